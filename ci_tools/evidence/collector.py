@@ -11,6 +11,8 @@ from contextlib import ExitStack, closing
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from packaging.utils import canonicalize_name
+
 from ci_tools.errors import InputError
 from ci_tools.evidence import backends
 from ci_tools.evidence.cells import cells_of, is_offered, torches_of
@@ -22,7 +24,11 @@ from ci_tools.evidence.includes import (
     torch_abi,
 )
 from ci_tools.evidence.project_file import ProjectFile
-from ci_tools.evidence.requirements import build_requirements, doubt_torch_abi, torch_requirement
+from ci_tools.evidence.requirements import (
+    build_requirements,
+    doubt_torch_abi,
+    torch_requirement,
+)
 from ci_tools.evidence.source import matching
 from ci_tools.model.evidence import (
     PURE_TAG,
@@ -33,6 +39,7 @@ from ci_tools.model.evidence import (
     Project,
     TorchAbi,
 )
+from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Enabled, Globs
 
@@ -80,7 +87,11 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
         platforms=platforms,
         requires_torch=torch_requirement([*project.dependencies()] or _common_dependencies(builds)),
         builds_with_torch=torch_requirement(build_requirements(project)),
-        warnings=(*_tag_warnings(project, platforms), *_unseen(request, tree)),
+        warnings=(
+            *_tag_warnings(project, platforms),
+            *_unseen(request, tree),
+            *_unneeded_drops(project, builds),
+        ),
     )
 
 
@@ -120,6 +131,17 @@ def _unseen(request: Request, tree: Tree) -> Iterator[str]:
         unseen = [name for name in matching(tree.files, usual) if name not in seen]
         if unseen and platform.native.include and not matching(tree.files, platform.native):
             yield f"{platform.platform}: its native globs match no file, although the source has {unseen[0]}"
+
+
+def _unneeded_drops(project: ProjectFile, builds: Iterable[Metadata]) -> Iterator[str]:
+    """Yield a warning for each dropped requirement that nothing asks for (any more)."""
+    fields = (line.partition(": ") for build in builds for line in build)
+    asked = [value for name, _, value in fields if name == "Requires-Dist"]
+    asked += [text for text, _ in (*build_requirements(project), *project.dependencies())]
+    names = {name_of_required(text) for text in asked}
+    for drop in project.request.build.drop:
+        if canonicalize_name(drop.name) not in names:
+            yield f"build.drop: neither the project nor its build requires {drop.name}, so nothing has to drop it"
 
 
 def _usual(platform: PlatformRequest) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from ci_tools.plan.axes import (
 )
 from ci_tools.plan.contradictions import (
     describe_difference,
+    explain_unsupported,
     find_contradictions,
     find_refused_torches,
     find_warnings,
@@ -42,7 +43,7 @@ from ci_tools.plan.contradictions import (
 )
 from ci_tools.plan.sites import sites_of
 from ci_tools.plan.spared import explain_build, find_builds, find_spared
-from ci_tools.plan.wheel_names import distribution_of, library_path, list_platform_tags
+from ci_tools.plan.wheel_names import distribution_of, library_path, list_platform_tags, local_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +68,7 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
     planner.refuse_contradictions()
     jobs = planner.jobs(covered)
     planner.refuse_one_name_twice(jobs)
-    sdist: FileName | None = FileName(f"{distribution_of(evidence.project.name)}-{version}.tar.gz")
+    sdist = FileName(f"{distribution_of(evidence.project.name)}-{version}.tar.gz") if request.build.sdist else None
     if request.run.torch:
         jobs, covered, skipped = select_additions(jobs, covered, skipped)
         refuse_nothing(jobs, skipped, request)
@@ -214,7 +215,8 @@ class _Planner:
 
     def explain_skip(self, cell: Cell, axes: Axes) -> str:
         """Return why a cell gets no wheel, or "" if it gets one."""
-        why = axes.refused[cell.python] or self.refused_torches.get(cell.torch, "")
+        why = explain_unsupported(cell, self.request.unsupported) or axes.refused[cell.python]
+        why = why or self.refused_torches.get(cell.torch, "")
         if why or cell.torch is None:
             return why
         # Where one wheel serves every torch, one torch that the build admits is enough.
@@ -307,7 +309,9 @@ class _Planner:
 
     def native(self, key: Key, cells: list[Cell], axes: Axes) -> Job:
         request, accelerator, shown = axes.request, key.accelerator, axes.evidence
-        local = (accelerator.label if accelerator else "") + (f"torch{key.torch}" if key.torch else "")
+        torch = key.torch or self.oldest_torch([cell for cell in cells if self.axes(cell) is axes])
+        patch = self.catalog.torch[torch].patch if torch else None
+        local = local_version(self.request.release.local, accelerator, key.torch, request.archs, patch)
         python = key.tag.python or oldest_python(cell.python for cell in cells)
         suffix = self.catalog.platforms[request.platform].suffix(python)
         tags = f"{key.tag.tag}-{list_platform_tags(axes.wheel_platform)}"
@@ -318,7 +322,8 @@ class _Planner:
             platform=request.platform,
             python=python,
             python_stays=key.tag.python is not None,
-            torch=key.torch or self.oldest_torch([cell for cell in cells if self.axes(cell) is axes]),
+            torch=torch,
+            exact_torch=patch if self.request.release.exact_torch else None,
             accelerator=accelerator,
             archs=request.archs,
             runner=request.runner,
@@ -338,6 +343,7 @@ class _Planner:
             build_requires=shown.build_requires,
             care=self.care(request),
             minutes=request.minutes,
+            drops=tuple(one.name for one in self.request.build.drop if not one.pythons or python in one.pythons),
             covers=tuple(cells),
         )
 
@@ -393,4 +399,5 @@ class _Planner:
 
     def wheel(self, tag: str, local: str) -> FileName:
         version = f"{self.evidence.project.version}{f'+{local}' if local else ''}"
-        return FileName(f"{self.distribution}-{version}-{tag}.whl")
+        rebuild = self.request.release.rebuild
+        return FileName(f"{self.distribution}-{version}-{f'{rebuild}-' if rebuild else ''}{tag}.whl")

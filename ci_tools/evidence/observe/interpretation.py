@@ -11,7 +11,8 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.observe.build import ARCH_LISTS, CMAKE, RAN, Build, find_arch_warnings, list_request_archs
-from ci_tools.evidence.observe.run import HARMLESS, SIMULATED, Observer, Subject, View
+from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, SUPPOSED, Observer, Subject, View
+from ci_tools.evidence.observe.suppositions import Looked, decide, select_suppositions
 from ci_tools.evidence.observe.switches import (
     HARDWARE,
     SWITCH,
@@ -23,6 +24,7 @@ from ci_tools.evidence.observe.switches import (
 )
 from ci_tools.evidence.requirements import doubt_torch_abi
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
+from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import CudaArch, GfxArch
 
 if TYPE_CHECKING:
@@ -82,21 +84,28 @@ class Witness:
             folder=project.request.subdirectory or ".",
             backend=project.backend,
             backend_path=tuple(map(str, project.list("build-system", "backend-path"))),
-            provided=tuple(sorted({name for name in required if name} - SIMULATED - HARMLESS)),
+            provided=tuple(sorted({name for name in required if name} - SIMULATED - HARMLESS - PLUGINS.keys())),
+            plugins=tuple(sorted(PLUGINS.keys() & required)),
             capped=any(CAPPED.match(str(item)) for item in project.list("build-system", "requires")),
         )
 
     def of(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
         """Return the evidence of a cell's build."""
-        if provided := self.observer.subject.provided:
-            place = self.project.place("build-system", "requires")
-            return self.once(
-                f"{place}: what {provided[0]} adds to {self.project.backend.partition('.')[0]} is not known"
-            )
+        for name in self.observer.subject.provided:
+            if hook := self.explain_addition(name):
+                return self.once(f"{self.project.place('build-system', 'requires')}: {hook}")
         found = [self.of_version(each, platform) for each in self.versions(cell)]
         if any(one != found[0] for one in found):
             return self.once("its build depends on the version of the accelerator, and the config names none")
         return found[0]
+
+    def explain_addition(self, name: str) -> str:
+        """Return why a build requirement may change what its build does, though nothing imports it; "" if it cannot."""
+        to = self.project.backend.partition(".")[0]
+        hook = self.catalog.find_hook(name, SIMULATED | HARMLESS | PLUGINS.keys())
+        if hook is None:
+            return f"what {name} adds to {to} is not known"
+        return f"{name} adds {hook} to {to}, and what that does is not known" if hook else ""
 
     def versions(self, cell: Cell) -> Iterator[Cell]:
         """Yield the cell, or one for each version of an accelerator whose version the config does not name.
@@ -114,7 +123,19 @@ class Witness:
 
     def of_version(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
         """Return the evidence of the build of a cell, for the one version of its accelerator if that has versions."""
-        view = self.view(cell, platform)
+        found = decide(self.view(cell, platform), self.look)
+        return self.once(found) if isinstance(found, str) else found
+
+    def look(self, view: View) -> Looked:
+        """Return the evidence of a view's build and what it asks of its builder, with a GPU and without."""
+        evidence = self.of_view(view)
+        view = view._replace(env=(*view.env, *evidence.switches))
+        seen = self.observer.observe(view)
+        asked = {name: at for one in (seen, *self.with_gpus(view, seen)) for name, at in one.asked.items()}
+        return Looked(evidence, select_suppositions(asked))
+
+    def of_view(self, view: View) -> CellEvidence:
+        """Return the evidence of the build of a view."""
         seen, switches = self.try_remedy(view) or self.add_switch(view, self.observer.observe(view))
         if switches:
             self.remedies[_kind(view)] = switches, _gist(seen)
@@ -141,7 +162,22 @@ class Witness:
         name = ARCH_LISTS.get(cell.accelerator.kind) if cell.accelerator and platform.archs else None
         told = {name: ";".join(platform.archs)} if name else {}
         env = {**told, **dict(self.project.request.build.env), **dict(platform.env)}
-        return View(facts.os, facts.machine, cell.python, self.torch(cell), cell.accelerator, "", tuple(env.items()))
+        return View(
+            facts.os,
+            facts.machine,
+            cell.python,
+            self.torch(cell),
+            cell.accelerator,
+            env=tuple(env.items()),
+            nccl=self.nccl(cell) if facts.os == "linux" else "",
+        )
+
+    def nccl(self, cell: Cell) -> str:
+        """Return the version of NCCL that the torch on the cell's builder brings; "" if it has none or nobody knows."""
+        named = cell.accelerator
+        if named is None or named.kind is not AcceleratorKind.CUDA or named.version is None:
+            return ""
+        return self.catalog.torch[cell.torch or self.catalog.newest_torch].nccl.get(named.version, "")
 
     def torch(self, cell: Cell) -> str:
         """Return the version string of torch on the cell's builder, such as `2.10.0+cu130`."""
@@ -256,7 +292,7 @@ class Witness:
 
     def evidence(self, observed: Observed, switches: Switches, view: View) -> CellEvidence:
         """Return the evidence of an observed build."""
-        asked = tuple(sorted((_question(name), at) for name, at in observed.asked.items() if at and name not in UNTOLD))
+        asked = tuple(sorted((_question(name), at) for name, at in observed.asked.items() if at and _is_told(name)))
         told: dict[str, Any] = {
             "asked": asked,
             "off": tuple(list_off(observed, view, self.tree)),
@@ -353,6 +389,11 @@ class Witness:
 def _name(requirement: str) -> str:
     match = re.match(r"\s*([A-Za-z0-9._-]+)", requirement)
     return canonicalize_name(match[1]) if match else ""
+
+
+def _is_told(name: str) -> bool:
+    """Whether a question is shown with the evidence."""
+    return name not in UNTOLD and not name.startswith(SUPPOSED)
 
 
 def _question(name: str) -> str:
