@@ -143,7 +143,7 @@ class _Planner:
             raise RejectedInput(dict.fromkeys(problems), page="how-to/serve-a-platform.md#native-code")
 
     def oldest_torch_beside(self, axes: Axes) -> Minor | None:
-        """Return the oldest torch that a build's wheels must be for: an installer does not see which one they are for."""
+        """Return the oldest torch that a build's wheels must be for: an installer does not see which they are for."""
         platform = axes.request.platform
         own = {axes.builders[cell.accelerator] for cell, built in self.builds.items() if built is axes}
         torches = (

@@ -194,10 +194,7 @@ class Witness:
 
     def explain_local_version(self, cell: Cell, platform: PlatformRequest) -> tuple[str, str] | None:
         """Return what makes the version of a cell's build local, and what gives a public one; None if unknown."""
-        is_known = not self.observer.subject.provided
-        return (
-            explain_local_version(self.observer, self.view(next(self.versions(cell)), platform)) if is_known else None
-        )
+        return explain_local_version(self.observer, self.view(next(self.versions(cell)), platform))
 
     # -- wheels that would lack their kernels
 
