@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.prepared import Prepared
     from ci_tools.evidence.observe.stage import Stage
 
-__all__ = ["Failure", "Linked", "Observed", "name_folders_alike", "parse_answer", "read_wheel"]
+__all__ = ["DEVICE_ENDINGS", "Failure", "Linked", "Observed", "name_folders_alike", "parse_answer", "read_wheel"]
 
 NETWORK = "opens the network"  # the start of that doubt's text
+DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
 MOST_MARK = 100  # bytes
 MARK = re.compile(rb"in place of what would be linked as number (\d{1,6})\n")
 
@@ -64,6 +65,16 @@ class Observed(NamedTuple):
     commands: tuple[Compile, ...] = ()  # every call of a compiler
     configured: tuple[tuple[str, ...], ...] = ()  # of each call of cmake: changed variables, arguments
     generated: Mapping[str, str] = {}  # the sources that the build wrote or changed, with their text
+
+    @property
+    def device_sources(self) -> frozenset[str]:
+        """The compiled sources of GPU kernels."""
+        return frozenset(one.source for one in self.commands if one.source.endswith(DEVICE_ENDINGS))
+
+    @property
+    def gist(self) -> tuple[object, ...]:
+        """The parts that a switch may change."""
+        return self.commands, self.members, self.libraries, dict(self.doubts), self.failure
 
     @property
     def version(self) -> str:
