@@ -122,9 +122,9 @@ def _ask(tree: Tree, project: Project) -> dict[str, Any]:
     cuda = str(max(cudas_of(newest, catalog)))
     pythons = catalog.torch[newest].pythons["linux-x86_64"]
     shipped = {str(python) for python in pythons if not python.free_threaded}
-    platforms: dict[str, Any] = {"linux-cpu": None}
+    platforms: dict[str, Any] = {"linux-cpu": {"required": True}}
     if has_cuda:
-        platforms = {"linux-cuda": {"cuda": [cuda], "archs": list(ARCHS)}}
+        platforms = {"linux-cuda": {"required": True, "cuda": [cuda], "archs": list(ARCHS)}}
     named = f"py{{python}}{'-torch{torch}' * uses_torch}{'-cu{cuda}' * has_cuda}"
     title = f"for Python {{python_title}}{' + PyTorch {torch}' * uses_torch}{' + CUDA {cuda_version}' * has_cuda}"
     local = f"{'cu{cuda}{archs}' * has_cuda}{'torch{torch}' * uses_torch}"
