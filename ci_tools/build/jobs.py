@@ -161,6 +161,7 @@ def _refuse_headers(planned: Planned, job: Job, tools: toolchain.Toolchain, outs
         home = dict(tools.folders).get("CUDA_HOME")
         # nvcc searches both: a toolkit from conda has only the second (see its nvcc.profile).
         toolkit = [home / "include", *sorted(home.glob("targets/*/include"))] if home else []
+        toolkit += [overlay / "include" for overlay in tools.overlays]
         folders = [*headers.folders_of(tools.python), *toolkit]
         asked = headers.asked_for(planned.tree, compiles, cuda=home is not None)
         headers.refuse_missing(asked, "c++", folders, outside.environ)
@@ -198,7 +199,7 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
     """Yield the wheels of a job, or the sdist: the existing files if their inputs are the same, else new ones."""
     plan, tree = planned.plan, planned.tree
     names = [name for name in ((job.wheel, job.public) if job else (plan.sdist,)) if name]
-    tools = toolchains_of(planned, outside).prepare(job) if job else SDIST_TOOLS
+    tools = toolchains_of(planned, outside).prepare(job, headers.all_includes(tree)) if job else SDIST_TOOLS
     key = build_key(plan, job, tools)
     kept = [(out / each, receipt) for each in names if (receipt := receipts.load(out / each)) and receipt.key == key]
     if len(kept) == len(names):

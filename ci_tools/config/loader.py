@@ -18,6 +18,7 @@ from ci_tools.formats.yaml_file import Document
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import (
     Build,
+    BuildTorch,
     Care,
     Command,
     Enabled,
@@ -246,10 +247,12 @@ def _env(table: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...]:
 
 def _arch_env(table: Table) -> tuple[tuple[str, str], ...]:
     """Return the variables that name a platform's architectures in a notation of the project's own."""
+    if "arch-env" not in table:
+        return ()
     archs = [f"{arch.capability}{arch.variant}" for arch in map(CudaArch.parse, table.get("archs", ()))]
     return tuple(
         (name, ";".join(text.replace("{number}", one.replace(".", "")).replace("{version}", one) for one in archs))
-        for name, text in table.get("arch-env", {}).items()
+        for name, text in table["arch-env"].items()
     )
 
 
@@ -262,6 +265,7 @@ def _build(table: Table, document: Document, name: str, catalog: Catalog) -> Bui
         drop=read_drops(table),
         sdist=table.get("sdist", True),
         max_jobs=table.get("max-jobs"),
+        torch=BuildTorch(table.get("torch", "parts")),
         timeout_minutes=table.get("timeout-minutes", catalog.minutes.pure),
     )
 

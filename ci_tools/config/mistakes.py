@@ -9,11 +9,10 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pathspec import GitIgnoreSpec
-
 from ci_tools.config import commands as hooks
 from ci_tools.config import release_names
 from ci_tools.errors import Problem, nearest
+from ci_tools.formats.path_patterns import is_pattern
 from ci_tools.model.edition import ALIAS_FIELDS, FIELDS
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.platforms import Platform
@@ -259,7 +258,7 @@ class _Meaning:
 
     def patterns(self, *keys: str) -> Iterator[Problem]:
         for place, pattern in self.items(*keys):
-            if not _is_pattern(pattern):
+            if not is_pattern(pattern):
                 yield self.at(place, f'"{pattern}" is not a path pattern, expected one such as kernels/**/*.cu')
 
     # -- checks of the form
@@ -355,14 +354,6 @@ class _Meaning:
             yield self.at(keys, "second names are of CUDA wheels, and no platform asks for CUDA")
         elif ("{torch}" in alias or "{cxx11abi}" in alias) and not self.get("torch"):
             yield self.at(keys, 'the template names torch, and the key "torch" is missing')
-
-
-def _is_pattern(text: str) -> bool:
-    """Whether a pattern can match a file; `/` and blank text match none."""
-    try:
-        return next(iter(GitIgnoreSpec.from_lines([text]).patterns)).include is not None
-    except (re.error, ValueError):
-        return False
 
 
 def _wrong_command(text: str) -> str:

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError
 from ci_tools.evidence import backends
-from ci_tools.evidence.cells import cells_of, torches_of
+from ci_tools.evidence.cells import cells_of, is_offered, torches_of
 from ci_tools.evidence.includes import (
     COMPILED,
     Includes,
@@ -27,7 +27,6 @@ from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.requirements import (
     build_requirements,
     doubt_torch_abi,
-    requirement_name,
     torch_requirement,
 )
 from ci_tools.evidence.source import matching
@@ -40,6 +39,7 @@ from ci_tools.model.evidence import (
     Project,
     TorchAbi,
 )
+from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Enabled, Globs
 
@@ -74,6 +74,7 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
     project = ProjectFile(request, tree)
     with ExitStack() as stack:
         reader = _Reader(project, tree, catalog, lambda: _witness(project, tree, catalog, outside, stack))
+        reader.refuse_local_version()
         platforms: tuple[PlatformEvidence, ...] = ()
         for one in request.platforms:
             platforms = (*platforms, reader.platform(one))
@@ -137,7 +138,7 @@ def _unneeded_drops(project: ProjectFile, builds: Iterable[Metadata]) -> Iterato
     fields = (line.partition(": ") for build in builds for line in build)
     asked = [value for name, _, value in fields if name == "Requires-Dist"]
     asked += [text for text, _ in (*build_requirements(project), *project.dependencies())]
-    names = set(map(requirement_name, asked))
+    names = {name_of_required(text) for text in asked}
     for drop in project.request.build.drop:
         if canonicalize_name(drop.name) not in names:
             yield f"build.drop: neither the project nor its build requires {drop.name}, so nothing has to drop it"
@@ -163,10 +164,25 @@ class _Reader:
         self.configuration = functools.cache(self.configuration_of)
         self.known = 0  # cells
 
+    def refuse_local_version(self) -> None:
+        """Raise InputError if the first observed build makes a local version: said before all others run."""
+        request = self.project.request.platforms[0]
+        cell = self.cells(request)[0]
+        if self.read_configuration(cell, request, self.sources(request)) is not None:
+            return
+        if said := self.witness().explain_local_version(cell, request):
+            msg, hint = said
+            raise InputError(msg, hint=hint)
+
+    def sources(self, request: PlatformRequest) -> tuple[str, ...]:
+        """Return every source that a compiler may see on a platform."""
+        native = matching(self.includes.tree.files, request.native)
+        return tuple(select_sources(self.includes.tree.files, native, request.native.exclude))
+
     def platform(self, request: PlatformRequest) -> PlatformEvidence:
         """Return the evidence for every cell of a platform."""
         native = matching(self.includes.tree.files, request.native)
-        sources = tuple(select_sources(self.includes.tree.files, native, request.native.exclude))
+        sources = self.sources(request)
         cells = self.cells(request)
         read: dict[object, CellEvidence] = {}
         shown = {cell: self.cell(cell, request, sources, read) for cell in cells}
@@ -178,10 +194,17 @@ class _Reader:
         )
 
     def cells(self, request: PlatformRequest) -> list[Cell]:
-        """Return the cells of a platform that need evidence: only the first if the platform is switched off."""
+        """Return the cells of a platform that need evidence: those that may get a wheel, or build one for another cell.
+
+        At least the first: the platform has evidence also where it is switched off.
+        """
         asked = self.project.request
         cells = list(cells_of(asked, request, torches_of(asked, self.catalog)))
-        return cells[:1] if request.enabled is Enabled.FALSE else cells
+        if request.enabled is Enabled.FALSE:
+            return cells[:1]
+        if request.one_per_major:
+            return cells
+        return [cell for cell in cells if is_offered(cell, self.catalog)] or cells[:1]
 
     @functools.cached_property
     def total(self) -> int:

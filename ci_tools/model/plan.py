@@ -52,6 +52,7 @@ class Job:
     wheel_platform: str  # its platform tag
     libraries: tuple[Library, ...] | None = None  # the expected compiled libraries; None: unknown
     members: tuple[str, ...] | None = None  # the expected members without dist-info; None: unknown
+    spared: tuple[tuple[str, Minor], ...] = ()  # libraries that its package does without on a torch older than this
     requires_torch: str  # the torch specifier for Requires-Dist if the torch axis stays: ">=2.10,<2.11"
     toolchain: ToolchainKind
     env: tuple[tuple[str, str], ...]

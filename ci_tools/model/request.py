@@ -17,6 +17,7 @@ __all__ = [
     "SELF_HOSTED",
     "STABLE",
     "Build",
+    "BuildTorch",
     "Care",
     "Command",
     "Drop",
@@ -58,6 +59,13 @@ class ToolchainKind(Name):
     AUTO = "auto"
 
 
+class BuildTorch(Name):
+    """The torch in a build's environment: the parts that compiling needs, or a whole one that pip installs."""
+
+    PARTS = "parts"
+    FULL = "full"
+
+
 class Globs(NamedTuple):
     """Path patterns in gitignore syntax, relative to the source root: files to include, minus files to exclude."""
 
@@ -65,6 +73,7 @@ class Globs(NamedTuple):
     exclude: tuple[str, ...] = ()
 
 
+# The kinds of a source stay dataclasses: cattrs tells them apart by their keys.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathSource:
     """A source tree on this machine."""
@@ -98,8 +107,7 @@ class Patch(NamedTuple):
     sha256: str = ""  # of the file
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Torch:
+class Torch(NamedTuple):
     """The torch axis: every catalogued release from `lowest` up, or just the `versions` listed."""
 
     lowest: Minor | None = None
@@ -171,8 +179,7 @@ class Hook(NamedTuple):
     where: str  # file:line, for messages
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Build:
+class Build(NamedTuple):
     """The build settings of every job."""
 
     before: tuple[Hook, ...] = ()  # run before the backend is called
@@ -182,11 +189,11 @@ class Build:
     drop: tuple[Drop, ...] = ()
     sdist: bool = True  # whether a release has the project's sdist
     max_jobs: int | None = None  # None: one per core
+    torch: BuildTorch = BuildTorch.PARTS
     timeout_minutes: int = HOSTED_MINUTES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(NamedTuple):
     """One command of the validation, run in the environment in which the wheel is installed."""
 
     run: str
@@ -200,8 +207,7 @@ class GpuTrial(Name):
     REQUIRED = "required"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validation:
+class Validation(NamedTuple):
     """The imports and commands that must work after a wheel is installed in a clean environment."""
 
     torch: str | None = None  # the exact version to install first
@@ -245,8 +251,7 @@ STABLE = Edition()
 UNTAGGED = Edition(None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publish:
+class Publish(NamedTuple):
     """The targets of a release."""
 
     pypi: Route = Route.NONE
@@ -255,8 +260,7 @@ class Publish:
     variants: bool = False  # whether folders and buckets also get its CUDA wheels as wheel variants (PEP 825)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class Release(NamedTuple):
     """The templates of a GitHub Release: its tag and title, of `{name}` and `{version}`, and second names of wheels.
 
     The other fields that a config may use in them have been replaced by their values.
@@ -281,6 +285,9 @@ class Run(NamedTuple):
 
 NO_RUN = Run()
 
+# Of a config without the section.
+BUILD, VALIDATION, PUBLISH, RELEASE = Build(), Validation(), Publish(), Release()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -297,9 +304,9 @@ class Request:
     torch: Torch | None = None
     platforms: tuple[PlatformRequest, ...]
     unsupported: tuple[Unsupported, ...] = ()
-    build: Build = Build()
-    validate: Validation = Validation()
-    publish: Publish = Publish()
-    release: Release = Release()
+    build: Build = BUILD
+    validate: Validation = VALIDATION
+    publish: Publish = PUBLISH
+    release: Release = RELEASE
     catalog: tuple[Row, ...] = ()  # the rows that the project adds to the catalog
     run: Run = NO_RUN

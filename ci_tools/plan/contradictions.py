@@ -123,8 +123,11 @@ def _find_nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for found in close for name in found))[:MOST_NEAREST]
 
 
-def find_contradictions(axes: Axes, torches: tuple[Minor | None, ...], compiled: Iterable[str]) -> Iterator[Problem]:
-    """Yield contradictions between source and request; `compiled` are the source's files that a compiler takes."""
+def find_contradictions(axes: Axes, oldest: Minor | None, compiled: Iterable[str]) -> Iterator[Problem]:
+    """Yield contradictions between source and request.
+
+    `oldest` is the oldest torch of the build's own cells; `compiled` are the source's files that a compiler takes.
+    """
     request, found = axes.request, axes.evidence
     if request.enabled is Enabled.FALSE or not axes.is_native or found.unsupported:
         return
@@ -139,7 +142,7 @@ def find_contradictions(axes: Axes, torches: tuple[Minor | None, ...], compiled:
         return
     for what in _unsaid(request):
         yield Problem(where, f"{request.platform} {what_it_has} and {what}")
-    target, oldest = found.torch_abi.target, torches[0]
+    target = found.torch_abi.target
     if found.torch_abi.uses_torch and oldest is None:
         expected = 'expected `torch: {lowest: "2.10"}` or a list'
         yield Problem(where, f"{request.platform} uses torch ({found.torch_abi.where}), {expected}")

@@ -72,7 +72,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 def hash_request(request: Request) -> str:
     """Return a hash of what a config asks for, wherever its lines stand; not of a rebuild's number or one run."""
-    value = unstructure(replace(request, run=NO_RUN, catalog=(), release=replace(request.release, rebuild=None)))
+    value = unstructure(replace(request, run=NO_RUN, catalog=(), release=request.release._replace(rebuild=None)))
     value["release"]["tag"] = value["release"]["tag"].removesuffix(f"-r{request.release.rebuild}")
     text = json.dumps(_without_places(value), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -329,6 +329,7 @@ def _job(job: Job) -> dict[str, Any]:
         if job.libraries is None
         else {library.member: list(library.images) for library in job.libraries},
         "members": unstructure(job.members),
+        "spared": {member: str(torch) for member, torch in job.spared},
         "covers": [str(cell) for cell in job.covers],
     }
 
