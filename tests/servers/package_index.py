@@ -135,7 +135,8 @@ def index_of(  # noqa: PLR0913 - each is one way in which indexes differ
 ) -> Iterator[Index]:
     """Serve the files of a project; `most` bytes are sent in one answer, and `sent` gets each answer.
 
-    `ranges` says which it sends: "both", those "from a start", "none", or "others" than it says. After `changes` answers
+    `ranges` says which it sends: "both", those "from a start", "none", or "others" than it says. After `changes`
+    answers
     each file is another one (0: never). `metadata` has the METADATA that the index
     offers beside a file (PEP 658). With `hashes` each link has the sha256 of its file.
     """

@@ -31,6 +31,7 @@ __all__ = ["PAGE", "Wanted", "find_torch"]
 
 PAGE = "how-to/choose-a-toolchain.md#which-torch-a-build-gets"
 VERSION_FILE = "torch/version.py"
+GENERATION = "1"  # another number for each other way of making a build torch: an older one is not used then
 
 
 class Wanted(NamedTuple):
@@ -53,7 +54,7 @@ def find_torch(wanted: Wanted, catalog: Catalog, outside: Outside, environ: Mapp
     Of the versions that fit, the catalog's is taken before a newer one, so that the same source gives the same bytes.
     Raises InputError if upstream has none for this Python, MachineError if there is none for this accelerator.
     """
-    root = outside.cache / "torch-parts"
+    root = outside.cache / "torch-parts" / GENERATION
     patches = [parse_version(one.patch) for one in catalog.torch.values() if one.headers]
     known = sorted(filter(wanted.specifiers.contains, patches), reverse=True)
     kept = _kept(root, known, wanted)

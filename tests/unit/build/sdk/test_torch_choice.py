@@ -8,7 +8,6 @@ import random
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import certifi
@@ -24,6 +23,8 @@ from tests.builders.wheels import edited, linked, make
 from tests.servers.package_index import Sent, index_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ci_tools.build.sdk.torch_parts import TorchParts
     from ci_tools.machine.context import Outside
 
@@ -135,7 +136,7 @@ def test_what_a_server_does_wrong_is_said_and_nothing_is_kept(
         pytest.raises(FatwheelError, match=message),
     ):
         find(outside_of(tmp_path, index.url), wanted())
-    assert not list((tmp_path / "cache/torch-parts").glob("*cpu*/site"))
+    assert not list((tmp_path / "cache/torch-parts").rglob("site"))
 
 
 def test_a_member_that_is_not_what_record_says_is_refused(tmp_path: Path) -> None:
