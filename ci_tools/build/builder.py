@@ -27,7 +27,7 @@ from ci_tools.build.version_files import restate_version
 from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import Tree
-from ci_tools.formats.relabel import relabel
+from ci_tools.formats.relabel import Label, relabel
 from ci_tools.machine import runner
 from ci_tools.machine.process import run, tail
 from ci_tools.machine.python import create
@@ -88,6 +88,7 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
     if job:
         python = str(job.python) if job.python_stays else platform.python_version()
         own = [job.wheel, job.public, *job.archs, repr(job.env), python, job.requires_torch, *job.build_requires]
+        own += [job.exact_torch, *job.drops]
     return hashlib.sha256(json.dumps([inputs, own]).encode()).hexdigest()
 
 
@@ -131,7 +132,9 @@ class Workshop:
             if job.kind is JobKind.NATIVE:
                 built = self._repair_wheel(built, job, bench)
             project, version, rest = built.name.split("-", 2)
-            name = f"{project}-{version}+{job.local}-{rest}" if job.local else built.name
+            rebuild = plan.request.release.rebuild
+            rest = f"{rebuild}-{rest}" if rebuild else rest
+            name = f"{project}-{version}{f'+{job.local}' if job.local else ''}-{rest}"
             _refuse_other(name, job.wheel, bench)
             cleaned = repair.strip_own_rpaths(built, bench.scratch / "cleaned", bench.log)
             for member in cleaned:
@@ -139,7 +142,8 @@ class Workshop:
                 self.outside.reporter.say(f"{member} {what}")
             labels = {name: job.local} | ({job.public: ""} if job.public else {})
             for each, local in labels.items():
-                relabel(built, out / each, local=local, requires_torch=job.requires_torch, replaced=cleaned)
+                label = Label(local, job.requires_torch, job.drops, rebuild)
+                relabel(built, out / each, label, replaced=cleaned)
             return Built(out / name, builtwith.of_job(job, built_with))
 
     def build_sdist(self, plan: Plan, tree: Tree, interpreter: Path, out: Path) -> Built:

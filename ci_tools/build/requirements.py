@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from packaging.utils import canonicalize_name
+
 from ci_tools.build.build_torch import Expected, require_torch, torch_of_job
 from ci_tools.build.sdk.lending import lend_torch
 from ci_tools.build.sdk.torch_choice import Wanted
 from ci_tools.machine.python import identity
 from ci_tools.machine.runner import host
-from ci_tools.model.pep440 import parse_specifiers, read_requirement
+from ci_tools.model.pep440 import name_of_required, parse_requirement, parse_specifiers
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import BuildTorch
 
@@ -47,13 +49,15 @@ class Needs(NamedTuple):
     torch: Expected = Expected()  # with another torch, the wheel would be for another torch or accelerator
     parts: bool = False  # whether the build gets the parts of torch that compiling needs
     preferred: str = ""  # the label of the torch to take if any will do
+    drops: tuple[str, ...] = ()  # the names of requirements that are not installed
 
     def install(self, requirements: Iterable[str], isolated: Environment, place: Place) -> None:
         """Install build requirements within the pins and the config's constraints; torch as its parts if that is said.
 
         Raises MachineError if the torch would be another than the job's.
         """
-        wanted = {*requirements, *self.unsaid}
+        dropped = set(map(canonicalize_name, self.drops))
+        wanted = {one for one in (*requirements, *self.unsaid) if name_of_required(one) not in dropped}
         if self.parts:
             wanted = self._lend_torch(wanted, isolated, place)
         if not wanted:
@@ -81,10 +85,10 @@ class Needs(NamedTuple):
 
 def needs_of_job(job: Job, plan: Plan) -> Needs:
     """Return what a job's build needs beside the project's own requirements."""
-    pins = (f"torch=={job.torch}.*",) if job.torch else ()
+    pins = (f"torch=={job.exact_torch or f'{job.torch}.*'}",) if job.torch else ()
     kind = job.accelerator.kind if job.accelerator else None
     preferred = job.accelerator.label if job.accelerator else ""
-    return Needs((*job.build_requires,), pins, torch_of_job(job), takes_parts(plan, kind), preferred)
+    return Needs((*job.build_requires,), pins, torch_of_job(job), takes_parts(plan, kind), preferred, job.drops)
 
 
 def needs_of_sdist(plan: Plan) -> Needs:
@@ -114,5 +118,7 @@ def _of_torch(lines: Iterable[str]) -> Iterator[Requirement]:
 
 def _torch_requirement(line: str) -> Requirement | None:
     """Return a requirement of torch itself from an index, or None."""
-    found = read_requirement(line)
-    return found if found and found.name.lower() == "torch" and not found.url else None
+    if name_of_required(line) != "torch":
+        return None
+    found = parse_requirement(line)
+    return None if found.url else found

@@ -114,14 +114,28 @@ class Target(NamedTuple):
 class Includes:
     """The includes of a tree's files, each file read once."""
 
-    def __init__(self, tree: Tree, generated: Mapping[str, str] | None = None) -> None:
+    def __init__(self, tree: Tree, generated: Mapping[str, str] | None = None, without: Includes | None = None) -> None:
         self.tree = tree
         self.generated = generated or {}  # the files that a build writes, with their text
+        self.without = without  # the includes of the tree without these files
         self.read: dict[str, tuple[Include, ...]] = {}
         self.outer: dict[frozenset[str], tuple[Include, ...]] = {}
+        self.built: dict[frozenset[tuple[str, str]], Includes] = {}
         self.named: dict[str, list[str]] = {}
         for file in (*tree.files, *self.generated):
             self.named.setdefault(file.rpartition("/")[2], []).append(file)  # a path each would take milliseconds
+
+    def with_generated(self, generated: Mapping[str, str]) -> Includes:
+        """Return the includes of the tree with the files that a build writes; one object for the same files.
+
+        What was read of the tree is not read again: a source with CUTLASS in it has thousands of headers.
+        """
+        if not generated:
+            return self
+        key = frozenset(generated.items())
+        if key not in self.built:
+            self.built[key] = Includes(self.tree, generated, without=self)
+        return self.built[key]
 
     def external_includes(self, files: Iterable[str]) -> tuple[Include, ...]:
         """Return every include that a compiler of `files` may reach and that is not one of the source's own files."""
@@ -143,6 +157,8 @@ class Includes:
 
     def of(self, file: str) -> tuple[Include, ...]:
         """Return a file's own includes."""
+        if self.without and file not in self.generated:
+            return self.without.of(file)
         if file not in self.read:
             self.read[file] = tuple(_includes(file, self.text(file)))
         return self.read[file]
@@ -157,8 +173,9 @@ class Includes:
 
     def own(self, header: str) -> list[str]:
         """Return the source's own files an include may mean: beside the includer, or below any include folder."""
-        tail = "/" + re.sub(r"^(\.{1,2}/)+", "", header)
-        return [file for file in self.named.get(PurePosixPath(header).name, ()) if f"/{file}".endswith(tail)]
+        named = self.named.get(header.rpartition("/")[2])
+        tail = "/" + re.sub(r"^(\.{1,2}/)+", "", header) if named else ""
+        return [file for file in named or () if f"/{file}".endswith(tail)]
 
 
 def _includes(file: str, text: str) -> Iterator[Include]:

@@ -63,6 +63,11 @@ class Observed(NamedTuple):
     configured: tuple[tuple[str, ...], ...] = ()  # of each call of cmake: changed variables, arguments
     generated: Mapping[str, str] = {}  # the sources that the build wrote or changed, with their text
 
+    @property
+    def version(self) -> str:
+        """The version in METADATA; "" if there is none."""
+        return next((line.partition(": ")[2] for line in self.metadata if line.startswith("Version: ")), "")
+
 
 def name_folders_alike(answer: dict[str, Any], stage: Stage) -> dict[str, Any]:
     """Return the answer with this host's folders replaced by names that are the same on every host."""

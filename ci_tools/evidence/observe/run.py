@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ci_tools.model.platforms import Accelerator
     from ci_tools.model.versions import Python
 
-__all__ = ["HARMLESS", "SIMULATED", "Observer", "Subject", "View"]
+__all__ = ["HARMLESS", "PLUGINS", "SIMULATED", "SUPPOSED", "Observer", "Subject", "View"]
 
 LOG = logging.getLogger(__name__)
 
@@ -52,9 +52,20 @@ SIMULATED = frozenset(
 HARMLESS = frozenset(
     "build click pytest-runner requests setuptools-git-versioning setuptools-scm six tqdm typing-extensions".split()
 )
+# Requirements with a fake that is there only where the project requires it, and the entry points by which setuptools
+# finds what they add to it.
+PLUGINS: Mapping[str, Mapping[str, str]] = {
+    "cffi": {"distutils.setup_keywords": "cffi_modules = cffi:cffi_modules"},
+    "pkgconfig": {},
+    "setuptools-rust": {
+        "distutils.setup_keywords": "rust_extensions = setuptools_rust:rust_extensions",
+        "setuptools.finalize_distribution_options": "setuptools_rust = setuptools_rust:read_project",
+    },
+}
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
 PYTHON = (sys.executable, "-s", "-S", "-B", OBSERVER / "__main__.py")
 SERVE = "--serve"  # see there
+SUPPOSED = "supposed:"  # see inside/facts.py
 WORD = "FATWHEEL_WORD"  # the observer removes it from its variables before the project's code runs
 JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": str(EPOCH)}  # every job sets these
 MOST_KEPT = 256 << 20  # bytes
@@ -76,14 +87,18 @@ class View(NamedTuple):
     accelerator: Accelerator | None = None
     capability: str = ""  # of the GPU, if any
     env: tuple[tuple[str, str], ...] = ()
+    nccl: str = ""  # the version that torch brings, where it is known
     gpu: bool = False
     chance: bool = False  # whether this is the second run: at a later time, with more processors
+    supposed: tuple[str, ...] = ()  # what is supposed to be so of the builder; nothing else that is asked of it is
 
     def fact(self, name: str) -> object:
         """Return the answer to a question that a build asked."""
         variables = dict(self.env)
         if name.startswith("env:"):
             return variables.get(name.removeprefix("env:"))
+        if name.startswith(SUPPOSED):
+            return name.removeprefix(SUPPOSED) in self.supposed
         answers: dict[str, object] = {
             "env": self.env,
             "python": self.python.version,
@@ -102,6 +117,7 @@ class Subject(NamedTuple):
     backend: str
     backend_path: tuple[str, ...]
     provided: tuple[str, ...]  # requirements without a fake
+    plugins: tuple[str, ...] = ()  # those of PLUGINS that it requires
     capped: bool = False  # whether the project asks for an older setuptools than the newest
 
 
@@ -211,7 +227,7 @@ class Observer:
         )
         if self.stage is None:
             folder = self.shown.enter_context(workplace(self.outside.cache / "stages", clear))
-            self.stage = Stage(folder.resolve() / "stage")
+            self.stage = Stage(folder.resolve() / "stage", {name: PLUGINS[name] for name in self.subject.plugins})
         self.stage.set(self.subject.tree, view.accelerator)
         return self._ran(self.stage, view)
 
@@ -276,7 +292,8 @@ class Observer:
                 "modules": str(stage.modules),
                 "fork_server": str(SERVER),
                 "around": str(stage.folder.parent),
-                "simulated": sorted(SIMULATED | HARMLESS),
+                "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),
+                "plugins": [name.replace("-", "_") for name in self.subject.plugins],
                 "folders": list(map(str, places)),
             },
             "env": {
@@ -306,9 +323,11 @@ def _facts(view: View) -> dict[str, Any]:
         "free_threaded": view.python.free_threaded,
         "torch": view.torch,
         "accelerator": kind or {"kind": "", "version": None},
+        "nccl": view.nccl,
         "gpu": view.gpu,
         "capability": view.capability,
         "chance": view.chance,
+        "supposed": view.supposed,
     }
 
 

@@ -24,7 +24,7 @@ from ci_tools.machine.storage import sha256_of
 from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ci_tools.evidence.source import Tree
     from ci_tools.model.platforms import Accelerator
@@ -85,6 +85,7 @@ class Stage:
     """The folder in which a project's builds are observed."""
 
     folder: Path
+    plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the entry points of each, by their group
     copied: dict[str, tuple[int, ...]] = field(default_factory=dict)  # the stamps of the source's files after copying
 
     @property
@@ -202,6 +203,11 @@ class Stage:
         self.inside.symlink_to(OBSERVER)
         for path in importable_folders():
             (self.modules / path.name).symlink_to(path)
+        for name, entry_points in self.plugins.items():
+            metadata = self.modules / f"{name.replace('-', '_')}-0.dist-info"  # as setuptools looks for plugins
+            metadata.mkdir()
+            text = "".join(f"[{group}]\n{line}\n" for group, line in entry_points.items())
+            (metadata / "entry_points.txt").write_text(text, encoding="utf-8")
 
     def _tool(self, path: Path, version: str) -> None:
         answer = ANSWERS[path.name].format(version=version)

@@ -216,7 +216,8 @@ def test_the_build_torch_answers_as_that_build_without_a_gpu(cuda_torch: TorchPa
 
 def test_stand_ins_have_the_names_and_symbols_of_the_libraries(cuda_torch: TorchParts) -> None:
     libraries = {path.name: exports_of(path) for path in (cuda_torch.site / "torch/lib").iterdir()}
-    assert libraries["libc10.so"] == {"c10_one": True, "c10_two": False}
+    of_c10 = {name: data for name, data in libraries["libc10.so"].items() if name.startswith("c10")}
+    assert of_c10 == {"c10_one": True, "c10_two": False}
     assert "torch_get_stable" not in libraries["libtorch_cpu.so"]
     assert len(libraries["libtorch_cpu.so"]) > 10_000
 

@@ -1,4 +1,4 @@
-"""`torch._C`, of which builds read how it was compiled."""
+"""`torch._C`, of which builds read how it was compiled, and which reads schemas of operators."""
 
 from __future__ import annotations
 
@@ -7,6 +7,25 @@ from typing import Any
 from ci_tools.evidence.observe.inside.facts import FACTS
 
 PYBIND11 = "_PYBIND11_"
+
+
+class Schema:
+    """The schema of an operator as text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = " ".join(text.split())
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self.text
+
+    def __getattr__(self, name: str) -> Any:
+        return FACTS.unknown(f"torch._C.parse_schema().{name}")
+
+
+def parse_schema(schema: str) -> Schema:
+    """Return the schema that a text says."""
+    return Schema(schema)
 
 
 def __getattr__(name: str) -> Any:
