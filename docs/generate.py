@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -313,11 +313,17 @@ def _default(title: str, name: str) -> str:
     section = title if title in MODELS else title.partition(":")[0]
     if noted := OTHER_DEFAULTS.get(f"{section}.{name}"):
         return noted
-    model = fields(MODELS[section]) if section in MODELS else ()
-    value = next((field.default for field in model if field.name == name.replace("-", "_")), "")
+    value = _defaults(MODELS[section]).get(name.replace("-", "_"), "") if section in MODELS else ""
     if not isinstance(value, (str, int)) or value == "":
         return ""
     return code([str(value).lower() if isinstance(value, bool) else value])
+
+
+def _defaults(model: type) -> Mapping[str, object]:
+    """Return the defaults of the fields of a dataclass or a NamedTuple."""
+    if is_dataclass(model):
+        return {field.name: field.default for field in fields(model)}
+    return model._field_defaults  # type: ignore[attr-defined]  # of a NamedTuple
 
 
 # ---------------------------------------------------------------- plan.md

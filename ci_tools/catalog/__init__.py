@@ -39,6 +39,7 @@ __all__ = [
     "Headers",
     "PlatformFacts",
     "Rocm",
+    "SourceSeconds",
     "TorchRelease",
     "load",
 ]
@@ -120,6 +121,17 @@ class BuildMinutes(NamedTuple):
         return self.accelerator if facts.accelerator else self.native
 
 
+class SourceSeconds(NamedTuple):
+    """The time that one core takes to compile one source, in seconds."""
+
+    host: float  # C and C++; also the host's part of device code
+    device: float  # device code for each architecture, above that
+
+    def estimate(self, host: int, device: int, archs: int) -> int:
+        """Return the seconds that one core takes for so many sources of either kind."""
+        return round((host + device) * self.host + device * archs * self.device)
+
+
 class Headers(NamedTuple):
     """The smallest wheel that contains a torch release's headers; `size` in bytes."""
 
@@ -151,6 +163,7 @@ class Catalog:
     torch: Mapping[Minor, TorchRelease]
     limits: Mapping[str, int]  # bytes
     minutes: BuildMinutes
+    source_seconds: SourceSeconds
     brought: tuple[str, ...]  # file name patterns of libraries from torch or a driver, which no wheel may contain
     sha256: Sha256
     tables: Mapping[str, Any]  # the data files' own values, by name
@@ -235,6 +248,7 @@ def _make(tables: Mapping[str, Any], sha256: Sha256) -> Catalog:
         torch={torch.version: torch for torch in map(_torch, tables["torch"]["release"])},
         limits=tables["limits"],
         minutes=BuildMinutes(**tables["minutes"]["builds"]),
+        source_seconds=SourceSeconds(**tables["minutes"]["sources"]),
         brought=tuple(pattern for patterns in tables["libraries"].values() for pattern in patterns),
         sha256=sha256,
         tables=tables,
