@@ -918,6 +918,8 @@ def _prepare_compiling(lock: Lock, facts: Facts) -> None:
                 _say(f"{lock['project']}: built with {name}={value}, as {wheel['file']} was")
         if wheel["compiling"]:
             _say(f"{lock['project']}: {tell_time(wheel['compiling'], count_cores(os.environ))}")
+        elif wheel["cuda"]:
+            _say(f"{lock['project']}: compiling may take hours, for its sources are not known; MAX_JOBS limits its memory")
 
 
 def count_cores(environ: Mapping[str, str]) -> int:
@@ -958,7 +960,8 @@ def _say_once(text: str) -> None:
             return
     _say(text)
     with suppress(OSError):
-        said.write_text(key, encoding="ascii")
+        if not said.is_symlink():  # old pips unpack links as they are: nothing is written outside the sdist
+            said.write_text(key, encoding="ascii")
 
 
 def _refuse_without_compiler(lock: Lock, wheel: Wheel, wishes: Wishes, why: str) -> None:

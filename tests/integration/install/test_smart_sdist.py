@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 import tarfile
+import tarfile
 import threading
 import zipfile
 from contextlib import contextmanager
@@ -453,3 +454,42 @@ def test_threads_do_not_wait_for_the_lock_of_another_file(tmp_path: Path, cache:
             thread.start()
             thread.join(20)
             assert not thread.is_alive()
+
+
+# ---------------------------------------------------------------- the sdist
+
+
+def member(name: str, link: str = "") -> tarfile.TarInfo:
+    """Return a member of an sdist: an empty file, or a link."""
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = (tarfile.SYMTYPE, link) if link else (tarfile.REGTYPE, "")
+    return info
+
+
+@pytest.mark.parametrize("client", IN_EVERY_RUN)
+@pytest.mark.parametrize(
+    "hostile_member",
+    [
+        pytest.param(member("../../evil.py"), id="above"),
+        pytest.param(member("demo-1.0/../../evil.py"), id="above-from-within"),
+        pytest.param(member("demo-1.0/_fatwheel/said", "../../../evil.py"), id="a-link-to-what-the-backend-writes"),
+    ],
+)
+def test_an_sdist_writes_nothing_elsewhere(client: str, hostile_member: tarfile.TarInfo, tmp_path: Path) -> None:
+    with assets(tmp_path / "assets") as server:
+        made = release(tmp_path, server.url, cuda="13.0")
+        with tarfile.open(made.sdist) as archive:
+            members = [(one, archive.extractfile(one)) for one in archive]
+            changed = tmp_path / "changed" / made.sdist.name
+            changed.parent.mkdir()
+            with tarfile.open(changed, "w:gz") as written:
+                for info, file in members:
+                    written.addfile(info, file)
+                written.addfile(hostile_member)
+        (tmp_path / "t").mkdir()
+        done = install(client, changed, tmp_path, DEMO_FOR_CUDA="13.0", TMPDIR=str(tmp_path / "t"))
+    said = done.stdout + done.stderr
+    assert [path for path in tmp_path.rglob("*") if path.name == "evil.py"] == [], said
+    assert "Traceback" not in said
+    is_link_to_old_pip = hostile_member.issym() and client == "pip-21.3.1"  # which unpacks links as they are
+    assert bool(done.returncode) != is_link_to_old_pip, said
