@@ -26,25 +26,27 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ci_tools.model.facts import Row
 
 __all__ = [
     "STANDARD_LIBRARY",
     "BuildMinutes",
+    "BuildRequirement",
     "Catalog",
     "Cuda",
     "GfxFacts",
     "Headers",
     "PlatformFacts",
     "Rocm",
+    "SourceSeconds",
     "TorchRelease",
     "load",
 ]
 
 HERE = Path(__file__).parent
-NAMES = ("cuda", "libraries", "limits", "minutes", "platforms", "python", "rocm", "torch")
+NAMES = ("cuda", "libraries", "limits", "minutes", "platforms", "python", "requirements", "rocm", "torch")
 STANDARD_LIBRARY = HERE / "standard_library.json"  # written by ci_tools.cli.library_table
 
 
@@ -96,8 +98,7 @@ class Rocm(NamedTuple):
     driver: str  # the oldest Linux kernel driver it was tested with; empty if unknown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GfxFacts:
+class GfxFacts(NamedTuple):
     """The facts of AMD's targets that are the same in every release."""
 
     runs_on: Mapping[str, frozenset[str]]  # generic target to the processors that run its code
@@ -121,6 +122,25 @@ class BuildMinutes(NamedTuple):
         return self.accelerator if facts.accelerator else self.native
 
 
+class BuildRequirement(NamedTuple):
+    """What a package adds to a build that requires it, besides modules that the build may import."""
+
+    version: str  # whose wheel was read
+    hooks: tuple[str, ...]  # what is run without an import
+    requires: tuple[str, ...]  # names of packages
+
+
+class SourceSeconds(NamedTuple):
+    """The time that one core takes to compile one source, in seconds."""
+
+    host: float  # C and C++; also the host's part of device code
+    device: float  # device code for each architecture, above that
+
+    def estimate(self, host: int, device: int, archs: int) -> int:
+        """Return the seconds that one core takes for so many sources of either kind."""
+        return round((host + device) * self.host + device * archs * self.device)
+
+
 class Headers(NamedTuple):
     """The smallest wheel that contains a torch release's headers; `size` in bytes."""
 
@@ -129,14 +149,14 @@ class Headers(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchRelease:
+class TorchRelease(NamedTuple):
     """One minor release of torch, and the builds that upstream ships of it, by host."""
 
     version: Minor
     patch: str
     pythons: Mapping[str, frozenset[Python]]
     accelerators: Mapping[tuple[str, AcceleratorKind], frozenset[Minor | None]]
+    nccl: Mapping[Minor, str]  # by the version of CUDA; only of Linux builds, and not known for each
     headers: Headers | None  # None: nobody has published it, and `patch` is what its first release will be
     where: str = ""  # the project's row that names it; "" for our own, whose symbols are known
 
@@ -151,8 +171,10 @@ class Catalog:
     rocm: Mapping[Minor, Rocm]
     gfx: GfxFacts
     torch: Mapping[Minor, TorchRelease]
+    requirements: Mapping[str, BuildRequirement]
     limits: Mapping[str, int]  # bytes
     minutes: BuildMinutes
+    source_seconds: SourceSeconds
     brought: tuple[str, ...]  # file name patterns of libraries from torch or a driver, which no wheel may contain
     sha256: Sha256
     tables: Mapping[str, Any]  # the data files' own values, by name
@@ -163,12 +185,31 @@ class Catalog:
         """The newest torch that is published: that of a build whose request names none."""
         return max(version for version, release in self.torch.items() if release.headers)
 
+    def find_hook(self, requirement: str, known: Collection[str]) -> str | None:
+        """Return what a build requirement, or a package that comes with it, runs in each build; None if not known.
+
+        "" if all it adds is modules that a build may import. Of the packages in `known`, nothing is asked.
+        """
+        waiting, seen = [requirement], {*known}
+        while waiting:
+            name = waiting.pop()
+            facts = self.requirements.get(name)
+            if facts is None:
+                return None
+            if facts.hooks:
+                return f"{facts.hooks[0]} of {name} {facts.version}"
+            seen.add(name)
+            waiting += sorted({*facts.requires} - seen)
+        return ""
+
     def find_contradictions(self, rows: Sequence[Row]) -> tuple[Contradiction, ...]:
         """Return why rows cannot be merged over this catalog; nothing if they can."""
         return merge(self.tables, rows)[1]
 
     def extend(self, rows: Sequence[Row]) -> Catalog:
         """Return this catalog with a project's rows merged over it; raise RejectedInput with all that contradict it."""
+        if not rows:
+            return self
         tables, wrong = merge(self.tables, rows)
         if wrong:
             raise RejectedInput(Problem(rows[each.number].where, each.what) for each in wrong)
@@ -181,7 +222,7 @@ class Catalog:
         said = json.dumps(tables, sort_keys=True)
         made = _make(tables, Sha256(hashlib.sha256(f"{self.sha256}{said}".encode()).hexdigest()))
         torch = {
-            version: replace(release, where=self.torch[version].where if version in self.torch else named[version])
+            version: release._replace(where=self.torch[version].where if version in self.torch else named[version])
             for version, release in made.torch.items()
         }
         return replace(made, torch=torch, rows=(*self.rows, *(row for row in rows if row not in self.rows)))
@@ -233,8 +274,10 @@ def _make(tables: Mapping[str, Any], sha256: Sha256) -> Catalog:
         rocm={rocm.version: rocm for rocm in map(_rocm, tables["rocm"]["release"])},
         gfx=_gfx(tables["rocm"]),
         torch={torch.version: torch for torch in map(_torch, tables["torch"]["release"])},
+        requirements={name: _requirement(table) for name, table in tables["requirements"].items()},
         limits=tables["limits"],
         minutes=BuildMinutes(**tables["minutes"]["builds"]),
+        source_seconds=SourceSeconds(**tables["minutes"]["sources"]),
         brought=tuple(pattern for patterns in tables["libraries"].values() for pattern in patterns),
         sha256=sha256,
         tables=tables,
@@ -253,6 +296,10 @@ def _platform(table: Mapping[str, str]) -> PlatformFacts:
         table.get("container"),
         table.get("toolkit-container"),
     )
+
+
+def _requirement(table: Mapping[str, Any]) -> BuildRequirement:
+    return BuildRequirement(table["version"], tuple(table["hooks"]), tuple(table["requires"]))
 
 
 def _cuda(table: Mapping[str, Any]) -> Cuda:
@@ -300,5 +347,6 @@ def _torch(table: Mapping[str, Any]) -> TorchRelease:
         patch=table.get("patch", f"{table['version']}.0"),
         pythons={host: frozenset(map(Python.parse, names)) for host, names in table.get("pythons", {}).items()},
         accelerators={**accelerators, **unversioned},
+        nccl={Minor.parse(cuda): version for cuda, version in table.get("nccl", {}).items()},
         headers=Headers(**table["headers"]) if "headers" in table else None,
     )
