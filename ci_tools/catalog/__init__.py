@@ -26,13 +26,14 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ci_tools.model.facts import Row
 
 __all__ = [
     "STANDARD_LIBRARY",
     "BuildMinutes",
+    "BuildRequirement",
     "Catalog",
     "Cuda",
     "GfxFacts",
@@ -45,7 +46,7 @@ __all__ = [
 ]
 
 HERE = Path(__file__).parent
-NAMES = ("cuda", "libraries", "limits", "minutes", "platforms", "python", "rocm", "torch")
+NAMES = ("cuda", "libraries", "limits", "minutes", "platforms", "python", "requirements", "rocm", "torch")
 STANDARD_LIBRARY = HERE / "standard_library.json"  # written by ci_tools.cli.library_table
 
 
@@ -121,6 +122,14 @@ class BuildMinutes(NamedTuple):
         return self.accelerator if facts.accelerator else self.native
 
 
+class BuildRequirement(NamedTuple):
+    """What a package adds to a build that requires it, besides modules that the build may import."""
+
+    version: str  # whose wheel was read
+    hooks: tuple[str, ...]  # what is run without an import
+    requires: tuple[str, ...]  # names of packages
+
+
 class SourceSeconds(NamedTuple):
     """The time that one core takes to compile one source, in seconds."""
 
@@ -147,6 +156,7 @@ class TorchRelease(NamedTuple):
     patch: str
     pythons: Mapping[str, frozenset[Python]]
     accelerators: Mapping[tuple[str, AcceleratorKind], frozenset[Minor | None]]
+    nccl: Mapping[Minor, str]  # by the version of CUDA; only of Linux builds, and not known for each
     headers: Headers | None  # None: nobody has published it, and `patch` is what its first release will be
     where: str = ""  # the project's row that names it; "" for our own, whose symbols are known
 
@@ -161,6 +171,7 @@ class Catalog:
     rocm: Mapping[Minor, Rocm]
     gfx: GfxFacts
     torch: Mapping[Minor, TorchRelease]
+    requirements: Mapping[str, BuildRequirement]
     limits: Mapping[str, int]  # bytes
     minutes: BuildMinutes
     source_seconds: SourceSeconds
@@ -173,6 +184,23 @@ class Catalog:
     def newest_torch(self) -> Minor:
         """The newest torch that is published: that of a build whose request names none."""
         return max(version for version, release in self.torch.items() if release.headers)
+
+    def find_hook(self, requirement: str, known: Collection[str]) -> str | None:
+        """Return what a build requirement, or a package that comes with it, runs in each build; None if not known.
+
+        "" if all it adds is modules that a build may import. Of the packages in `known`, nothing is asked.
+        """
+        waiting, seen = [requirement], {*known}
+        while waiting:
+            name = waiting.pop()
+            facts = self.requirements.get(name)
+            if facts is None:
+                return None
+            if facts.hooks:
+                return f"{facts.hooks[0]} of {name} {facts.version}"
+            seen.add(name)
+            waiting += sorted({*facts.requires} - seen)
+        return ""
 
     def find_contradictions(self, rows: Sequence[Row]) -> tuple[Contradiction, ...]:
         """Return why rows cannot be merged over this catalog; nothing if they can."""
@@ -246,6 +274,7 @@ def _make(tables: Mapping[str, Any], sha256: Sha256) -> Catalog:
         rocm={rocm.version: rocm for rocm in map(_rocm, tables["rocm"]["release"])},
         gfx=_gfx(tables["rocm"]),
         torch={torch.version: torch for torch in map(_torch, tables["torch"]["release"])},
+        requirements={name: _requirement(table) for name, table in tables["requirements"].items()},
         limits=tables["limits"],
         minutes=BuildMinutes(**tables["minutes"]["builds"]),
         source_seconds=SourceSeconds(**tables["minutes"]["sources"]),
@@ -267,6 +296,10 @@ def _platform(table: Mapping[str, str]) -> PlatformFacts:
         table.get("container"),
         table.get("toolkit-container"),
     )
+
+
+def _requirement(table: Mapping[str, Any]) -> BuildRequirement:
+    return BuildRequirement(table["version"], tuple(table["hooks"]), tuple(table["requires"]))
 
 
 def _cuda(table: Mapping[str, Any]) -> Cuda:
@@ -314,5 +347,6 @@ def _torch(table: Mapping[str, Any]) -> TorchRelease:
         patch=table.get("patch", f"{table['version']}.0"),
         pythons={host: frozenset(map(Python.parse, names)) for host, names in table.get("pythons", {}).items()},
         accelerators={**accelerators, **unversioned},
+        nccl={Minor.parse(cuda): version for cuda, version in table.get("nccl", {}).items()},
         headers=Headers(**table["headers"]) if "headers" in table else None,
     )

@@ -17,14 +17,17 @@ __all__ = [
     "SELF_HOSTED",
     "STABLE",
     "Build",
+    "BuildTorch",
     "Care",
     "Command",
+    "Drop",
     "Edition",
     "Enabled",
     "GitSource",
     "Globs",
     "GpuTrial",
     "Hook",
+    "Patch",
     "PathSource",
     "PlatformRequest",
     "Publish",
@@ -35,6 +38,7 @@ __all__ = [
     "SdistSource",
     "ToolchainKind",
     "Torch",
+    "Unsupported",
     "Validation",
 ]
 
@@ -53,6 +57,13 @@ class ToolchainKind(Name):
     SYSTEM = "system"
     PYPI = "pypi"
     AUTO = "auto"
+
+
+class BuildTorch(Name):
+    """The torch in a build's environment: the parts that compiling needs, or a whole one that pip installs."""
+
+    PARTS = "parts"
+    FULL = "full"
 
 
 class Globs(NamedTuple):
@@ -85,6 +96,15 @@ class SdistSource:
     name: str
     version: str
     sha256: Sha256
+
+
+class Patch(NamedTuple):
+    """A patch that is applied to the source before anything reads it."""
+
+    file: str  # relative to the config's folder
+    reason: str
+    where: str  # file:line, for messages
+    sha256: str = ""  # of the file
 
 
 class Torch(NamedTuple):
@@ -134,6 +154,24 @@ class PlatformRequest:
     minutes: int = HOSTED_MINUTES  # the time limit of one build
 
 
+class Unsupported(NamedTuple):
+    """What a package cannot do: cells without a wheel; an empty field stands for all."""
+
+    reason: str
+    where: str  # file:line
+    pythons: tuple[Python, ...] = ()
+    torches: tuple[Minor, ...] = ()
+    cudas: tuple[Minor, ...] = ()
+
+
+class Drop(NamedTuple):
+    """A requirement that neither the build nor the wheel gets."""
+
+    name: str
+    reason: str
+    pythons: tuple[Python, ...] = ()  # the Pythons whose wheels do without it; empty: all
+
+
 class Hook(NamedTuple):
     """One command that runs before or after a build, in the same copy of the source."""
 
@@ -148,7 +186,10 @@ class Build(NamedTuple):
     after: tuple[Hook, ...] = ()  # run after the backend has built a wheel
     env: tuple[tuple[str, str], ...] = ()
     constraints: str | None = None  # path of a pip constraints file in the source
+    drop: tuple[Drop, ...] = ()
+    sdist: bool = True  # whether a release has the project's sdist
     max_jobs: int | None = None  # None: one per core
+    torch: BuildTorch = BuildTorch.PARTS
     timeout_minutes: int = HOSTED_MINUTES
 
 
@@ -220,10 +261,16 @@ class Publish(NamedTuple):
 
 
 class Release(NamedTuple):
-    """The templates of a GitHub Release: its tag and title, of `{name}` and `{version}`, and second names of wheels."""
+    """The templates of a GitHub Release: its tag and title, of `{name}` and `{version}`, and second names of wheels.
+
+    The other fields that a config may use in them have been replaced by their values.
+    """
 
     tag: str = "v{version}"
     title: str = "{name} {version}"
+    local: str | None = None  # a template of the local version of its native wheels; None: accelerator and torch
+    exact_torch: bool = False  # whether a name has the whole version of torch, so that a build needs exactly that
+    rebuild: int | None = None  # the build number of its wheels (PEP 427)
     untagged: bool = False  # whether a commit without the tag is nevertheless a stable release
     alias: str | None = None  # a template of the local version in a second name of its CUDA wheels
 
@@ -250,11 +297,13 @@ class Request:
     config: str  # the config's path in the source, or its name: the same on every machine
     source: PathSource | GitSource | SdistSource
     subdirectory: str = ""  # the folder of pyproject.toml below the source root
+    patches: tuple[Patch, ...] = ()
     include: tuple[str, ...] | None = None  # the part of the source that a build may see; None: all of it
     version: str | None = None  # for projects whose version is dynamic
     pythons: tuple[Python, ...]
     torch: Torch | None = None
     platforms: tuple[PlatformRequest, ...]
+    unsupported: tuple[Unsupported, ...] = ()
     build: Build = BUILD
     validate: Validation = VALIDATION
     publish: Publish = PUBLISH

@@ -116,6 +116,7 @@ class Unit:
     aliases: tuple[Alias, ...] = ()  # copies of its CUDA wheels under second names, for GitHub Releases only
     edition: Edition = STABLE
     commit: str = ""  # of the source; empty: it is not a git checkout
+    is_foreign: bool = False  # whether the source is somewhere else than the config
     tag: str = ""  # of its GitHub Release
     title: str = ""
     route: Route = Route.NONE  # the files of it that go to PyPI
@@ -123,6 +124,7 @@ class Unit:
     unattested: bool = False  # whether its files have no attestation on purpose
     added: str = ""  # torch2.15: wheels for this torch, added to an existing release; empty: a whole release
     catalog: tuple[Row, ...] = ()  # the rows that the project adds to the catalog
+    request_sha256: str = ""  # of what its config asks for
 
     @property
     def files(self) -> tuple[Item, ...]:
@@ -154,6 +156,8 @@ class ReleasePlan(NamedTuple):
     added: str = ""  # torch2.15: wheels for this torch are added to an existing release
     aliases: Mapping[str, str] = MappingProxyType({})  # the second names of CUDA wheels, each with the wheel's name
     catalog: tuple[Row, ...] = ()  # the rows that the project adds to the catalog
+    request_sha256: str = ""
+    is_foreign: bool = False  # whether the source is somewhere else than the config
 
 
 class Change(NamedTuple):
@@ -283,12 +287,14 @@ def _unit(
         twins=tuple(item for file, item in items.items() if file in twins),
         edition=plan.edition,
         commit=plan.commit,
+        is_foreign=plan.is_foreign,
         tag=plan.tag,
         title=plan.title,
         route=plan.route,
         offers=plan.offers,
         added=plan.added,
         catalog=plan.catalog,
+        request_sha256=plan.request_sha256,
     )
 
 

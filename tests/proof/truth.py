@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +27,7 @@ package: {name}
 source:
   sdist: {{name: {name}, version: "{version}", sha256: {sha256}}}
 version: "{version}"
+build: {{env: {env}}}
 """
 PLATFORMS = """\
   linux-cpu: {owner: "@proof"}
@@ -85,7 +87,10 @@ def planned(project: dict[str, Any], folder: Path, outside: Outside, request: st
         known |= {"torch": ".".join(project["torch"].split(".")[:2]), "cuda": project["cuda"]}
     for name, value in known.items():
         request = request.replace(name.upper(), value)
-    fields = {name: project[name] for name in ("name", "version", "sha256")}
+    fields = {
+        **{name: project[name] for name in ("name", "version", "sha256")},
+        "env": json.dumps(project.get("env", {})),
+    }
     path.write_text(PROJECT.format(**fields) + request, encoding="utf-8")
     return make.make_plan(path, outside)
 

@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import secrets
-import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,9 +18,10 @@ from ci_tools.catalog import STANDARD_LIBRARY
 from ci_tools.errors import InputError
 from ci_tools.evidence.observe import journal
 from ci_tools.evidence.observe.observation import Observed, name_folders_alike, parse_answer, read_wheel
-from ci_tools.evidence.observe.stage import OBSERVER, PROGRAMS, TOOLS, Stage, identify_tools, readable
+from ci_tools.evidence.observe.prepared import PYTHON, Prepared, prepare
+from ci_tools.evidence.observe.stage import PROGRAMS, TOOLS, Stage, identify_tools, readable
 from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
-from ci_tools.machine.sandbox.groups import SERVER, ForkServer
+from ci_tools.machine.sandbox.groups import SERVER
 from ci_tools.machine.sandbox.leftovers import clear, read_safely
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.search_path import compiler_variables
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ci_tools.model.platforms import Accelerator
     from ci_tools.model.versions import Python
 
-__all__ = ["HARMLESS", "SIMULATED", "Observer", "Subject", "View"]
+__all__ = ["HARMLESS", "PLUGINS", "SIMULATED", "SUPPOSED", "Observer", "Subject", "View"]
 
 LOG = logging.getLogger(__name__)
 
@@ -52,9 +52,18 @@ SIMULATED = frozenset(
 HARMLESS = frozenset(
     "build click pytest-runner requests setuptools-git-versioning setuptools-scm six tqdm typing-extensions".split()
 )
+# Requirements with a fake that is there only where the project requires it, and the entry points by which setuptools
+# finds what they add to it.
+PLUGINS: Mapping[str, Mapping[str, str]] = {
+    "cffi": {"distutils.setup_keywords": "cffi_modules = cffi:cffi_modules"},
+    "pkgconfig": {},
+    "setuptools-rust": {
+        "distutils.setup_keywords": "rust_extensions = setuptools_rust:rust_extensions",
+        "setuptools.finalize_distribution_options": "setuptools_rust = setuptools_rust:read_project",
+    },
+}
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
-PYTHON = (sys.executable, "-s", "-S", "-B", OBSERVER / "__main__.py")
-SERVE = "--serve"  # see there
+SUPPOSED = "supposed:"  # see inside/facts.py
 WORD = "FATWHEEL_WORD"  # the observer removes it from its variables before the project's code runs
 JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": str(EPOCH)}  # every job sets these
 MOST_KEPT = 256 << 20  # bytes
@@ -76,14 +85,18 @@ class View(NamedTuple):
     accelerator: Accelerator | None = None
     capability: str = ""  # of the GPU, if any
     env: tuple[tuple[str, str], ...] = ()
+    nccl: str = ""  # the version that torch brings, where it is known
     gpu: bool = False
     chance: bool = False  # whether this is the second run: at a later time, with more processors
+    supposed: tuple[str, ...] = ()  # what is supposed to be so of the builder; nothing else that is asked of it is
 
     def fact(self, name: str) -> object:
         """Return the answer to a question that a build asked."""
         variables = dict(self.env)
         if name.startswith("env:"):
             return variables.get(name.removeprefix("env:"))
+        if name.startswith(SUPPOSED):
+            return name.removeprefix(SUPPOSED) in self.supposed
         answers: dict[str, object] = {
             "env": self.env,
             "python": self.python.version,
@@ -102,6 +115,7 @@ class Subject(NamedTuple):
     backend: str
     backend_path: tuple[str, ...]
     provided: tuple[str, ...]  # requirements without a fake
+    plugins: tuple[str, ...] = ()  # those of PLUGINS that it requires
     capped: bool = False  # whether the project asks for an older setuptools than the newest
 
 
@@ -117,7 +131,7 @@ class Observer:
         self.counted = 0, 0  # cells known, and cells in total
         self.step: Step | None = None
         self.stage: Stage | None = None
-        self.server: ForkServer | None = None
+        self.prepared: Prepared | None = None
         self.sealing = read_key(outside.environ)
         self.said = False
         self.stopped: Observed | None = None  # a build that did not end by itself: no other is started
@@ -212,11 +226,14 @@ class Observer:
         if self.stage is None:
             folder = self.shown.enter_context(workplace(self.outside.cache / "stages", clear))
             self.stage = Stage(folder.resolve() / "stage")
+        if self.prepared is None:
+            plugins = {name: PLUGINS[name] for name in self.subject.plugins}
+            self.prepared = self.shown.enter_context(prepare(plugins))
         self.stage.set(self.subject.tree, view.accelerator)
-        return self._ran(self.stage, view)
+        return self._ran(self.stage, self.prepared, view)
 
-    def _ran(self, stage: Stage, view: View) -> dict[str, Any]:
-        stage.request.write_text(json.dumps(self._request(stage, view)), encoding="utf-8")
+    def _ran(self, stage: Stage, prepared: Prepared, view: View) -> dict[str, Any]:
+        stage.request.write_text(json.dumps(self._request(stage, prepared, view)), encoding="utf-8")
         log = stage.folder.parent / "log"
         places = {"HOME": str(stage.home), "TMPDIR": str(stage.scratch)}
         word = secrets.token_hex()
@@ -224,36 +241,29 @@ class Observer:
         ended = run_in_sandbox(
             [*PYTHON, stage.request],
             folder=stage.folder,
-            readable=[stage.request, *readable()],
+            readable=[stage.request, prepared.modules, *readable()],
             env={**env, WORD: word},
             log=log,
             limits=LIMITS,
             trusted=bool(why_not()),
             journal=stage.journal,
-            server=self._find_server(stage, env),
+            server=prepared.server,
         )
         if ended.verdict in ENDED_EARLY:
             return {"stopped": ENDED_EARLY[ended.verdict]}
         answer = journal.read(ended.journal, word)
         if answer is None:
             return {"stopped": f"setup.py ended Python before the build was done (exit status {ended.status})"}
-        return {**name_folders_alike(answer, stage), "wheel": read_wheel(stage)}
+        return {**name_folders_alike(answer, stage, prepared), "wheel": read_wheel(stage, prepared)}
 
-    def _find_server(self, stage: Stage, env: Mapping[str, str]) -> ForkServer | None:
-        """Return the prepared process that forks one for each build, None where this machine confines none."""
-        if self.server is None and not why_not():
-            self.server = ForkServer([*PYTHON, SERVE, stage.request], env)
-            self.shown.callback(self.server.close)
-        return self.server
-
-    def _request(self, stage: Stage, view: View) -> dict[str, Any]:
+    def _request(self, stage: Stage, prepared: Prepared, view: View) -> dict[str, Any]:
         project = stage.source / self.subject.folder
         home = str(stage.accelerator) if view.accelerator else ""
         path = [str(stage.accelerator / "bin")] if home else []
         own = "" if self.subject.folder in {"", "."} else f"{self.subject.folder}/"
         places = (stage.source, stage.accelerator, stage.wheels, stage.scratch)
         return {
-            "path": [str(stage.modules), str(stage.inside / "fakes")],
+            "path": [str(prepared.modules), str(prepared.fakes)],
             "root": str(stage.source),
             "project": str(project),
             "prefix": own,
@@ -273,10 +283,11 @@ class Observer:
                 "tools_folder": str(stage.tools),
                 "python_program": str(stage.tools / "python"),
                 "home": str(stage.home),
-                "modules": str(stage.modules),
+                "modules": str(prepared.modules),
                 "fork_server": str(SERVER),
                 "around": str(stage.folder.parent),
-                "simulated": sorted(SIMULATED | HARMLESS),
+                "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),
+                "plugins": [name.replace("-", "_") for name in self.subject.plugins],
                 "folders": list(map(str, places)),
             },
             "env": {
@@ -306,9 +317,11 @@ def _facts(view: View) -> dict[str, Any]:
         "free_threaded": view.python.free_threaded,
         "torch": view.torch,
         "accelerator": kind or {"kind": "", "version": None},
+        "nccl": view.nccl,
         "gpu": view.gpu,
         "capability": view.capability,
         "chance": view.chance,
+        "supposed": view.supposed,
     }
 
 

@@ -9,7 +9,6 @@ import ssl
 import subprocess
 import sys
 import tarfile
-import tarfile
 import threading
 import zipfile
 from contextlib import contextmanager

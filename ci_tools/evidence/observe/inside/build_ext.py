@@ -6,6 +6,7 @@ Each linked file contains its own number, so that it is recognised in a wheel wh
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import os
 import re
@@ -58,6 +59,7 @@ ENDINGS = {
     "static_lib_extension": ".lib",
 }
 PROBES = ("check_func", "check_header", "check_lib", "search_cpp", "search_text", "try_cpp", "try_link", "try_run")
+MOST_SAID = 60  # characters of a question
 MARK = "in place of what would be linked as number {}\n"
 
 
@@ -107,7 +109,7 @@ class Recorder(UnixCCompiler):
         self._refuse_twice([*map(str, objects or ())])
         flags = [f"-Wl,-rpath,{path}" for path in runtime_library_dirs or ()]
         flags += [*_flat(extra_preargs), *_flat(extra_postargs)]
-        _record_link(os.path.join(output_dir or "", output_filename), objects, libraries, flags)
+        record_link(os.path.join(output_dir or "", output_filename), objects, libraries, flags)
 
     def _refuse_twice(self, objects: list[str]) -> None:
         """Fail as the linker would: of two sources with one stem, distutils compiles only one and links it twice."""
@@ -120,11 +122,10 @@ class Recorder(UnixCCompiler):
     def create_static_lib(
         self, objects: Any, output_libname: str, output_dir: Any = None, *args: Any, **kwargs: Any
     ) -> None:
-        _record_link(self.library_filename(output_libname, output_dir=output_dir or ""), objects, None, [])
+        record_link(self.library_filename(output_libname, output_dir=output_dir or ""), objects, None, [])
 
-    def has_function(self, *_: Any, **__: Any) -> bool:
-        FACTS.doubt("asks whether the machine has a function, which no cell defines")
-        return False
+    def has_function(self, funcname: str, *args: Any, **kwargs: Any) -> bool:
+        return FACTS.suppose(f"the compiler finds {_show_call('the function', (funcname, *args), kwargs)}")
 
     def preprocess(self, *_: Any, **__: Any) -> None:
         FACTS.doubt("asks the preprocessor, whose answer no cell defines")
@@ -157,16 +158,16 @@ def record(source: str, made: str, compiler: str, flags: list[str]) -> None:
     if made:
         _make(made, f"object of {source}\n")
     if not os.path.abspath(source).startswith(FACTS.root):
-        _doubt_includes(source)
+        _compile_includes(source)
         return
     FACTS.tell(compiled=source)
     Recorder.compiles.append({"source": source, "object": made, "compiler": compiler, "flags": flags})
 
 
-def _doubt_includes(source: str) -> None:
-    """Record a doubt about a compiler test if its file includes headers that only some builders have.
+def _compile_includes(source: str) -> None:
+    """Raise CompileError for a header in the file of a compiler test that the cell's compiler does not bring along.
 
-    Raises CompileError for a header that the cell's compiler does not bring along.
+    Whether it finds a header that only some builders have is supposed.
     """
     if not os.path.isfile(source):
         return
@@ -176,8 +177,10 @@ def _doubt_includes(source: str) -> None:
         if name in SYSTEMS_WITH and FACTS.ask("os") not in SYSTEMS_WITH[name]:
             msg = f"fatal error: {name}: No such file or directory"
             raise CompileError(msg)
-    if unusual := [name for name in unusual if name not in SYSTEMS_WITH]:
-        FACTS.doubt(f"tries whether the compiler finds {unusual[0]}, which no cell defines")
+    for name in unusual:
+        if name not in SYSTEMS_WITH and not FACTS.suppose(f"the compiler finds {name}"):
+            msg = f"fatal error: {name}: No such file or directory"
+            raise CompileError(msg)
 
 
 def _variable_flags(source: str) -> list[str]:
@@ -187,7 +190,8 @@ def _variable_flags(source: str) -> list[str]:
     return [flag for name in names for flag in shlex.split(FACTS.variable(name))]
 
 
-def _record_link(output: str, objects: Any, libraries: Any, flags: list[str]) -> None:
+def record_link(output: str, objects: Any, libraries: Any, flags: list[str]) -> None:
+    """Record a library that is linked, and create it."""
     _make(output, MARK.format(len(Recorder.links)))
     linked = [*map(str, objects or ())]
     FACTS.tell(linked=output)
@@ -256,11 +260,20 @@ def _replace(module: Any) -> None:
 def _fake_probe(name: str) -> Any:
     """Return a fake for a probe of the machine by distutils' `config` command."""
 
-    def probe(*_: Any, **__: Any) -> bool:
-        FACTS.doubt(f"tests the machine by {name}(), whose answer no cell defines")
-        return False
+    def probe(_: Any, *args: Any, **kwargs: Any) -> bool:
+        return FACTS.suppose(f"the machine passes {_show_call(name, args, kwargs)}")
 
     return probe
+
+
+def _show_call(name: str, args: Any, kwargs: Any) -> str:
+    """Return a call in words, the same for the same arguments; of long ones, the start and a hash."""
+    said = ", ".join([*(f"{one}" for one in args), *(f"{key}={value}" for key, value in sorted(kwargs.items()))])
+    said = said.replace(FACTS.root, "")
+    if len(said) <= MOST_SAID and "\n" not in said:
+        return f"{name} {said}"
+    first = said.lstrip().partition("\n")[0][:MOST_SAID]
+    return f"{name} {first}… ({hashlib.sha256(said.encode()).hexdigest()[:8]})"
 
 
 def _doubt_plugins(real: Any) -> Any:

@@ -22,6 +22,7 @@ HERE = __file__.rpartition("facts.py")[0]
 # The standard library: some of it is frozen into the interpreter.
 LIBRARY = (os.path.dirname(threading.__file__) + os.sep, "<frozen ")
 IMPORTING = "<frozen importlib"
+SUPPOSED = "supposed:"  # the start of a question whose answer no cell defines, and that has two answers
 # ruff: noqa: SIM905 - as words they fit on a page
 # Functions of the standard library that ask in their caller's name for an attribute that it chose.
 REFLECTION = frozenset(
@@ -90,6 +91,11 @@ class Facts(metaclass=_Guarded):
         """Record a doubt: a question of the code that no cell answers. `place` is the line if another one runs."""
         if what not in self.doubts:
             self._keep("doubts", what, place or self.place())
+
+    def suppose(self, what: str) -> bool:
+        """Return one of the two answers to a question about the builder; another run gets the other answer."""
+        self.note(f"{SUPPOSED}{what}")
+        return what in self.known["supposed"]
 
     def note_import(self, module: str) -> None:
         """Record the import of a module that only some builds have."""

@@ -11,11 +11,15 @@ import os
 import pathlib
 import re
 import shutil
+import stat
 import sys
 import sysconfig
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.evidence.observe.inside.facts import FACTS
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 # Programs that only make a build faster, and programs that show whether there is a GPU.
 INDIFFERENT_PROGRAMS = frozenset({"ccache", "sccache"})
@@ -31,9 +35,26 @@ MICROSOFTS = "cl"  # the compiler of Windows only
 LIBRARY = sysconfig.get_path("stdlib")
 INCLUDE = sysconfig.get_path("include")
 HEADER = "Python.h"
+PREFIX = sys.base_prefix
+FROZEN_LIBRARY = (f"{LIBRARY}/", "<frozen ")  # genericpath is one of the frozen modules
 OF_CUDA = re.compile(r"/(fakes|lib/.*)/nvidia(/|$)")  # packages that only torch's CUDA builds install
 TRANSLATION = re.compile(r"/share/locale/.*\.mo$")  # argparse and others look for translated messages there
 REPOSITORIES = frozenset({".git", ".hg", ".svn"})
+
+
+class _Kind(NamedTuple):
+    """A kind of file, and the mode by which a question for it knows one."""
+
+    what: str
+    mode: int
+
+
+# Functions that tell nothing of a path but whether there is one of that kind.
+ONLY_ASKS = {
+    "exists": _Kind("anything at", stat.S_IFREG),
+    **dict.fromkeys(("is_file", "isfile"), _Kind("a file", stat.S_IFREG)),
+    **dict.fromkeys(("is_dir", "isdir"), _Kind("a folder", stat.S_IFDIR)),
+}
 
 
 def watch() -> None:
@@ -57,10 +78,16 @@ def _guard_lookup(name: str, real: Any) -> Any:
     @functools.wraps(real)
     def called(path: Any = ".", *args: Any, **kwargs: Any) -> Any:
         asks = FACTS.lets_ask()
-        if asks and not (isinstance(path, int) or _leads_here(name, path) or is_there(path)):
-            if name == "access":
-                return False
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if asks and not (isinstance(path, int) or _leads_here(name, path)):
+            only = ONLY_ASKS.get(_name_asker(sys._getframe(1))) if name == "stat" else None  # noqa: SLF001 - the caller
+            if only and _is_elsewhere(path):
+                if FACTS.suppose(f"there is {only.what} {_name_alike(path)}"):
+                    return os.stat_result((only.mode, *[0] * 9))
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            if not is_there(path):
+                if name == "access":
+                    return False
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if asks:
             _note_look(name, path, kwargs.get("dir_fd"))
         return real(path, *args, **kwargs)
@@ -103,17 +130,51 @@ def _doubtful(name: str, real: Any) -> Any:
 
 def is_there(path: Any) -> bool:
     """Whether the project may see a path; records what the lookup reveals, or would reveal, about the machine."""
-    try:
-        name = os.fsdecode(os.path.abspath(os.fspath(path)))
-    except (TypeError, ValueError):
-        return True  # not a path: the real function raises the error
-    if name == os.devnull or _is_ours(name):
+    name = _full_name(path)
+    if not name or name == os.devnull or _is_ours(name):
         return True
-    if name.startswith(USUAL_PLACES):
-        FACTS.ask("accelerator")
-    elif not (_is_around(name) or TRANSLATION.search(name) or _is_known_to_be_absent(name)):
+    if _is_of_some_builders(name):
         FACTS.doubt(f"looks for {name}, which is not in the source")
     return False
+
+
+def _full_name(path: Any) -> str:
+    """Return the whole path; "" if it is none: the real function raises the error."""
+    try:
+        return os.fsdecode(os.path.abspath(os.fspath(path)))
+    except (TypeError, ValueError):
+        return ""
+
+
+def _is_of_some_builders(name: str) -> bool:
+    """Whether a path that is not ours may be there on a builder, which no cell defines."""
+    if name.startswith(USUAL_PLACES):
+        FACTS.ask("accelerator")
+        return False
+    return not (_is_around(name) or TRANSLATION.search(name) or _is_known_to_be_absent(name))
+
+
+def _is_elsewhere(path: Any) -> bool:
+    """Whether a path is outside all that a job defines, so that only the builder decides whether it is there."""
+    name = _full_name(path)
+    return bool(name) and name != os.devnull and not _is_ours(name) and _is_of_some_builders(name)
+
+
+def _name_asker(frame: FrameType | None) -> str:
+    """Return the function of the standard library by which the project asks for a file."""
+    name = ""
+    while frame and frame.f_code.co_filename.startswith(FROZEN_LIBRARY):
+        name, frame = frame.f_code.co_name, frame.f_back
+    return name
+
+
+def _name_alike(path: Any) -> str:
+    """Return the name of a path as it is the same on every host."""
+    name = _full_name(path)
+    for folder, known in ((FACTS.known["home"], "~"), (LIBRARY, "<python>"), (PREFIX, "<python>")):
+        if name.startswith(f"{folder}/"):
+            return f"{known}{name.removeprefix(folder)}"
+    return name
 
 
 def _is_ours(name: str) -> bool:
@@ -170,8 +231,14 @@ def note_program(name: str) -> None:
         FACTS.ask("accelerator")
     elif name == MICROSOFTS:
         FACTS.ask("os")
-    elif name not in INDIFFERENT_PROGRAMS | set(FACTS.known["programs"]):
+    elif _is_unknown_program(name):
         FACTS.doubt(f"looks for the program {name}")
+
+
+def _is_unknown_program(name: str) -> bool:
+    """Whether no cell defines that a builder has a program."""
+    known = INDIFFERENT_PROGRAMS | GPU_PROGRAMS | ACCELERATOR_PROGRAMS | {MICROSOFTS, *FACTS.known["programs"]}
+    return name not in known
 
 
 def which(real: Any) -> Any:
@@ -181,6 +248,8 @@ def which(real: Any) -> Any:
     def called(cmd: Any, *args: Any, **kwargs: Any) -> Any:
         if FACTS.lets_ask():
             name = os.path.basename(os.fsdecode(cmd))
+            if _is_unknown_program(name):
+                return f"/usr/bin/{name}" if FACTS.suppose(f"there is a program {name}") else None
             note_program(name)
             if name == MICROSOFTS and FACTS.known["os"] != "windows":
                 return None

@@ -26,6 +26,7 @@ BROUGHT_BY_TORCH = frozenset(
 )
 OF_CUDA = frozenset({"cuda", "nvidia"})
 STOOD_IN_FOR = frozenset({"Cython", "ninja", "numpy", "psutil", "pybind11", "torch"})
+PLUGINS = frozenset({"cffi", "pkgconfig", "setuptools_rust"})  # fakes that are there where the project requires them
 OBSERVER = "ci_tools"
 # Modules that later Pythons have, and the package that they come from.
 FILLED = {"tomllib": "setuptools._vendor.tomli"}
@@ -92,7 +93,7 @@ def _look(name: str) -> None:
         FACTS.note_import(top)
     if top in BROUGHT_BY_TORCH and not _is_without_cuda(top):
         FACTS.doubt(f"imports {top}, which torch may bring and is not simulated")
-    if LIBRARY.is_missing(name):
+    if LIBRARY.is_missing(name) or top in PLUGINS - {*FACTS.known["plugins"]}:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)  # noqa: EM102, TRY003 - as Python says it
     if name in FILLED:
         _fill(name)
@@ -144,6 +145,23 @@ class _Missing:
 
 
 # ---------------------------------------------------------------- installed packages
+
+
+def remember_entry_points() -> None:
+    """Read the entry points of the packages that are there now only once: setuptools asks for them at each step."""
+    known = {_folder(package): package.entry_points for package in importlib.metadata.distributions()}
+    read = importlib.metadata.Distribution.entry_points.fget
+
+    def entry_points(self: Any) -> Any:
+        folder = _folder(self)
+        return known[folder] if folder in known else read(self)
+
+    importlib.metadata.Distribution.entry_points = property(entry_points)
+
+
+def _folder(package: Any) -> str:
+    """Return where a package's metadata lies; there is no public name for it."""
+    return str(getattr(package, "_path", ""))
 
 
 def _fake_metadata(function: str, real: Any, provided: Sequence[str]) -> Any:

@@ -102,7 +102,15 @@ def _ran_program(words: list[str], start: _Start) -> None:
     elif program in files.ACCELERATOR_PROGRAMS:
         FACTS.ask("accelerator")
     elif not _answers(program, words, start):
-        FACTS.doubt(f"runs {program}, whose answer no cell defines")
+        own = ", a program of its own" if _is_its_own(words[0], start) else ""
+        FACTS.doubt(f"runs {program}{own}, whose answer no cell defines")
+
+
+def _is_its_own(program: str, start: _Start) -> bool:
+    """Whether the project names a program by its place, which it has compiled there or brought along."""
+    folder = os.path.dirname(os.path.abspath(os.path.join(start.folder, program)))
+    tools = {FACTS.known["tools_folder"], os.path.join(FACTS.known["accelerator_home"], "bin")}
+    return bool(os.path.dirname(program)) and folder not in tools
 
 
 def _is_found_here(program: str, start: _Start) -> bool:

@@ -49,6 +49,12 @@ def shown(
     return evidence_of(write(folder / "a", files)).platforms[0].shown
 
 
+OPERATORS = (
+    "_efficient_attention_backward",
+    "_efficient_attention_forward",
+    "_flash_attention_backward",
+    "_flash_attention_forward",
+)
 CUDA = 'linux-cuda: {owner: "@demo/cuda", cuda: ["13.0"], archs: ["9.0"]}'
 
 
@@ -107,3 +113,30 @@ def test_the_real_torch_has_operators_in_no_other_namespace() -> None:
     said = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True).stdout
     fake = Path(inside.__file__).parent / "fakes/torch/ops.py"
     assert set(said.split()) <= set(re.findall(r"\w+", fake.read_text(encoding="utf-8"))), said
+
+
+def test_the_operators_whose_schemas_are_compared_are_there_in_the_real_torch() -> None:
+    pytest.importorskip("torch", reason="needs torch")
+    asks = "import sys, torch; [getattr(torch.ops.aten, name).default._schema for name in sys.argv[1:]]"
+    subprocess.run([sys.executable, "-c", asks, *OPERATORS], check=True)
+
+
+COMPARES = """\
+torch.ops.aten._flash_attention_forward.default._schema.is_backward_compatible_with(
+    torch._C.parse_schema("aten::f(Tensor a) -> Tensor"))"""
+
+
+@pytest.mark.parametrize(
+    ("extensions", "where"),
+    [
+        pytest.param(f"[CUDAExtension('demo.a', ['a.cu', 'b.cu'][{COMPARES}:])]", "", id="decides-no-wheel"),
+        pytest.param(f"{ALWAYS} if {COMPARES} else []", "whether torch's aten._flash_attention_forward", id="decides"),
+        pytest.param(f"{ALWAYS} if torch.cuda.nccl.version() > (2, 28) else []", "", id="a-version-of-nccl"),
+    ],
+)
+def test_what_only_a_real_torch_can_say_is_no_doubt_where_it_decides_nothing(
+    extensions: str, where: str, tmp_path: Path
+) -> None:
+    found = shown(tmp_path, CUDA, extensions)
+    assert where in found.extensions_where
+    assert bool(where) == (found.extensions is Extensions.UNKNOWN), found.extensions_where

@@ -49,6 +49,26 @@ def get_arch_list() -> list[str]:
     return [f"sm_{major}{minor}" for major, minor in [get_device_capability()]] if is_available() else []
 
 
+class _Nccl:
+    """`torch.cuda.nccl`: NCCL comes with torch for CUDA on Linux."""
+
+    def version(self) -> tuple[int, ...]:
+        """Return the version of NCCL; raise where torch has none, as torch does."""
+        kind = FACTS.ask("accelerator")["kind"]
+        if kind not in {"cuda", "rocm"} or FACTS.ask("os") != "linux":
+            msg = "module 'torch._C' has no attribute '_nccl_version'"
+            raise AttributeError(msg)
+        if not FACTS.ask("nccl"):
+            FACTS.doubt("asks for torch.cuda.nccl.version(), which no wheel on the package index says for this torch")
+        return tuple(map(int, filter(None, FACTS.ask("nccl").split("."))))
+
+    def __getattr__(self, name: str) -> Any:
+        return FACTS.unknown(f"torch.cuda.nccl.{name}")
+
+
+nccl = _Nccl()
+
+
 def _is_compiled() -> bool:
     return bool(FACTS.ask("accelerator")["kind"] in {"cuda", "rocm"})
 

@@ -1,0 +1,167 @@
+"""What a build asks of its builder and no cell answers: both answers are tried, and decide nothing or are a doubt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.model.evidence import Extensions
+from tests.builders.sources import evidence_of, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.model.evidence import CellEvidence
+
+pytestmark = pytest.mark.slow  # many real processes
+
+CONFIG = """\
+package: demo
+version: "1.0"
+python: ["3.12"]
+torch: ["2.10"]
+platforms:
+  linux-cpu: {owner: "@demo/cpu"}
+"""
+PROJECT = """\
+[build-system]
+requires = ["setuptools"REQUIRES]
+build-backend = "setuptools.build_meta"
+"""
+SETUP = """\
+import os, pathlib, shutil
+from distutils.ccompiler import new_compiler
+from setuptools import Extension, setup
+
+libraries = []
+modules = [Extension("demo.a", ["a.c"], libraries=libraries)]
+BODY
+setup(name="demo", version="1.0", packages=["demo"], ext_modules=modules)
+"""
+FILES = {"demo/__init__.py": "", "a.c": "#include <Python.h>\n", "b.c": "#include <Python.h>\n"}
+
+
+def shown(folder: Path, body: str, requires: str = "", **files: str) -> CellEvidence:
+    """Return the evidence of a project whose setup.py has these lines before it calls setup()."""
+    project = PROJECT.replace("REQUIRES", requires)
+    written = {"fatwheel.yml": CONFIG, "pyproject.toml": project, "setup.py": SETUP.replace("BODY", body)}
+    return evidence_of(write(folder / "a", {**written, **FILES, **files})).platforms[0].shown
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        pytest.param("new_compiler().has_function('mkl_free')", id="a-function"),
+        pytest.param("os.path.isdir('/opt/homebrew/include')", id="a-folder"),
+        pytest.param("pathlib.Path('/usr/lib/libz.so').exists()", id="a-file"),
+        pytest.param("shutil.which('icpx')", id="a-program"),
+    ],
+)
+def test_an_answer_of_the_builder_is_a_doubt_where_it_decides_something(asks: str, tmp_path: Path) -> None:
+    found = shown(tmp_path, f"if {asks}:\n    modules.clear()\n")
+    assert found.extensions is Extensions.UNKNOWN
+    assert "setup.py:7: what it builds may depend on whether" in found.extensions_where
+
+
+@pytest.mark.parametrize(
+    ("action", "extensions"),
+    [
+        pytest.param("libraries.append('x')", Extensions.SOME, id="another-library"),
+        pytest.param("modules.append(Extension('demo.b', ['b.c']))", Extensions.UNKNOWN, id="one-more-module"),
+    ],
+)
+def test_an_answer_that_decides_no_wheel_is_no_doubt(action: str, extensions: Extensions, tmp_path: Path) -> None:
+    asks = "if os.path.isdir('/opt/x') and os.path.isfile('/opt/x/y') and shutil.which('z'):\n"
+    assert shown(tmp_path, f"{asks}    {action}\n").extensions is extensions
+
+
+def test_only_all_answers_together_decide_and_that_is_seen(tmp_path: Path) -> None:
+    body = "a, b = os.path.exists('/opt/a'), os.path.exists('/opt/b')\nif a and not b:\n    modules.clear()\n"
+    assert shown(tmp_path, body).extensions is Extensions.UNKNOWN
+
+
+def test_more_answers_than_are_tried_are_a_doubt(tmp_path: Path) -> None:
+    found = shown(tmp_path, "for i in range(9): os.path.exists(f'/opt/{i}')\n")
+    assert "whether there is anything at /opt/0 (and 8 more such), which no cell defines" in found.extensions_where
+
+
+@pytest.mark.parametrize(
+    ("body", "doubt"),
+    [
+        pytest.param("if os.path.exists('/opt/x'): open('/opt/x')\n", "it looks for /opt/x", id="its-content"),
+        pytest.param("if shutil.which('x'): os.system('x --version')\n", "it runs x", id="its-output"),
+    ],
+)
+def test_what_has_more_than_two_answers_is_a_doubt(body: str, doubt: str, tmp_path: Path) -> None:
+    assert doubt in shown(tmp_path, body).extensions_where
+
+
+# ---------------------------------------------------------------- build requirements
+
+
+@pytest.mark.parametrize(
+    ("requires", "body", "where"),
+    [
+        pytest.param("mako", "", "", id="only-modules"),
+        pytest.param("mako", "import mako\n", "it imports mako, which may come from mako", id="imported"),
+        pytest.param("versioningit", "", "versioningit adds setuptools.finalize_distribution_options of versioningit",
+                     id="a-hook"),
+        pytest.param("demo-build-tool", "", "what demo-build-tool adds to setuptools is not known", id="nobody-knows"),
+    ],
+)  # fmt: skip
+def test_a_build_requirement_is_a_doubt_where_it_takes_part(
+    requires: str, body: str, where: str, tmp_path: Path
+) -> None:
+    found = shown(tmp_path, body, f', "{requires}"')
+    assert where in found.extensions_where
+    assert (found.extensions is Extensions.SOME) == (not where)
+
+
+CARGO = '[package]\nname = "a"\n[lib]\ncrate-type = ["cdylib"]\n'
+RUST = "from setuptools_rust import Binding, RustExtension\n"
+IN_PROJECT = f"{PROJECT}\n[[tool.setuptools-rust.ext-modules]]\ntarget = 'demo.r'\n"
+FFI = "from cffi import FFI\nffi = FFI()\nffi.cdef('int f(int);')\nffi.set_source('demo.c', '#include <x.h>')\n"
+
+
+@pytest.mark.parametrize(
+    ("requires", "arguments", "files", "members"),
+    [
+        pytest.param("setuptools-rust", 'rust_extensions=[RustExtension("demo.r", binding=Binding.PyO3)]',
+                     {"setup.py": RUST, "Cargo.toml": CARGO}, ["demo/r.cpython-fatwheel.so"], id="rust_extensions"),
+        pytest.param("setuptools-rust", "", {"pyproject.toml": IN_PROJECT, "Cargo.toml": CARGO},
+                     ["demo/r.cpython-fatwheel.so"], id="rust-in-pyproject"),
+        pytest.param("setuptools-rust", 'options={"bdist_wheel": {"py_limited_api": "cp310"}}',
+                     {"pyproject.toml": IN_PROJECT, "Cargo.toml": CARGO}, ["demo/r.abi3.so"], id="rust-abi3"),
+        pytest.param("cffi", 'cffi_modules=["make.py:ffi"]', {"make.py": FFI}, ["demo/c.abi3.so"], id="cffi_modules"),
+    ],
+)  # fmt: skip
+def test_what_a_known_requirement_adds_is_seen(
+    requires: str, arguments: str, files: dict[str, str], members: list[str], tmp_path: Path
+) -> None:
+    project = files.get("pyproject.toml", PROJECT).replace("REQUIRES", f', "{requires}"')
+    script = f'from setuptools import setup\nsetup(name="demo", version="1.0", packages=["demo"], {arguments})\n'
+    written = {**FILES, **files, "pyproject.toml": project, "setup.py": f"{files.get('setup.py', '')}{script}"}
+    found = evidence_of(write(tmp_path / "a", {"fatwheel.yml": CONFIG, **written})).platforms[0].shown
+    assert ([one.member for one in found.built], found.torch_abi.kind.value) == (members, "none"), found
+
+
+def test_a_plugin_that_is_not_required_is_missing(tmp_path: Path) -> None:
+    body = "try:\n    import cffi\nexcept ImportError:\n    modules.clear()\n"
+    assert shown(tmp_path, body).extensions is Extensions.NONE
+    assert shown(tmp_path / "b", body, ', "cffi"').extensions is Extensions.SOME
+
+
+@pytest.mark.parametrize(
+    ("body", "extensions"),
+    [
+        pytest.param("modules[0] = Extension('demo.a', ['a.c'], **pkgconfig.parse('x'))", Extensions.SOME, id="flags"),
+        pytest.param("if pkgconfig.parse('x')['libraries'] == ['y']: modules.clear()", Extensions.UNKNOWN, id="read"),
+        pytest.param("modules.clear()", Extensions.UNKNOWN, id="decides"),
+    ],
+)
+def test_pkgconfig_is_asked_both_ways(body: str, extensions: Extensions, tmp_path: Path) -> None:
+    asks = (
+        "import pkgconfig\ntry:\n    found = pkgconfig.installed('x', '>= 1.2')\nexcept OSError:\n    found = False\n"
+    )
+    assert shown(tmp_path, f"{asks}if found:\n    {body}\n", ', "pkgconfig"').extensions is extensions
