@@ -397,6 +397,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "build_requires": "what its build imports and the project does not name as a requirement",
         "libraries": "the libraries it is to hold, each with its device images; null: not known",
         "members": "what is to be in it besides dist-info; null: not known",
+        "spared": "libraries that its package does without on a torch older than this, each with that torch",
         "covers": "the cells it serves",
     },
     "covered": {
@@ -501,6 +502,8 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "switches": "the variables without which the build would leave its kernels out, each with its value",
         "switches_where": "what the build would leave out without them",
         "build_requires": "what the build imports and the project does not name as a requirement",
+        "off": "the switches that the build leaves off by default, each with the place that asks for it",
+        "spared": "libraries that the package does without on a torch older than their target",
         "built": "the libraries that the build links; empty where it was read and not observed",
         "members": "the members of the wheel besides dist-info; null: not known",
         "contents": "those that are not compiled, each with its hash",
@@ -517,6 +520,7 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "lowest_free_threaded": "the same for free-threaded Pythons (PEP 803), or null",
         "builds_older": "whether older Pythons get wheels of their own",
         "built_by_lowest": "whether its wheel is tagged by the Python that builds it, so that the lowest has to",
+        "named_by_builder": "whether a library is named for the Python that builds it, so that the oldest has to",
     },
     "torch_abi": {
         "kind": "`none`, `stable`, `full` or `unknown`",
