@@ -27,6 +27,7 @@ from ci_tools.plan.axes import (
     Key,
     Rule,
     choose_builders,
+    choose_env,
     choose_image,
     choose_tag,
     decide_torch,
@@ -285,7 +286,7 @@ class _Planner:
             members=shown.members,
             requires_torch="",
             toolchain=ToolchainKind.AUTO,
-            env=(*self.request.build.env, *self.least_env(cells)),
+            env=(*self.request.build.env, *choose_env(self.request.platforms, cells)),
             build_requires=shown.build_requires,
             minutes=min(self.request.build.timeout_minutes, HOSTED_MINUTES),
             covers=tuple(cells),
@@ -297,11 +298,6 @@ class _Planner:
         served = {cell.platform for cell in cells}
         runners = [platform.runner for platform in self.request.platforms if platform.platform in served]
         return (plain,) if (plain,) in runners else runners[0]
-
-    def least_env(self, cells: list[Cell]) -> tuple[tuple[str, str], ...]:
-        """Return the variables of the served platform that sets the fewest: any of them gives the same wheel."""
-        served = {cell.platform for cell in cells}
-        return min((platform.env for platform in self.request.platforms if platform.platform in served), key=len)
 
     def native(self, key: Key, cells: list[Cell], axes: Axes) -> Job:
         request, accelerator, shown = axes.request, key.accelerator, axes.evidence
