@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from ci_tools.build.build_torch import Expected, require_torch, torch_of_job
@@ -14,13 +12,15 @@ from ci_tools.build.sdk.lending import lend_torch
 from ci_tools.build.sdk.torch_choice import Wanted
 from ci_tools.machine.python import identity
 from ci_tools.machine.runner import host
-from ci_tools.model.pep440 import name_of_required
+from ci_tools.model.pep440 import name_of_required, parse_requirement, parse_specifiers
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import BuildTorch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from packaging.requirements import Requirement
 
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
@@ -78,7 +78,7 @@ class Needs(NamedTuple):
             return others
         said = [one.specifier for one in of_torch.values()]
         said += [one.specifier for one in _of_torch([*self.pins, *_lines(place.constraints)])]
-        specifiers = SpecifierSet(",".join(filter(None, map(str, said))))
+        specifiers = parse_specifiers(",".join(filter(None, map(str, said))))
         wanted = Wanted(specifiers, self.torch.label, identity(isolated.python), self.preferred)
         return others | {*lend_torch(wanted, isolated, place.catalog, place.outside)}
 
@@ -118,8 +118,7 @@ def _of_torch(lines: Iterable[str]) -> Iterator[Requirement]:
 
 def _torch_requirement(line: str) -> Requirement | None:
     """Return a requirement of torch itself from an index, or None."""
-    try:
-        found = Requirement(line)
-    except InvalidRequirement:
+    if name_of_required(line) != "torch":
         return None
-    return found if found.name.lower() == "torch" and not found.url else None
+    found = parse_requirement(line)
+    return None if found.url else found

@@ -144,18 +144,14 @@ class _Planner:
             raise RejectedInput(dict.fromkeys(problems), page="how-to/serve-a-platform.md#native-code")
 
     def oldest_torch_beside(self, axes: Axes) -> Minor | None:
-        """Return the oldest torch whose users could be given the wheels of a build, and that it has to be for.
-
-        An installer does not see which torch a wheel without a torch axis is for. Cells that do without a library of
-        the wheel are served by it all the same.
-        """
+        """Return the oldest torch that a build's wheels must be for: an installer does not see which they are for."""
         platform = axes.request.platform
         own = {axes.builders[cell.accelerator] for cell, built in self.builds.items() if built is axes}
         torches = (
             cell.torch
             for cell, built in self.builds.items()
             if cell.platform is platform and axes.builders[cell.accelerator] in own
-            if built is not axes or self.axes(cell) is axes
+            if built is not axes or self.axes(cell) is axes  # not those that do without a library of theirs
         )
         return min(filter(None, torches), default=self.torches[0])
 

@@ -61,7 +61,9 @@ def run(home: Path, github: Api, recipes: str) -> Run:
         name: RECIPE.format(version=version, upstream=upstream) for name, version in (("hello", "1.0"), ("gone", "9.0"))
     }
     files = {f"recipes/{name}/fatwheel.yml": text for name, text in configs.items()}
-    text = workflow("workflow_dispatch", call("recipes", "recipes.yml", recipes=recipes)).replace("PIN", github.ours.pin)
+    text = workflow("workflow_dispatch", call("recipes", "recipes.yml", recipes=recipes)).replace(
+        "PIN", github.ours.pin
+    )
     mine = harness.repository(home / "caller", name=REPOSITORY, files={".github/workflows/main.yml": text, **files})
     return harness.run("main.yml", Event.dispatch(), home / "run", mine, github.ours)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from ci_tools.build.sdk.link_stubs import make_stub
 from ci_tools.build.sdk.offers import find_offers
@@ -22,6 +21,7 @@ from ci_tools.errors import MachineError
 from ci_tools.machine.package_index import UNANSWERED, innermost
 from ci_tools.machine.runner import host
 from ci_tools.machine.storage import fill_once
+from ci_tools.model.pep440 import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -74,7 +74,7 @@ def fetch_libraries(toolkit: str, parts: Iterable[CudaPart], outside: Outside) -
 def _pins(toolkit: str, outside: Outside) -> dict[str, SpecifierSet]:
     """Return the versions of the libraries that belong to a toolkit, by project."""
     with find_offers("cuda-toolkit", outside.environ) as offers:
-        offer = next((one for one in offers.wheels if one.version == Version(toolkit)), None)
+        offer = next((one for one in offers.wheels if one.version == parse_version(toolkit)), None)
         if offer is None:
             msg = f"where pip looks there is no cuda-toolkit {toolkit}"
             raise MachineError(msg)

@@ -22,7 +22,8 @@ __all__ = ["exports_of", "is_data", "make_stub"]
 
 SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*")  # what an assembler takes without quotes
 OBJECT = re.compile(r"_ZT[VTIS]|_ZGV")  # tables, type descriptions and guards (Itanium C++ ABI, 5.1.4)
-OF_LINKER = frozenset({"_edata", "_end", "__bss_start", "_init", "_fini"})  # each library has its own
+OF_LINKER = frozenset({"_edata", "_end", "__bss_start"})  # each library has its own; they have no type
+OF_START = frozenset({"_init", "_fini"})  # of each library as well, and none uses another's
 DATA = 1  # STT_OBJECT
 
 
@@ -31,7 +32,7 @@ def exports_of(library: Path) -> dict[str, bool]:
     with library.open("rb") as file:
         found = read_elf(Extent.whole(file)).symbols(".dynsym")
         defined = [symbol for symbol in found if symbol.section and symbol.is_visible]
-        return {symbol.name: symbol.kind == DATA for symbol in defined if symbol.name not in OF_LINKER}
+        return {symbol.name: symbol.kind == DATA for symbol in defined if symbol.name not in OF_START}
 
 
 def is_data(symbol: str) -> bool:
@@ -46,7 +47,8 @@ def make_stub(library: Path, symbols: Mapping[str, bool], log: Path) -> None:
     lines = {True: [".data\n"], False: [".text\n"]}
     for name, data in sorted(symbols.items()):
         if SYMBOL.fullmatch(name):
-            lines[data].append(f".globl {name}\n.type {name},@{'object' if data else 'function'}\n{name}:\n")
+            kind = "" if name in OF_LINKER else f".type {name},@{'object' if data else 'function'}\n"
+            lines[data].append(f".globl {name}\n{kind}{name}:\n")
     text = "".join((*lines[False], *lines[True], '.section .note.GNU-stack,"",@progbits\n'))
     source.write_text(text, encoding="utf-8")
     options = ["-shared", "-nostdlib", "-Wl,--build-id=none", f"-Wl,-soname,{library.name}", "-x", "assembler"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import requests
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name, parse_wheel_filename
 from pypi_simple import ProjectPage
 
 from ci_tools.errors import FatwheelError, InputError
@@ -45,6 +45,10 @@ class Offer(NamedTuple):
     def pythons(self) -> frozenset[str]:
         """The Pythons it is for, as `cp311` or `cp313t`."""
         return frozenset(f"{tag.interpreter}{'t' if tag.abi.endswith('t') else ''}" for tag in self.tags)
+
+    def is_for_python(self, python: str) -> bool:
+        """Whether it is for a Python such as `cp311`, or for every Python."""
+        return python in self.pythons or "py3" in self.pythons
 
     def is_for(self, machine: str) -> bool:
         """Whether it is for Linux on a machine such as `x86_64`, or for every machine."""
@@ -131,7 +135,7 @@ def _offers(found: Iterable[tuple[str, str, str]]) -> Iterator[Offer]:
     for file, url, sha256 in found:
         try:
             parse_wheel_filename(file)
-        except (InvalidWheelFilename, ValueError):
+        except ValueError:
             continue  # an sdist, or a name older than the rules of PEP 427
         yield Offer(file, url, sha256)
 

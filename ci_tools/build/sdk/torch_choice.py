@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import platform
+import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
-
-from packaging.version import Version
 
 from ci_tools.build.sdk.offers import find_offers
 from ci_tools.build.sdk.parts import open_parts
@@ -14,12 +14,14 @@ from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.package_index import UNANSWERED, innermost
 from ci_tools.machine.runner import host
 from ci_tools.machine.storage import fill_once
+from ci_tools.model.pep440 import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
 
     from ci_tools.build.sdk.offers import Offer, Offers
     from ci_tools.catalog import Catalog
@@ -29,6 +31,7 @@ __all__ = ["PAGE", "Wanted", "find_torch"]
 
 PAGE = "how-to/choose-a-toolchain.md#which-torch-a-build-gets"
 VERSION_FILE = "torch/version.py"
+GENERATION = "1"  # another number for each other way of making a build torch: an older one is not used then
 
 
 class Wanted(NamedTuple):
@@ -51,12 +54,13 @@ def find_torch(wanted: Wanted, catalog: Catalog, outside: Outside, environ: Mapp
     Of the versions that fit, the catalog's is taken before a newer one, so that the same source gives the same bytes.
     Raises InputError if upstream has none for this Python, MachineError if there is none for this accelerator.
     """
-    root = outside.cache / "torch-parts"
-    patches = [Version(one.patch) for one in catalog.torch.values() if one.headers]
+    root = outside.cache / "torch-parts" / GENERATION
+    patches = [parse_version(one.patch) for one in catalog.torch.values() if one.headers]
     known = sorted(filter(wanted.specifiers.contains, patches), reverse=True)
     kept = _kept(root, known, wanted)
     if kept:
-        return read_torch(fill_once(kept, _refuse_to_fill, outside.reporter.say))
+        with suppress(_StaleError):
+            return read_torch(fill_once(kept, _give_up, outside.reporter.say))
     try:
         with find_offers("torch", environ) as offers:
             fitting = _fitting(offers.wheels, wanted, known)
@@ -66,20 +70,23 @@ def find_torch(wanted: Wanted, catalog: Catalog, outside: Outside, environ: Mapp
         raise MachineError(msg, hint="check the network and run the same command again") from error
 
 
-def _refuse_to_fill(folder: Path) -> None:
-    msg = f"{folder} is not what was fetched"
-    raise MachineError(msg, hint="something changed it: remove it, and run the same command again")
+class _StaleError(Exception):
+    """A folder of the cache has changed since it was filled."""
+
+
+def _give_up(folder: Path) -> None:
+    raise _StaleError(folder)
 
 
 def _kept(root: Path, known: Sequence[Version], wanted: Wanted) -> Path | None:
     """Return the folder of a fitting torch in the cache, or None."""
     labels = [wanted.label] if wanted.label else _preferred(wanted)
     # A version that the catalog does not have, since the project names it, is read from the folders.
-    others = () if known else sorted({Version(path.name.partition("-")[0]) for path in root.glob(f"*{host()}")})
+    others = () if known else sorted({parse_version(path.name.partition("-")[0]) for path in root.glob(f"*{host()}")})
     for version in known or filter(wanted.specifiers.contains, others):
         for label in labels:
             folder = root / _folder(version, label)
-            if (folder / SAID).is_file() and wanted.python in (read_torch(folder).pythons or ("",)):
+            if (folder / SAID).is_file() and {wanted.python, "py3"} & {*read_torch(folder).pythons}:
                 return folder
     return None
 
@@ -96,16 +103,16 @@ def _fitting(wheels: Iterable[Offer], wanted: Wanted, known: Sequence[Version]) 
     """Return the wheels of the version to take, for this machine and every Python; raise InputError if none fits."""
     machine = {"arm64": "aarch64", "AMD64": "x86_64"}.get(platform.machine(), platform.machine())
     here = [offer for offer in wheels if offer.is_for(machine)]
-    versions = {Version(offer.version.public) for offer in here}
+    versions = {parse_version(offer.version.public) for offer in here}
     fitting = sorted((one for one in versions if wanted.specifiers.contains(one)), reverse=True)
     chosen = next((one for one in known if one in fitting), next(iter(fitting), None))
     if chosen is None:
         offered = ", ".join(str(one) for one in sorted(versions, reverse=True)[:8]) or "none at all"
         msg = f"where pip looks there is no torch{wanted.specifiers} for Linux on {machine}; there is {offered}"
         raise InputError(msg, page=PAGE)
-    of_version = tuple(offer for offer in here if Version(offer.version.public) == chosen)
+    of_version = tuple(offer for offer in here if parse_version(offer.version.public) == chosen)
     pythons = sorted({python for offer in of_version for python in offer.pythons}, key=_age)
-    if wanted.python not in pythons:
+    if not any(offer.is_for_python(wanted.python) for offer in of_version):
         msg = f"torch {chosen} is not for Python {wanted.python}; it is for {', '.join(pythons)}"
         raise InputError(msg, page=PAGE)
     return of_version
@@ -133,7 +140,7 @@ def _by_label(fitting: Sequence[Offer], offers: Offers, wanted: Wanted, outside:
     for offer in fitting:
         by_local.setdefault(offer.version.local or "", []).append(offer)
     of_python = {
-        local: found for local, found in by_local.items() if any(wanted.python in one.pythons for one in found)
+        local: found for local, found in by_local.items() if any(one.is_for_python(wanted.python) for one in found)
     }
     for label in labels:
         if label in of_python:
@@ -165,8 +172,12 @@ def _ask(offer: Offer, offers: Offers, outside: Outside) -> str:
 
 def _other(offer: Offer, labels: Iterable[str], named: Iterable[str], wanted: Wanted) -> MachineError:
     found = " and ".join(dict.fromkeys([*labels, *named])) or "nothing"
-    msg = f"where pip looks there is torch {offer.version.public} for {found}, expected one for {wanted.label}"
-    hint = "let pip find upstream's: PIP_EXTRA_INDEX_URL names the index of its wheels, in the shell or in `env`"
+    minor = ".".join(offer.version.public.split(".")[:2])
+    msg = f"the build would get torch {offer.version.public} for {found}, expected {minor} for {wanted.label}"
+    kind = {"": "CPU", "cu": "CUDA", "rocm": "ROCm"}.get(re.sub(r"cpu|[\d.]+$", "", wanted.label), wanted.label)
+    hint = (
+        f"let pip find upstream's: PIP_EXTRA_INDEX_URL names the index of its {kind} wheels, in the shell or in `env`"
+    )
     return MachineError(msg, hint=hint, page=PAGE)
 
 

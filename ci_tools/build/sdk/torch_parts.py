@@ -148,7 +148,8 @@ def _facts_of(site: Path, version: str, label: str) -> dict[str, object]:
     said = dict(CONSTANT.findall((site / "torch/version.py").read_text(encoding="utf-8")))
     config = site / "torch/share/cmake/Torch/TorchConfig.cmake"
     text = config.read_text(encoding="utf-8") if config.is_file() else ""
-    internals = INTERNALS.search((site / "torch/lib/libtorch_python.so").read_bytes())
+    binding = site / "torch/lib/libtorch_python.so"
+    internals = INTERNALS.search(binding.read_bytes()) if binding.is_file() else None
     parts = [part.decode() if part else None for part in internals.groups()] if internals else []
     return {
         "torch": version,

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 HERE = Path(__file__).parent
 WAY_OUT = "set `build: {torch: full}` in the config to build with an installed torch"
@@ -31,7 +31,7 @@ class _Facts:
         self.known = json.loads((HERE / "_fatwheel.json").read_text(encoding="utf-8"))
         self.modules = frozenset(self.known["modules"])
 
-    def ask(self, name: str) -> Any:
+    def ask(self, name: str) -> object:
         """Return this build's answer."""
         return self.known.get(name)
 

@@ -14,7 +14,7 @@ __all__ = ["_C", "__config__", "backends", "compiled_with_cxx11_abi", "cuda", "o
 
 def compiled_with_cxx11_abi() -> bool:
     """Return how this torch was built: every release since 2.7 has the new ABI of std::string."""
-    return bool(_C._GLIBCXX_USE_CXX11_ABI)
+    return bool(_C.__getattr__("_GLIBCXX_USE_CXX11_ABI"))
 
 
 def __getattr__(name: str) -> Any:
