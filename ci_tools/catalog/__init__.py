@@ -40,6 +40,7 @@ __all__ = [
     "Headers",
     "PlatformFacts",
     "Rocm",
+    "SourceSeconds",
     "TorchRelease",
     "load",
 ]
@@ -129,6 +130,17 @@ class BuildRequirement(NamedTuple):
     requires: tuple[str, ...]  # names of packages
 
 
+class SourceSeconds(NamedTuple):
+    """The time that one core takes to compile one source, in seconds."""
+
+    host: float  # C and C++; also the host's part of device code
+    device: float  # device code for each architecture, above that
+
+    def estimate(self, host: int, device: int, archs: int) -> int:
+        """Return the seconds that one core takes for so many sources of either kind."""
+        return round((host + device) * self.host + device * archs * self.device)
+
+
 class Headers(NamedTuple):
     """The smallest wheel that contains a torch release's headers; `size` in bytes."""
 
@@ -162,6 +174,7 @@ class Catalog:
     requirements: Mapping[str, BuildRequirement]
     limits: Mapping[str, int]  # bytes
     minutes: BuildMinutes
+    source_seconds: SourceSeconds
     brought: tuple[str, ...]  # file name patterns of libraries from torch or a driver, which no wheel may contain
     sha256: Sha256
     tables: Mapping[str, Any]  # the data files' own values, by name
@@ -264,6 +277,7 @@ def _make(tables: Mapping[str, Any], sha256: Sha256) -> Catalog:
         requirements={name: _requirement(table) for name, table in tables["requirements"].items()},
         limits=tables["limits"],
         minutes=BuildMinutes(**tables["minutes"]["builds"]),
+        source_seconds=SourceSeconds(**tables["minutes"]["sources"]),
         brought=tuple(pattern for patterns in tables["libraries"].values() for pattern in patterns),
         sha256=sha256,
         tables=tables,

@@ -25,6 +25,7 @@ __all__ = [
     "Rule",
     "Tag",
     "choose_builders",
+    "choose_env",
     "choose_image",
     "choose_tag",
     "decide_torch",
@@ -178,6 +179,12 @@ def choose_image(request: PlatformRequest, accelerator: Accelerator | None, cata
     if cuda and cuda.has_image and brings and request.toolchain is not ToolchainKind.PYPI and image == facts.container:
         image = facts.toolkit_container
     return image and image.replace("{version}", str(accelerator.version))
+
+
+def choose_env(platforms: Iterable[PlatformRequest], cells: Iterable[Cell]) -> tuple[tuple[str, str], ...]:
+    """Return the variables of the served platform that sets the fewest: any of them gives the same pure wheel."""
+    served = {cell.platform for cell in cells}
+    return min((platform.env for platform in platforms if platform.platform in served), key=len)
 
 
 def is_below_limited_api(python: Python, api: PythonApi) -> bool:

@@ -27,6 +27,7 @@ from ci_tools.plan.axes import (
     Key,
     Rule,
     choose_builders,
+    choose_env,
     choose_image,
     choose_tag,
     decide_torch,
@@ -143,18 +144,14 @@ class _Planner:
             raise RejectedInput(dict.fromkeys(problems), page="how-to/serve-a-platform.md#native-code")
 
     def oldest_torch_beside(self, axes: Axes) -> Minor | None:
-        """Return the oldest torch whose users could be given the wheels of a build, and that it has to be for.
-
-        An installer does not see which torch a wheel without a torch axis is for. Cells that do without a library of
-        the wheel are served by it all the same.
-        """
+        """Return the oldest torch that a build's wheels must be for: an installer does not see which they are for."""
         platform = axes.request.platform
         own = {axes.builders[cell.accelerator] for cell, built in self.builds.items() if built is axes}
         torches = (
             cell.torch
             for cell, built in self.builds.items()
             if cell.platform is platform and axes.builders[cell.accelerator] in own
-            if built is not axes or self.axes(cell) is axes
+            if built is not axes or self.axes(cell) is axes  # not those that do without a library of theirs
         )
         return min(filter(None, torches), default=self.torches[0])
 
@@ -289,7 +286,7 @@ class _Planner:
             members=shown.members,
             requires_torch="",
             toolchain=ToolchainKind.AUTO,
-            env=(*self.request.build.env, *self.least_env(cells)),
+            env=(*self.request.build.env, *choose_env(self.request.platforms, cells)),
             build_requires=shown.build_requires,
             minutes=min(self.request.build.timeout_minutes, HOSTED_MINUTES),
             covers=tuple(cells),
@@ -301,11 +298,6 @@ class _Planner:
         served = {cell.platform for cell in cells}
         runners = [platform.runner for platform in self.request.platforms if platform.platform in served]
         return (plain,) if (plain,) in runners else runners[0]
-
-    def least_env(self, cells: list[Cell]) -> tuple[tuple[str, str], ...]:
-        """Return the variables of the served platform that sets the fewest: any of them gives the same wheel."""
-        served = {cell.platform for cell in cells}
-        return min((platform.env for platform in self.request.platforms if platform.platform in served), key=len)
 
     def native(self, key: Key, cells: list[Cell], axes: Axes) -> Job:
         request, accelerator, shown = axes.request, key.accelerator, axes.evidence

@@ -13,14 +13,14 @@ from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
 from ci_tools.plan.axes import explain_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Spared
     from ci_tools.model.versions import Minor
     from ci_tools.plan.axes import Axes, Key
 
-__all__ = ["explain_build", "find_builds", "find_spared"]
+__all__ = ["explain_build", "find_builds", "find_spared", "list_only_for"]
 
 WITHOUT_TORCH_AXIS = frozenset({Binding.NONE, Binding.STABLE})
 
@@ -60,8 +60,8 @@ def _has_more(shown: CellEvidence, other: CellEvidence, torch: Minor) -> bool:
         and len(more) == len(other.built) - len(shown.built)
         and all(one.target > torch for one in more)
         and {*shown.built} < {*other.built}
-        and (parts := _remaining_parts(shown, ())) is not None
-        and parts == _remaining_parts(other, more)
+        and (parts := _remaining_parts(shown, names := list_only_for(other, [one.member for one in more]))) is not None
+        and parts == _remaining_parts(other, names)
     )
 
 
@@ -71,9 +71,20 @@ def find_spared(shown: CellEvidence, other: CellEvidence) -> tuple[Spared, ...]:
     return tuple(one for one in other.spared if one.member not in built)
 
 
-def _remaining_parts(shown: CellEvidence, more: Sequence[Spared]) -> tuple[object, ...] | None:
-    """Return everything else that two builds must have in common; None if some of it is not known."""
-    names = {one.member for one in more}
+def list_only_for(shown: CellEvidence, libraries: Iterable[str]) -> frozenset[str]:
+    """Return the members of a wheel that are there only for some of its libraries: these, and their sources.
+
+    setuptools takes the sources of an extension for data of its package, where they lie in it.
+    """
+    named = frozenset(libraries)
+    sources: dict[bool, set[str]] = {True: set(), False: set()}
+    for library in shown.built:
+        sources[library.member in named].update(one.source.removeprefix("src/") for one in library.compiles)
+    return named | (sources[True] - sources[False])
+
+
+def _remaining_parts(shown: CellEvidence, names: Collection[str]) -> tuple[object, ...] | None:
+    """Return everything but some members that two builds must have in common; None if some of it is not known."""
     api = shown.python_api
     is_known = shown.extensions is Extensions.SOME and shown.recipe is not None
     if not is_known or shown.torch_abi.kind not in WITHOUT_TORCH_AXIS:
@@ -81,7 +92,8 @@ def _remaining_parts(shown: CellEvidence, more: Sequence[Spared]) -> tuple[objec
     return (
         (api.kind, api.lowest, api.lowest_free_threaded, shown.pure_tag),
         (shown.unsupported, shown.switches, shown.build_requires),
-        (shown.contents, shown.written, shown.configured, shown.metadata),
+        (shown.written, shown.configured, shown.metadata),
+        tuple(content for content in shown.contents if content.partition(" ")[0] not in names),
         shown.members and tuple(member for member in shown.members if member not in names),
     )
 

@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.model.edition import ALIAS_FIELDS, is_template, tag_of, title_of
 from ci_tools.model.pep440 import read_version
-from ci_tools.model.request import PathSource
+from ci_tools.model.request import Globs, PathSource
 from ci_tools.plan import plan_reader
 from ci_tools.plan.aliases import names_of
 from ci_tools.plan.plan_file import hash_request
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.request import Request
 
 __all__ = ["read", "release_of"]
 
@@ -74,7 +75,7 @@ def release_of(plan: Plan, where: str = "plan.json") -> ReleasePlan:
         source_sha256=plan.pins.source_sha256,
         commit=plan.pins.commit or "",
         sdist=plan.sdist or "",
-        jobs=tuple(map(_made, plan.jobs)),
+        jobs=tuple(_made(job, request) for job in plan.jobs),
         platforms=tuple(str(asked.platform) for asked in request.platforms),
         optional=tuple(str(asked.platform) for asked in request.platforms if not asked.required),
         apart=tuple(str(asked.platform) for asked in request.platforms if asked.own_workflow),
@@ -165,7 +166,8 @@ def _is_of(file: str, name: str, version: Version) -> bool:
     return (whose, its.public) == (canonicalize_name(name), version.public)
 
 
-def _made(job: Job) -> Made:
+def _made(job: Job, request: Request) -> Made:
+    native = next((asked.native for asked in request.platforms if asked.platform is job.platform), Globs())
     return Made(
         job=job.name,
         kind=str(job.kind),
@@ -182,6 +184,8 @@ def _made(job: Job) -> Made:
         folder=job.folder,
         also=job.also,
         env=job.env,
+        native=native,
+        subdirectory=request.subdirectory,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
 from ci_tools.model.files import NOT_ASKED, Level
 from ci_tools.model.plan import SDIST
-from ci_tools.model.request import STABLE, Edition, Route
+from ci_tools.model.request import STABLE, Edition, Globs, Route
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
@@ -59,6 +59,8 @@ class Made(NamedTuple):
     folder: str = ""  # the index folder of its wheel; empty: every folder lists it
     also: tuple[str, ...] = ()  # the other index folders that list it
     env: tuple[tuple[str, str], ...] = ()  # the variables of its build, by the config
+    native: Globs = Globs()  # the sources of its platform's native code, relative to the source root
+    subdirectory: str = ""  # the project's folder below the source root
 
 
 class Item(NamedTuple):

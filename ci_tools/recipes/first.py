@@ -18,8 +18,9 @@ from ci_tools.evidence import git, source
 from ci_tools.model.evidence import Binding
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import GitSource
-from ci_tools.recipes.releases import name_release, write_config
-from ci_tools.recipes.shelf import CALLERS
+from ci_tools.recipes.choice import Choice
+from ci_tools.recipes.releases import releases_of_all, write_config
+from ci_tools.recipes.shelf import CALLERS, Recipe
 from ci_tools.recipes.upstream import FIELD, cudas_of, list_sdists
 
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["Written", "write_first"]
 
 TAG = re.compile(r"(?P<before>v|release-|)(?P<version>\d[\w.+!-]*)")
+NAME = re.compile(r"""^\s*name\s*=\s*["']([A-Za-z0-9._-]+)["']""", re.MULTILINE)
 ADDRESS = re.compile(r"[\w+.-]+://|[^/]+@[^/]+:|[./~]")
-MOST_PYTHONS = 3  # of a first recipe: the newest
+MOST_PYTHONS = 3  # of a first recipe: the newest that the newest torch ships for
 
 
 class Written(NamedTuple):
@@ -51,14 +53,14 @@ def write_first(address: str, folder: Path | None, outside: Outside) -> Written:
     where, version = _newest_of_git(address, outside) if ADDRESS.match(address) else _newest_sdist(address, outside)
     root: dict[str, Any] = {"package": "unknown", "version": str(version), "source": where}
     tree = _open(root, outside)
-    project = project_of(tree, canonicalize_name(address.rstrip("/").rpartition("/")[2].removesuffix(".git")))
+    project = project_of(tree, _guess_name(tree, address))
     folder = folder or CALLERS / canonicalize_name(project.name)
     if folder.exists():
         msg = f"{folder} exists already, expected a new folder for the recipe"
         raise InputError(msg)
     config = write_config({**root, **_ask(tree, project)}, tree.root, folder)
     try:
-        name_release(project.name, config)
+        releases_of_all([Recipe(folder.name, folder, is_ours=False)], Choice(), outside)
     except InputError:
         shutil.rmtree(folder)
         raise
@@ -67,6 +69,8 @@ def write_first(address: str, folder: Path | None, outside: Outside) -> Written:
 
 def _newest_of_git(url: str, outside: Outside) -> tuple[dict[str, Any], Version]:
     """Return the source with the newest tag of a final version, and that version."""
+    local = Path(url).expanduser()
+    url = str(local.resolve()) if local.is_dir() else url  # a recipe's copies lie in other folders
     asked = GitSource(url=url, ref="")
     found = {}
     for tag in git.remote_tags(asked, git.address(asked, Path()), outside.environ):
@@ -103,6 +107,12 @@ def _open(root: dict[str, Any], outside: Outside) -> Tree:
         return source.open_tree(loader.load(config, catalogs.load()), config.parent, outside)
 
 
+def _guess_name(tree: Tree, address: str) -> str:
+    """Return the name that setup.py passes to setup(), or else that of the repository."""
+    found = {match[1] for match in NAME.finditer(tree.text("setup.py"))}
+    return found.pop() if len(found) == 1 else canonicalize_name(address.rstrip("/").rpartition("/")[2])
+
+
 def _ask(tree: Tree, project: Project) -> dict[str, Any]:
     """Return the rest of the config: what to build for whom, and the names of its releases."""
     catalog = catalogs.load()
@@ -110,13 +120,17 @@ def _ask(tree: Tree, project: Project) -> dict[str, Any]:
     uses_torch = find_abi(tree, project).kind is not Binding.NONE
     has_cuda = any(name.endswith((".cu", ".cuh")) for name in tree.files)
     cuda = str(max(cudas_of(newest, catalog)))
-    platforms = {"linux-cuda": {"cuda": [cuda], "archs": list(ARCHS)}} if has_cuda else {"linux-cpu": None}
+    pythons = catalog.torch[newest].pythons["linux-x86_64"]
+    shipped = {str(python) for python in pythons if not python.free_threaded}
+    platforms: dict[str, Any] = {"linux-cpu": {"required": True}}
+    if has_cuda:
+        platforms = {"linux-cuda": {"required": True, "cuda": [cuda], "archs": list(ARCHS)}}
     named = f"py{{python}}{'-torch{torch}' * uses_torch}{'-cu{cuda}' * has_cuda}"
     title = f"for Python {{python_title}}{' + PyTorch {torch}' * uses_torch}{' + CUDA {cuda_version}' * has_cuda}"
     local = f"{'cu{cuda}{archs}' * has_cuda}{'torch{torch}' * uses_torch}"
     return {
         "package": project.name,
-        "python": list_pythons(project, catalog)[-MOST_PYTHONS:],
+        "python": [one for one in list_pythons(project, catalog) if one in shipped][-MOST_PYTHONS:],
         **({"torch": [str(newest)]} if uses_torch else {}),
         "platforms": platforms,
         "build": {"sdist": False},

@@ -87,12 +87,19 @@ def copy_release(recipe: Recipe, choice: Choice, folder: Path, outside: Outside)
 
 
 def write_config(root: Mapping[str, Any], patches: Path, folder: Path) -> Path:
-    """Write a config and copies of its patches, which lie in the folder `patches`; return the config's path."""
+    """Write a config and copies of its patches, which lie in the folder `patches`; return the config's path.
+
+    The paths of the config are relative to `patches`, too.
+    """
     folder.mkdir(parents=True)
-    for patch in (root.get("source") or {}).get("patches") or ():
+    source = root.get("source") or {}
+    for patch in source.get("patches") or ():
         if (patches / patch["file"]).is_file():  # or else the plan says at which line it is missing
             (folder / patch["file"]).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(patches / patch["file"], folder / patch["file"])
+    local = patches / str(source.get("git", ""))
+    if "git" in source and local.is_dir():  # its path is relative to the recipe, not to this folder
+        root = {**root, "source": {**source, "git": str(local.resolve())}}
     text = yaml.safe_dump(dict(root), sort_keys=False, allow_unicode=True, width=120)
     (folder / DEFAULT_NAME).write_text(text, encoding="utf-8")
     return folder / DEFAULT_NAME

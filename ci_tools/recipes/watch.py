@@ -79,7 +79,7 @@ def read_published(target: str, outside: Outside) -> dict[str, str]:
 
 def _request_of(hub: Hub, release: GitRelease) -> str:
     """Return the hash of what the config of a release asked for; "" if it was not published by Fatwheel."""
-    name = listing_name(CORE)
+    name = listing_name(CORE)  # the platforms of a recipe are required, so that their wheels are its core
     if not any(asset.name == name for asset in release.assets):
         return ""
     asset = read_assets(hub, release)[name]

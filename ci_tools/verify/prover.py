@@ -26,6 +26,7 @@ from ci_tools.machine.workplace import scratch
 from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.plan import JobKind
 from ci_tools.model.versions import Minor, Python
+from ci_tools.plan.spared import list_only_for
 from ci_tools.verify.fingerprint import Claim, Verdict, compare, fingerprint, read_record, write_record
 from ci_tools.verify.loading import explain_failed_import
 
@@ -294,10 +295,18 @@ class _Prover:
             return case.make_proof("", _judge_failure(error, case.job), _brief(error))
         except MachineError as error:
             return case.make_proof("", Verdict.BROKEN, _brief(error))
-        compared, verdict, detail = compare(own.without(case.spared), other, case.claim)
+        compared, verdict, detail = compare(own.without(self.list_spared_members(case)), other, case.claim)
         if case.spared and own.import_error:
             return case.make_proof(compared, Verdict.REJECTED, own.import_error)
         return case.make_proof(compared, verdict, detail, case.explain_spared(), case.note)
+
+    def list_spared_members(self, case: Case) -> frozenset[str]:
+        """Return the members of the job's wheel that are there only for libraries that the cells do without."""
+        cells = {*case.job.covers} if case.spared else set()
+        torch = max((cell.torch for cell in cells if cell.torch), default=None)
+        shown = next((self.evidence(cell) for cell in cells if cell.torch == torch), None)
+        sources = list_only_for(shown, [one.member for one in shown.spared]) if shown else frozenset()
+        return frozenset(case.spared) | sources
 
     # -- wheels
 

@@ -15,12 +15,12 @@ from ci_tools.evidence.includes import (
     Place,
     abi_of_commands,
     find_contradiction,
-    is_defined,
     list_forced_includes,
     select_sources,
     torch_abi,
 )
 from ci_tools.evidence.loaders import Loader, find_loaders
+from ci_tools.evidence.macros import is_defined
 from ci_tools.model.evidence import (
     OWN_SUFFIX,
     PURE_TAG,
@@ -44,7 +44,15 @@ if TYPE_CHECKING:
 
     Switches = tuple[tuple[str, str], ...]
 
-__all__ = ["ARCH_LISTS", "CMAKE", "RAN", "Build", "find_arch_warnings", "list_request_archs"]
+__all__ = [
+    "ARCH_LISTS",
+    "CMAKE",
+    "RAN",
+    "Build",
+    "find_arch_warnings",
+    "list_capabilities",
+    "list_request_archs",
+]
 
 RAN = "observed by running setup.py"
 CMAKE = "cmake"  # noted among the questions where a build runs it
@@ -68,6 +76,12 @@ def list_request_archs(view: View) -> Iterator[str]:
         for arch in re.split("[; ]", text) if name == wanted else ():
             with suppress(ValueError):
                 yield str((GfxArch if wanted == "PYTORCH_ROCM_ARCH" else CudaArch).parse(arch))
+
+
+def list_capabilities(view: View) -> Iterator[str]:
+    """Yield the compute capabilities, in torch's notation, of the GPUs that the view's build is for."""
+    for arch in [*list_request_archs(view)] or ["9.0"]:
+        yield str((GfxArch if arch.startswith("gfx") else CudaArch).parse(arch).capability)
 
 
 class Build:

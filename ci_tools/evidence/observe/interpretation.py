@@ -10,22 +10,31 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from ci_tools.evidence.includes import Includes
-from ci_tools.evidence.observe.build import ARCH_LISTS, CMAKE, RAN, Build, find_arch_warnings, list_request_archs
-from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, SUPPOSED, Observer, Subject, View
-from ci_tools.evidence.observe.suppositions import Looked, decide, select_suppositions
+from ci_tools.evidence.observe.build import (
+    ARCH_LISTS,
+    CMAKE,
+    RAN,
+    Build,
+    find_arch_warnings,
+    list_capabilities,
+    list_request_archs,
+)
+from ci_tools.evidence.observe.observation import DEVICE_ENDINGS
+from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject, View
+from ci_tools.evidence.observe.suppositions import Looked, decide, describe_question, is_told, select_suppositions
 from ci_tools.evidence.observe.switches import (
     HARDWARE,
     SWITCH,
     VALUES,
+    explain_local_version,
     list_arch_variables,
     list_off,
     list_switches,
-    list_version_variables,
+    warn_of_off,
 )
 from ci_tools.evidence.requirements import doubt_torch_abi
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
 from ci_tools.model.platforms import AcceleratorKind
-from ci_tools.model.versions import CudaArch, GfxArch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,11 +54,8 @@ __all__ = ["Witness"]
 
 IMPORTED = {"Cython": "cython", "ninja": "ninja", "numpy": "numpy", "packaging": "packaging", "psutil": "psutil",
             "pybind11": "pybind11", "torch": "torch"}  # fmt: skip
-DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
 HIPIFIED_ENDINGS = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp")  # torch writes each file's translation beside it
 STARTS_A_BUILD = ("runs make", "compiles by its own command")
-# Questions that make no difference to evidence by themselves.
-UNTOLD = frozenset({"chance", CMAKE, "free_threaded", "hipify"})
 MOST_TRIED = 8  # switches of one build
 CAPPED = re.compile(r"\s*setuptools\b[^;]*(<|==|~=)")
 
@@ -138,7 +144,7 @@ class Witness:
         """Return the evidence of the build of a view."""
         seen, switches = self.try_remedy(view) or self.add_switch(view, self.observer.observe(view))
         if switches:
-            self.remedies[_kind(view)] = switches, _gist(seen)
+            self.remedies[_kind(view)] = switches, seen.gist
         for earlier, its_switches, found in self.shown:
             if earlier is seen and its_switches == switches:
                 return found
@@ -186,6 +192,10 @@ class Witness:
         label = cell.accelerator.label if cell.accelerator else "cpu"
         return release.patch if facts.os == "macos" else f"{release.patch}+{label}"
 
+    def explain_local_version(self, cell: Cell, platform: PlatformRequest) -> tuple[str, str] | None:
+        """Return what makes the version of a cell's build local, and what gives a public one; None if unknown."""
+        return explain_local_version(self.observer, self.view(next(self.versions(cell)), platform))
+
     # -- wheels that would lack their kernels
 
     def try_remedy(self, view: View) -> tuple[Observed, Switches] | None:
@@ -197,7 +207,7 @@ class Witness:
             return None
         switches, gist = self.remedies[_kind(view)]
         tried = self.observer.observe(view._replace(env=(*view.env, *switches)))
-        return (tried, switches) if _gist(tried) == gist else None
+        return (tried, switches) if tried.gist == gist else None
 
     def add_switch(self, view: View, observed: Observed) -> tuple[Observed, Switches]:
         """Return the build with the switch that it needs, if it needs one.
@@ -206,11 +216,11 @@ class Witness:
         Without such a reason, only a switch that names the platform's hardware is set; all others stay off.
         """
         wanted = self.find_kernels(view, observed)
-        if not wanted - _device_sources(observed) and not observed.opens_network:
+        if not wanted - observed.device_sources and not observed.opens_network:
             return self.hidden(view, observed) or (observed, ())
         of_gpus = observed.opens_network or self.find_kernels_of_gpus(view, observed)
         for switch, tried in self.tried(view, observed) if of_gpus else self.tried_for_hardware(view, observed):
-            if wanted <= _device_sources(tried) and not tried.doubts and not tried.failure:
+            if wanted <= tried.device_sources and not tried.doubts and not tried.failure:
                 return tried, (switch,)
         return observed, ()
 
@@ -231,21 +241,21 @@ class Witness:
         """
         if view.accelerator is None or CMAKE in observed.asked:
             return frozenset()
-        seen = self.find_kernels_of_gpus(view, observed) or _device_sources(observed)
+        seen = self.find_kernels_of_gpus(view, observed) or observed.device_sources
         if seen or not self.has_kernels:
             return seen
-        switched = (_device_sources(tried) for _, tried in self.tried_for_hardware(view, observed))
+        switched = (tried.device_sources for _, tried in self.tried_for_hardware(view, observed))
         return next(filter(None, switched), frozenset())
 
     def find_kernels_of_gpus(self, view: View, observed: Observed) -> frozenset[str]:
         """Return the kernels that the build compiles where it finds a GPU."""
-        return frozenset[str]().union(*map(_device_sources, self.with_gpus(view, observed)))
+        return frozenset[str]().union(*(one.device_sources for one in self.with_gpus(view, observed)))
 
     def with_gpus(self, view: View, observed: Observed) -> tuple[Observed, ...]:
         """Return what the build does with each GPU that the request names; nothing if it never asks for one."""
         if view.accelerator is None or "gpu" not in observed.asked:
             return ()
-        capabilities = dict.fromkeys(_capabilities(view))
+        capabilities = dict.fromkeys(list_capabilities(view))
         return tuple(self.observer.observe(view._replace(gpu=True, capability=one)) for one in capabilities)
 
     def tried_for_hardware(self, view: View, observed: Observed) -> Iterator[tuple[tuple[str, str], Observed]]:
@@ -265,34 +275,18 @@ class Witness:
         sets += [[(name, archs)] for name in list_arch_variables(observed, view) if archs]
         for switches in sets:
             together = self.observer.observe(view._replace(env=(*view.env, *switches)))
-            if _gist(together) == _gist(observed):
+            if together.gist == observed.gist:
                 continue
             for switch in switches:
                 yield switch, self.observer.observe(view._replace(env=(*view.env, switch)))
-
-    # -- the version
-
-    def explain_local_version(self, cell: Cell, platform: PlatformRequest) -> tuple[str, str] | None:
-        """Return what makes the version of a build local, and what gives a public one; None if nothing is known to."""
-        if self.observer.subject.provided:
-            return None
-        view = self.view(next(self.versions(cell)), platform)
-        observed = self.observer.observe(view)
-        version = observed.version
-        for name in list_version_variables(observed, view)[:MOST_TRIED] if "+" in version else ():
-            public = self.observer.observe(view._replace(env=(*view.env, (name, "")))).version
-            if public and "+" not in public:
-                place = observed.asked[f"env:{name}"]
-                what = f"{name}, which is not set, makes the version {version}"
-                msg = f"{place}: {what}, expected a public one: each wheel gets its own +label"
-                return msg, f'`build: {{env: {{{name}: ""}}}}` in the config gives {public}'
-        return None
 
     # -- evidence
 
     def evidence(self, observed: Observed, switches: Switches, view: View) -> CellEvidence:
         """Return the evidence of an observed build."""
-        asked = tuple(sorted((_question(name), at) for name, at in observed.asked.items() if at and _is_told(name)))
+        asked = tuple(
+            sorted((describe_question(name), at) for name, at in observed.asked.items() if at and is_told(name))
+        )
         told: dict[str, Any] = {
             "asked": asked,
             "off": tuple(list_off(observed, view, self.tree)),
@@ -332,7 +326,11 @@ class Witness:
         build = Build(observed, self.project.request.subdirectory, self.includes)
         api = build.python_api
         lost = self.lost(observed, view)
-        told = {**told, "warnings": (*find_arch_warnings(build.built, view), *self.warn_of_switches(build, view, told))}
+        is_left_out = view.accelerator and self.has_kernels and build.extensions is Extensions.NONE
+        told = {
+            **told,
+            "warnings": (*find_arch_warnings(build.built, view), *(warn_of_off(told["off"]) if is_left_out else ())),
+        }
         return CellEvidence(
             extensions=build.extensions,
             extensions_where=build.where,
@@ -352,13 +350,6 @@ class Witness:
             **told,
         )
 
-    def warn_of_switches(self, build: Build, view: View, told: dict[str, Any]) -> Iterator[str]:
-        """Yield a warning if nothing is compiled for an accelerator, but a switch could change that."""
-        is_left_out = view.accelerator and self.has_kernels and build.extensions is Extensions.NONE
-        if is_left_out and told["off"]:
-            names = ", ".join(f"{name} ({place})" for name, place in told["off"])
-            yield f"nothing is compiled for it; off by default: {names}"
-
     def members(self, build: Build) -> tuple[str, ...] | None:
         """Return the wheel's expected members; None if unknown, as a plugin or hipify may write a file into it."""
         required = {_name(str(item)) for item in self.project.list("build-system", "requires")}
@@ -373,7 +364,7 @@ class Witness:
 
     def lost(self, observed: Observed, view: View) -> str:
         """Return why the wheel would lack its kernels, or "" if it has them or a switch helps."""
-        missing = sorted(self.find_kernels(view, observed) - _device_sources(observed))
+        missing = sorted(self.find_kernels(view, observed) - observed.device_sources)
         if not missing:
             return ""
         place = observed.asked.get("gpu", "setup.py")
@@ -391,19 +382,6 @@ def _name(requirement: str) -> str:
     return canonicalize_name(match[1]) if match else ""
 
 
-def _is_told(name: str) -> bool:
-    """Whether a question is shown with the evidence."""
-    return name not in UNTOLD and not name.startswith(SUPPOSED)
-
-
-def _question(name: str) -> str:
-    """Return a readable name for a question."""
-    words = {"gpu": "whether there is a GPU", "os": "the system", "machine": "the processor", "env": "the environment",
-             "python": "the version of Python",
-             "torch": "the version of torch", "accelerator": "the accelerator of torch"}  # fmt: skip
-    return words.get(name) or name.removeprefix("env:")
-
-
 def _unseen(where: str, unsupported: str = "") -> CellEvidence:
     """Return evidence of a build that is not understood, so that nothing collapses, or of an unsupported one."""
     return CellEvidence(
@@ -418,18 +396,3 @@ def _unseen(where: str, unsupported: str = "") -> CellEvidence:
 def _kind(view: View) -> tuple[str, str, str]:
     """Return the kind of a cell: cells of one kind need the same switches."""
     return view.os, view.machine, str(view.accelerator.kind) if view.accelerator else ""
-
-
-def _device_sources(observed: Observed) -> frozenset[str]:
-    return frozenset(one.source for one in observed.commands if one.source.endswith(DEVICE_ENDINGS))
-
-
-def _capabilities(view: View) -> Iterator[str]:
-    """Yield the compute capabilities, in torch's notation, of the GPUs that the view's build is for."""
-    for arch in [*list_request_archs(view)] or ["9.0"]:
-        yield str((GfxArch if arch.startswith("gfx") else CudaArch).parse(arch).capability)
-
-
-def _gist(observed: Observed) -> tuple[object, ...]:
-    """Return the parts of an observation that a switch may change."""
-    return observed.commands, observed.members, observed.libraries, dict(observed.doubts), observed.failure

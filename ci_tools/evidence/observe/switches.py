@@ -11,11 +11,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_tools.evidence.observe.observation import Observed
-    from ci_tools.evidence.observe.run import View
+    from ci_tools.evidence.observe.run import Observer, View
     from ci_tools.evidence.source import Tree
 
-__all__ = ["HARDWARE", "SWITCH", "VALUES", "list_arch_variables", "list_off", "list_switches",
-           "list_version_variables"]  # fmt: skip
+__all__ = [
+    "HARDWARE",
+    "SWITCH",
+    "VALUES",
+    "explain_local_version",
+    "list_arch_variables",
+    "list_off",
+    "list_switches",
+    "warn_of_off",
+]
 
 # Variables that may switch kernels on, and words in variables that switch something off.
 SWITCH = re.compile(r"CUDA|GPU|ROCM|HIP|FORCE|WITH|USE|BUILD|ENABLE|KERNEL|EXT")
@@ -32,6 +40,7 @@ OF_VERSIONS = re.compile(r"VERSION|SUFFIX|LOCAL|LABEL|RELEASE")
 OF_COMPILERS = re.compile(r"FLAGS|PATH")
 # A call that asks for a variable, with its default, and the defaults with which a switch is off.
 ASKS = r"""(?:getenv|environ\.get)\(\s*["']{}["']\s*(?:,\s*(?:default\s*=\s*)?([^()]*?)\s*)?\)"""
+MOST_TRIED = 8  # variables that may make a version
 OFF = frozenset({"", "0", "FALSE", "N", "NO", "NONE", "OFF"})
 
 
@@ -57,13 +66,6 @@ def list_arch_variables(observed: Observed, view: View) -> Iterator[str]:
             yield variable
 
 
-def list_version_variables(observed: Observed, view: View) -> list[str]:
-    """Return the unset variables that the build reads, those first whose names speak of a version."""
-    names = (name.removeprefix("env:") for name, place in observed.asked.items() if name.startswith("env:") and place)
-    unset = (name for name in names if name not in dict(view.env) and not OF_COMPILERS.search(name))
-    return sorted(unset, key=lambda name: (not OF_VERSIONS.search(name), name))
-
-
 def list_off(observed: Observed, view: View, tree: Tree) -> Iterator[tuple[str, str]]:
     """Yield the switches that are off by default, by the line that asks for each, and that line's place."""
     for name in sorted(_list_unset(observed, view)):
@@ -74,6 +76,37 @@ def list_off(observed: Observed, view: View, tree: Tree) -> Iterator[tuple[str, 
             yield name, place
 
 
+def warn_of_off(off: tuple[tuple[str, str], ...]) -> Iterator[str]:
+    """Yield a warning of the switches that are off where a build leaves out all that is for an accelerator."""
+    if off:
+        names = ", ".join(f"{name} ({place})" for name, place in off)
+        yield f"nothing is compiled for it; off by default: {names}"
+
+
 def _line(tree: Tree, file: str, number: int) -> str:
     lines = tree.text(file).splitlines()
     return lines[number - 1] if number <= len(lines) else ""
+
+
+def explain_local_version(observer: Observer, view: View) -> tuple[str, str] | None:
+    """Return what makes the version of a build local, and what gives a public one.
+
+    None if the version is public, or if no variable that the build asks for decides it.
+    """
+    observed = observer.observe(view)
+    version = observed.version
+    for name in _list_version_variables(observed, view)[:MOST_TRIED] if "+" in version else ():
+        public = observer.observe(view._replace(env=(*view.env, (name, "")))).version
+        if public and "+" not in public:
+            place = observed.asked[f"env:{name}"]
+            what = f"{name}, which is not set, makes the version {version}"
+            msg = f"{place}: {what}, expected a public one: each wheel gets its own +label"
+            return msg, f'`build: {{env: {{{name}: ""}}}}` in the config gives {public}'
+    return None
+
+
+def _list_version_variables(observed: Observed, view: View) -> list[str]:
+    """Return the unset variables that the build reads, those first whose names speak of a version."""
+    names = (name.removeprefix("env:") for name, place in observed.asked.items() if name.startswith("env:") and place)
+    unset = (name for name in names if name not in dict(view.env) and not OF_COMPILERS.search(name))
+    return sorted(unset, key=lambda name: (not OF_VERSIONS.search(name), name))

@@ -72,7 +72,8 @@ is_apple = platform.machine() == 'arm64' and platform.system() == 'Darwin'
 if is_apple or os.getenv('BUILD_EXPERIMENTAL') == '1':
     extensions.append(CMakeExtension('demo._C_experimental'))
 
-setup(name='demo', version='0.19.0' + suffix, packages=['demo'], ext_modules=extensions,
+setup(name='demo', version='0.19.0' + suffix, packages=['demo'], include_package_data=True,
+      ext_modules=extensions,
       cmdclass={'build_ext': Build}, options={'bdist_wheel': {'py_limited_api': 'cp310'}})
 """
 LOADER = """\
@@ -130,7 +131,8 @@ def test_the_wheel_is_built_with_the_oldest_torch_that_makes_every_library(plan:
     job = next(job for job in plan.jobs if job.platform == "linux-cuda")
     new = "demo/_C_new.cpython-310-x86_64-linux-gnu.so"
     assert (str(job.torch), job.spared) == ("2.11", ((new, (2, 11)),))
-    assert job.members == ("demo/_C.abi3.so", new, "demo/__init__.py")
+    sources = ("demo/csrc/a.cu", "demo/csrc/new.cu")  # setuptools takes them for data of the package
+    assert job.members == ("demo/_C.abi3.so", new, "demo/__init__.py", *sources)
 
 
 def test_an_older_torch_is_served_without_the_library_that_it_cannot_load(plan: Plan) -> None:
