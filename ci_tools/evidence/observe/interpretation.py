@@ -13,7 +13,7 @@ from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.observe.build import ARCH_LISTS, CMAKE, RAN, Build, find_arch_warnings, list_request_archs
 from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, SUPPOSED, Observer, Subject, View
 from ci_tools.evidence.observe.suppositions import Looked, decide, select_suppositions
-from ci_tools.evidence.requirements import doubt_torch_abi
+from ci_tools.evidence.requirements import doubt_torch_abi, exclude_torch
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import CudaArch, GfxArch
@@ -80,7 +80,7 @@ class Witness:
             folder=project.request.subdirectory or ".",
             backend=project.backend,
             backend_path=tuple(map(str, project.list("build-system", "backend-path"))),
-            provided=tuple(sorted({name for name in required if name} - SIMULATED - HARMLESS - PLUGINS.keys())),
+            provided=tuple(sorted({name for name in required if name} - SIMULATED - PLUGINS.keys())),
             plugins=tuple(sorted(PLUGINS.keys() & required)),
             capped=any(CAPPED.match(str(item)) for item in project.list("build-system", "requires")),
         )
@@ -88,6 +88,8 @@ class Witness:
     def of(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
         """Return the evidence of a cell's build."""
         for name in self.observer.subject.provided:
+            if name in HARMLESS:
+                continue
             if hook := self.explain_addition(name):
                 return self.once(f"{self.project.place('build-system', 'requires')}: {hook}")
         found = [self.of_version(each, platform) for each in self.versions(cell)]
@@ -302,7 +304,7 @@ class Witness:
             extensions=build.extensions,
             extensions_where=build.where,
             python_api=api,
-            torch_abi=doubt_torch_abi(build.torch_abi, self.project) if build.runs_cmake else build.torch_abi,
+            torch_abi=self.torch_abi(build),
             pure_tag=build.pure_tag,
             unsupported=lost or None,
             build_requires=self.unsaid(observed),
@@ -315,6 +317,13 @@ class Witness:
             recipe=build.recipe,
             **told,
         )
+
+    def torch_abi(self, build: Build) -> TorchAbi:
+        """Return the torch ABI that the compiled files need; none where the build has no torch."""
+        if build.runs_cmake:
+            return doubt_torch_abi(build.torch_abi, self.project)
+        has_torch = "torch" in build.observed.imports
+        return build.torch_abi if has_torch else exclude_torch(build.torch_abi, self.project)
 
     def members(self, build: Build) -> tuple[str, ...] | None:
         """Return the wheel's expected members; None if unknown, as a plugin or hipify may write a file into it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 from ci_tools.evidence.observe.inside.facts import FACTS
 
@@ -19,3 +20,7 @@ cuda = SimpleNamespace(is_built=_is_cuda)
 cudnn = SimpleNamespace(is_available=_is_cuda, enabled=True)
 mps = SimpleNamespace(is_built=_is_mac, is_available=_is_mac)
 openmp = SimpleNamespace(is_available=lambda: True)
+
+
+def __getattr__(name: str) -> Any:
+    return FACTS.unknown(f"torch.backends.{name}")
