@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -313,11 +313,17 @@ def _default(title: str, name: str) -> str:
     section = title if title in MODELS else title.partition(":")[0]
     if noted := OTHER_DEFAULTS.get(f"{section}.{name}"):
         return noted
-    model = fields(MODELS[section]) if section in MODELS else ()
-    value = next((field.default for field in model if field.name == name.replace("-", "_")), "")
+    value = _defaults(MODELS[section]).get(name.replace("-", "_"), "") if section in MODELS else ""
     if not isinstance(value, (str, int)) or value == "":
         return ""
     return code([str(value).lower() if isinstance(value, bool) else value])
+
+
+def _defaults(model: type) -> Mapping[str, object]:
+    """Return the defaults of the fields of a dataclass or a NamedTuple."""
+    if is_dataclass(model):
+        return {field.name: field.default for field in fields(model)}
+    return model._field_defaults  # type: ignore[attr-defined]  # of a NamedTuple
 
 
 # ---------------------------------------------------------------- plan.md
@@ -378,6 +384,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "python": "the oldest Python it serves",
         "python_stays": "whether its wheel is for that very Python",
         "torch": "the torch whose headers it is built with, or null",
+        "exact_torch": "the whole version of that torch where a name of the release has it, or null",
         "accelerator": "`kind`, `version`, `label` and `archs`, or null",
         "runner": "the label of the runner that builds it, or a list of labels",
         "container": "the image it is built in, or null",
@@ -395,6 +402,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "toolchain": "where the compiler comes from: `system`, `pypi` or `auto`",
         "env": "the environment variables of the build, with the switches that its kernels need",
         "build_requires": "what its build imports and the project does not name as a requirement",
+        "drops": "the names of requirements that neither its build nor its wheel gets (`build: drop`)",
         "libraries": "the libraries it is to hold, each with its device images; null: not known",
         "members": "what is to be in it besides dist-info; null: not known",
         "covers": "the cells it serves",

@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import build
 
+from ci_tools import catalog as catalogs
 from ci_tools.build import built_with as builtwith
 from ci_tools.build import repair
-from ci_tools.build.build_torch import Expected, require_torch, torch_of_job
 from ci_tools.build.folders import base_folder, own_locks, refuse_stranger, sweep
+from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.version_files import restate_version
 from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import Tree
-from ci_tools.formats.relabel import relabel
+from ci_tools.formats.relabel import Label, relabel
 from ci_tools.machine import runner
 from ci_tools.machine.process import run, tail
 from ci_tools.machine.python import create
@@ -39,8 +40,9 @@ from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Channel
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from ci_tools.build.requirements import Needs
     from ci_tools.build.toolchain import Toolchain
     from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
@@ -86,6 +88,7 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
     if job:
         python = str(job.python) if job.python_stays else platform.python_version()
         own = [job.wheel, job.public, *job.archs, repr(job.env), python, job.requires_torch, *job.build_requires]
+        own += [job.exact_torch, *job.drops]
     return hashlib.sha256(json.dumps([inputs, own]).encode()).hexdigest()
 
 
@@ -102,14 +105,6 @@ class _Bench(NamedTuple):
     def source(self) -> Path:
         """The copy of the source that the build sees."""
         return self.scratch / "source"
-
-
-class _Needs(NamedTuple):
-    """Build requirements beyond the project's own, and the version pins of all of them."""
-
-    unsaid: tuple[str, ...] = ()
-    pins: tuple[str, ...] = ()
-    torch: Expected = Expected()  # with another torch, the wheel would be for another torch or accelerator
 
 
 class Built(NamedTuple):
@@ -133,13 +128,13 @@ class Workshop:
         """
         with self._bench(plan, tree, job.name, job.minutes) as bench:
             variables = self._variables(job, toolchain, bench)
-            pins = (f"torch=={job.torch}.*",) if job.torch else ()
-            needs = _Needs((*job.build_requires,), pins, torch_of_job(job))
-            built, built_with = self._backend("wheel", bench, toolchain.python, variables, needs)
+            built, built_with = self._backend("wheel", bench, toolchain.python, variables, needs_of_job(job, plan))
             if job.kind is JobKind.NATIVE:
                 built = self._repair_wheel(built, job, bench)
             project, version, rest = built.name.split("-", 2)
-            name = f"{project}-{version}+{job.local}-{rest}" if job.local else built.name
+            rebuild = plan.request.release.rebuild
+            rest = f"{rebuild}-{rest}" if rebuild else rest
+            name = f"{project}-{version}{f'+{job.local}' if job.local else ''}-{rest}"
             _refuse_other(name, job.wheel, bench)
             cleaned = repair.strip_own_rpaths(built, bench.scratch / "cleaned", bench.log)
             for member in cleaned:
@@ -147,14 +142,15 @@ class Workshop:
                 self.outside.reporter.say(f"{member} {what}")
             labels = {name: job.local} | ({job.public: ""} if job.public else {})
             for each, local in labels.items():
-                relabel(built, out / each, local=local, requires_torch=job.requires_torch, replaced=cleaned)
+                label = Label(local, job.requires_torch, job.drops, rebuild)
+                relabel(built, out / each, label, replaced=cleaned)
             return Built(out / name, builtwith.of_job(job, built_with))
 
     def build_sdist(self, plan: Plan, tree: Tree, interpreter: Path, out: Path) -> Built:
         """Build the project's sdist into `out`."""
         with self._bench(plan, tree, "sdist", plan.request.build.timeout_minutes) as bench:
             variables = {**dict(plan.request.build.env), **SAME_EVERY_TIME}
-            built, built_with = self._backend("sdist", bench, interpreter, variables, _needs_of_sdist(plan))
+            built, built_with = self._backend("sdist", bench, interpreter, variables, needs_of_sdist(plan))
             _refuse_other(built.name, plan.sdist, bench)
             with write_atomically(out / built.name) as sink:
                 write_with_date(built, sink, EPOCH)
@@ -193,6 +189,8 @@ class Workshop:
         }
         for variable, folder in toolchain.folders:
             told[variable] = str(self._copy_or_link(folder, bench.scratch / variable.lower()))
+        for overlay in toolchain.overlays:
+            shutil.copytree(overlay, told[toolchain.folders[0][0]], symlinks=True, dirs_exist_ok=True)
         shown = search_path(self.outside.environ.get("PATH", os.defpath), bench.scratch / "path")
         told["PATH"] = os.pathsep.join([*(f"{told[name]}/bin" for name, _ in toolchain.folders), shown])
         if job.accelerator and job.archs:
@@ -220,13 +218,19 @@ class Workshop:
 
     # -- the backend
 
+    def _place(self, bench: _Bench) -> Place:
+        """Return where the requirements of a build come from."""
+        request = bench.plan.request
+        constraints = bench.source / request.build.constraints if request.build.constraints else None
+        return Place(bench.scratch, constraints, catalogs.load(request.catalog), self.outside)
+
     def _backend(
         self,
         what: Literal["wheel", "sdist"],
         bench: _Bench,
         interpreter: Path,
         variables: Mapping[str, str],
-        needs: _Needs,
+        needs: Needs,
     ) -> Built:
         """Copy the source, run its PEP 517 backend in an isolated environment, and return the built file."""
         request = bench.plan.request
@@ -239,10 +243,10 @@ class Workshop:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the backend's own warnings are in the log
                 project = build.ProjectBuilder(bench.source / request.subdirectory, str(isolated.python), shell.run)
-                _install(isolated, {*project.build_system_requires, *needs.unsaid}, needs, bench)
+                needs.install(project.build_system_requires, isolated, self._place(bench))
                 if what == "wheel":  # an sdist contains the unchanged source
                     shell.run_hooks("build.before", request.build.before)
-                _install(isolated, project.get_requires_for_build(what), needs, bench)
+                needs.install(project.get_requires_for_build(what), isolated, self._place(bench))
                 built = Path(project.build(what, bench.scratch / "built"))
         except build.BuildBackendException as error:
             if isinstance(error.exception, FatwheelError):  # raised by the runner, shell.run
@@ -270,13 +274,6 @@ def _own_temporary(folder: Path) -> dict[str, str]:
     """Return the variables that give a build its own temporary folder, which is removed even if the build is killed."""
     folder.mkdir()
     return dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
-
-
-def _needs_of_sdist(plan: Plan) -> _Needs:
-    """Return the needs of an sdist's build: those of a wheel's build, since it runs the same code."""
-    torch = next((job.torch for job in plan.jobs if job.torch), None)
-    unsaid = sorted({name for job in plan.jobs for name in job.build_requires})
-    return _Needs(tuple(unsaid), (f"torch=={torch}.*",) if torch else ())
 
 
 class _Shell(NamedTuple):
@@ -330,21 +327,6 @@ def _run_after(wheel: Path, shell: _Shell) -> None:
     if not wheel.is_file():
         msg = f"build.after ({hooks[-1].where}) left no {wheel.name}, expected the wheel where it was"
         raise Rejected(msg, hint=f"log: {shell.bench.log}")
-
-
-def _install(isolated: Environment, requirements: Collection[str], needs: _Needs, bench: _Bench) -> None:
-    """Install build requirements within the job's pins and the config's constraints."""
-    if not requirements:
-        return
-    files = {"-r": sorted(requirements), "-c": needs.pins}
-    arguments: list[str | Path] = []
-    for option, lines in files.items():
-        path = bench.scratch / f"requirements{option}.txt"
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        arguments += [option, path]
-    constraints = bench.plan.request.build.constraints
-    isolated.install(*arguments, *(("-c", bench.source / constraints) if constraints else ()))
-    require_torch(isolated, needs.torch)
 
 
 def _copy_source(bench: _Bench) -> None:

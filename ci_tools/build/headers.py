@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_tools.catalog.cuda_parts import cuda_parts
 from ci_tools.errors import MachineError, Problem
 from ci_tools.evidence.includes import Includes, Place, uncommented
 from ci_tools.machine.process import output
@@ -23,27 +24,20 @@ if TYPE_CHECKING:
     from ci_tools.model.evidence import Evidence
     from ci_tools.model.plan import Job
 
-__all__ = ["asked_for", "certain_includes", "compiles_of", "folders_of", "refuse_missing"]
+__all__ = ["all_includes", "asked_for", "certain_includes", "compiles_of", "folders_of", "refuse_missing"]
 
 PYTHON = "Python.h"
+NATIVE = frozenset({".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hpp", ".inl", ".ipp", ".pyx"})
 SIGN = "fatwheel_lacks_"  # a word that occurs in no header
 HINT = (
     "install its development files (Python's are in python3-dev), or for CUDA's libraries a whole toolkit, which "
     "`toolchain: system` takes"
 )
-# CUDA's libraries by their headers: "CUDA Toolkit Components" in NVIDIA's release notes.
-LIBRARIES = (
-    (re.compile(r"cublas(_v2|Lt|Xt|_api)?\.h"), "cuBLAS"),
-    (re.compile(r"cusparse(_v2|Lt)?\.h"), "cuSPARSE"),
-    (re.compile(r"cusolver(_common|Dn|Sp|Rf|Mg)\.h"), "cuSOLVER"),
-    (re.compile(r"cufft(w|Xt)?\.h"), "cuFFT"),
-    (re.compile(r"curand(_kernel|_mtgp32_host)?\.h"), "cuRAND"),
+# Libraries for CUDA that are not of its toolkit, by their headers.
+OTHER_LIBRARIES = (
     (re.compile(r"cudnn(_[a-z_]+|_frontend)?\.h"), "cuDNN"),
     (re.compile(r"nccl\.h"), "NCCL"),
-    (re.compile(r"npp(i|s|_[a-z_]+)?\.h"), "NPP"),
-    (re.compile(r"nvml\.h"), "NVML"),
-    (re.compile(r"nvjpeg\.h"), "nvJPEG"),
-    (re.compile(r"cufile\.h"), "cuFile"),
+    (re.compile(r"cusparseLt\.h"), "cuSPARSELt"),
 )
 CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b", re.MULTILINE)
 DIRECT = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
@@ -116,7 +110,16 @@ def asked_for(tree: Tree, files: Iterable[str], *, cuda: bool) -> dict[str, tupl
 
 
 def _library(header: str) -> str:
-    return next((name for pattern, name in LIBRARIES if pattern.fullmatch(header)), "")
+    of_toolkit = (part.name for part in cuda_parts() if part.has(header))
+    others = (name for pattern, name in OTHER_LIBRARIES if pattern.fullmatch(header))
+    return next(of_toolkit, "") or next(others, "")
+
+
+def all_includes(tree: Tree) -> frozenset[str]:
+    """Return every header that a file of the source includes, under whatever condition."""
+    texts = (tree.root / name for name in tree.files if Path(name).suffix.lower() in NATIVE)
+    found = (DIRECT.findall(path.read_text(encoding="utf-8", errors="replace")) for path in texts if path.is_file())
+    return frozenset(header for headers in found for header in headers)
 
 
 def refuse_missing(

@@ -148,7 +148,8 @@ def _refuse_place(out: Path, planned: Planned) -> None:
 
 def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -> None:
     """Raise MachineError if a disk has too little space; warn about wheels that may not keep to their tags."""
-    room.refuse_no_room(room.needs_of(jobs, planned.tree, folders.base_folder(), outside.cache, out))
+    torch, base = planned.plan.request.build.torch, folders.base_folder()
+    room.refuse_no_room(room.needs_of(jobs, planned.tree, base, outside.cache, out, torch=torch))
     for tag in dict.fromkeys(job.wheel_platform for job in jobs if job.kind is JobKind.NATIVE):
         if doubt := toolchain.libc_doubt(tag, toolchain.libc()):
             outside.reporter.say(f"warning: {doubt}")
@@ -161,6 +162,7 @@ def _refuse_headers(planned: Planned, job: Job, tools: toolchain.Toolchain, outs
         home = dict(tools.folders).get("CUDA_HOME")
         # nvcc searches both: a toolkit from conda has only the second (see its nvcc.profile).
         toolkit = [home / "include", *sorted(home.glob("targets/*/include"))] if home else []
+        toolkit += [overlay / "include" for overlay in tools.overlays]
         folders = [*headers.folders_of(tools.python), *toolkit]
         asked = headers.asked_for(planned.tree, compiles, cuda=home is not None)
         headers.refuse_missing(asked, "c++", folders, outside.environ)
@@ -198,7 +200,7 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
     """Yield the wheels of a job, or the sdist: the existing files if their inputs are the same, else new ones."""
     plan, tree = planned.plan, planned.tree
     names = [name for name in ((job.wheel, job.public) if job else (plan.sdist,)) if name]
-    tools = toolchains_of(planned, outside).prepare(job) if job else SDIST_TOOLS
+    tools = toolchains_of(planned, outside).prepare(job, headers.all_includes(tree)) if job else SDIST_TOOLS
     key = build_key(plan, job, tools)
     kept = [(out / each, receipt) for each in names if (receipt := receipts.load(out / each)) and receipt.key == key]
     if len(kept) == len(names):

@@ -7,9 +7,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import MachineError
+from ci_tools.machine.runner import host
 from ci_tools.model.plan import JobKind
 from ci_tools.model.platforms import AcceleratorKind
-from ci_tools.model.request import ToolchainKind
+from ci_tools.model.request import BuildTorch, ToolchainKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,6 +32,8 @@ TORCH: Mapping[AcceleratorKind | None, int] = {
     AcceleratorKind.XPU: 1024 * MIB,
 }
 TOOLKIT = 150 * MIB  # a CUDA compiler, its runtime and CCCL from the package index
+PARTS = 60 * MIB  # the build parts of a torch; those of 2.13 take 70 MiB
+LIBRARIES = 5 * MIB  # the headers of CUDA's libraries that torch asks for; those of 13.0 take 7 MiB
 HEADERS = 50 * MIB  # of one torch release; those of 2.10 take 63 MiB
 LEAST = 10 * MIB  # for finished files and logs
 
@@ -43,14 +46,18 @@ class Need(NamedTuple):
     what: str
 
 
-def needs_of(jobs: Iterable[Job], tree: Tree, temporary: Path, cache: Path, out: Path) -> tuple[Need, ...]:
+def needs_of(
+    jobs: Iterable[Job], tree: Tree, temporary: Path, cache: Path, out: Path, *, torch: BuildTorch = BuildTorch.FULL
+) -> tuple[Need, ...]:
     """Return the least space that building jobs in turn takes; the temporary folder is emptied after each."""
     jobs = tuple(jobs)
     source = sum((tree.root / name).stat().st_size for name in tree.files if (tree.root / name).is_file())
-    builds = [source + ENVIRONMENT + _torch(job) + TOOLKIT * _fetches_toolkit(job) for job in jobs]
+    builds = [source + ENVIRONMENT + _torch(job, torch) + TOOLKIT * _fetches_toolkit(job) for job in jobs]
     toolkits = {str(job.accelerator) for job in jobs if _fetches_toolkit(job)}
-    has_toolkits, has_headers = ((cache / name).exists() for name in ("toolchains", "torch"))
-    kept = TOOLKIT * len(toolkits) * (not has_toolkits) + HEADERS * any(job.torch for job in jobs) * (not has_headers)
+    lent = {(job.torch, str(job.accelerator)) for job in jobs if _takes_parts(job, torch)}
+    has_toolkits, has_headers, has_parts = ((cache / name).exists() for name in ("toolchains", "torch", "torch-parts"))
+    kept = (TOOLKIT + LIBRARIES) * len(toolkits) * (not has_toolkits) + PARTS * len(lent) * (not has_parts)
+    kept += HEADERS * any(job.torch for job in jobs) * (not has_headers)
     return (
         Need(temporary, max(builds, default=source + ENVIRONMENT), "to build in"),
         Need(cache, kept + LEAST, "for the cache"),
@@ -58,9 +65,17 @@ def needs_of(jobs: Iterable[Job], tree: Tree, temporary: Path, cache: Path, out:
     )
 
 
-def _torch(job: Job) -> int:
+def _torch(job: Job, torch: BuildTorch) -> int:
     """Return the bytes of the torch in a job's build environment; 0 for the stable ABI, which may need none."""
+    if _takes_parts(job, torch):
+        return PARTS
     return TORCH[job.accelerator.kind if job.accelerator else None] if job.requires_torch else 0
+
+
+def _takes_parts(job: Job, torch: BuildTorch) -> bool:
+    kind = job.accelerator.kind if job.accelerator else None
+    is_lent = torch is BuildTorch.PARTS and kind in {None, AcceleratorKind.CUDA} and host().startswith("linux-")
+    return bool(job.requires_torch) and is_lent
 
 
 def _fetches_toolkit(job: Job) -> bool:

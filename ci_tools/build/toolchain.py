@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.errors import MachineError, Rejected
+from ci_tools.build.sdk.cuda_libraries import complete_links, fetch_libraries
+from ci_tools.build.sdk.offers import Offer
+from ci_tools.build.sdk.parts import open_parts
+from ci_tools.build.sdk.torch_parts import refuse_record
+from ci_tools.catalog.cuda_parts import parts_for
+from ci_tools.catalog.symbols import records
+from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.machine import package_index
 from ci_tools.machine import python as interpreter
 from ci_tools.machine.process import (
@@ -30,8 +36,11 @@ from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
-    from ci_tools.catalog import Catalog, PlatformFacts, TorchRelease
-    from ci_tools.machine.context import Outside
+    from collections.abc import Collection
+
+    from ci_tools.build.sdk.cuda_libraries import Overlay
+    from ci_tools.catalog import Catalog, Headers, PlatformFacts, TorchRelease
+    from ci_tools.machine.context import Outside, Step
     from ci_tools.model.plan import Job
 
 __all__ = ["Toolchain", "Toolchains", "libc", "libc_doubt"]
@@ -47,6 +56,7 @@ class Toolchain:
     identity: str
     python: Path
     folders: tuple[tuple[str, Path], ...] = ()  # by the variable that names each: CUDA_HOME, FATWHEEL_TORCH_INCLUDE
+    overlays: tuple[Path, ...] = ()  # folders that are copied over the first of these
 
 
 class Toolchains:
@@ -54,6 +64,7 @@ class Toolchains:
 
     def __init__(self, catalog: Catalog, outside: Outside) -> None:
         self.catalog = catalog
+        self.outside = outside
         self.cache = outside.cache
         self.environ = outside.environ
         self.reporter = outside.reporter
@@ -98,8 +109,8 @@ class Toolchains:
         }
         return reasons.get(kind) or " and ".join(reasons.values())
 
-    def prepare(self, job: Job) -> Toolchain:
-        """Return the job's toolchain, fetching the missing parts.
+    def prepare(self, job: Job, includes: Collection[str] = ()) -> Toolchain:
+        """Return the job's toolchain, fetching the missing parts; `includes` are the headers that its sources name.
 
         Raises MachineError if `missing` gives a reason, or the network fails.
         """
@@ -116,7 +127,18 @@ class Toolchains:
             release = self.catalog.torch[job.torch]
             folders.append(("FATWHEEL_TORCH_INCLUDE", self._torch_headers(release)))
             identity.append(f"torch-{release.patch}")
-        return Toolchain(identity=" ".join(identity), python=python, folders=tuple(folders))
+        overlays = self._libraries(job, includes)
+        identity += [each.identity for each in overlays]
+        paths = tuple(each.folder for each in overlays)
+        return Toolchain(identity=" ".join(identity), python=python, folders=tuple(folders), overlays=paths)
+
+    def _libraries(self, job: Job, includes: Collection[str]) -> tuple[Overlay, ...]:
+        """Return the libraries of CUDA that a job needs beside the compiler; none with an installed toolkit."""
+        is_cuda = job.accelerator is not None and job.accelerator.kind is AcceleratorKind.CUDA
+        if not is_cuda or self._system_cuda(job):
+            return ()
+        parts = parts_for(includes, torch=bool(job.requires_torch))
+        return fetch_libraries(self._pypi_cuda(job), parts, self.outside)
 
     def _compiler(self, job: Job) -> tuple[tuple[str, Path] | None, str]:
         """Return the accelerator's home folder with the variable that names it, and an identity of the compilers."""
@@ -156,7 +178,7 @@ class Toolchains:
 
     def _fetch_cuda(self, toolkit: str) -> Path:
         """Install the compiler, the runtime and CCCL of one toolkit into their own folder."""
-        folder = self.cache / "toolchains" / f"cuda-{toolkit}-{host()}"
+        folder = self.cache / "toolchains" / f"cuda-toolkit-{toolkit}-{host()}"
 
         def fetch(target: Path) -> None:
             with self.reporter.step(f"fetch the CUDA {toolkit} compiler"):
@@ -167,8 +189,7 @@ class Toolchains:
                 if ended.status:
                     msg = f"the CUDA {toolkit} compiler cannot be fetched: {complaint(ended)}"
                     raise MachineError(msg, hint=f"check the network and the disk, then run it again; log: {log}")
-            home = next(target.glob("nvidia/cu*"))
-            (home / "lib64").symlink_to("lib")  # nvcc links with -L$CUDA_HOME/lib64
+            complete_links(next(target.glob("nvidia/cu*")), log)
 
         return next(fill_once(folder, fetch, self.reporter.say).glob("nvidia/cu*"))
 
@@ -211,17 +232,33 @@ class Toolchains:
             raise MachineError(msg)
 
         def fetch(target: Path) -> None:
-            archive = target / headers.file
             with self.reporter.step(f"fetch the headers of torch {release.patch}") as step:
-                index = package_index.users_index(self.environ)
-                package_index.download(
-                    "torch", headers.file, headers.sha256, archive, index=index, progress=step.progress
-                )
-                _extract_headers(archive, target)
-            archive.unlink()
+                if headers.file in records():
+                    self._fetch_parts(Offer(headers.file, "", headers.sha256), target, step)
+                else:
+                    self._fetch_whole(headers, target, step)
 
         folder = fill_once(self.cache / "torch" / release.patch, fetch, self.reporter.say)
         return folder / HEADERS
+
+    def _fetch_parts(self, offer: Offer, target: Path, step: Step) -> None:
+        """Fetch the headers in a wheel whose RECORD the catalog knows."""
+        with package_index.files_of("torch", package_index.users_index(self.environ)) as (session, addresses):
+            if offer.file not in addresses:
+                msg = f'the package index has no file "{offer.file}"'
+                raise InputError(msg)
+            with open_parts(offer._replace(url=addresses[offer.file]), session, self.reporter.say) as parts:
+                refuse_record(parts, self.outside)
+                parts.copy([name for name in parts.names if name.startswith(HEADERS)], target, step.progress)
+                step.result(f"{parts.fetched / 1e6:.1f} MB in {parts.requests} requests")
+
+    def _fetch_whole(self, headers: Headers, target: Path, step: Step) -> None:
+        """Fetch a wheel of which the catalog knows only the sha256 of the whole file."""
+        archive = target / headers.file
+        index = package_index.users_index(self.environ)
+        package_index.download("torch", headers.file, headers.sha256, archive, index=index, progress=step.progress)
+        _extract_headers(archive, target)
+        archive.unlink()
 
     # -- others
 

@@ -40,6 +40,7 @@ __all__ = [
     "Headers",
     "PlatformFacts",
     "Rocm",
+    "SourceSeconds",
     "TorchRelease",
     "load",
 ]
@@ -97,8 +98,7 @@ class Rocm(NamedTuple):
     driver: str  # the oldest Linux kernel driver it was tested with; empty if unknown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GfxFacts:
+class GfxFacts(NamedTuple):
     """The facts of AMD's targets that are the same in every release."""
 
     runs_on: Mapping[str, frozenset[str]]  # generic target to the processors that run its code
@@ -130,6 +130,17 @@ class BuildRequirement(NamedTuple):
     requires: tuple[str, ...]  # names of packages
 
 
+class SourceSeconds(NamedTuple):
+    """The time that one core takes to compile one source, in seconds."""
+
+    host: float  # C and C++; also the host's part of device code
+    device: float  # device code for each architecture, above that
+
+    def estimate(self, host: int, device: int, archs: int) -> int:
+        """Return the seconds that one core takes for so many sources of either kind."""
+        return round((host + device) * self.host + device * archs * self.device)
+
+
 class Headers(NamedTuple):
     """The smallest wheel that contains a torch release's headers; `size` in bytes."""
 
@@ -138,8 +149,7 @@ class Headers(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchRelease:
+class TorchRelease(NamedTuple):
     """One minor release of torch, and the builds that upstream ships of it, by host."""
 
     version: Minor
@@ -149,6 +159,12 @@ class TorchRelease:
     nccl: Mapping[Minor, str]  # by the version of CUDA; only of Linux builds, and not known for each
     headers: Headers | None  # None: nobody has published it, and `patch` is what its first release will be
     where: str = ""  # the project's row that names it; "" for our own, whose symbols are known
+
+    def find_nccl(self, accelerator: Accelerator | None) -> str:
+        """Return the version of NCCL that its Linux build for an accelerator brings; "" if none, or if nobody knows."""
+        if accelerator is None or accelerator.kind is not AcceleratorKind.CUDA or accelerator.version is None:
+            return ""
+        return self.nccl.get(accelerator.version, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +180,7 @@ class Catalog:
     requirements: Mapping[str, BuildRequirement]
     limits: Mapping[str, int]  # bytes
     minutes: BuildMinutes
+    source_seconds: SourceSeconds
     brought: tuple[str, ...]  # file name patterns of libraries from torch or a driver, which no wheel may contain
     sha256: Sha256
     tables: Mapping[str, Any]  # the data files' own values, by name
@@ -197,6 +214,8 @@ class Catalog:
 
     def extend(self, rows: Sequence[Row]) -> Catalog:
         """Return this catalog with a project's rows merged over it; raise RejectedInput with all that contradict it."""
+        if not rows:
+            return self
         tables, wrong = merge(self.tables, rows)
         if wrong:
             raise RejectedInput(Problem(rows[each.number].where, each.what) for each in wrong)
@@ -209,7 +228,7 @@ class Catalog:
         said = json.dumps(tables, sort_keys=True)
         made = _make(tables, Sha256(hashlib.sha256(f"{self.sha256}{said}".encode()).hexdigest()))
         torch = {
-            version: replace(release, where=self.torch[version].where if version in self.torch else named[version])
+            version: release._replace(where=self.torch[version].where if version in self.torch else named[version])
             for version, release in made.torch.items()
         }
         return replace(made, torch=torch, rows=(*self.rows, *(row for row in rows if row not in self.rows)))
@@ -264,6 +283,7 @@ def _make(tables: Mapping[str, Any], sha256: Sha256) -> Catalog:
         requirements={name: _requirement(table) for name, table in tables["requirements"].items()},
         limits=tables["limits"],
         minutes=BuildMinutes(**tables["minutes"]["builds"]),
+        source_seconds=SourceSeconds(**tables["minutes"]["sources"]),
         brought=tuple(pattern for patterns in tables["libraries"].values() for pattern in patterns),
         sha256=sha256,
         tables=tables,

@@ -3,7 +3,9 @@
 The tables are in `catalog/torch_symbols`: `releases.toml` names the wheels they were read from, `c.tsv` has the C
 functions, and `cpp.tsv.xz`, compressed because of its size, has the C++ names of torch's namespaces. These are `at`,
 `c10`, `c10d`, `caffe2`, `torch`, and the `TH` types of the Python binding; other C++ names, including those of other
-projects that torch contains, are skipped. Other builds of a release may differ: torch 2.6 for CUDA was read from a
+projects that torch contains, are skipped. `standard.tsv` has the names of the C++ standard library that libtorch_cpu
+exports as well: an extension that is linked with it takes them from there, and not from libstdc++ by a version that an
+older system may lack. Other builds of a release may differ: torch 2.6 for CUDA was read from a
 wheel with the old ABI of `std::string`, so its CUDA functions that take a string are known only by their old names.
 
 A maintainer adds a release with `python -m ci_tools.cli.torch_table 2.16.0`.
@@ -16,6 +18,7 @@ import lzma
 import re
 import sys
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.platforms import AcceleratorKind
@@ -29,10 +32,12 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["FOLDER", "Source", "Tables", "is_torch_symbol", "missing", "tables", "write_tables"]
+    from ci_tools.model.names import Sha256
+
+__all__ = ["FOLDER", "Source", "Tables", "is_torch_symbol", "missing", "records", "tables", "write_tables"]
 
 FOLDER = Path(__file__).parent / "torch_symbols"
-RELEASES, C_TABLE, CPP_TABLE = "releases.toml", "c.tsv", "cpp.tsv.xz"
+RELEASES, C_TABLE, CPP_TABLE, STANDARD_TABLE = "releases.toml", "c.tsv", "cpp.tsv.xz", "standard.tsv"
 # Some names with this prefix belong to torch's copy of one Python's interpreter internals, and are not for others.
 C_SYMBOL = re.compile(r"(aoti_torch_|aoti_record_|torch_|TH[CP](?!_Py))")
 # Itanium C++ ABI, 5.1: special names (vtables, typeinfo, thunks, guards), function locals, then the nested name.
@@ -47,6 +52,7 @@ class Source(NamedTuple):
     version: Minor
     patch: str
     wheels: tuple[str, ...]
+    records: tuple[tuple[str, Sha256], ...] = ()  # wheels of it, and the sha256 of the RECORD in each
 
 
 class Tables(NamedTuple):
@@ -55,6 +61,7 @@ class Tables(NamedTuple):
     sources: tuple[Source, ...]
     every_build: Mapping[str, frozenset[Minor]]
     cuda_builds: Mapping[str, frozenset[Minor]]
+    standard: Mapping[str, frozenset[Minor]] = MappingProxyType({})
 
     @property
     def releases(self) -> tuple[Minor, ...]:
@@ -95,17 +102,31 @@ def missing(symbols: Iterable[str], torch: Minor, accelerator: AcceleratorKind |
 @functools.cache
 def tables(folder: Path = FOLDER) -> Tables:
     """Return the tables, read from a folder."""
-    listed = tomllib.loads((folder / RELEASES).read_text(encoding="utf-8"))["release"]
-    sources = tuple(Source(Minor.parse(one["version"]), one["patch"], tuple(one["wheels"])) for one in listed)
-    found = Tables(sources, {}, {})
+    sources = _read_sources(folder)
+    found = Tables(sources, {}, {}, {})
     c_text = (folder / C_TABLE).read_text(encoding="utf-8")
     cpp_text = lzma.decompress((folder / CPP_TABLE).read_bytes()).decode()
     releases = functools.cache(lambda text: frozenset(_between(text, found.releases)))
-    into = {"every": found.every_build, "cuda": found.cuda_builds}
-    for line in (*c_text.splitlines(), *cpp_text.splitlines()):
+    into = {"every": found.every_build, "cuda": found.cuda_builds, "standard": found.standard}
+    standard = folder / STANDARD_TABLE
+    standard_text = standard.read_text(encoding="utf-8") if standard.is_file() else ""
+    for line in (*c_text.splitlines(), *cpp_text.splitlines(), *standard_text.splitlines()):
         name, builds, ranges = line.split("\t")
         into[builds][name] = releases(ranges)  # type: ignore[index]  # read-only from here on
     return found
+
+
+def records(folder: Path = FOLDER) -> Mapping[str, Sha256]:
+    """Return the sha256 of the RECORD in each wheel of torch that was read, by its file name."""
+    return {file: sha256 for source in _read_sources(folder) for file, sha256 in source.records}
+
+
+def _read_sources(folder: Path) -> tuple[Source, ...]:
+    listed = tomllib.loads((folder / RELEASES).read_text(encoding="utf-8"))["release"]
+    return tuple(
+        Source(Minor.parse(one["version"]), one["patch"], tuple(one["wheels"]), tuple(one.get("records", {}).items()))
+        for one in listed
+    )
 
 
 def _between(text: str, releases: Sequence[Minor]) -> Iterator[Minor]:
@@ -122,18 +143,23 @@ def write_tables(table: Tables, folder: Path) -> None:
     (folder / RELEASES).write_text("\n".join(map(_format_source, table.sources)), encoding="utf-8")
     c_lines = [line for line in lines if not line.startswith("_Z")]
     (folder / C_TABLE).write_text("".join(c_lines), encoding="utf-8")
-    cpp_text = "".join(line for line in lines if line.startswith("_Z"))
+    standard = [line for line in lines if "\tstandard\t" in line]
+    (folder / STANDARD_TABLE).write_text("".join(standard), encoding="utf-8")
+    cpp_text = "".join(line for line in lines if line.startswith("_Z") and "\tstandard\t" not in line)
     (folder / CPP_TABLE).write_bytes(lzma.compress(cpp_text.encode(), preset=9))
 
 
 def _format_source(source: Source) -> str:
     wheels = "".join(f'  "{wheel}",\n' for wheel in source.wheels)
-    return f'[[release]]\nversion = "{source.version}"\npatch = "{source.patch}"\nwheels = [\n{wheels}]\n'
+    lines = "".join(f'"{file}" = "{sha256}"\n' for file, sha256 in source.records)
+    listed = f"[release.records]\n{lines}" if lines else ""
+    return f'[[release]]\nversion = "{source.version}"\npatch = "{source.patch}"\nwheels = [\n{wheels}]\n{listed}'
 
 
 def _lines(table: Tables) -> Iterator[str]:
     ranges = functools.cache(lambda found: ",".join(_ranges(found, table.releases)))
-    for builds, symbols in (("every", table.every_build), ("cuda", table.cuda_builds)):
+    kinds = {"every": table.every_build, "cuda": table.cuda_builds, "standard": table.standard}
+    for builds, symbols in kinds.items():
         for name, found in symbols.items():
             yield f"{name}\t{builds}\t{ranges(found)}\n"
 

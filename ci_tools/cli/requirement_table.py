@@ -11,6 +11,7 @@ import configparser
 import io
 import os
 import sys
+from contextlib import suppress
 from email.parser import HeaderParser
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from ci_tools.errors import InputError
 from ci_tools.machine.package_index import listing_of, users_index
 from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.machine.storage import write_atomically
-from ci_tools.model.pep440 import read_requirement, read_version
+from ci_tools.model.pep440 import parse_requirement, read_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -112,9 +113,10 @@ def _list_hooks(entries: configparser.ConfigParser) -> Iterator[str]:
 def _read_requires(lines: Sequence[str]) -> Iterator[str]:
     """Yield the required packages, whatever their conditions, but not those of an extra."""
     for line in lines:
-        found = read_requirement(line)
-        if found and "extra" not in str(found.marker or ""):
-            yield canonicalize_name(found.name)
+        with suppress(InputError):
+            found = parse_requirement(line)
+            if "extra" not in str(found.marker or ""):
+                yield canonicalize_name(found.name)
 
 
 def _read_text(wheel: RemoteWheel, member: str) -> str:

@@ -3,19 +3,25 @@
 The libraries are read from the Linux wheels on the package index, those for the oldest Python. From the x86-64 wheel
 come the libraries of every build and those of CUDA builds only. From the Arm wheel come the libraries of every build
 again, since a few names differ there. Each library is downloaded as a whole, because patchelf, which torch's wheels go
-through, moves the names to the end of the file. Nothing else of a wheel is downloaded.
+through, moves the names to the end of the file. Beside them only the RECORD of each wheel is downloaded, and that of
+the wheel that `torch.toml` names for its headers: by its sha256 the parts of these wheels are known.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import io
 import os
 import sys
 import tempfile
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 from packaging.utils import parse_wheel_filename
 from rich.console import Console
 
+from ci_tools import catalog
 from ci_tools.catalog.symbols import (
     FOLDER,
     RELEASES,
@@ -26,22 +32,25 @@ from ci_tools.catalog.symbols import (
     write_tables,
 )
 from ci_tools.cli.reporter import TerminalReporter
-from ci_tools.errors import InputError, nearest
+from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.machine.package_index import files_of, users_index
+from ci_tools.machine.process import output
 from ci_tools.machine.remote_wheel import remote_wheel
+from ci_tools.model.names import Sha256
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
+    from ci_tools.catalog import Headers
     from ci_tools.machine.context import Reporter
     from ci_tools.machine.package_index import Index
     from ci_tools.machine.remote_wheel import RemoteWheel
 
 EVERY_BUILD = ("libc10.so", "libtorch.so", "libtorch_cpu.so", "libtorch_python.so")
 CUDA_BUILDS = ("libc10_cuda.so", "libtorch_cuda.so")
+CPU_LIBRARY = "libtorch_cpu.so"
 LIBRARIES = {"x86_64": EVERY_BUILD + CUDA_BUILDS, "aarch64": EVERY_BUILD}
 
 
@@ -53,18 +62,52 @@ def add(patch: str, folder: Path, *, index: Index, reporter: Reporter) -> None:
     version = Minor.parse(patch.rpartition(".")[0])
     every: set[str] = set()
     cuda: set[str] = set()
+    standard: list[frozenset[str]] = []
     names = []
+    records = {}
     with files_of("torch", index) as (session, addresses):
         for machine, libraries in LIBRARIES.items():
             name = _select_wheel(addresses, patch, machine)
             names.append(name)
             with reporter.step(name) as step, remote_wheel(session, addresses[name]) as wheel:
+                records[name] = _read_record(wheel, name)
                 for library in libraries:
-                    (cuda if library in CUDA_BUILDS else every).update(_read_exports(wheel, f"torch/lib/{library}"))
+                    found = _read_exports(wheel, f"torch/lib/{library}")
+                    (cuda if library in CUDA_BUILDS else every).update(filter(is_torch_symbol, found))
+                    if library == CPU_LIBRARY:
+                        standard.append(found & _standard_library())
                     step.progress(wheel.file.fetched, wheel.file.size)
                 step.result(f"{len(every):,} and {len(cuda):,} symbols in {wheel.file.fetched:,} bytes")
+        for name in {headers.file for headers in _headers_of(version, patch)} & addresses.keys():
+            with remote_wheel(session, addresses[name]) as wheel:
+                records[name] = _read_record(wheel, name)
     known = tables(folder) if (folder / RELEASES).exists() else Tables((), {}, {})
-    write_tables(_add_release(known, Source(version, patch, tuple(names)), every, cuda - every), folder)
+    source = Source(version, patch, tuple(names), tuple(records.items()))
+    write_tables(_add_release(known, source, every, cuda - every, {*frozenset.intersection(*standard)}), folder)
+
+
+def _headers_of(version: Minor, patch: str) -> Iterator[Headers]:
+    """Yield the wheel that the catalog names for a release's headers, if it is of this patch release."""
+    release = catalog.load().torch.get(version)
+    if release and release.headers and release.patch == patch:
+        yield release.headers
+
+
+@functools.cache
+def _standard_library() -> frozenset[str]:
+    """Return the symbols of this machine's libstdc++."""
+    path = Path(output(["c++", "-print-file-name=libstdc++.so.6"]) or "")
+    if not path.is_file():
+        msg = "there is no libstdc++ beside the C++ compiler (c++ -print-file-name=libstdc++.so.6)"
+        raise MachineError(msg)
+    with path.open("rb") as file:
+        return _exports(file)
+
+
+def _read_record(wheel: RemoteWheel, name: str) -> Sha256:
+    with io.BytesIO() as sink:
+        wheel.copy("{}-{}.dist-info/RECORD".format(*name.split("-")), sink)
+        return Sha256(hashlib.sha256(sink.getvalue()).hexdigest())
 
 
 def _select_wheel(names: Iterable[str], patch: str, machine: str) -> str:
@@ -83,29 +126,33 @@ def _age(name: str) -> tuple[int, bool, int]:
     return int(tag.interpreter.removeprefix("cp")), tag.abi.endswith("t"), -build[0] if build else 0
 
 
-def _read_exports(wheel: RemoteWheel, member: str) -> Iterator[str]:
-    """Yield torch's own symbols that a library of a wheel exports; none if the wheel has no such library."""
+def _read_exports(wheel: RemoteWheel, member: str) -> frozenset[str]:
+    """Return the symbols that a library of a wheel exports; none if the wheel has no such library."""
     if member not in wheel.names:
-        return
+        return frozenset()
     with tempfile.TemporaryFile() as file:
         wheel.copy(member, file)
-        for symbol in read_elf(Extent.whole(file)).symbols(".dynsym"):
-            if symbol.section and symbol.is_visible and is_torch_symbol(symbol.name):
-                yield symbol.name
+        return _exports(file)
 
 
-def _add_release(known: Tables, source: Source, every: set[str], cuda: set[str]) -> Tables:
+def _exports(library: BinaryIO) -> frozenset[str]:
+    found = read_elf(Extent.whole(library)).symbols(".dynsym")
+    return frozenset(symbol.name for symbol in found if symbol.section and symbol.is_visible)
+
+
+def _add_release(known: Tables, source: Source, every: set[str], cuda: set[str], standard: set[str]) -> Tables:
     """Return the tables with a release added, which replaces one of the same minor version."""
     others = [one for one in known.sources if one.version != source.version]
-    combined = Tables(tuple(sorted([*others, source])), {}, {})
+    combined = Tables(tuple(sorted([*others, source])), {}, {}, {})
     for old, new, found in (
         (known.every_build, combined.every_build, every),
         (known.cuda_builds, combined.cuda_builds, cuda),
+        (known.standard, combined.standard, standard),
     ):
         for name in old.keys() | found:
             releases = old.get(name, frozenset()) - {source.version}
             new[name] = releases | {source.version} if name in found else releases  # type: ignore[index]
-    return Tables(combined.sources, _some(combined.every_build), _some(combined.cuda_builds))
+    return Tables(combined.sources, *map(_some, combined[1:]))
 
 
 def _some(symbols: Mapping[str, frozenset[Minor]]) -> dict[str, frozenset[Minor]]:

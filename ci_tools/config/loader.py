@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.config import include, project_catalog
+from ci_tools.config import include, project_catalog, release_names
+from ci_tools.config.deviations import read_drops, read_patches, read_unsupported
 from ci_tools.config.location import read_document
 from ci_tools.config.mistakes import find_mistakes, list_labels
 from ci_tools.errors import Problem, RejectedInput
@@ -17,6 +18,7 @@ from ci_tools.formats.yaml_file import Document
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import (
     Build,
+    BuildTorch,
     Care,
     Command,
     Enabled,
@@ -27,7 +29,6 @@ from ci_tools.model.request import (
     PathSource,
     PlatformRequest,
     Publish,
-    Release,
     Request,
     Route,
     SdistSource,
@@ -35,7 +36,7 @@ from ci_tools.model.request import (
     Torch,
     Validation,
 )
-from ci_tools.model.versions import GfxArch, Minor, Python
+from ci_tools.model.versions import CudaArch, GfxArch, Minor, Python
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,6 +67,8 @@ def load(path: Path, catalog: Catalog, recorded: tuple[Row, ...] | None = None) 
     flaws += unread
     left_out = [flaw.keys for flaw in flaws]
     flaws += [flaw for flaw in shape.flaws(document, _schema()) if flaw.keys[:2] not in left_out]
+    document, wrong = release_names.resolve_version(document)
+    flaws += wrong
     rows, problems = recorded or (), [flaw.problem for flaw in flaws]
     is_readable = not any(flaw.keys[:1] in {(), (project_catalog.KEY,)} for flaw in flaws)
     if is_readable and project_catalog.KEY in document.value:  # type: ignore[operator]  # checked by the schema
@@ -121,7 +124,8 @@ def _request(document: Document, catalog: Catalog, path: Path, rows: tuple[Row, 
     return Request(
         name=root["package"],
         config=name,
-        source=_source(source),
+        source=_source(source, root.get("version", "")),
+        patches=read_patches(document, name, path.parent),
         subdirectory=source.get("subdirectory", ""),
         include=tuple(source["include"]) if "include" in source else None,
         version=root.get("version"),
@@ -139,7 +143,8 @@ def _request(document: Document, catalog: Catalog, path: Path, rows: tuple[Row, 
         build=_build(root.get("build") or {}, document, name, catalog),
         validate=_validation(root.get("validate") or {}),
         publish=_publish(root.get("publish") or {}),
-        release=Release(**(root.get("release") or {})),
+        release=release_names.read_release(root, catalog),
+        unsupported=read_unsupported(document, name),
         catalog=rows,
     )
 
@@ -165,9 +170,9 @@ def _name_in_source(path: Path, folder: Path, source: Table) -> str:
     return full.relative_to(root).as_posix() if full.is_relative_to(root) else path.relative_to(folder).as_posix()
 
 
-def _source(table: Table) -> PathSource | GitSource | SdistSource:
+def _source(table: Table, version: str) -> PathSource | GitSource | SdistSource:
     if "git" in table:
-        return GitSource(url=table["git"], ref=table["ref"])
+        return GitSource(url=table["git"], ref=table["ref"].replace("{version}", version))
     if "sdist" in table:
         return SdistSource(**table["sdist"])
     return PathSource(path=table.get("path", "."))
@@ -199,7 +204,7 @@ def _platform(platform: Platform, table: Table, where: str, catalog: Catalog) ->
         gpu_runner=list_labels(table["gpu-runner"]) if "gpu-runner" in table else None,
         container=_container(facts, table),
         toolchain=ToolchainKind(table.get("toolchain", "auto")),
-        env=_env(table.get("env")),
+        env=(*_env(table.get("env")), *_arch_env(table)),
         care=Care(table.get("free-disk", False), table.get("swap-gib", 0), table.get("job-memory-gib")),
         minutes=table.get("timeout-minutes", catalog.minutes.of(facts)),
     )
@@ -240,13 +245,27 @@ def _env(table: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in (table or {}).items())
 
 
+def _arch_env(table: Table) -> tuple[tuple[str, str], ...]:
+    """Return the variables that name a platform's architectures in a notation of the project's own."""
+    if "arch-env" not in table:
+        return ()
+    archs = [f"{arch.capability}{arch.variant}" for arch in map(CudaArch.parse, table.get("archs", ()))]
+    return tuple(
+        (name, ";".join(text.replace("{number}", one.replace(".", "")).replace("{version}", one) for one in archs))
+        for name, text in table["arch-env"].items()
+    )
+
+
 def _build(table: Table, document: Document, name: str, catalog: Catalog) -> Build:
     return Build(
         before=_hooks("before", table, document, name),
         after=_hooks("after", table, document, name),
         env=_env(table.get("env")),
         constraints=table.get("constraints"),
+        drop=read_drops(table),
+        sdist=table.get("sdist", True),
         max_jobs=table.get("max-jobs"),
+        torch=BuildTorch(table.get("torch", "parts")),
         timeout_minutes=table.get("timeout-minutes", catalog.minutes.pure),
     )
 

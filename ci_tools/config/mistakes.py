@@ -9,10 +9,10 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pathspec import GitIgnoreSpec
-
 from ci_tools.config import commands as hooks
+from ci_tools.config import release_names
 from ci_tools.errors import Problem, nearest
+from ci_tools.formats.path_patterns import is_pattern
 from ci_tools.model.edition import ALIAS_FIELDS, FIELDS
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.platforms import Platform
@@ -34,6 +34,7 @@ LEVELS = (
     "musllinux_1_1",
     "musllinux_1_2",
 )
+WHAT = {"python": "Python", "torch": "torch", "cuda": "CUDA"}
 WITH_SECRET = re.compile(r"https?://[^/]*@", re.IGNORECASE)  # even a name without a password: it is often a token
 
 
@@ -59,7 +60,9 @@ class _Meaning:
         yield from self.version("source", "sdist", "version")
         yield from self.template("release", "tag")
         yield from self.template("release", "title")
+        yield from self.local("release", "local")
         yield from self.alias("release", "alias")
+        yield from self.deviations()
         yield from self.validation_torch("validate", "torch")
         yield from self.commands("validate", "commands")
         yield from self.gpu_trial("validate", "gpu")
@@ -82,7 +85,7 @@ class _Meaning:
             value = value[key] if isinstance(key, int) else value.get(key)
         return None if keys in self.flawed else value
 
-    def items(self, *keys: str) -> Iterator[tuple[Keys, str]]:
+    def items(self, *keys: str | int) -> Iterator[tuple[Keys, str]]:
         """Yield the items of a list, each with its keys."""
         for index in range(len(self.get(*keys) or ())):
             item = self.get(*keys, index)
@@ -94,7 +97,7 @@ class _Meaning:
 
     # -- checks with the catalog
 
-    def known(self, keys: tuple[str, ...], names: Iterable[str], what: str) -> Iterator[Problem]:
+    def known(self, keys: Keys, names: Iterable[str], what: str) -> Iterator[Problem]:
         known = list(names)
         for place, name in self.items(*keys):
             if name not in known:
@@ -255,7 +258,7 @@ class _Meaning:
 
     def patterns(self, *keys: str) -> Iterator[Problem]:
         for place, pattern in self.items(*keys):
-            if not _is_pattern(pattern):
+            if not is_pattern(pattern):
                 yield self.at(place, f'"{pattern}" is not a path pattern, expected one such as kernels/**/*.cu')
 
     # -- checks of the form
@@ -299,8 +302,47 @@ class _Meaning:
 
     def template(self, *keys: str) -> Iterator[Problem]:
         template = self.get(*keys)
-        if template is not None and (wrong := _wrong_in(template, FIELDS)):
+        if template is None:
+            return
+        if wrong := _wrong_in(template, FIELDS | release_names.EARLY_FIELDS):
             yield self.at(keys, wrong)
+        elif not self.flawed:  # the values of its fields are all over the config
+            yield from self.values(keys, release_names.fields_in(template) - FIELDS)
+
+    def values(self, keys: Keys, fields: Iterable[str]) -> Iterator[Problem]:
+        """Yield the fields of a template that have no value in this config, or several."""
+        try:
+            known = release_names.values_of(self.document.value, self.catalog)  # type: ignore[arg-type]
+        except KeyError:  # a version that the catalog lacks, which is a mistake of its own
+            return
+        for name in sorted(fields):
+            if not known[name]:
+                yield self.at(keys, f"the template names {{{name}}}, and the config asks for none")
+            elif len(known[name]) > 1:
+                shown = f"{', '.join(known[name])}: a release of each is one config"
+                yield self.at(
+                    keys, f"the template names {{{name}}}, and the config asks for {shown}, {release_names.CUT}"
+                )
+
+    def local(self, *keys: str) -> Iterator[Problem]:
+        local = self.get(*keys)
+        if local is None:
+            return
+        if wrong := _wrong_in(local, release_names.LOCAL_FIELDS):
+            yield self.at(keys, wrong)
+        elif "{torch}" in local and not self.get("torch"):
+            yield self.at(keys, 'the template names torch, and the key "torch" is missing')
+
+    def deviations(self) -> Iterator[Problem]:
+        """Yield the versions that the catalog lacks in what is unsupported or dropped, or served by a version."""
+        torches, cudas = map(str, self.catalog.torch), map(str, self.catalog.cuda)
+        tables = {"python": list(map(str, self.catalog.pythons)), "torch": list(torches), "cuda": list(cudas)}
+        for index, (kind, known) in product(range(len(self.get("unsupported") or ())), tables.items()):
+            yield from self.known(("unsupported", index, kind), known, WHAT[kind])
+        for index in range(len(self.get("build", "drop") or ())):
+            yield from self.known(("build", "drop", index, "python"), tables["python"], "Python")
+        for version in self.get("versions") or {}:
+            yield from self.known(("versions", version), tables["python"], "Python")
 
     def alias(self, *keys: str) -> Iterator[Problem]:
         alias = self.get(*keys)
@@ -312,14 +354,6 @@ class _Meaning:
             yield self.at(keys, "second names are of CUDA wheels, and no platform asks for CUDA")
         elif ("{torch}" in alias or "{cxx11abi}" in alias) and not self.get("torch"):
             yield self.at(keys, 'the template names torch, and the key "torch" is missing')
-
-
-def _is_pattern(text: str) -> bool:
-    """Whether a pattern can match a file; `/` and blank text match none."""
-    try:
-        return next(iter(GitIgnoreSpec.from_lines([text]).patterns)).include is not None
-    except (re.error, ValueError):
-        return False
 
 
 def _wrong_command(text: str) -> str:

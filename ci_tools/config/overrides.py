@@ -35,7 +35,7 @@ def apply_run(request: Request, run: Run, catalog: Catalog) -> Request:
     runners = dict(_runner(text, request) for text in run.gpu_runner)
     labels = tuple(sorted(f"{name}={','.join(runners[name])}" for name in runners))
     platforms = tuple(_with_runner(platform, runners) for platform in request.platforms)
-    publish = replace(request.publish, targets=run.to or request.publish.targets)
+    publish = request.publish._replace(targets=run.to or request.publish.targets)
     said = Run(tuple(map(str, torches)), labels, run.to)
     request = replace(request, run=said, platforms=platforms, publish=publish)
     if not torches or request.torch is None:
@@ -65,7 +65,7 @@ def _with_torch(validation: Validation, torches: Sequence[Minor], catalog: Catal
     if not validation.torch or any(validation.torch.startswith(f"{torch}.") for torch in torches):
         return validation
     local = validation.torch.partition("+")[2]
-    return replace(validation, torch=f"{catalog.torch[torches[0]].patch}{f'+{local}' if local else ''}")
+    return validation._replace(torch=f"{catalog.torch[torches[0]].patch}{f'+{local}' if local else ''}")
 
 
 def _runner(text: str, request: Request) -> tuple[str, tuple[str, ...]]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ci_tools.model.request import PlatformRequest, Request
     from ci_tools.model.versions import Minor
 
-__all__ = ["cells_of", "torches_of"]
+__all__ = ["cells_of", "is_offered", "torches_of"]
 
 
 def torches_of(request: Request, catalog: Catalog) -> tuple[Minor | None, ...]:
@@ -29,3 +29,10 @@ def cells_of(request: Request, platform: PlatformRequest, torches: tuple[Minor |
     """Yield the cells of one platform."""
     for accelerator, torch, python in product(platform.accelerators or (None,), torches, request.pythons):
         yield Cell(platform.platform, accelerator, torch, python)
+
+
+def is_offered(cell: Cell, catalog: Catalog) -> bool:
+    """Whether upstream ships a torch for a cell, as far as the catalog knows, or will: no other gets a wheel."""
+    if cell.torch is None or catalog.torch[cell.torch].headers is None:
+        return True
+    return not catalog.explain_missing_torch(cell.torch, cell.platform, cell.accelerator, cell.python)

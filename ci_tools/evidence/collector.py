@@ -11,9 +11,11 @@ from contextlib import ExitStack, closing
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from packaging.utils import canonicalize_name
+
 from ci_tools.errors import InputError
 from ci_tools.evidence import backends
-from ci_tools.evidence.cells import cells_of, torches_of
+from ci_tools.evidence.cells import cells_of, is_offered, torches_of
 from ci_tools.evidence.includes import (
     COMPILED,
     Includes,
@@ -22,7 +24,11 @@ from ci_tools.evidence.includes import (
     torch_abi,
 )
 from ci_tools.evidence.project_file import ProjectFile
-from ci_tools.evidence.requirements import build_requirements, doubt_torch_abi, torch_requirement
+from ci_tools.evidence.requirements import (
+    build_requirements,
+    doubt_torch_abi,
+    torch_requirement,
+)
 from ci_tools.evidence.source import matching
 from ci_tools.model.evidence import (
     PURE_TAG,
@@ -33,6 +39,7 @@ from ci_tools.model.evidence import (
     Project,
     TorchAbi,
 )
+from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Enabled, Globs
 
@@ -67,6 +74,7 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
     project = ProjectFile(request, tree)
     with ExitStack() as stack:
         reader = _Reader(project, tree, catalog, lambda: _witness(project, tree, catalog, outside, stack))
+        reader.refuse_local_version()
         platforms: tuple[PlatformEvidence, ...] = ()
         for one in request.platforms:
             platforms = (*platforms, reader.platform(one))
@@ -79,7 +87,11 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
         platforms=platforms,
         requires_torch=torch_requirement([*project.dependencies()] or _common_dependencies(builds)),
         builds_with_torch=torch_requirement(build_requirements(project)),
-        warnings=(*_tag_warnings(project, platforms), *_unseen(request, tree)),
+        warnings=(
+            *_tag_warnings(project, platforms),
+            *_unseen(request, tree),
+            *_unneeded_drops(project, builds),
+        ),
     )
 
 
@@ -121,6 +133,17 @@ def _unseen(request: Request, tree: Tree) -> Iterator[str]:
             yield f"{platform.platform}: its native globs match no file, although the source has {unseen[0]}"
 
 
+def _unneeded_drops(project: ProjectFile, builds: Iterable[Metadata]) -> Iterator[str]:
+    """Yield a warning for each dropped requirement that nothing asks for (any more)."""
+    fields = (line.partition(": ") for build in builds for line in build)
+    asked = [value for name, _, value in fields if name == "Requires-Dist"]
+    asked += [text for text, _ in (*build_requirements(project), *project.dependencies())]
+    names = {name_of_required(text) for text in asked}
+    for drop in project.request.build.drop:
+        if canonicalize_name(drop.name) not in names:
+            yield f"build.drop: neither the project nor its build requires {drop.name}, so nothing has to drop it"
+
+
 def _usual(platform: PlatformRequest) -> tuple[str, ...]:
     words = platform.platform.value.split("-")
     return tuple(f"*.{ending}" for word in words for ending in USUAL_ENDINGS.get(word, ()))
@@ -141,10 +164,25 @@ class _Reader:
         self.configuration = functools.cache(self.configuration_of)
         self.known = 0  # cells
 
+    def refuse_local_version(self) -> None:
+        """Raise InputError if the first observed build makes a local version: said before all others run."""
+        request = self.project.request.platforms[0]
+        cell = self.cells(request)[0]
+        if self.read_configuration(cell, request, self.sources(request)) is not None:
+            return
+        if said := self.witness().explain_local_version(cell, request):
+            msg, hint = said
+            raise InputError(msg, hint=hint)
+
+    def sources(self, request: PlatformRequest) -> tuple[str, ...]:
+        """Return every source that a compiler may see on a platform."""
+        native = matching(self.includes.tree.files, request.native)
+        return tuple(select_sources(self.includes.tree.files, native, request.native.exclude))
+
     def platform(self, request: PlatformRequest) -> PlatformEvidence:
         """Return the evidence for every cell of a platform."""
         native = matching(self.includes.tree.files, request.native)
-        sources = tuple(select_sources(self.includes.tree.files, native, request.native.exclude))
+        sources = self.sources(request)
         cells = self.cells(request)
         read: dict[object, CellEvidence] = {}
         shown = {cell: self.cell(cell, request, sources, read) for cell in cells}
@@ -156,10 +194,17 @@ class _Reader:
         )
 
     def cells(self, request: PlatformRequest) -> list[Cell]:
-        """Return the cells of a platform that need evidence: only the first if the platform is switched off."""
+        """Return the cells of a platform that need evidence: those that may get a wheel, or build one for another cell.
+
+        At least the first: the platform has evidence also where it is switched off.
+        """
         asked = self.project.request
         cells = list(cells_of(asked, request, torches_of(asked, self.catalog)))
-        return cells[:1] if request.enabled is Enabled.FALSE else cells
+        if request.enabled is Enabled.FALSE:
+            return cells[:1]
+        if request.one_per_major:
+            return cells
+        return [cell for cell in cells if is_offered(cell, self.catalog)] or cells[:1]
 
     @functools.cached_property
     def total(self) -> int:

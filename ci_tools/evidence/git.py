@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TAGS",
     "address",
+    "apply_patch",
     "check_out",
     "check_out_from",
     "commit_of",
@@ -32,6 +33,7 @@ __all__ = [
     "is_shallow",
     "listed",
     "origin",
+    "remote_tags",
     "revision",
     "tags",
     "top",
@@ -209,14 +211,25 @@ def commit_of(source: GitSource, url: str, environ: Mapping[str, str]) -> str:
     """Return the commit that a ref points to now; raise InputError with the nearest ref if it does not exist."""
     if COMMIT.fullmatch(source.ref):
         return source.ref
-    listing = _git(["ls-remote", "--end-of-options", url], source, None, environ)
-    refs = {ref: sha for sha, _, ref in (line.partition("\t") for line in listing.splitlines())}
+    refs = _list_refs(source, url, environ)
     for name in (f"refs/tags/{source.ref}^{{}}", f"refs/tags/{source.ref}", f"refs/heads/{source.ref}", source.ref):
         if name in refs:
             return refs[name]
     names = {ref.split("/", 2)[2] for ref in refs if ref.startswith(("refs/heads/", "refs/tags/")) and "^" not in ref}
     msg = f'{source.url} has no branch or tag "{source.ref}", {nearest(source.ref, names)}'
     raise InputError(redact(msg))
+
+
+def remote_tags(source: GitSource, url: str, environ: Mapping[str, str]) -> frozenset[str]:
+    """Return the names of the tags that a repository has now."""
+    refs = _list_refs(source, url, environ)
+    return frozenset(ref.removeprefix(TAGS) for ref in refs if ref.startswith(TAGS) and not ref.endswith("^{}"))
+
+
+def _list_refs(source: GitSource, url: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the refs of a repository elsewhere, each with what it points to."""
+    listing = _git(["ls-remote", "--end-of-options", url], source, None, environ)
+    return {ref: sha for sha, _, ref in (line.partition("\t") for line in listing.splitlines())}
 
 
 def check_out(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
@@ -258,6 +271,21 @@ def _submodules(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[str,
         shown = output([*COMMAND, "--literal-pathspecs", "ls-tree", "HEAD", "--", path], cwd=folder, env=env) or ""
         if shown.startswith(SUBMODULE):
             yield key[len("submodule.") : -len(".path")], path, shown.removeprefix(SUBMODULE).split("\t")[0]
+
+
+def apply_patch(patch: Path, folder: Path, environ: Mapping[str, str], *options: str) -> str:
+    """Apply a patch to the files of a folder, every hunk or none; return what git printed if it refuses, else "".
+
+    Whitespace counts too: no line of the context may differ.
+    """
+    # Inside a checkout, git would skip the files of folders that the checkout does not know.
+    env = {**_variables(environ), "GIT_CEILING_DIRECTORIES": str(folder.resolve().parent), "LC_ALL": "C"}
+    with tempfile.TemporaryDirectory() as scratch:
+        log = Path(scratch) / "git.log"
+        command = [*COMMAND, "apply", "--whitespace=nowarn", *options, str(patch.resolve())]
+        ended = run(command, log=log, cwd=folder, env=env, timeout=MINUTES * 60)
+        printed = log.read_text(encoding="utf-8", errors="replace")
+    return (printed or f"git ended with {ended.status}") if ended.status else ""
 
 
 def _check_out_alone(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:

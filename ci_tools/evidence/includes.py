@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.evidence.macros import is_defined
 from ci_tools.evidence.source import matching
 from ci_tools.model.evidence import Binding, PythonApi, TorchAbi
 from ci_tools.model.request import Globs
@@ -31,7 +32,6 @@ __all__ = [
     "Place",
     "abi_of_commands",
     "find_contradiction",
-    "is_defined",
     "list_forced_includes",
     "select_sources",
     "torch_abi",
@@ -61,7 +61,6 @@ HEX = r"0[xX]([0-9a-fA-F]{2})([0-9a-fA-F]{2})[0-9a-fA-F]{12}"
 TARGET_FLAG = re.compile(rf"""(?:-D|/D|\b)TORCH_TARGET_VERSION (?: = | ["'],[ ]*["'] ) {HEX}""", re.VERBOSE)
 TARGET_DEFINE = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+TORCH_TARGET_VERSION[ \t]+{HEX}", re.MULTILINE)
 FORCED = re.compile(r"(?:-include-pch|-include(?!-)|-imacros|--pre-include|--include(?!-)|/FI|-FI)=?(.*)")
-DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b([^\n]*)", re.MULTILINE)
 CMAKE_IF = re.compile(r"^[ \t]*(end)?if[ \t]*\(", re.MULTILINE | re.IGNORECASE)
 CMAKE_COMMENT = re.compile(r"#\[(=*)\[.*?(?:\]\1\]|\Z)", re.DOTALL)
 USES_TORCH = re.compile(
@@ -114,14 +113,28 @@ class Target(NamedTuple):
 class Includes:
     """The includes of a tree's files, each file read once."""
 
-    def __init__(self, tree: Tree, generated: Mapping[str, str] | None = None) -> None:
+    def __init__(self, tree: Tree, generated: Mapping[str, str] | None = None, without: Includes | None = None) -> None:
         self.tree = tree
         self.generated = generated or {}  # the files that a build writes, with their text
+        self.without = without  # the includes of the tree without these files
         self.read: dict[str, tuple[Include, ...]] = {}
         self.outer: dict[frozenset[str], tuple[Include, ...]] = {}
+        self.built: dict[frozenset[tuple[str, str]], Includes] = {}
         self.named: dict[str, list[str]] = {}
         for file in (*tree.files, *self.generated):
             self.named.setdefault(file.rpartition("/")[2], []).append(file)  # a path each would take milliseconds
+
+    def with_generated(self, generated: Mapping[str, str]) -> Includes:
+        """Return the includes of the tree with the files that a build writes; one object for the same files.
+
+        What was read of the tree is not read again: a source with CUTLASS in it has thousands of headers.
+        """
+        if not generated:
+            return self
+        key = frozenset(generated.items())
+        if key not in self.built:
+            self.built[key] = Includes(self.tree, generated, without=self)
+        return self.built[key]
 
     def external_includes(self, files: Iterable[str]) -> tuple[Include, ...]:
         """Return every include that a compiler of `files` may reach and that is not one of the source's own files."""
@@ -143,6 +156,8 @@ class Includes:
 
     def of(self, file: str) -> tuple[Include, ...]:
         """Return a file's own includes."""
+        if self.without and file not in self.generated:
+            return self.without.of(file)
         if file not in self.read:
             self.read[file] = tuple(_includes(file, self.text(file)))
         return self.read[file]
@@ -157,8 +172,9 @@ class Includes:
 
     def own(self, header: str) -> list[str]:
         """Return the source's own files an include may mean: beside the includer, or below any include folder."""
-        tail = "/" + re.sub(r"^(\.{1,2}/)+", "", header)
-        return [file for file in self.named.get(PurePosixPath(header).name, ()) if f"/{file}".endswith(tail)]
+        named = self.named.get(header.rpartition("/")[2])
+        tail = "/" + re.sub(r"^(\.{1,2}/)+", "", header) if named else ""
+        return [file for file in named or () if f"/{file}".endswith(tail)]
 
 
 def _includes(file: str, text: str) -> Iterator[Include]:
@@ -351,29 +367,6 @@ def _targets_by_macro(file: str, text: str) -> Iterator[Target]:
         place = Place(file, text.count("\n", 0, match.end()) + 1)
         version = Minor(int(match[1], 16), int(match[2], 16))
         yield Target(version, place, conditional=not is_clear or "torch/" in text[: match.start()])
-
-
-def is_defined(text: str, definition: re.Pattern[str]) -> bool:
-    """Whether a C or C++ text defines a macro in every case: outside any `#if`, or only inside its own `#ifndef`."""
-    for match in definition.finditer(text):
-        branches: list[bool] = []
-        for directive in DIRECTIVE.finditer(text, 0, match.start()):
-            if directive[1].startswith("if"):
-                branches.append(directive[1] == "ifndef" and _guards(text, directive, match[0]))
-            elif branches and directive[1] == "endif":
-                branches.pop()
-            elif branches:
-                branches[-1] = False
-        if all(branches):
-            return True
-    return False
-
-
-def _guards(text: str, directive: re.Match[str], definition: str) -> bool:
-    """Whether an `#ifndef` tests the macro that is defined inside it, or is the include guard of the header."""
-    name = directive[2].strip()
-    following = text[directive.end() :].lstrip()
-    return name in definition.split() or re.match(rf"#[ \t]*define[ \t]+{re.escape(name)}\b", following) is not None
 
 
 def _is_cmake(file: str) -> bool:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from packaging.utils import canonicalize_name
-
 from ci_tools.model.evidence import Binding, Requirement, TorchAbi
-from ci_tools.model.pep440 import read_requirement
+from ci_tools.model.pep440 import name_of_required, read_required
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +32,7 @@ def doubt_torch_abi(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
     """
     abi = exclude_torch(abi, project)
     for requirement in project.list("build-system", "requires"):
-        if abi.kind is Binding.NONE and requirement_name(requirement) == "torch":
+        if abi.kind is Binding.NONE and name_of_required(str(requirement)) == "torch":
             place = project.place("build-system", "requires")
             where = f"{place}: {requirement} is a build requirement, but no file includes one of its headers"
             return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
@@ -46,7 +44,7 @@ def exclude_torch(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
 
     A build is isolated, and has no other packages than it requires (PEP 517).
     """
-    required = [requirement_name(text) for text in project.list("build-system", "requires")]
+    required = [name_of_required(str(text)) for text in project.list("build-system", "requires")]
     if abi.kind is Binding.UNKNOWN and not abi.uses_torch and required and set(required) <= WITHOUT_TORCH:
         place = project.place("build-system", "requires")
         return TorchAbi(Binding.NONE, f"{place}: none of its build requirements brings torch")
@@ -63,14 +61,8 @@ def torch_requirement(requirements_of: Iterable[tuple[str, object]]) -> Requirem
     """Return the torch versions that the requirements without an environment marker ask for."""
     found = Requirement()
     for text, place in requirements_of:
-        parsed = read_requirement(text)
-        if parsed and canonicalize_name(parsed.name) == "torch" and not parsed.marker:
-            specifier = ",".join(filter(None, (found.specifier, str(parsed.specifier))))
+        required = read_required(text)
+        if required and required.name == "torch" and not required.has_marker:
+            specifier = ",".join(filter(None, (found.specifier, required.specifier)))
             found = Requirement(specifier, found.where or str(place))
     return found
-
-
-def requirement_name(requirement: object) -> str:
-    """Return the name of the required project, or "" if the text is not a requirement (PEP 508)."""
-    found = read_requirement(str(requirement))
-    return canonicalize_name(found.name) if found else ""

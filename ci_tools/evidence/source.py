@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pathspec
-
 from ci_tools.errors import InputError, MachineError
-from ci_tools.evidence import git
+from ci_tools.evidence import git, patches
 from ci_tools.formats.magic import binary_format
+from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.machine.process import redact
 from ci_tools.machine.storage import MADE, fill_once, naming, sha256_of
 from ci_tools.model.names import Sha256
@@ -66,9 +65,17 @@ class Tree:
 
     def state(self, name: str) -> str:
         """Return the state of the file to which a path leads, also through links; "" if it is not one of the tree."""
-        if name not in self.states or name in self.links:
-            name = os.path.relpath(os.path.realpath(self.root / name), os.path.realpath(self.root))
-        return self.states.get(name, "")
+        if name in self.states and name not in self.links:
+            return self.states[name]
+        if name not in self._resolved:  # each observed build asks for the same names
+            path = os.path.realpath(f"{self.root}{os.sep}{name}")
+            self._resolved[name] = os.path.relpath(path, os.path.realpath(self.root))
+        return self.states.get(self._resolved[name], "")
+
+    @functools.cached_property
+    def _resolved(self) -> dict[str, str]:
+        """The paths that were resolved so far, each with the path below the root to which its links lead."""
+        return {}
 
     def text(self, name: str) -> str:
         """Return a file's text, or "" if the tree has no such file; undecodable bytes become U+FFFD."""
@@ -110,9 +117,8 @@ def matching(files: Iterable[str], globs: Globs) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=64)  # several checks of a platform ask for the same
 def _match(files: tuple[str, ...], globs: Globs) -> tuple[str, ...]:
-    included = pathspec.GitIgnoreSpec.from_lines(globs.include).match_files(files)
-    excluded = pathspec.GitIgnoreSpec.from_lines(globs.exclude)
-    return tuple(sorted(name for name in included if not excluded.match_file(name)))
+    is_included, is_excluded = matcher_of(globs.include), matcher_of(globs.exclude)
+    return tuple(sorted(name for name in files if is_included(name) and not is_excluded(name)))
 
 
 def open_tree(request: Request, folder: Path, outside: Outside, commit: str | None = None) -> Tree:
@@ -132,6 +138,9 @@ def open_tree(request: Request, folder: Path, outside: Outside, commit: str | No
     else:
         root = _fetch_sdist(source, outside)
         tree = Tree(root, tuple(sorted(_walk_files(root))))
+    if request.patches:
+        root = patches.patch_tree(tree, request.patches, folder, outside)
+        tree = Tree(root, tuple(sorted(_walk_files(root))), tree.commit)
     files = _select_files(request, tree)
     for name in files:
         _refuse_unread(tree.root, name)

@@ -20,14 +20,14 @@ from ci_tools.model.files import EPOCH
 from ci_tools.model.pep440 import parse_requirement, parse_specifiers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from packaging.requirements import Requirement
 
 from ci_tools.formats.wheel import CONTROL, Hashing, Wheel, open_wheel
 
-__all__ = ["Member", "relabel", "write_plain", "write_variant"]
+__all__ = ["Label", "Member", "relabel", "write_plain", "write_variant"]
 
 EARLIEST = time.gmtime(EPOCH)[:6]
 WRITTEN_ANEW = ("METADATA", "RECORD", "RECORD.jws", "RECORD.p7s")  # the signatures belong to the old RECORD
@@ -39,6 +39,9 @@ REQUIRES_FIELD = re.compile(
     r"^(?P<name>requires-dist:[ \t]*)(?P<value>[^\r\n]*(?:\r?\n[ \t]+[^\r\n]+)*)", re.IGNORECASE | re.MULTILINE
 )
 
+REQUIRES_LINE = re.compile(REQUIRES_FIELD.pattern + r"\r?\n?", REQUIRES_FIELD.flags)
+BUILD_FIELD = re.compile(r"^build:[^\r\n]*\r?\n?", re.IGNORECASE | re.MULTILINE)
+
 
 class Member(NamedTuple):
     """One file of a wheel: its path, its size in bytes, its content in pieces, and whether it is executable."""
@@ -49,29 +52,47 @@ class Member(NamedTuple):
     executable: bool = False
 
 
+class Label(NamedTuple):
+    """What a wheel's metadata says otherwise than its build wrote it.
+
+    `requires_torch` narrows the wheel's requirement of torch; if the wheel does not require torch unconditionally, that
+    requirement is added. The requirements whose names are in `drops` are removed.
+    """
+
+    local: str = ""  # the local version, without its +
+    requires_torch: str = ""
+    drops: Collection[str] = ()
+    rebuild: int | None = None  # the build number (PEP 427)
+
+
+NO_LABEL = Label()
+
+
 def relabel(
-    source: Path,
-    destination: Path,
-    *,
-    local: str = "",
-    requires_torch: str = "",
-    replaced: Mapping[str, Path] | None = None,
+    source: Path, destination: Path, label: Label = NO_LABEL, *, replaced: Mapping[str, Path] | None = None
 ) -> None:
-    """Write the wheel at `source` to `destination` with a local version, and with reproducible order, times and modes.
+    """Write the wheel at `source` to `destination` with a label, and with reproducible order, times and modes.
 
     The local version goes into METADATA, the dist-info and data folders and RECORD; `destination` is the new file name.
-    `requires_torch` narrows the wheel's requirement of torch; if the wheel does not require torch unconditionally, that
-    requirement is added. The files in `replaced` replace members. The same members always give the same bytes.
-    Raises Rejected if the wheel cannot be relabelled.
+    The files in `replaced` replace members. The same members always give the same bytes. Raises Rejected if the wheel
+    cannot be relabelled.
     """
     wheel = open_wheel(source)
     with wheel.archive:
-        _refuse_unclear(wheel, local)
+        _refuse_unclear(wheel, label.local)
         old = wheel.dist_info.removesuffix(".dist-info")
-        new = f"{old}+{local}" if local else old
-        metadata = _label_metadata(wheel.dist_info_text("METADATA"), local, requires_torch, source.name).encode()
-        members = [*_rename_members(wheel, new, replaced or {}), _new_member(f"{new}.dist-info/METADATA", metadata)]
-        _write(members, f"{new}.dist-info", destination)
+        new = f"{old}+{label.local}" if label.local else old
+        texts = {"METADATA": _label_metadata(wheel.dist_info_text("METADATA"), label, source.name)}
+        if label.rebuild is not None:
+            texts["WHEEL"] = _number_build(wheel.dist_info_text("WHEEL"), label.rebuild)
+        own = {f"{new}.dist-info/{name}": text.encode() for name, text in texts.items()}
+        members = [member for member in _rename_members(wheel, new, replaced or {}) if member.name not in own]
+        _write([*members, *(_new_member(name, data) for name, data in own.items())], f"{new}.dist-info", destination)
+
+
+def _number_build(text: str, rebuild: int) -> str:
+    """Return WHEEL with a build number, which its file name has too (PEP 427)."""
+    return f"{BUILD_FIELD.sub('', text).rstrip()}\nBuild: {rebuild}\n"
 
 
 def write_variant(source: Path, destination: Path, variant: bytes) -> None:
@@ -148,17 +169,18 @@ def _rename_folder(name: str, old: str, new: str) -> str:
     return name
 
 
-def _label_metadata(metadata: str, local: str, requires_torch: str, wheel: str) -> str:
-    """Add a local version and a torch specifier to METADATA, and keep every other character."""
+def _label_metadata(metadata: str, label: Label, wheel: str) -> str:
+    """Add a local version and a torch specifier to METADATA, drop requirements, and keep every other character."""
     head, blank, body = _partition_metadata(metadata)
-    if local:
-        head, count = VERSION_FIELD.subn(rf"\g<0>+{local}", head)
+    if label.local:
+        head, count = VERSION_FIELD.subn(rf"\g<0>+{label.local}", head)
         if count != 1:
             msg = f"{wheel}: METADATA has {count} Version fields, expected one"
             raise Rejected(msg)
-    if requires_torch:
+    if label.requires_torch or label.drops:
         try:
-            head = _narrow_torch(head, requires_torch)
+            head = _drop(head, label.drops)
+            head = _narrow_torch(head, label.requires_torch) if label.requires_torch else head
         except ValueError as error:  # InvalidRequirement, or more digits than Python converts
             msg = f"{wheel}: METADATA has an invalid Requires-Dist: {str(error).splitlines()[0]}"
             raise Rejected(msg) from error
@@ -169,6 +191,14 @@ def _partition_metadata(metadata: str) -> tuple[str, str, str]:
     """Split METADATA at its first empty line: into the fields, that line, and the description."""
     blank = EMPTY_LINE.search(metadata)
     return (metadata[: blank.start()], blank[0], metadata[blank.end() :]) if blank else (metadata, "", "")
+
+
+def _drop(fields: str, names: Collection[str]) -> str:
+    """Remove the requirements of these names."""
+    dropped = set(map(canonicalize_name, names))
+    return REQUIRES_LINE.sub(
+        lambda field: "" if canonicalize_name(_requirement(field).name) in dropped else field[0], fields
+    )
 
 
 def _narrow_torch(fields: str, specifier: str) -> str:

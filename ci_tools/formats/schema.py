@@ -55,7 +55,12 @@ def validator_class() -> type[Validator]:
 
 def _has_pattern(value: str, pattern: str) -> bool:
     """Match as JSON Schema does: `$` is the very end of a text, while Python's also matches before a last line feed."""
-    return re.search(re.sub(r"\$$", r"\\Z", pattern), value) is not None
+    return _in_python(pattern).search(value) is not None
+
+
+@functools.cache
+def _in_python(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\$$", r"\\Z", pattern))
 
 
 def flaws(document: Document, schema: Mapping[str, Any]) -> list[Flaw]:
@@ -99,8 +104,7 @@ def _is_unique(value: object, wanted: object, *_: object) -> bool:
     """Whether the items of a list surely differ; mappings are not compared here."""
     if not isinstance(value, list) or not wanted:
         return True
-    shown = {json.dumps(item, sort_keys=True) for item in value if isinstance(item, str)}
-    return len(shown) == len(value)
+    return len({item for item in value if isinstance(item, str)}) == len(value)
 
 
 def _has_known_items(value: object, _: object, part: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
@@ -136,7 +140,9 @@ CHECKS: Mapping[str, Check] = {
     "maximum": lambda value, most, *_: not _is_number(value) or value <= most,
     "required": lambda value, names, *_: not isinstance(value, dict) or all(name in value for name in names),
     "properties": _has_known_items,
-    "additionalProperties": _has_known_items,
+    "additionalProperties": lambda value, _, part, schema: (
+        "properties" in part or _has_known_items(value, _, part, schema)  # each level is checked once
+    ),
     "propertyNames": lambda value, part, _, schema: (
         not isinstance(value, dict) or all(conforms(name, part, schema) for name in value)
     ),

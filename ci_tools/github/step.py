@@ -111,6 +111,26 @@ VERBS: Mapping[str, Verb] = {
     "unattested": Verb({"folder": POSITIONAL}, prints=Prints.PAGE, group=CI),
     "comment": Verb({"file": POSITIONAL, "pull": "--pull", "name": "--name"}, group=CI),
     "tell": Verb({"config": POSITIONAL, "platform": "--platform"}, several={"results": "--result"}, group=CI),
+    "due": Verb(
+        {"version": "--version", "target": "--to", "page": "--page"},
+        several={
+            "recipes": POSITIONAL,
+            "follow": "--follow",
+            **{name: f"--{name}" for name in ("python", "torch", "cuda", "archs")},
+        },
+        always=("--format", "github"),
+        prints=Prints.OUTPUTS,
+        group="recipe",
+        verb="watch",
+    ),
+    "recipe": Verb(
+        {"recipe": POSITIONAL, "folder": POSITIONAL, "version": "--version", "rebuild": "--rebuild"},
+        several={name: f"--{name}" for name in ("python", "torch", "cuda", "archs")},
+        always=("--release",),
+        group="recipe",
+        verb="copy",
+    ),
+    "make": Verb({"config": POSITIONAL, "out": "--out", "to": "--to"}, always=HERE, verb="release"),
     "update": Verb({"config": POSITIONAL}, several={"index": "--index"}, group="catalog"),
     "canary": Verb({"check": POSITIONAL, "name": "--name", "expected": "--expected", "folder": "--folder"}, group=CI),
     "canary-table": Verb(

@@ -53,12 +53,15 @@ LOCK = "wheels.lock"
 FORMAT = 1  # of the lock
 COMPILES = "FATWHEEL_COMPILES"  # the variable that says that a build backend of the project is at work
 LABEL = "local_version"  # the file beside METADATA with the label that the version has lost, such as cu130
+ARCHS = "gpu_archs"  # the file beside METADATA with the architectures of a wheel's GPU code, such as 9.0 10.0+PTX
 SAID = "_fatwheel/said"  # notes what was printed, beside this file
 CHUNK = 1 << 20
 SILENCE = 30.0  # seconds without a byte after which a server is given up
 LONGEST = 3600.0  # seconds that one download may take
 TRIES = 4
 EVERY = 5.0  # seconds between two lines of progress
+STEP = 5  # minutes to which an estimate is rounded
+LONG = 90.0  # minutes; a longer estimate is in hours
 OLD_MANYLINUX = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}  # PEP 600
 # The capability of Tegra's chips, by the name in the device tree: a Jetson has no nvidia-smi that tells it.
 TEGRA = {"tegra194": "7.2", "tegra234": "8.7", "tegra264": "11.0"}
@@ -519,6 +522,9 @@ def read_lock(path: Path) -> Lock:
             drivers = [wheel["driver"]["sass"], wheel["driver"]["ptx"]]
             texts += filter(None, [*drivers, *(one for each in lists for one in each)])
             texts += [*wheel["env"], *wheel["env"].values()]
+            numbers = (wheel["compiling"] or {"sources": 1, "seconds": 1}).values()
+            if len(numbers) != 2 or not all(type(one) is int and one > 0 for one in numbers):
+                wrong = wrong or f"compiling is {wheel['compiling']!r}"
         wrong = wrong or next((f"{text!r} is not a text" for text in texts if not isinstance(text, str)), "")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         wrong = f"{type(error).__name__}: {error}"
@@ -752,11 +758,12 @@ def _alone(path: Path) -> Iterator[None]:
 # ---------------------------------------------------------------- the wheel under its public version
 
 
-def relabel(source: Path, file: str, folder: Path) -> str:
+def relabel(source: Path, wheel: Wheel, folder: Path) -> str:
     """Write a wheel into a folder under its public version, and return its file name there.
 
     pip refuses the wheel of an sdist X 1.0 that calls itself 1.0+cu130. Members are copied without unpacking them.
     """
+    file = wheel["file"]
     _check_members(source, file)
     name, version, *tags = file[: -len(".whl")].split("-")
     public = version.partition("+")[0]
@@ -779,9 +786,11 @@ def relabel(source: Path, file: str, folder: Path) -> str:
         kept = [[_rename(row[0], data), *row[1:]] for row in rows if row and row[0] not in own]
         _write_new(written, f"{new}METADATA", content)
         record = io.StringIO()
-        label = version.partition("+")[2].encode("ascii")  # guard.py compares it with torch
-        _write_new(written, f"{new}{LABEL}", label)
-        ours = [_row(f"{new}METADATA", content), _row(f"{new}{LABEL}", label), [f"{new}RECORD", "", ""]]
+        notes = {LABEL: version.partition("+")[2], ARCHS: " ".join(wheel["archs"])}  # guard.py reads them
+        noted = {f"{new}{note}": text.encode("utf-8") for note, text in notes.items() if text}
+        for member, text in noted.items():
+            _write_new(written, member, text)
+        ours = [*(_row(*one) for one in ((f"{new}METADATA", content), *noted.items())), [f"{new}RECORD", "", ""]]
         csv.writer(record, lineterminator="\n").writerows([*kept, *ours])
         _write_new(written, f"{new}RECORD", record.getvalue().encode("utf-8"))
     return target
@@ -875,7 +884,7 @@ def _decide(settings: Mapping[str, Any] | None) -> Decision:
             both = f"{wishes.variable('no-prebuilt')} and {wishes.variable('no-compile')}"
             raise _refuse_to_go_on(f"{both} are both set: nothing can be installed")
         _say(f"{lock['project']}: compiled, since {wishes.variable('no-prebuilt')} is set")
-        _set_variables(lock, facts)
+        _prepare_compiling(lock, facts)
         return Decision(lock, wishes)
     choice = choose(lock, facts)
     _say_once(explain(lock, facts, choice))
@@ -885,18 +894,21 @@ def _decide(settings: Mapping[str, Any] | None) -> Decision:
                 f"No wheel of {lock['project']} {lock['version']} fits, and {wishes.variable('no-compile')} is set."
             )
         _say(f"{lock['project']}: no wheel fits, so it is compiled")
-        _set_variables(lock, facts)
+        _prepare_compiling(lock, facts)
         return Decision(lock, wishes)
     try:
         return Decision(lock, wishes, choice.wheel, fetch(choice.wheel, wishes.get("wheels"), cache_folder(os.environ)))
     except Unreachable as error:
         _refuse_without_compiler(lock, choice.wheel, wishes, str(error))
-        _set_variables(lock, facts)
+        _prepare_compiling(lock, facts)
         return Decision(lock, wishes)
 
 
-def _set_variables(lock: Lock, facts: Facts) -> None:
-    """Set the variables with which the closest wheel for this machine's kind was built; the user's own stay."""
+def _prepare_compiling(lock: Lock, facts: Facts) -> None:
+    """Set the variables with which the closest wheel for this machine's kind was built; the user's own stay.
+
+    Says how long it takes to compile it, as far as the lock knows.
+    """
     checks = (_refuse_system, _refuse_accelerator)
     alike = [wheel for wheel in lock["wheels"] if not any(check(wheel, facts) for check in checks)]
     for wheel in sorted(alike, key=lambda wheel: _rank(wheel, facts))[-1:]:
@@ -904,6 +916,33 @@ def _set_variables(lock: Lock, facts: Facts) -> None:
             if name not in os.environ:
                 os.environ[name] = value
                 _say(f"{lock['project']}: built with {name}={value}, as {wheel['file']} was")
+        if wheel["compiling"]:
+            _say(f"{lock['project']}: {tell_time(wheel['compiling'], count_cores(os.environ))}")
+        elif wheel["cuda"]:
+            _say(
+                f"{lock['project']}: compiling may take hours, for its sources are not known; MAX_JOBS limits its memory"
+            )
+
+
+def count_cores(environ: Mapping[str, str]) -> int:
+    """Return how many compilers run at once: one per core that this process may use, or MAX_JOBS."""
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    most = environ.get("MAX_JOBS", "")
+    return min(found, int(most)) if most.isdigit() and int(most) else found
+
+
+def tell_time(compiling: Mapping[str, int], cores: int) -> str:
+    """Return how long compiling takes on a number of cores, in words: an estimate from the number of sources."""
+    sources = compiling["sources"]
+    used = min(cores, sources)
+    minutes = compiling["seconds"] / 60 / used
+    if minutes >= LONG:
+        shown = f"{minutes / 60:.0f} hours"
+    else:
+        whole = max(round(minutes), 1) if minutes < STEP * 2 else round(minutes / STEP) * STEP
+        shown = f"{whole} minutes" if whole > 1 else "a minute"
+    on, from_ = ("core", "cores")[used > 1], ("source file", "source files")[sources > 1]
+    return f"compiling takes about {shown} on {used} {on}, going by its {sources} {from_}; MAX_JOBS limits its memory"
 
 
 def _refuse_system(wheel: Wheel, facts: Facts) -> str:
@@ -923,7 +962,8 @@ def _say_once(text: str) -> None:
             return
     _say(text)
     with suppress(OSError):
-        said.write_text(key, encoding="ascii")
+        if not said.is_symlink():  # old pips unpack links as they are: nothing is written outside the sdist
+            said.write_text(key, encoding="ascii")
 
 
 def _refuse_without_compiler(lock: Lock, wheel: Wheel, wishes: Wishes, why: str) -> None:
@@ -931,7 +971,7 @@ def _refuse_without_compiler(lock: Lock, wheel: Wheel, wishes: Wishes, why: str)
     nvcc = _find_nvcc(wheel["cuda"]) if wheel["cuda"] else ""
     can_compile = bool(nvcc or not wheel["cuda"])
     if can_compile and not wishes.on("no-compile"):
-        how = f" with {nvcc}, which can take long; MAX_JOBS limits its memory" if nvcc else ""
+        how = f" with {nvcc}" if nvcc else ""
         _say(f"{wheel['file']} cannot be fetched: {why}")
         _say(f"so {lock['project']} is compiled{how}")
         return
@@ -997,7 +1037,7 @@ def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: M
     found = _decide(config_settings)
     if found.wheel and found.path:
         with tempfile.TemporaryDirectory() as folder:
-            name = relabel(found.path, found.wheel["file"], Path(folder))
+            name = relabel(found.path, found.wheel, Path(folder))
             return _unpack_metadata(Path(folder, name), Path(metadata_directory))
     own = _own_backend(found.lock)
     if hasattr(own, "prepare_metadata_for_build_wheel"):
@@ -1013,7 +1053,7 @@ def build_wheel(
     """Write the wheel that fits, or compile it."""
     found = _decide(config_settings)
     if found.wheel and found.path:
-        return relabel(found.path, found.wheel["file"], Path(wheel_directory))
+        return relabel(found.path, found.wheel, Path(wheel_directory))
     own = _own_backend(found.lock)
     return str(own.build_wheel(wheel_directory, found.wishes.for_others(), metadata_directory))
 
@@ -1071,7 +1111,7 @@ def build_editable(
 def _decide_editable(settings: Mapping[str, Any] | None) -> Decision:
     lock = read_lock(Path(LOCK))
     wishes = Wishes(lock["project"], settings, os.environ)
-    _set_variables(lock, find_facts(wishes))
+    _prepare_compiling(lock, find_facts(wishes))
     return Decision(lock, wishes)
 
 
@@ -1122,7 +1162,7 @@ def serve_setup(words: Sequence[str]) -> None:
     def write(command: Any) -> None:
         folder = Path(command.dist_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        name = relabel(path, wheel["file"], folder)
+        name = relabel(path, wheel, folder)
         command.distribution.dist_files.append(("bdist_wheel", "any", str(folder / name)))
 
     def serving(own_setup: Callable[..., object]) -> Callable[..., object]:

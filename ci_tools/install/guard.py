@@ -4,11 +4,15 @@ A file of Fatwheel's for any package: `fatwheel install guard > src/demo/_guard.
 
     with for_this_torch("demo"):
         from demo import _C
+
+Where demo has a generic body beside its kernels, `if has_kernel("demo", x.device)` chooses between them.
 """
 
 from __future__ import annotations
 
+import functools
 import re
+import warnings
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING
@@ -62,6 +66,38 @@ def explain_errors(project: str) -> Iterator[None]:
         raise ImportError(message) from error
 
 
+def has_kernel(project: str, device: torch.device | int | None = None, archs: str = "") -> bool:
+    """Whether a wheel has a kernel for a GPU; if not, warn, once for each kind of GPU, that its generic body serves.
+
+    `archs` are those of the wheel, such as "9.0 10.0+PTX". A wheel from a smart sdist knows them itself; of one that
+    says none, and with a torch that is not for CUDA, this is always true.
+    """
+    return torch.version.cuda is None or has_code(project, torch.cuda.get_device_capability(device), archs)
+
+
+@functools.cache
+def has_code(project: str, gpu: tuple[int, int], archs: str) -> bool:
+    """Whether a wheel has a kernel for a compute capability; the first time that it has none, warn."""
+    known = archs or _read_file(project, "gpu_archs")
+    if not known or any(runs_code(arch, gpu) for arch in known.split()):
+        return True
+    here = ".".join(map(str, gpu))
+    what = (
+        f"{project} has no kernel for this GPU, of compute capability {here}, but for {known}: its generic body serves"
+    )
+    warnings.warn(what, stacklevel=3)
+    return False
+
+
+def runs_code(arch: str, gpu: tuple[int, int]) -> bool:
+    """Whether a GPU runs the code of an architecture: 9.0, 9.0a for no other, 10.0f, 10.0+PTX for later ones too."""
+    found = re.fullmatch(r"(\d+)\.(\d+)([af]?)(\+PTX)?", arch)
+    own = (int(found[1]), int(found[2])) if found else (1000, 0)
+    if found and found[3] == "a":
+        return own == gpu
+    return own <= gpu and (own[0] == gpu[0] or bool(found and found[4] and not found[3]))
+
+
 def find_mismatch(project: str) -> str:
     """Return how a wheel and the torch here differ, by the wheel's label such as cu130torch2.10; "" if they do not.
 
@@ -108,4 +144,12 @@ def _read_version(project: str) -> tuple[str, str, bool]:
     except PackageNotFoundError:  # it runs from its source
         return "", "", False
     version, _, label = wheel.version.partition("+")
-    return version, label or wheel.read_text("local_version") or "", bool(label)
+    return version, label or _read_file(project, "local_version"), bool(label)
+
+
+def _read_file(project: str, name: str) -> str:
+    """Return what a smart sdist noted of a wheel beside its METADATA; "" if there is nothing."""
+    try:
+        return distribution(project).read_text(name) or ""
+    except PackageNotFoundError:  # it runs from its source
+        return ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ci_tools.model.names import FileName, Sha256
 
-__all__ = ["BuildSystem", "LockedWheel", "write_lock"]
+__all__ = ["BuildSystem", "Compiling", "LockedWheel", "write_lock"]
 
 
 class BuildSystem(NamedTuple):
@@ -25,6 +25,13 @@ class BuildSystem(NamedTuple):
     requires: tuple[str, ...]
     build_backend: str
     backend_path: tuple[str, ...] = ()
+
+
+class Compiling(NamedTuple):
+    """The work to compile a wheel instead: its source files, and an estimate of the seconds on one core."""
+
+    sources: int
+    seconds: int
 
 
 class LockedWheel(NamedTuple):
@@ -44,6 +51,7 @@ class LockedWheel(NamedTuple):
     torch: tuple[str, str | None] | None = None  # the lowest, and the first that is too new (None: none is)
     cxx11abi: bool | None = None  # the C++ ABI it needs of torch; None: any
     env: Mapping[str, str] = MappingProxyType({})  # the variables of its build, by the config
+    compiling: Compiling | None = None  # None: not known
 
 
 def write_lock(
@@ -84,4 +92,5 @@ def _table(wheel: LockedWheel) -> dict[str, object]:
         "torch": list(wheel.torch) if wheel.torch else None,
         "cxx11abi": wheel.cxx11abi,
         "env": dict(sorted(wheel.env.items())),
+        "compiling": wheel.compiling and wheel.compiling._asdict(),
     }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-__all__ = ["is_smart", "make_smart", "read_build_system"]
+__all__ = ["is_smart", "list_files", "make_smart", "read_build_system"]
 
 FOLDER = "_fatwheel"  # of the backend in an sdist: a module at its root could hide one that the project imports
 BACKEND = f"{FOLDER}/{fatwheel_backend.__name__.rpartition('.')[2]}.py"
@@ -50,6 +50,12 @@ def is_smart(sdist: Path) -> bool:
     top = sdist.name.removesuffix(".tar.gz")
     with _opened(sdist) as archive:
         return {f"{top}/{fatwheel_backend.LOCK}", f"{top}/{BACKEND}"} <= {*archive.getnames()}
+
+
+def list_files(sdist: Path) -> tuple[str, ...]:
+    """Return the files in an sdist, relative to its folder; raise Rejected if it cannot be read."""
+    with _opened(sdist) as archive:
+        return tuple(member.name.partition("/")[2] for member in archive if member.isfile())
 
 
 def make_smart(sdist: Path, sink: BinaryIO, lock: Callable[[BuildSystem], str]) -> None:

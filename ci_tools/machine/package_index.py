@@ -28,7 +28,20 @@ if TYPE_CHECKING:
 
     from pypi_simple import DistributionPackage
 
-__all__ = ["AS_IT_IS", "TIMEOUT", "Index", "Listing", "download", "files_of", "innermost", "listing_of", "users_index"]
+__all__ = [
+    "AS_IT_IS",
+    "TIMEOUT",
+    "UNANSWERED",
+    "Index",
+    "Listing",
+    "Places",
+    "download",
+    "files_of",
+    "innermost",
+    "listing_of",
+    "users_index",
+    "users_places",
+]
 
 TIMEOUT = 60.0  # seconds without a byte
 AS_IT_IS = {"Accept-Encoding": "identity"}  # if a server compressed a .tar.gz again, the client would unpack it
@@ -53,6 +66,22 @@ def users_index(environ: Mapping[str, str]) -> Index:
     url = environ.get("PIP_INDEX_URL") or _pip_config("index-url") or PYPI_SIMPLE_ENDPOINT
     named = environ.get("PIP_CERT") or environ.get("REQUESTS_CA_BUNDLE") or _pip_config("cert")
     return Index(url, named or ssl.get_default_verify_paths().cafile or "")
+
+
+class Places(NamedTuple):
+    """Where pip looks for files: package indexes, and folders or pages of links."""
+
+    indexes: tuple[str, ...]
+    folders: tuple[str, ...]
+
+
+def users_places(environ: Mapping[str, str]) -> Places:
+    """Return every place that pip looks at: from its variables, its configuration, or the default here."""
+    extra = environ.get("PIP_EXTRA_INDEX_URL") or _pip_config("extra-index-url")
+    folders = environ.get("PIP_FIND_LINKS") or _pip_config("find-links")
+    off = environ.get("PIP_NO_INDEX", "").lower() not in {"", "0", "f", "false", "n", "no", "off"}
+    indexes = () if off else (users_index(environ).url, *extra.split())
+    return Places(indexes, tuple(folders.split()))
 
 
 def _pip_config(name: str) -> str:

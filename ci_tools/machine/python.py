@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.process import Ended
     from ci_tools.model.versions import Python
 
-__all__ = ["IDENTITY", "Environment", "create", "find"]
+__all__ = ["IDENTITY", "Environment", "create", "find", "identity"]
 
 IDENTITY = (
     "import sys, sysconfig; "
@@ -63,6 +63,11 @@ def find(python: Python, environ: Mapping[str, str], images: Path = IMAGES) -> P
     ]
     usable = (path for path in candidates if path.exists() and output([path, "-c", IDENTITY]) == str(python))
     return next(usable, None)
+
+
+def identity(interpreter: Path) -> str:
+    """Return an interpreter's version and threading build as wheels name them: `cp311`, `cp313t`."""
+    return f"cp{(output([interpreter, '-c', IDENTITY]) or '').replace('.', '')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ import os
 import platform
 import shutil
 import sys
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -135,8 +134,7 @@ def _gib(size: int) -> str:
 # ---------------------------------------------------------------- before a build
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class Host(NamedTuple):
     """A machine to prepare: its environment variables, its root folder, and functions to report and to run as root."""
 
     environ: Mapping[str, str]

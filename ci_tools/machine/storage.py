@@ -7,6 +7,7 @@ import hashlib
 import logging
 import os
 import shutil
+import sys
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -48,6 +49,8 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
     """Return the user's cache folder: `FATWHEEL_CACHE`, or the operating system's default."""
     if named := environ.get("FATWHEEL_CACHE"):
         return Path(named).absolute()
+    if sys.platform.startswith("linux"):  # XDG Base Directory Specification: no plan waits for platformdirs there
+        return (Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fatwheel").absolute()
     import platformdirs  # noqa: PLC0415 - only a run that needs it waits for it
 
     return platformdirs.user_cache_path("fatwheel").absolute()

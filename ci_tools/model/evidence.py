@@ -25,6 +25,7 @@ __all__ = [
     "PlatformEvidence",
     "Project",
     "PythonApi",
+    "Spared",
     "TorchAbi",
 ]
 
@@ -75,6 +76,7 @@ class PythonApi(NamedTuple):
     lowest_free_threaded: Minor | None = None  # abi3t: from this free-threaded Python on
     builds_older: bool = False  # whether the backend also builds a separate wheel for each older Python
     built_by_lowest: bool = False  # whether the building Python sets the wheel's tag, so the lowest has to build it
+    named_by_builder: bool = False  # whether a library is named for the building Python, so the oldest has to build it
 
 
 class TorchAbi(NamedTuple):
@@ -103,6 +105,14 @@ class Extension(NamedTuple):
     images: tuple[str, ...] | None = ()  # sm_90a, compute_100; None: unknown
 
 
+class Spared(NamedTuple):
+    """A library that its package does without where it cannot be loaded, as on a torch older than its target."""
+
+    member: str
+    target: Minor  # of the stable ABI
+    where: str  # the place that loads it, and passes over it if that fails
+
+
 OWN_SUFFIX = ".cpython-fatwheel.so"
 PURE_TAG = "py3"
 
@@ -118,10 +128,12 @@ class CellEvidence:
     pure_tag: str = PURE_TAG  # the interpreter tag of a wheel that does not depend on a Python ABI
     unsupported: str | None = None  # why its build would fail, in the project's own words
     asked: tuple[tuple[str, str], ...] = ()  # facts on which its build depends, each with the place of the query
+    off: tuple[tuple[str, str], ...] = ()  # switches that its build leaves off by default, each with its place
     switches: tuple[tuple[str, str], ...] = ()  # variables without which its build would skip the kernels
     switches_where: str = ""
     build_requires: tuple[str, ...] = ()  # packages that its build imports but the project does not declare
     built: tuple[Extension, ...] = ()
+    spared: tuple[Spared, ...] = ()
     members: tuple[str, ...] | None = None  # of the wheel, without dist-info; None: unknown
     contents: tuple[str, ...] = ()  # those members that are not compiled, each with its hash
     written: tuple[str, ...] = ()  # the sources that its build writes or changes, each with its hash

@@ -7,18 +7,39 @@ Python converts (`sys.int_info.default_max_str_digits`). Code that catches only 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-__all__ = ["parse_requirement", "parse_specifiers", "parse_version", "read_requirement", "read_version"]
+__all__ = [
+    "Required",
+    "name_of_required",
+    "parse_requirement",
+    "parse_specifiers",
+    "parse_version",
+    "read_required",
+    "read_version",
+]
 
 OFTEN = 1 << 12  # cached versions: those of a project are parsed again for each of its pages
 MOST_SHOWN = 40  # characters of an invalid version that a message repeats
+ONE = r"(?:[<>=!~]=|[<>])[ ]*[0-9][\w.*+!]*"  # most specifiers: no `===`, no hyphen
+PLAIN = re.compile(rf"([A-Z0-9](?:[\w.-]*[A-Z0-9])?)[ ]*((?:{ONE}(?:[ ]*,[ ]*{ONE})*)?)", re.ASCII | re.IGNORECASE)
+
+
+class Required(NamedTuple):
+    """The project that a requirement names, the versions it takes, and whether it holds in some environments only."""
+
+    name: str  # normalized
+    specifier: str
+    has_marker: bool
 
 
 def read_version(text: str) -> Version | None:
@@ -50,14 +71,27 @@ def parse_specifiers(text: str) -> SpecifierSet:
     return specifiers
 
 
-def read_requirement(text: str) -> Requirement | None:
-    """Return a text as a requirement (PEP 508), None if it is invalid; the versions in it are not parsed."""
-    from packaging import requirements  # noqa: PLC0415 - the import takes a tenth of a plan's time
+def read_required(text: str) -> Required | None:
+    """Return what a requirement (PEP 508) asks for, None if it is invalid; the versions in it are not parsed.
+
+    One of a name and plain specifiers is read here: a plan does not wait for packaging's parser to be loaded.
+    """
+    if plain := PLAIN.fullmatch(text.strip()):
+        with suppress(ValueError):
+            return Required(canonicalize_name(plain[1]), str(SpecifierSet(plain[2])), has_marker=False)
+    from packaging import requirements  # noqa: PLC0415 - see above
 
     try:
-        return requirements.Requirement(" ".join(text.split()))
+        found = requirements.Requirement(" ".join(text.split()))
     except ValueError:
         return None
+    return Required(canonicalize_name(found.name), str(found.specifier), found.marker is not None)
+
+
+def name_of_required(text: str) -> str:
+    """Return the name of the project that a requirement asks for, or "" if it is not a requirement (PEP 508)."""
+    found = read_required(text)
+    return found.name if found else ""
 
 
 def parse_requirement(text: str) -> Requirement:

@@ -39,6 +39,7 @@ class Job:
     python: Python  # the oldest it serves
     python_stays: bool  # whether exactly this Python has to build it, since its wheel is only for that
     torch: Minor | None  # the torch whose headers it is built with
+    exact_torch: str | None = None  # its whole version, if a name of the release has it
     accelerator: Accelerator | None
     archs: tuple[str, ...]
     runner: tuple[str, ...]  # the labels of the runner, which must have all of them
@@ -51,10 +52,12 @@ class Job:
     wheel_platform: str  # its platform tag
     libraries: tuple[Library, ...] | None = None  # the expected compiled libraries; None: unknown
     members: tuple[str, ...] | None = None  # the expected members without dist-info; None: unknown
+    spared: tuple[tuple[str, Minor], ...] = ()  # libraries that its package does without on a torch older than this
     requires_torch: str  # the torch specifier for Requires-Dist if the torch axis stays: ">=2.10,<2.11"
     toolchain: ToolchainKind
     env: tuple[tuple[str, str], ...]
     build_requires: tuple[str, ...] = ()  # packages that the build imports but the project does not declare
+    drops: tuple[str, ...] = ()  # the names of requirements that neither its build nor its wheel gets
     care: Care = NO_CARE
     minutes: int = HOSTED_MINUTES  # the time limit of its build
     covers: tuple[Cell, ...]

@@ -17,14 +17,17 @@ __all__ = [
     "SELF_HOSTED",
     "STABLE",
     "Build",
+    "BuildTorch",
     "Care",
     "Command",
+    "Drop",
     "Edition",
     "Enabled",
     "GitSource",
     "Globs",
     "GpuTrial",
     "Hook",
+    "Patch",
     "PathSource",
     "PlatformRequest",
     "Publish",
@@ -35,6 +38,7 @@ __all__ = [
     "SdistSource",
     "ToolchainKind",
     "Torch",
+    "Unsupported",
     "Validation",
 ]
 
@@ -55,6 +59,13 @@ class ToolchainKind(Name):
     AUTO = "auto"
 
 
+class BuildTorch(Name):
+    """The torch in a build's environment: the parts that compiling needs, or a whole one that pip installs."""
+
+    PARTS = "parts"
+    FULL = "full"
+
+
 class Globs(NamedTuple):
     """Path patterns in gitignore syntax, relative to the source root: files to include, minus files to exclude."""
 
@@ -62,6 +73,7 @@ class Globs(NamedTuple):
     exclude: tuple[str, ...] = ()
 
 
+# The kinds of a source stay dataclasses: cattrs tells them apart by their keys.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathSource:
     """A source tree on this machine."""
@@ -86,8 +98,16 @@ class SdistSource:
     sha256: Sha256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Torch:
+class Patch(NamedTuple):
+    """A patch that is applied to the source before anything reads it."""
+
+    file: str  # relative to the config's folder
+    reason: str
+    where: str  # file:line, for messages
+    sha256: str = ""  # of the file
+
+
+class Torch(NamedTuple):
     """The torch axis: every catalogued release from `lowest` up, or just the `versions` listed."""
 
     lowest: Minor | None = None
@@ -134,6 +154,24 @@ class PlatformRequest:
     minutes: int = HOSTED_MINUTES  # the time limit of one build
 
 
+class Unsupported(NamedTuple):
+    """What a package cannot do: cells without a wheel; an empty field stands for all."""
+
+    reason: str
+    where: str  # file:line
+    pythons: tuple[Python, ...] = ()
+    torches: tuple[Minor, ...] = ()
+    cudas: tuple[Minor, ...] = ()
+
+
+class Drop(NamedTuple):
+    """A requirement that neither the build nor the wheel gets."""
+
+    name: str
+    reason: str
+    pythons: tuple[Python, ...] = ()  # the Pythons whose wheels do without it; empty: all
+
+
 class Hook(NamedTuple):
     """One command that runs before or after a build, in the same copy of the source."""
 
@@ -141,20 +179,21 @@ class Hook(NamedTuple):
     where: str  # file:line, for messages
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Build:
+class Build(NamedTuple):
     """The build settings of every job."""
 
     before: tuple[Hook, ...] = ()  # run before the backend is called
     after: tuple[Hook, ...] = ()  # run after the backend has built a wheel
     env: tuple[tuple[str, str], ...] = ()
     constraints: str | None = None  # path of a pip constraints file in the source
+    drop: tuple[Drop, ...] = ()
+    sdist: bool = True  # whether a release has the project's sdist
     max_jobs: int | None = None  # None: one per core
+    torch: BuildTorch = BuildTorch.PARTS
     timeout_minutes: int = HOSTED_MINUTES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(NamedTuple):
     """One command of the validation, run in the environment in which the wheel is installed."""
 
     run: str
@@ -168,8 +207,7 @@ class GpuTrial(Name):
     REQUIRED = "required"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validation:
+class Validation(NamedTuple):
     """The imports and commands that must work after a wheel is installed in a clean environment."""
 
     torch: str | None = None  # the exact version to install first
@@ -213,8 +251,7 @@ STABLE = Edition()
 UNTAGGED = Edition(None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publish:
+class Publish(NamedTuple):
     """The targets of a release."""
 
     pypi: Route = Route.NONE
@@ -223,12 +260,17 @@ class Publish:
     variants: bool = False  # whether folders and buckets also get its CUDA wheels as wheel variants (PEP 825)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """The templates of a GitHub Release: its tag and title, of `{name}` and `{version}`, and second names of wheels."""
+class Release(NamedTuple):
+    """The templates of a GitHub Release: its tag and title, of `{name}` and `{version}`, and second names of wheels.
+
+    The other fields that a config may use in them have been replaced by their values.
+    """
 
     tag: str = "v{version}"
     title: str = "{name} {version}"
+    local: str | None = None  # a template of the local version of its native wheels; None: accelerator and torch
+    exact_torch: bool = False  # whether a name has the whole version of torch, so that a build needs exactly that
+    rebuild: int | None = None  # the build number of its wheels (PEP 427)
     untagged: bool = False  # whether a commit without the tag is nevertheless a stable release
     alias: str | None = None  # a template of the local version in a second name of its CUDA wheels
 
@@ -243,6 +285,9 @@ class Run(NamedTuple):
 
 NO_RUN = Run()
 
+# Of a config without the section.
+BUILD, VALIDATION, PUBLISH, RELEASE = Build(), Validation(), Publish(), Release()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -252,14 +297,16 @@ class Request:
     config: str  # the config's path in the source, or its name: the same on every machine
     source: PathSource | GitSource | SdistSource
     subdirectory: str = ""  # the folder of pyproject.toml below the source root
+    patches: tuple[Patch, ...] = ()
     include: tuple[str, ...] | None = None  # the part of the source that a build may see; None: all of it
     version: str | None = None  # for projects whose version is dynamic
     pythons: tuple[Python, ...]
     torch: Torch | None = None
     platforms: tuple[PlatformRequest, ...]
-    build: Build = Build()
-    validate: Validation = Validation()
-    publish: Publish = Publish()
-    release: Release = Release()
+    unsupported: tuple[Unsupported, ...] = ()
+    build: Build = BUILD
+    validate: Validation = VALIDATION
+    publish: Publish = PUBLISH
+    release: Release = RELEASE
     catalog: tuple[Row, ...] = ()  # the rows that the project adds to the catalog
     run: Run = NO_RUN

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.model.cell import Cell
 from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
-from ci_tools.model.request import Enabled
+from ci_tools.model.request import Enabled, ToolchainKind
 from ci_tools.model.versions import CudaArch, Minor, Python
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from ci_tools.catalog import Catalog
     from ci_tools.model.evidence import CellEvidence, PythonApi, TorchAbi
@@ -25,10 +25,13 @@ __all__ = [
     "Rule",
     "Tag",
     "choose_builders",
+    "choose_env",
+    "choose_image",
     "choose_tag",
     "decide_torch",
     "explain_key",
     "is_below_limited_api",
+    "oldest_python",
     "python_reason",
 ]
 
@@ -60,7 +63,8 @@ class Key(NamedTuple):
         if self.accelerator and self.accelerator.version:
             parts.append(self.accelerator.label)
         parts += [f"torch{self.torch}"] if self.torch else []
-        parts += [self.tag.tag.partition("-")[2]] if self.tag.python else []
+        abi = self.tag.tag.partition("-")[2]
+        parts += [abi] if self.tag.python and abi != "none" else []
         return "-".join(parts)
 
 
@@ -110,14 +114,27 @@ def choose_tag(python: Python, shown: CellEvidence, asked: Collection[Python]) -
     """Return the tag of the wheel that serves a Python: limited API (PEP 384, PEP 803) or version-specific."""
     api = shown.python_api
     if api.kind is Binding.NONE:
-        return Tag(f"{shown.pure_tag}-none")
+        return Tag(f"{shown.pure_tag}-none", oldest_python(asked or [python]) if api.named_by_builder else None)
     limited = api.lowest_free_threaded
     builder = min((one for one in asked if one.free_threaded and limited and one.version >= limited), default=None)
     if limited and builder and python.version >= limited and (python.free_threaded or api.lowest == limited):
         return Tag(f"cp{limited.digits}-{'abi3.abi3t' if api.lowest else 'abi3t'}", builder)
     if api.lowest and python.version >= api.lowest and not python.free_threaded:
-        return Tag(f"cp{api.lowest.digits}-abi3", Python(api.lowest) if api.built_by_lowest else None)
+        served = [one for one in asked if one.version >= api.lowest and not one.free_threaded]
+        builder = (
+            oldest_python(served or [python])
+            if api.named_by_builder
+            else Python(api.lowest)
+            if api.built_by_lowest
+            else None
+        )
+        return Tag(f"cp{api.lowest.digits}-abi3", builder)
     return Tag(f"{python.interpreter_tag}-{python.abi_tag}", python)
+
+
+def oldest_python(pythons: Iterable[Python]) -> Python:
+    """Return the oldest Python, preferably not free-threaded."""
+    return min(pythons, key=lambda python: (python.free_threaded, python.version))
 
 
 def python_reason(tag: Tag, api: PythonApi) -> str:
@@ -150,6 +167,24 @@ def choose_builders(request: PlatformRequest, catalog: Catalog) -> dict[Accelera
         major = accelerator.version.major if accelerator.version else 0
         builders[accelerator] = oldest.get(major, accelerator)
     return builders
+
+
+def choose_image(request: PlatformRequest, accelerator: Accelerator | None, catalog: Catalog) -> str | None:
+    """Return the image of a job; if the default image lacks a needed CUDA toolkit, the image that has it."""
+    facts, image = catalog.platforms[request.platform], request.container
+    if accelerator is None or accelerator.version is None:
+        return image
+    cuda = catalog.cuda.get(accelerator.version) if accelerator.kind is AcceleratorKind.CUDA else None
+    brings = request.toolchain is ToolchainKind.SYSTEM or (cuda and not cuda.pypi)
+    if cuda and cuda.has_image and brings and request.toolchain is not ToolchainKind.PYPI and image == facts.container:
+        image = facts.toolkit_container
+    return image and image.replace("{version}", str(accelerator.version))
+
+
+def choose_env(platforms: Iterable[PlatformRequest], cells: Iterable[Cell]) -> tuple[tuple[str, str], ...]:
+    """Return the variables of the served platform that sets the fewest: any of them gives the same pure wheel."""
+    served = {cell.platform for cell in cells}
+    return min((platform.env for platform in platforms if platform.platform in served), key=len)
 
 
 def is_below_limited_api(python: Python, api: PythonApi) -> bool:

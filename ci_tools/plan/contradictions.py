@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import InputError, Problem
 from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.pep440 import parse_specifiers
-from ci_tools.model.platforms import Platform
+from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.model.request import Enabled
 from ci_tools.model.versions import Minor, Python, admits
 from ci_tools.plan.axes import Axes, Tag, python_reason
@@ -15,12 +15,14 @@ from ci_tools.plan.axes import Axes, Tag, python_reason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Evidence, Requirement
-    from ci_tools.model.request import Globs, PlatformRequest, Request
+    from ci_tools.model.request import Globs, PlatformRequest, Request, Unsupported
 
 __all__ = [
     "NO_OWNER",
     "describe_difference",
+    "explain_unsupported",
     "find_contradictions",
     "find_refused_torches",
     "find_warnings",
@@ -121,8 +123,11 @@ def _find_nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for found in close for name in found))[:MOST_NEAREST]
 
 
-def find_contradictions(axes: Axes, torches: tuple[Minor | None, ...], compiled: Iterable[str]) -> Iterator[Problem]:
-    """Yield contradictions between source and request; `compiled` are the source's files that a compiler takes."""
+def find_contradictions(axes: Axes, oldest: Minor | None, compiled: Iterable[str]) -> Iterator[Problem]:
+    """Yield contradictions between source and request.
+
+    `oldest` is the oldest torch of the build's own cells; `compiled` are the source's files that a compiler takes.
+    """
     request, found = axes.request, axes.evidence
     if request.enabled is Enabled.FALSE or not axes.is_native or found.unsupported:
         return
@@ -137,7 +142,7 @@ def find_contradictions(axes: Axes, torches: tuple[Minor | None, ...], compiled:
         return
     for what in _unsaid(request):
         yield Problem(where, f"{request.platform} {what_it_has} and {what}")
-    target, oldest = found.torch_abi.target, torches[0]
+    target = found.torch_abi.target
     if found.torch_abi.uses_torch and oldest is None:
         expected = 'expected `torch: {lowest: "2.10"}` or a list'
         yield Problem(where, f"{request.platform} uses torch ({found.torch_abi.where}), {expected}")
@@ -145,3 +150,13 @@ def find_contradictions(axes: Axes, torches: tuple[Minor | None, ...], compiled:
         needs = f"the source needs {target} ({found.torch_abi.where})"
         what = f"{request.platform} is asked to serve torch {oldest}, but {needs}"
         yield Problem(where, what)
+
+
+def explain_unsupported(cell: Cell, unsupported: Iterable[Unsupported]) -> str:
+    """Return why the config says that a cell can have no wheel, or "" if it does not."""
+    cuda = cell.accelerator.version if cell.accelerator and cell.accelerator.kind is AcceleratorKind.CUDA else None
+    for one in unsupported:
+        asked = ((cell.python, one.pythons), (cell.torch, one.torches), (cuda, one.cudas))
+        if all(not values or value in values for value, values in asked):
+            return f"{one.reason} ({one.where})"
+    return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from ci_tools.formats.json_file import parse, structure, unstructure
 from ci_tools.model.edition import is_date
 from ci_tools.model.facts import Row
 from ci_tools.model.repository import GIT_COMMIT
-from ci_tools.model.request import UNTAGGED, Channel, Edition, Route
+from ci_tools.model.request import NO_RUN, UNTAGGED, Channel, Edition, Route
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -34,6 +35,7 @@ __all__ = [
     "edition_of",
     "evidence_json",
     "goes_to_pypi",
+    "hash_request",
     "left",
     "only",
     "own",
@@ -66,6 +68,20 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "validate": [_site(site, plan.request) for site in plan.sites],
         "publish": _publish(plan),
     }
+
+
+def hash_request(request: Request) -> str:
+    """Return a hash of what a config asks for, wherever its lines stand; not of a rebuild's number or one run."""
+    value = unstructure(replace(request, run=NO_RUN, catalog=(), release=request.release._replace(rebuild=None)))
+    value["release"]["tag"] = value["release"]["tag"].removesuffix(f"-r{request.release.rebuild}")
+    text = json.dumps(_without_places(value), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _without_places(value: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, dict):
+        return {key: _without_places(item) for key, item in value.items() if key != "where"}
+    return [_without_places(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def dumps(plan: Plan) -> str:
@@ -290,6 +306,7 @@ def _job(job: Job) -> dict[str, Any]:
         "python": str(job.python),
         "python_stays": job.python_stays,
         "torch": unstructure(job.torch),
+        "exact_torch": job.exact_torch,
         "accelerator": accelerator and {**accelerator, "archs": list(job.archs)},
         "runner": runs_on(job.runner),
         "container": job.container,
@@ -307,10 +324,12 @@ def _job(job: Job) -> dict[str, Any]:
         "toolchain": str(job.toolchain),
         "env": dict(job.env),
         "build_requires": list(job.build_requires),
+        "drops": list(job.drops),
         "libraries": None
         if job.libraries is None
         else {library.member: list(library.images) for library in job.libraries},
         "members": unstructure(job.members),
+        "spared": {member: str(torch) for member, torch in job.spared},
         "covers": [str(cell) for cell in job.covers],
     }
 

@@ -154,6 +154,7 @@ def _job(job: Json, cells: Mapping[str, Cell]) -> dict[str, Any]:
         "libraries": None
         if libraries is None
         else [{"member": member, "images": images} for member, images in libraries.items()],
+        "spared": [list(library) for library in json_file.require_type(job["spared"], dict).items()],
         "env": [list(variable) for variable in json_file.require_type(job["env"], dict).items()],
         "covers": [_find(str(name), cells, "cell") for name in json_file.require_type(job["covers"], list)],
     }

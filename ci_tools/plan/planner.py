@@ -27,27 +27,31 @@ from ci_tools.plan.axes import (
     Key,
     Rule,
     choose_builders,
+    choose_env,
+    choose_image,
     choose_tag,
     decide_torch,
-    explain_key,
     is_below_limited_api,
+    oldest_python,
 )
 from ci_tools.plan.contradictions import (
     describe_difference,
+    explain_unsupported,
     find_contradictions,
     find_refused_torches,
     find_warnings,
     select_pythons,
 )
 from ci_tools.plan.sites import sites_of
-from ci_tools.plan.wheel_names import distribution_of, library_path, list_platform_tags
+from ci_tools.plan.spared import explain_build, find_builds, find_spared
+from ci_tools.plan.wheel_names import distribution_of, library_path, list_platform_tags, local_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from ci_tools.catalog import Catalog
     from ci_tools.model.cell import Cell
-    from ci_tools.model.evidence import CellEvidence, Evidence, PlatformEvidence
+    from ci_tools.model.evidence import CellEvidence, Evidence, PlatformEvidence, Spared
     from ci_tools.model.request import Edition, PlatformRequest, Request
 
 __all__ = ["make_plan"]
@@ -62,9 +66,10 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
     evidence = replace(evidence, project=evidence.project._replace(version=VersionText(version)))
     planner = _Planner(request, evidence, catalog, edition)
     covered, skipped = planner.decide()
+    planner.refuse_contradictions()
     jobs = planner.jobs(covered)
     planner.refuse_one_name_twice(jobs)
-    sdist: FileName | None = FileName(f"{distribution_of(evidence.project.name)}-{version}.tar.gz")
+    sdist = FileName(f"{distribution_of(evidence.project.name)}-{version}.tar.gz") if request.build.sdist else None
     if request.run.torch:
         jobs, covered, skipped = select_additions(jobs, covered, skipped)
         refuse_nothing(jobs, skipped, request)
@@ -102,13 +107,9 @@ class _Planner:
         self.platforms = {found.platform: found for found in evidence.platforms}
         self.builders = {platform.platform: choose_builders(platform, catalog) for platform in request.platforms}
         self.known: dict[tuple[Platform, CellEvidence], Axes] = {}
+        self.builds: dict[Cell, Axes] = {}  # of the wheel that serves each covered cell
         for platform in request.platforms:
             self.read(platform, self.platforms[platform.platform])
-        compiled = {found.platform: found.compiled_files for found in evidence.platforms}
-        known = [(axes, compiled[axes.request.platform]) for axes in self.known.values()]
-        problems = [problem for axes, files in known for problem in find_contradictions(axes, self.torches, files)]
-        if problems:
-            raise RejectedInput(dict.fromkeys(problems), page="how-to/serve-a-platform.md#native-code")
 
     # -- the axes
 
@@ -130,6 +131,29 @@ class _Planner:
             f"{request.wheel_platform}_{self.catalog.platforms[request.platform].machine}",
         )
         return axes._replace(refused={python: self.refused(python, axes) for python in self.request.pythons})
+
+    def refuse_contradictions(self) -> None:
+        """Raise RejectedInput if the source and the request contradict each other."""
+        compiled = {found.platform: found.compiled_files for found in self.evidence.platforms}
+        problems = [
+            problem
+            for (platform, _), axes in self.known.items()
+            for problem in find_contradictions(axes, self.oldest_torch_beside(axes), compiled[platform])
+        ]
+        if problems:
+            raise RejectedInput(dict.fromkeys(problems), page="how-to/serve-a-platform.md#native-code")
+
+    def oldest_torch_beside(self, axes: Axes) -> Minor | None:
+        """Return the oldest torch that a build's wheels must be for: an installer does not see which they are for."""
+        platform = axes.request.platform
+        own = {axes.builders[cell.accelerator] for cell, built in self.builds.items() if built is axes}
+        torches = (
+            cell.torch
+            for cell, built in self.builds.items()
+            if cell.platform is platform and axes.builders[cell.accelerator] in own
+            if built is not axes or self.axes(cell) is axes  # not those that do without a library of theirs
+        )
+        return min(filter(None, torches), default=self.torches[0])
 
     def axes(self, cell: Cell) -> Axes:
         """Return the axes of a cell's build: for its own accelerator version, or the oldest of the same major."""
@@ -166,25 +190,30 @@ class _Planner:
 
     def decide(self) -> tuple[list[Decision], list[Skipped]]:
         """Return every cell with its key and reason, or skipped with a reason."""
-        covered: list[Decision] = []
+        served: list[tuple[Cell, Axes]] = []
         skipped: list[Skipped] = []
-        reasons: dict[tuple[Platform, CellEvidence, Key], str] = {}
         for platform in self.request.platforms:
             for cell in cells_of(self.request, platform, self.torches):
                 axes = self.axes(cell)
                 if why := self.explain_skip(cell, axes):
                     skipped.append(Skipped(cell, why))
-                    continue
-                key = self.key(cell, axes)
-                known = cell.platform, axes.evidence, key._replace(torch=None)
-                if known not in reasons:
-                    reasons[known] = explain_key(key, axes)
-                covered.append((cell, key, reasons[known] + self.promise(cell, axes)))
+                else:
+                    served.append((cell, axes))
+        self.builds = find_builds(served)
+        reasons: dict[object, str] = {}
+        covered: list[Decision] = []
+        for cell, axes in served:
+            key = self.key(cell, self.builds[cell])
+            known = cell.platform, axes.evidence, key._replace(torch=None)
+            if known not in reasons:
+                reasons[known] = explain_build(key, axes, self.builds[cell])
+            covered.append((cell, key, reasons[known] + self.promise(cell, axes)))
         return covered, skipped
 
     def explain_skip(self, cell: Cell, axes: Axes) -> str:
         """Return why a cell gets no wheel, or "" if it gets one."""
-        why = axes.refused[cell.python] or self.refused_torches.get(cell.torch, "")
+        why = explain_unsupported(cell, self.request.unsupported) or axes.refused[cell.python]
+        why = why or self.refused_torches.get(cell.torch, "")
         if why or cell.torch is None:
             return why
         # Where one wheel serves every torch, one torch that the build admits is enough.
@@ -235,7 +264,7 @@ class _Planner:
         return index, version, key.torch or Minor(0, 0), key.tag.python or Python(Minor(0, 0))
 
     def job(self, key: Key, cells: list[Cell]) -> Job:
-        axes = self.axes(cells[0])
+        axes = self.builds[cells[0]]
         if key.platform is None:
             return self.pure(cells, axes.evidence)
         return self.native(key, cells, axes)
@@ -245,7 +274,7 @@ class _Planner:
             name=PURE,
             kind=JobKind.PURE,
             platform=None,
-            python=_oldest_python(cells),
+            python=oldest_python(cell.python for cell in cells),
             python_stays=False,
             torch=None,
             accelerator=None,
@@ -257,7 +286,7 @@ class _Planner:
             members=shown.members,
             requires_torch="",
             toolchain=ToolchainKind.AUTO,
-            env=(*self.request.build.env, *self.least_env(cells)),
+            env=(*self.request.build.env, *choose_env(self.request.platforms, cells)),
             build_requires=shown.build_requires,
             minutes=min(self.request.build.timeout_minutes, HOSTED_MINUTES),
             covers=tuple(cells),
@@ -270,15 +299,12 @@ class _Planner:
         runners = [platform.runner for platform in self.request.platforms if platform.platform in served]
         return (plain,) if (plain,) in runners else runners[0]
 
-    def least_env(self, cells: list[Cell]) -> tuple[tuple[str, str], ...]:
-        """Return the variables of the served platform that sets the fewest: any of them gives the same wheel."""
-        served = {cell.platform for cell in cells}
-        return min((platform.env for platform in self.request.platforms if platform.platform in served), key=len)
-
     def native(self, key: Key, cells: list[Cell], axes: Axes) -> Job:
         request, accelerator, shown = axes.request, key.accelerator, axes.evidence
-        local = (accelerator.label if accelerator else "") + (f"torch{key.torch}" if key.torch else "")
-        python = key.tag.python or _oldest_python(cells)
+        torch = key.torch or self.oldest_torch([cell for cell in cells if self.axes(cell) is axes])
+        patch = self.catalog.torch[torch].patch if torch else None
+        local = local_version(self.request.release.local, accelerator, key.torch, request.archs, patch)
+        python = key.tag.python or oldest_python(cell.python for cell in cells)
         suffix = self.catalog.platforms[request.platform].suffix(python)
         tags = f"{key.tag.tag}-{list_platform_tags(axes.wheel_platform)}"
         libraries = [Library(found.member, found.images) for found in shown.built if found.images is not None]
@@ -288,11 +314,12 @@ class _Planner:
             platform=request.platform,
             python=python,
             python_stays=key.tag.python is not None,
-            torch=key.torch or self.oldest_torch(cells),
+            torch=torch,
+            exact_torch=patch if self.request.release.exact_torch else None,
             accelerator=accelerator,
             archs=request.archs,
             runner=request.runner,
-            container=_image(request, accelerator, self.catalog),
+            container=choose_image(request, accelerator, self.catalog),
             owner=request.owner,
             required=request.required,
             wheel=self.wheel(tags, local),
@@ -301,14 +328,21 @@ class _Planner:
             wheel_platform=axes.wheel_platform,
             libraries=tuple(Library(library_path(name, suffix), images) for name, images in libraries) or None,
             members=shown.members and tuple(library_path(member, suffix) for member in shown.members),
+            spared=tuple((library_path(one.member, suffix), one.target) for one in self.find_spared(cells, axes)),
             requires_torch=f">={key.torch},<{key.torch.next}" if key.torch else "",
             toolchain=request.toolchain,
             env=(*self.request.build.env, *request.env, *shown.switches),
             build_requires=shown.build_requires,
             care=self.care(request),
             minutes=request.minutes,
+            drops=tuple(one.name for one in self.request.build.drop if not one.pythons or python in one.pythons),
             covers=tuple(cells),
         )
+
+    def find_spared(self, cells: list[Cell], built: Axes) -> dict[Spared, None]:
+        """Return the libraries that some cells of a job do without."""
+        others = (self.axes(cell).evidence for cell in cells if self.axes(cell) is not built)
+        return dict.fromkeys(one for other in others for one in find_spared(other, built.evidence))
 
     def oldest_torch(self, cells: list[Cell]) -> Minor | None:
         """Return the oldest torch of the cells that the build requirements admit, or the oldest of all."""
@@ -357,21 +391,5 @@ class _Planner:
 
     def wheel(self, tag: str, local: str) -> FileName:
         version = f"{self.evidence.project.version}{f'+{local}' if local else ''}"
-        return FileName(f"{self.distribution}-{version}-{tag}.whl")
-
-
-def _image(request: PlatformRequest, accelerator: Accelerator | None, catalog: Catalog) -> str | None:
-    """Return the image of a job; if the default image lacks a needed CUDA toolkit, the image that has it."""
-    facts, image = catalog.platforms[request.platform], request.container
-    if accelerator is None or accelerator.version is None:
-        return image
-    cuda = catalog.cuda.get(accelerator.version) if accelerator.kind is AcceleratorKind.CUDA else None
-    brings = request.toolchain is ToolchainKind.SYSTEM or (cuda and not cuda.pypi)
-    if cuda and cuda.has_image and brings and request.toolchain is not ToolchainKind.PYPI and image == facts.container:
-        image = facts.toolkit_container
-    return image and image.replace("{version}", str(accelerator.version))
-
-
-def _oldest_python(cells: Iterable[Cell]) -> Python:
-    """Return the oldest Python of the cells, preferably not free-threaded."""
-    return min((cell.python for cell in cells), key=lambda python: (python.free_threaded, python.version))
+        rebuild = self.request.release.rebuild
+        return FileName(f"{self.distribution}-{version}-{f'{rebuild}-' if rebuild else ''}{tag}.whl")

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from packaging.utils import canonicalize_name
 
+from ci_tools.config.release_names import label_archs
 from ci_tools.model.evidence import OWN_SUFFIX
 
-__all__ = ["distribution_of", "library_path", "list_platform_tags"]
+if TYPE_CHECKING:
+    from ci_tools.model.platforms import Accelerator
+    from ci_tools.model.versions import Minor
+
+__all__ = ["distribution_of", "library_path", "list_platform_tags", "local_version"]
 
 OLDER_NAMES = {"manylinux_2_5": "manylinux1", "manylinux_2_12": "manylinux2010", "manylinux_2_17": "manylinux2014"}
 
@@ -14,6 +21,23 @@ OLDER_NAMES = {"manylinux_2_5": "manylinux1", "manylinux_2_12": "manylinux2010",
 def distribution_of(name: str) -> str:
     """Return the name as sdist file names spell it (PEP 625)."""
     return canonicalize_name(name).replace("-", "_")
+
+
+def local_version(
+    template: str | None,
+    accelerator: Accelerator | None,
+    bound: Minor | None,
+    archs: tuple[str, ...],
+    patch: str | None,
+) -> str:
+    """Return the local version of a native wheel: by the config's template, or else its accelerator and bound torch.
+
+    `patch` is the whole version of the torch that it is built with.
+    """
+    if template is None:
+        return (accelerator.label if accelerator else "") + (f"torch{bound}" if bound else "")
+    cuda = accelerator.version.digits if accelerator and accelerator.version else ""
+    return template.format(archs=label_archs(archs), cuda=cuda, torch=patch or "")
 
 
 def library_path(member: str, suffix: str) -> str:

@@ -10,8 +10,10 @@ from packaging.utils import canonicalize_name
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.model.edition import ALIAS_FIELDS, is_template, tag_of, title_of
 from ci_tools.model.pep440 import read_version
+from ci_tools.model.request import Globs, PathSource
 from ci_tools.plan import plan_reader
 from ci_tools.plan.aliases import names_of
+from ci_tools.plan.plan_file import hash_request
 from ci_tools.plan.sites import awaiting_gpu
 from ci_tools.publish.index.pages import project_and_version
 from ci_tools.publish.units import Made, Offer, ReleasePlan
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.request import Request
 
 __all__ = ["read", "release_of"]
 
@@ -72,7 +75,7 @@ def release_of(plan: Plan, where: str = "plan.json") -> ReleasePlan:
         source_sha256=plan.pins.source_sha256,
         commit=plan.pins.commit or "",
         sdist=plan.sdist or "",
-        jobs=tuple(map(_made, plan.jobs)),
+        jobs=tuple(_made(job, request) for job in plan.jobs),
         platforms=tuple(str(asked.platform) for asked in request.platforms),
         optional=tuple(str(asked.platform) for asked in request.platforms if not asked.required),
         apart=tuple(str(asked.platform) for asked in request.platforms if asked.own_workflow),
@@ -87,6 +90,8 @@ def release_of(plan: Plan, where: str = "plan.json") -> ReleasePlan:
         added="".join(f"torch{torch}" for torch in request.run.torch),
         aliases=names_of(plan),
         catalog=request.catalog,
+        request_sha256=hash_request(request),
+        is_foreign=not isinstance(request.source, PathSource),
     )
 
 
@@ -135,8 +140,8 @@ def _untrue(plan: Plan) -> Iterator[tuple[str, str]]:
     if version is None:
         yield "project.version", f'found "{text}", expected {VERSION.expected}'
         return
-    if not plan.sdist and not plan.request.run.torch:
-        yield "sdist", "found null, expected a file; only a run with --torch makes no sdist"
+    if not plan.sdist and not plan.request.run.torch and plan.request.build.sdist:
+        yield "sdist", "found null, expected a file; only a run with --torch and `sdist: false` make no sdist"
     files = [("sdist", plan.sdist)]
     for number, job in enumerate(plan.jobs):
         files += [(f"jobs[{number}].wheel", job.wheel), (f"jobs[{number}].public", job.public)]
@@ -161,7 +166,8 @@ def _is_of(file: str, name: str, version: Version) -> bool:
     return (whose, its.public) == (canonicalize_name(name), version.public)
 
 
-def _made(job: Job) -> Made:
+def _made(job: Job, request: Request) -> Made:
+    native = next((asked.native for asked in request.platforms if asked.platform is job.platform), Globs())
     return Made(
         job=job.name,
         kind=str(job.kind),
@@ -178,6 +184,8 @@ def _made(job: Job) -> Made:
         folder=job.folder,
         also=job.also,
         env=job.env,
+        native=native,
+        subdirectory=request.subdirectory,
     )
 
 

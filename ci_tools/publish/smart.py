@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from ci_tools import catalog as catalogs
 from ci_tools.errors import InputError
+from ci_tools.evidence.includes import COMPILED
+from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.install.fatwheel_backend import is_secure
-from ci_tools.install.lock import LockedWheel, write_lock
-from ci_tools.install.smart_sdist import is_smart, make_smart
+from ci_tools.install.lock import Compiling, LockedWheel, write_lock
+from ci_tools.install.smart_sdist import is_smart, list_files, make_smart
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.model.names import FileName, Sha256
 from ci_tools.model.request import Route
@@ -18,14 +20,15 @@ from ci_tools.publish.units import Item
 from ci_tools.publish.wheel_facts import Built, add_facts, lowest_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from ci_tools.catalog import Catalog
+    from ci_tools.catalog import SourceSeconds
     from ci_tools.publish.targets import Target
-    from ci_tools.publish.units import Unit
+    from ci_tools.publish.units import Made, Unit
 
-__all__ = ["SMART", "make_sdists_smart", "refuse_unreachable"]
+__all__ = ["SMART", "estimate", "make_sdists_smart", "refuse_unreachable"]
 
+DEVICE = (".cu", ".hip", ".sycl")  # the endings of sources that are compiled for each architecture
 SMART = ".smart"  # the folder of smart sdists, in a folder of finished files
 
 
@@ -42,7 +45,9 @@ def make_sdists_smart(units: Sequence[Unit], targets: Sequence[Target], folder: 
     target gives a wheel an address that users can reach, Rejected if an sdist cannot be made smart.
     """
     wheels = [(unit, item) for unit in units for item in unit.items if item.made]
-    locked = tuple(_lock(unit, item, targets, catalogs.load(unit.catalog)) for unit, item in wheels)
+    sdist = next((item.path for unit in units for item in unit.items if not item.made), None)
+    files = list_files(sdist) if sdist else ()
+    locked = tuple(_lock(unit, item, targets, files) for unit, item in wheels)
     return tuple(
         replace(unit, items=tuple(_make_smart(item, unit, locked, folder) for item in unit.items)) for unit in units
     )
@@ -61,10 +66,10 @@ def _make_smart(item: Item, unit: Unit, locked: Sequence[LockedWheel], folder: P
     return item._replace(path=path, sha256=sha256_of(path), size=path.stat().st_size)
 
 
-def _lock(unit: Unit, item: Item, targets: Sequence[Target], catalog: Catalog) -> LockedWheel:
+def _lock(unit: Unit, item: Item, targets: Sequence[Target], files: Iterable[str]) -> LockedWheel:
     if item.made is None:
         raise ValueError(item)
-    made = item.made
+    made, catalog = item.made, catalogs.load(unit.catalog)
     wheel = LockedWheel(
         file=FileName(item.name),
         urls=_addresses(unit, item, targets),
@@ -72,9 +77,24 @@ def _lock(unit: Unit, item: Item, targets: Sequence[Target], catalog: Catalog) -
         size=item.size,
         archs=made.archs,
         env=dict(made.env),
+        compiling=estimate(made, files, catalog.source_seconds),
     )
     built = Built(made.accelerator, made.platform, (item.folder, *item.also), lowest_torch(made.covers))
     return add_facts(wheel, built, catalog)
+
+
+def estimate(made: Made, files: Iterable[str], rate: SourceSeconds) -> Compiling | None:
+    """Return the work to compile a wheel from the files of an sdist; None if none of them is compiled for it.
+
+    It is an estimate from the files, not the time of a build, so that each release of the same source says the same.
+    A config's patterns name files below the source root, and an sdist may have them below the project's folder.
+    """
+    is_native, is_excluded = matcher_of(made.native.include), matcher_of(made.native.exclude)
+    spelled = [(name, f"{made.subdirectory}/{name}".lstrip("/")) for name in files if COMPILED.search(name)]
+    sources = [name for name, whole in spelled if any(is_native(one) and not is_excluded(one) for one in (name, whole))]
+    device = sum(name.endswith(DEVICE) for name in sources)
+    seconds = rate.estimate(len(sources) - device, device, max(len(made.archs), 1))
+    return Compiling(len(sources), seconds) if sources else None
 
 
 def _addresses(unit: Unit, item: Item, targets: Sequence[Target]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
 from ci_tools.model.files import NOT_ASKED, Level
 from ci_tools.model.plan import SDIST
-from ci_tools.model.request import STABLE, Edition, Route
+from ci_tools.model.request import STABLE, Edition, Globs, Route
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
@@ -59,6 +59,8 @@ class Made(NamedTuple):
     folder: str = ""  # the index folder of its wheel; empty: every folder lists it
     also: tuple[str, ...] = ()  # the other index folders that list it
     env: tuple[tuple[str, str], ...] = ()  # the variables of its build, by the config
+    native: Globs = Globs()  # the sources of its platform's native code, relative to the source root
+    subdirectory: str = ""  # the project's folder below the source root
 
 
 class Item(NamedTuple):
@@ -114,6 +116,7 @@ class Unit:
     aliases: tuple[Alias, ...] = ()  # copies of its CUDA wheels under second names, for GitHub Releases only
     edition: Edition = STABLE
     commit: str = ""  # of the source; empty: it is not a git checkout
+    is_foreign: bool = False  # whether the source is somewhere else than the config
     tag: str = ""  # of its GitHub Release
     title: str = ""
     route: Route = Route.NONE  # the files of it that go to PyPI
@@ -121,6 +124,7 @@ class Unit:
     unattested: bool = False  # whether its files have no attestation on purpose
     added: str = ""  # torch2.15: wheels for this torch, added to an existing release; empty: a whole release
     catalog: tuple[Row, ...] = ()  # the rows that the project adds to the catalog
+    request_sha256: str = ""  # of what its config asks for
 
     @property
     def files(self) -> tuple[Item, ...]:
@@ -152,6 +156,8 @@ class ReleasePlan(NamedTuple):
     added: str = ""  # torch2.15: wheels for this torch are added to an existing release
     aliases: Mapping[str, str] = MappingProxyType({})  # the second names of CUDA wheels, each with the wheel's name
     catalog: tuple[Row, ...] = ()  # the rows that the project adds to the catalog
+    request_sha256: str = ""
+    is_foreign: bool = False  # whether the source is somewhere else than the config
 
 
 class Change(NamedTuple):
@@ -281,12 +287,14 @@ def _unit(
         twins=tuple(item for file, item in items.items() if file in twins),
         edition=plan.edition,
         commit=plan.commit,
+        is_foreign=plan.is_foreign,
         tag=plan.tag,
         title=plan.title,
         route=plan.route,
         offers=plan.offers,
         added=plan.added,
         catalog=plan.catalog,
+        request_sha256=plan.request_sha256,
     )
 
 

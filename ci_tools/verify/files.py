@@ -307,7 +307,7 @@ def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Pat
         (tree.root / constraints).parent.mkdir(parents=True, exist_ok=True)
         (tree.root / constraints).write_text(planned.tree.text(constraints), encoding="utf-8")
         tree = replace(tree, files=tuple(sorted({*tree.files, constraints})))
-    alone = replace(plan.request.build, before=(), after=())  # users who build from an sdist do not run these commands
+    alone = plan.request.build._replace(before=(), after=())  # users who build from an sdist do not run these commands
     request = replace(plan.request, subdirectory="", include=None, build=alone)
     from_sdist = replace(plan, request=request, pins=plan.pins._replace(source_sha256=tree.sha256))
     tools = toolchains_of(planned, outside).prepare(job)

@@ -17,7 +17,7 @@ from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.model.names import Name, Sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
     from zipfile import ZipInfo
 
@@ -72,6 +72,14 @@ class Fingerprint(NamedTuple):
     metadata: tuple[str, ...]  # the lines of METADATA
     generator: str
     libraries: Mapping[str, Interface]
+    import_error: str = ""  # of its packages without the libraries that they are said to do without
+
+    def without(self, spared: Collection[str]) -> Fingerprint:
+        """Return the compared parts without some members."""
+        members = {name: content for name, content in self.members.items() if name not in spared}
+        return self._replace(
+            members=members, libraries={name: one for name, one in self.libraries.items() if name in members}
+        )
 
 
 def fingerprint(path: Path) -> Fingerprint:

@@ -11,6 +11,7 @@ import sys
 import sysconfig
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.utils import canonicalize_name
@@ -19,12 +20,15 @@ from ci_tools.build.builder import Workshop, build_key
 from ci_tools.build.toolchain import Toolchains
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
+from ci_tools.machine.python import create
 from ci_tools.machine.runner import host
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.plan import JobKind
 from ci_tools.model.versions import Minor, Python
+from ci_tools.plan.spared import list_only_for
 from ci_tools.verify.fingerprint import Claim, Verdict, compare, fingerprint, read_record, write_record
+from ci_tools.verify.loading import explain_failed_import
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -130,6 +134,17 @@ class Case(NamedTuple):
         if self.job.kind is JobKind.PURE:
             return Claim.MEMBERS
         return Claim.LOADS if "accelerator" in self.differs_in else Claim.INTERFACE
+
+    @property
+    def spared(self) -> tuple[str, ...]:
+        """The libraries of the job's wheel that the package does without on the torch of the cells."""
+        torch = self.inputs.torch
+        return tuple(member for member, target in self.job.spared if torch and torch < target)
+
+    def explain_spared(self) -> str:
+        """Return which libraries the cells' own build leaves out, or ""."""
+        names = ", ".join(self.spared)
+        return f"their own build leaves {names} out, without which the package is imported" if names else ""
 
     @property
     def variant(self) -> Job:
@@ -280,8 +295,18 @@ class _Prover:
             return case.make_proof("", _judge_failure(error, case.job), _brief(error))
         except MachineError as error:
             return case.make_proof("", Verdict.BROKEN, _brief(error))
-        compared, verdict, detail = compare(own, other, case.claim)
-        return case.make_proof(compared, verdict, detail, case.note)
+        compared, verdict, detail = compare(own.without(self.list_spared_members(case)), other, case.claim)
+        if case.spared and own.import_error:
+            return case.make_proof(compared, Verdict.REJECTED, own.import_error)
+        return case.make_proof(compared, verdict, detail, case.explain_spared(), case.note)
+
+    def list_spared_members(self, case: Case) -> frozenset[str]:
+        """Return the members of the job's wheel that are there only for libraries that the cells do without."""
+        cells = {*case.job.covers} if case.spared else set()
+        torch = max((cell.torch for cell in cells if cell.torch), default=None)
+        shown = next((self.evidence(cell) for cell in cells if cell.torch == torch), None)
+        sources = list_only_for(shown, [one.member for one in shown.spared]) if shown else frozenset()
+        return frozenset(case.spared) | sources
 
     # -- wheels
 
@@ -309,8 +334,22 @@ class _Prover:
         with self.outside.reporter.step(title), scratch() as folder:
             wheel = workshop.build_wheel(job, self.planned.plan, self.planned.tree, toolchain, folder).path
             found = fingerprint(wheel)
+            if job.spared and job is toolchain_job:  # the job's own wheel, not one for some of its cells
+                found = found._replace(import_error=self.try_import(wheel, job, folder))
         write_record(record, found)
         return found
+
+    def try_import(self, wheel: Path, job: Job, folder: Path) -> str:
+        """Return why a job's packages need the libraries that they are said to do without, "" if they do not.
+
+        They are imported with the oldest torch that the wheel serves, with files in their place that nothing loads.
+        """
+        oldest = min(cell.torch for cell in job.covers if cell.torch)
+        variables = dict(job.env)
+        environment = create(Path(sys.executable), folder / "env", folder / "log", self.outside.environ, variables)
+        environment.install(f"torch=={oldest}.*")
+        spared = [member for member, _ in job.spared]
+        return explain_failed_import(wheel, spared, environment.python, environment.variables, environment.log)
 
 
 def _is_quick(case: Case) -> bool:

@@ -32,7 +32,7 @@ def measure() -> Iterator[tuple[str, float, str, float]]:
 def _spend(arguments: Sequence[str], cache: str) -> float:
     """Return the seconds of CPU time that a Python with these arguments takes, and what it starts."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environ = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": cache, "FATWHEEL_CACHE": cache}
+    environ = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": cache}
     command = [sys.executable, *arguments]
     subprocess.run(command, cwd=ROOT, env=environ, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.builders import releases
+from tests.builders.forked import Forked, fill_folder
 from tests.builders.wheels import broken, hexdigest, listed, make
 from tests.servers.package_index import over_http
 
@@ -24,20 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 PURE, CUDA = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl"
-PUBLISH = """
-import resource, sys
-from pathlib import Path
-from tests.builders import releases
-
-root, limit, *sources = sys.argv[1:]
-target = releases.folder_index(Path(root))
-wheels = [path for source in sources for path in sorted(Path(source).glob("*.whl"))]
-unit = releases.unit("demo", *(releases.item(path, path.parent.name.strip("_")) for path in wheels))
-if int(limit):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
-print("go", flush=True)
-releases.publish(target, unit)
-"""
 
 
 def publish(root: Path, *files: tuple[Path, str]) -> None:
@@ -45,13 +31,9 @@ def publish(root: Path, *files: tuple[Path, str]) -> None:
     releases.publish(releases.folder_index(root), release)
 
 
-def publishing(root: Path, *sources: Path, limit: int = 0) -> subprocess.Popen[bytes]:
-    """Publish every wheel of some folders in a process, no file larger than `limit` bytes (0: as large as it is).
-
-    A folder's name is the index its wheels belong to.
-    """
-    command = [sys.executable, "-c", PUBLISH, str(root), str(limit), *map(str, sources)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def publishing(root: Path, *sources: Path, limit: int = 0) -> Forked:
+    """Publish every wheel of some folders in a process."""
+    return Forked(fill_folder, root, sources, limit, env=os.environ)
 
 
 # ---------------------------------------------------------------- clients
@@ -124,18 +106,6 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "_", folder / "cu130"
 
 
-def finished(process: subprocess.Popen[bytes]) -> tuple[int, str]:
-    _, stderr = process.communicate(timeout=60)
-    return process.returncode, stderr.decode()
-
-
-def started(process: subprocess.Popen[bytes]) -> float:
-    """Wait until the process publishes, and return when that was."""
-    assert process.stdout
-    assert process.stdout.readline() == b"go\n"
-    return time.monotonic()
-
-
 def contents(root: Path) -> Mapping[Path, bytes]:
     return {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and path.suffix != ".lock"}
 
@@ -145,8 +115,9 @@ def whole(sources: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) 
     """Return what an index of all the wheels holds, and the seconds it takes to write."""
     root = tmp_path_factory.mktemp("whole")
     process = publishing(root, *sources)
-    since = started(process)
-    assert finished(process) == (0, "")
+    process.begins()
+    since = time.monotonic()
+    assert process.end() == (0, "")
     return {path.relative_to(root) for path in contents(root)}, time.monotonic() - since
 
 
@@ -157,20 +128,20 @@ def test_a_reader_never_sees_half_and_the_next_run_repairs(
     everything, seconds = whole
     publish(tmp_path, (sources[0] / "demo-7.0-py3-none-any.whl", ""))
     process = publishing(tmp_path, *sources)
-    end = started(process) + part * seconds * random.uniform(0.9, 1.1)  # noqa: S311 - any moment will do
+    process.begins()
+    end = time.monotonic() + part * seconds * random.uniform(0.9, 1.1)  # noqa: S311 - any moment will do
     while time.monotonic() < end:
         assert broken(tmp_path) == []
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.kill()
     assert broken(tmp_path) == []
-    assert finished(publishing(tmp_path, *sources)) == (0, "")
+    assert publishing(tmp_path, *sources).end() == (0, "")
     assert {path.relative_to(tmp_path) for path in contents(tmp_path)} == everything
     assert broken(tmp_path) == []
 
 
 def test_two_publishers_at_once_lose_nothing(sources: tuple[Path, Path], tmp_path: Path) -> None:
     both = [publishing(tmp_path, source) for source in sources]
-    assert [finished(process) for process in both] == [(0, ""), (0, "")]
+    assert [process.end() for process in both] == [(0, ""), (0, "")]
     assert len(listed(tmp_path, "cu130")) == 120
     assert len(listed(tmp_path, "cpu")) == 60
     assert broken(tmp_path) == []
@@ -182,12 +153,12 @@ def test_two_publishers_at_once_lose_nothing(sources: tuple[Path, Path], tmp_pat
 def test_a_full_disk_leaves_the_old_pages(limit: int, sources: tuple[Path, Path], tmp_path: Path) -> None:
     publish(tmp_path / "index", (make(tmp_path, "demo-100.0-py3-none-any.whl"), ""))
     before = contents(tmp_path / "index")
-    status, said = finished(publishing(tmp_path / "index", *sources, limit=limit))
+    status, said = publishing(tmp_path / "index", *sources, limit=limit).end()
     assert (status, f"{tmp_path}/index/" in said, "cannot be written: File too large" in said) == (1, True, True)
     after = contents(tmp_path / "index")
     assert {
         path: data for path, data in after.items() if path.suffix not in {".whl", ".metadata"}
     }.items() <= before.items()
     assert broken(tmp_path / "index") == []
-    assert finished(publishing(tmp_path / "index", *sources)) == (0, "")
+    assert publishing(tmp_path / "index", *sources).end() == (0, "")
     assert len(listed(tmp_path / "index", "cpu")) == 61

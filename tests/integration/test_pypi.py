@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +24,7 @@ from ci_tools.publish.targets.pypi import PyPITarget
 from ci_tools.publish.targets.pypi import place as pypi_place
 from ci_tools.publish.targets.pypi import target as pypi_target
 from ci_tools.publish.targets.pypi import uploader as pypi_uploader
+from tests.builders.forked import Forked, upload
 from tests.builders.releases import Words
 from tests.builders.sources import world
 from tests.builders.wheels import hexdigest, make
@@ -50,17 +50,6 @@ pytestmark = pytest.mark.slow
 PURE, SDIST, NATIVE = "demo-1.0-py3-none-any.whl", "demo-1.0.tar.gz", "demo-1.0-cp310-abi3-linux_x86_64.whl"
 CUDA = "demo-1.0+cu130-py3-none-any.whl"
 ORDER = [NATIVE, PURE, SDIST]
-PUBLISH = """
-import os, sys
-from pathlib import Path
-from ci_tools.publish.targets.pypi import PyPITarget
-from tests.builders.sources import world
-from tests.servers.uploads import unit_of
-
-folder, address, uploader = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-target = PyPITarget(address, world(folder, **os.environ), uploader=uploader, patience=5.0)
-target.switch(unit_of(*sorted(folder.glob("demo-*"))))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -427,12 +416,10 @@ def test_a_killed_upload_is_finished_by_the_same_command(
         if count > 1:
             target(tmp_path, seen, uploader).switch(done)
         state.hold = where
-        with publishing(made, seen, uploader) as process:
-            assert state.held.wait(60)
-            process.send_signal(signal.SIGKILL)
-        with publishing(made, seen, uploader) as process:
-            _, complaint = process.communicate()
-        assert process.returncode == 0, complaint
+        process = publishing(made, seen, uploader)
+        assert state.held.wait(60)
+        process.kill()
+        assert publishing(made, seen, uploader).end() == (0, "")
         assert state.uploads[:count] == ORDER[:count]
         there = target(tmp_path, seen).check(unit_of(*[made / name for name in ORDER]))
         assert [change.what for change in there] == ["keep"] * 3
@@ -441,9 +428,8 @@ def test_a_killed_upload_is_finished_by_the_same_command(
 def test_two_at_once_both_finish(uploader: str, server: Server, tmp_path: Path) -> None:
     made = tmp_path / "made"
     files(made)
-    with publishing(made, server, uploader) as first, publishing(made, server, uploader) as second:
-        ended = [first.communicate()[1], second.communicate()[1]]
-    assert (first.returncode, second.returncode) == (0, 0), ended
+    both = [publishing(made, server, uploader) for _ in range(2)]
+    assert [process.end() for process in both] == [(0, ""), (0, "")]
     assert [change.what for change in target(tmp_path, server).check(unit_of(*made.iterdir()))] == ["keep"] * 3
 
 
@@ -472,9 +458,7 @@ def test_two_at_once_with_other_bytes_lose_nothing(server: Server, tmp_path: Pat
     assert all(package.digests["sha256"] in known[package.filename] for package in packages)
 
 
-def publishing(folder: Path, server: Server, uploader: str) -> subprocess.Popen[str]:
+def publishing(folder: Path, server: Server, uploader: str) -> Forked:
     """Publish the files of a folder in a process."""
     kept = {name: os.environ[name] for name in ("PATH",)}
-    environ = {**kept, **server.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-c", PUBLISH, str(folder), server.upload, uploader]
-    return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return Forked(upload, folder, server.upload, uploader, env={**kept, **server.environ})

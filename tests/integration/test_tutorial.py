@@ -28,3 +28,8 @@ def test_the_tutorial_is_what_happens(releases: int, tmp_path: Path) -> None:
         releases -= "$ fatwheel release" in block.text
         if releases >= 0:
             follow(block, project, type_as_user)
+
+
+def test_the_tutorial_about_recipes_is_what_happens(tmp_path: Path) -> None:
+    for block in read_blocks(TUTORIAL.with_name("add-a-package.md")):
+        follow(block, tmp_path, type_as_user)

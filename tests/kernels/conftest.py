@@ -6,8 +6,6 @@ With `--device acme`, it is what serves that device instead.
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.builders.compilers import build_library, has_compiler
 from tests.kernels import cpubodies
 from tests.kernels.cpubodies import BUILT_ALREADY
 
@@ -29,16 +28,16 @@ SCHEMA = "bf16i4bf16_rowwise(Tensor input, Tensor weight, Tensor scale, Tensor z
 def compile_for_host(library: Path) -> None:
     torch_home = Path(torch.__file__).parent
     includes = (f"-I{folder}" for folder in (HOST, KERNEL, torch_home / "include"))
-    command = [os.environ.get("CXX", "g++"), "-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", *includes]
     defines = ["-DUSE_CUDA", "-DTORCH_TARGET_VERSION=0x020a000000000000"]
+    options = ["-std=c++17", "-O2", "-fvisibility=hidden", *includes, *defines]
     # Its stand-ins for CUDA must win over the originals, where torch has them.
     link = [f"-L{torch_home / 'lib'}", "-ltorch_cpu", "-Wl,-Bsymbolic"]
-    subprocess.run([*command, *defines, HOST / "bf16i4bf16_rowwise.cpp", *link, "-o", library], check=True)
+    build_library(HOST / "bf16i4bf16_rowwise.cpp", library, *options, link=link)
 
 
 @pytest.fixture(scope="session")
 def kernel_on_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Body]:
-    if not shutil.which(os.environ.get("CXX", "g++")):
+    if not has_compiler():
         pytest.skip("no C++ compiler: install g++ or set CXX")
     library = tmp_path_factory.mktemp("host") / "libao_on_host.so"
     compile_for_host(library)
@@ -51,7 +50,7 @@ def kernel_on_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Body]:
 
 @pytest.fixture(scope="session")
 def cpu_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not cpubodies.has_compiler():
+    if not has_compiler():
         pytest.skip("no C++ compiler: install g++ or set CXX")
     if BUILT_ALREADY in os.environ:
         return Path(os.environ[BUILT_ALREADY])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import torch
+
+from tests.builders.compilers import CXX, compile_cxx
 
 ROOT = Path(__file__).parents[2]
 KERNEL = ROOT / "kernels" / "bf16i4bf16_rowwise"
@@ -36,14 +36,6 @@ def has(name: str) -> bool:
     return NEEDED[name] <= set(listed[1].split() if listed else ())
 
 
-def compiler() -> str:
-    return os.environ.get("CXX", "g++")
-
-
-def has_compiler() -> bool:
-    return shutil.which(compiler()) is not None
-
-
 def instructions(name: str) -> list[str]:
     """The compiler's options for a body, as the package's build has them."""
     text = (ROOT / "package" / "cmake" / "Instructions.cmake").read_text(encoding="utf-8")
@@ -54,10 +46,8 @@ def instructions(name: str) -> list[str]:
 def compile_body(source: Path, folder: Path, *options: str) -> Path:
     target = folder / f"{source.stem}.o"
     common = ["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", *options]
-    includes = [f"-I{KERNEL}", "-isystem", TORCH / "include", "-DTORCH_TARGET_VERSION=0x020a000000000000"]
-    command = [compiler(), *common, *instructions(source.stem), *includes, "-c", source, "-o", target]
-    subprocess.run(command, check=True, capture_output=True)
-    return target
+    includes = [f"-I{KERNEL}", "-isystem", str(TORCH / "include"), "-DTORCH_TARGET_VERSION=0x020a000000000000"]
+    return compile_cxx(source, target, *common, *instructions(source.stem), *includes)
 
 
 def build(folder: Path, *options: str) -> Path:
@@ -65,5 +55,5 @@ def build(folder: Path, *options: str) -> Path:
     library = folder / "libao_cpu_bodies.so"
     objects = [compile_body(source, folder, *options) for source in (*sources(), BINDING)]
     link = [f"-L{TORCH / 'lib'}", "-ltorch_cpu", "-Wl,-Bsymbolic"]
-    subprocess.run([compiler(), "-shared", *options, *objects, *link, "-o", library], check=True)
+    subprocess.run([CXX, "-shared", *options, *objects, *link, "-o", library], check=True)
     return library

@@ -18,6 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tests.builders.compilers import CXX
 from tests.kernels import cpubodies
 from tests.kernels.exactness import SQNR_BAR, Given, exact, exact_weight, random_operands, sqnr
 
@@ -165,7 +166,7 @@ def test_a_body_compiles_without_warnings_and_knows_no_torch(source: Path, tmp_p
 
 
 def library_of_the_compiler(name: str) -> str:
-    command = [cpubodies.compiler(), f"-print-file-name={name}"]
+    command = [CXX, f"-print-file-name={name}"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -174,7 +175,7 @@ def library_of_the_compiler(name: str) -> str:
 def test_no_access_is_out_of_bounds(tmp_path: Path) -> None:
     runtime = library_of_the_compiler("libasan.so")
     if not Path(runtime).is_absolute():
-        pytest.skip(f"{cpubodies.compiler()} has no AddressSanitizer")
+        pytest.skip(f"{CXX} has no AddressSanitizer")
     library = cpubodies.build(tmp_path, "-fsanitize=address", "-fno-omit-frame-pointer", "-g")
     environ = {
         **os.environ,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from enum import IntEnum
@@ -20,6 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tests.builders.compilers import CXX, compile_cxx, has_compiler
 from tests.kernels.exactness import SQNR_BAR, exact, random_operands, sqnr
 
 pytestmark = pytest.mark.slow  # they compile
@@ -28,7 +27,6 @@ Body = Callable[..., Tensor]
 
 HOST = Path(__file__).parent / "host"
 KERNEL = Path(__file__).parents[2] / "kernels" / "bf16i4bf16_rowwise"
-CXX = os.environ.get("CXX", "g++")
 SANITIZERS = "-fsanitize=address,undefined"
 
 
@@ -65,10 +63,11 @@ class Product(NamedTuple):
 
 
 def compiled(out: Path, *options: str) -> Path:
-    if not shutil.which(CXX):
+    if not has_compiler():
         pytest.skip("no C++ compiler: install g++ or set CXX")
     strict = ["-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{KERNEL}", f"-I{HOST}"]
-    subprocess.run([CXX, *strict, *options, HOST / "fragments.cpp", "-o", out], check=True)
+    found = compile_cxx(HOST / "fragments.cpp", out.with_suffix(".o"), *strict, *options)
+    subprocess.run([CXX, *options, found, "-o", out], check=True)
     return out
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.builders.compilers import fetch_cuda_program, run_nvcc
+
 pytestmark = pytest.mark.long
 
 SOURCE = Path(__file__).parents[2] / "kernels" / "bf16i4bf16_rowwise" / "bf16i4bf16_rowwise.cu"
+INCLUDED = sorted(SOURCE.parent.glob("*.cuh"))
 MMA = "HMMA.16816.F32.BF16"
 KERNELS = 12 + 6 + 4  # streaming, tiled, dequantizing
 REGISTERS = 65536  # of a multiprocessor
@@ -44,20 +45,13 @@ class Kernel(NamedTuple):
 @pytest.fixture(scope="module", params=["sm_90", "sm_100"])
 def compiled(request: pytest.FixtureRequest, cuda_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     cubin = tmp_path_factory.mktemp(request.param) / "cubin"
-    nvcc = [cuda_home / "bin" / "nvcc", "-std=c++17", "-arch", request.param, "-cubin", "-Xptxas", "-v"]
-    done = subprocess.run([*nvcc, "-o", cubin, SOURCE], check=True, capture_output=True, text=True)
-    return Compiled(cubin, done.stderr)
+    options = ("-std=c++17", "-arch", request.param, "-cubin", "-Xptxas", "-v")
+    return Compiled(cubin, run_nvcc(cuda_home / "bin" / "nvcc", cubin, [SOURCE], *options, included=INCLUDED))
 
 
 @pytest.fixture(scope="module")
-def nvdisasm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("nvdisasm")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
-    subprocess.run([*pip, "nvidia-cuda-nvdisasm>=13.0"], check=False)
-    found = next(folder.glob("nvidia/cu*/bin/nvdisasm"), shutil.which("nvdisasm"))
-    if found is None:
-        pytest.skip("needs nvdisasm: neither on PATH nor on the package index")
-    return Path(found)
+def nvdisasm() -> Path:
+    return fetch_cuda_program("nvdisasm", ">=13.0")
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from markdown_it import MarkdownIt
 from ci_tools.github.doctor.grants import needed_to_publish
 from ci_tools.model.plan import JobKind
 from ci_tools.model.platforms import Platform
+from tests.builders.compilers import build_library, has_compiler
 from tests.builders.sources import plan_of, write
 from tests.kernels.exactness import SQNR_BAR
 
@@ -83,13 +84,12 @@ def distribution(site: Path, name: str) -> None:
 @pytest.fixture(scope="session")
 def device(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that holds the device as if it were installed."""
-    compiler = os.environ.get("CXX", "g++")
-    if not shutil.which(compiler):
+    if not has_compiler():
         pytest.skip("no C++ compiler: install g++ or set CXX")
     site = tmp_path_factory.mktemp("device")
-    command = [compiler, "-std=c++20", "-O1", "-shared", "-fPIC", f"-I{INCLUDE}", str(HERE / "device/device.cpp")]
-    link = [f"-L{INCLUDE.parent / 'lib'}", "-ltorch_cpu", "-lc10", "-o", str(site / "libacme_device.so")]
-    subprocess.run([*command, *link], check=True)
+    options = ("-std=c++20", "-O1", f"-I{INCLUDE}")
+    link = [f"-L{INCLUDE.parent / 'lib'}", "-ltorch_cpu", "-lc10"]
+    build_library(HERE / "device/device.cpp", site / "libacme_device.so", *options, link=link)
     shutil.copy(HERE / "device/acme_device.py", site)
     distribution(site, "acme_device")
     return site

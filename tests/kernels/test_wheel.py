@@ -15,9 +15,11 @@ import torch
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
 from ci_tools.plan.make import make_plan
+from tests.builders.compilers import CCACHE
 
 pytestmark = pytest.mark.slow
 
+CACHED = {"CMAKE_CXX_COMPILER_LAUNCHER": str(CCACHE)} if CCACHE.exists() else {}
 PACKAGE = Path(__file__).parents[2] / "package"
 
 
@@ -29,7 +31,7 @@ def build(kind: str, source: Path, out: Path, **environment: str) -> Path:
         for name, value in os.environ.items()
         if name not in {"AO_KERNELS_CPU", "AO_KERNELS_CUDA", "PYTHONPATH"}
     }
-    subprocess.run(command, check=True, capture_output=True, text=True, env=inherited | environment)
+    subprocess.run(command, check=True, capture_output=True, text=True, env=inherited | CACHED | environment)
     (built,) = out.iterdir()
     return built
 

@@ -22,6 +22,7 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder, write_atomically
 from ci_tools.model.files import Level
 from ci_tools.verify import files
+from tests.proof import torchao
 from tests.proof.truth import BUILT, HERE, WIDE, checked, planned, projects
 
 RECORD = HERE / "record.json"
@@ -39,6 +40,8 @@ def main() -> None:
             kept = found.get(name, {}) if options.no_builds or options.evidence else {}
             found[name] = _proven(known[name], Path(folder), outside, kept, options)
             _write([found[one] for one in known if one in found])
+    if not options.names:
+        print(torchao.record(outside), flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -66,9 +67,13 @@ class Bucket(NamedTuple):
 
     def client(self) -> Any:  # noqa: ANN401 - boto3 makes its types at run time
         """Return a client with the credentials."""
-        keys = {"aws_access_key_id": self.key, "aws_secret_access_key": self.secret, "region_name": "us-east-1"}
         config = Config(s3={"addressing_style": "path"})
-        return boto3.Session(**keys).client("s3", endpoint_url=self.endpoint, config=config)
+        return _open_session(self.key, self.secret).client("s3", endpoint_url=self.endpoint, config=config)
+
+
+@functools.cache  # each session parses the descriptions of S3's API anew
+def _open_session(key: str, secret: str) -> boto3.Session:
+    return boto3.Session(aws_access_key_id=key, aws_secret_access_key=secret, region_name="us-east-1")
 
 
 @contextmanager

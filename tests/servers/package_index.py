@@ -49,6 +49,7 @@ class Stock(NamedTuple):
     sent: list[Sent]
     hashes: bool
     yanked: Container[str]
+    changes: int = 0
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -85,9 +86,20 @@ class _Handler(BaseHTTPRequestHandler):
         return f' data-core-metadata="sha256={hashlib.sha256(found).hexdigest()}"' if found is not None else ""
 
     def _file(self, content: bytes) -> None:
+        if self.stock.changes and len(self.stock.sent) >= self.stock.changes:
+            content = content + b"again"
         start = self._start(len(content))
-        part = {} if start is None else {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}"}
-        self._answer(206 if part else 200, content[start or 0 :], part)
+        if start is None:
+            self._answer(200, content, {})
+            return
+        stop = self._stop(len(content))
+        part = {"Content-Range": f"bytes {start}-{stop - 1}/{len(content)}"}
+        shift = 1 if self.stock.ranges == "others" and start else 0
+        self._answer(206, content[start - shift : stop - shift], part)
+
+    def _stop(self, size: int) -> int:
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        return min(int(asked[2]) + 1, size) if asked else size
 
     def _start(self, size: int) -> int | None:
         asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
@@ -119,12 +131,15 @@ def index_of(  # noqa: PLR0913 - each is one way in which indexes differ
     sent: list[Sent] | None = None,
     hashes: bool = False,
     yanked: Container[str] = (),
+    changes: int = 0,
 ) -> Iterator[Index]:
     """Serve the files of a project; `most` bytes are sent in one answer, and `sent` gets each answer.
 
-    `ranges` says which it sends: "both", those "from a start", or "none". `metadata` has the METADATA that the index
+    `ranges` says which it sends: "both", those "from a start", "none", or "others" than it says. After `changes`
+    answers
+    each file is another one (0: never). `metadata` has the METADATA that the index
     offers beside a file (PEP 658). With `hashes` each link has the sha256 of its file.
     """
-    stock = Stock(project, files, ranges, most, metadata, [] if sent is None else sent, hashes, yanked)
+    stock = Stock(project, files, ranges, most, metadata, [] if sent is None else sent, hashes, yanked, changes)
     with serve(ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, stock))) as server:
         yield Index(f"http://127.0.0.1:{server.server_port}/simple/")

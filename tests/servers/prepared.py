@@ -116,7 +116,7 @@ def serve(address: str) -> NoReturn:
 
 
 def import_everything() -> None:
-    """Import every module that a verb may import, so that a fork finds them."""
+    """Import every module that a verb may import, and ask pip for its settings, so that a fork finds them."""
     import ci_tools  # noqa: PLC0415 - the client needs none of it
 
     for module in pkgutil.walk_packages(ci_tools.__path__, "ci_tools."):
@@ -124,6 +124,9 @@ def import_everything() -> None:
             importlib.import_module(module.name)
     for name in BESIDE:
         importlib.import_module(name)
+    from ci_tools.machine.installers import choose_installer  # noqa: PLC0415 - the client needs none of it
+
+    choose_installer(os.environ).translate(os.environ)  # it keeps what pip says under the variables that decide it
 
 
 def _answer(channel: socket.socket) -> NoReturn:

@@ -6,6 +6,7 @@ import base64
 import http.client
 import io
 import json
+import os
 import re
 import socket
 import subprocess
@@ -30,6 +31,7 @@ from ci_tools.publish.units import (
     Unit,
 )
 from tests.builders.wheels import hexdigest
+from tests.servers.forking import CONTEXT
 from tests.servers.threads import serve
 
 if TYPE_CHECKING:
@@ -63,9 +65,26 @@ def pypiserver(folder: Path, *options: str) -> Iterator[Server]:
     """Serve the files of a folder with pypiserver, to which everybody may upload."""
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
-    command = [sys.executable, "-m", "pypiserver", "run", "-i", "127.0.0.1", "-p", str(port), "-P", ".", "-a", "."]
-    with running([*command, *(options or ["--disable-fallback"]), str(folder)], f"http://127.0.0.1:{port}/"):
+    words = ["run", "-i", "127.0.0.1", "-p", str(port), "-P", ".", "-a", ".", *(options or ["--disable-fallback"])]
+    process = CONTEXT.Process(target=_run_pypiserver, args=([*words, str(folder)],), daemon=True)
+    process.start()
+    try:
+        while not _answers(f"http://127.0.0.1:{port}/"):
+            assert process.is_alive(), words
+            time.sleep(0.01)
         yield Server(f"http://127.0.0.1:{port}/", f"http://127.0.0.1:{port}/simple/", CREDENTIALS)
+    finally:
+        process.kill()
+        process.join()
+
+
+def _run_pypiserver(words: list[str]) -> None:
+    from pypiserver.__main__ import main  # noqa: PLC0415 - only the process that it is forked from needs it
+
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(nothing, descriptor)
+    main(words)
 
 
 @contextmanager

@@ -102,9 +102,11 @@ def _facts(shown: CellEvidence, native_files: Sequence[str]) -> Iterator[tuple[s
         yield f"torch ABI: {shown.torch_abi.kind}", shown.torch_abi.where
     for name, value in shown.switches:
         yield f"switch {name}={value}", shown.switches_where
+    yield from ((f"off by default: {name}", where) for name, where in shown.off)
     for name in shown.build_requires:
         yield f"needs {name} to build", "its build imports it, and [build-system] does not name it"
-    yield from ((f"its build asks for {what}", where) for what, where in shown.asked)
+    off = {name for name, _ in shown.off}
+    yield from ((f"its build asks for {what}", where) for what, where in shown.asked if what not in off)
 
 
 def _each_cell(plan: Plan) -> Iterator[Table]:

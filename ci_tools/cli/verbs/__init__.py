@@ -129,6 +129,35 @@ VERBS: Mapping[str, Verb] = {
         "add what upstream has published of torch since to the project's catalog",
         "fatwheel catalog update --check",
     ),
+    "recipe list": Verb("recipe", "list the releases of all recipes, yours and ours", "fatwheel recipe list"),
+    "recipe show": Verb(
+        "recipe",
+        "show the releases that a recipe gives for a choice",
+        "fatwheel recipe show cupy-cuda13x --python 3.14t",
+    ),
+    "recipe check": Verb(
+        "recipe",
+        "fetch the sources of recipes, apply their patches and plan every release",
+        "fatwheel recipe check sageattention --archs 8.0,8.9",
+    ),
+    "recipe new": Verb(
+        "recipe",
+        "write a first recipe from what a repository or an sdist shows",
+        "fatwheel recipe new https://github.com/rusty1s/pytorch_scatter",
+    ),
+    "recipe copy": Verb(
+        "recipe",
+        "copy a recipe to change it, or write the config of one of its releases",
+        "fatwheel recipe copy sageattention build --release --python 3.14",
+    ),
+    "recipe outdated": Verb(
+        "recipe", "show what upstream has published and recipes do not name", "fatwheel recipe outdated"
+    ),
+    "recipe watch": Verb(
+        "recipe",
+        "say which releases of recipes are due, which are not, and why",
+        "fatwheel recipe watch --to github:my-org/wheels --follow version",
+    ),
     "ci step": Verb(
         "ci",
         "run a verb with the inputs of a workflow's step, given as variables (WITH_CONFIG and so on)",
@@ -185,6 +214,7 @@ GROUPS: Mapping[str, str] = {
     "index": "look after a published index: {verbs}",
     "install": "explain and prepare installations from a smart sdist: {verbs}",
     "catalog": "use a torch that Fatwheel does not know yet: {verbs}",
+    "recipe": "make wheels of packages that others publish: {verbs}",
     "ci": "the steps of a workflow, not for people",
 }
 FIRST_PAGE = {

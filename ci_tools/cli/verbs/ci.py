@@ -94,8 +94,8 @@ def run_summary(options: argparse.Namespace, outside: Outside) -> int:  # noqa: 
 def declare_prepare(parser: Parser) -> None:
     """Add the arguments of `fatwheel ci prepare`."""
     parser.add_argument("--plan", type=Path, required=True, metavar="FILE", help="a plan.json")
-    text = "a job of the plan, or sdist; several are separated by commas"
-    parser.add_argument("--job", required=True, type=parse_nonempty, metavar="NAME", help=text)
+    text = "a job of the plan, or sdist; several are separated by commas; default: all jobs"
+    parser.add_argument("--job", type=parse_nonempty, metavar="NAME", help=text)
     text = "the path at which a container sees the runner's disk; default: %(default)s"
     parser.add_argument("--root", type=Path, default=Path("/"), metavar="DIR", help=text)
 
@@ -111,7 +111,9 @@ def run_prepare(options: argparse.Namespace, outside: Outside) -> int:
         call=runner.make_root_call(outside.cache / "prepare.log"),
         root=options.root,
     )
-    runner.prepare(runner.care_of(plan_reader.read(options.plan), options.job.split(",")), host)
+    plan = plan_reader.read(options.plan)
+    jobs = options.job.split(",") if options.job else [job.name for job in plan.jobs]
+    runner.prepare(runner.care_of(plan, jobs), host)
     return DONE
 
 

@@ -6,13 +6,11 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from packaging.utils import canonicalize_name
-
 from ci_tools.evidence.backends.facts import Read, requires_python
 from ci_tools.evidence.backends.sdist_contents import select_binaries
 from ci_tools.evidence.backends.toml import TomlFile, table
 from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, PythonApi
-from ci_tools.model.pep440 import read_requirement
+from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.versions import Minor, admits
 
 if TYPE_CHECKING:
@@ -121,15 +119,9 @@ def _nothing(_project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
 def _plugins(project: ProjectFile) -> Iterator[str]:
     """Yield a doubt for each build requirement that may add code to the build."""
     for requirement in project.list("build-system", "requires"):
-        if _requirement_name(requirement) not in PLAIN_COMPANIONS:
+        if name_of_required(str(requirement)) not in PLAIN_COMPANIONS:
             place = project.place("build-system", "requires")
             yield f"{place}: what {requirement} adds to {project.backend.partition('.')[0]} is not known"
-
-
-def _requirement_name(requirement: object) -> str:
-    """Return the name of the required project, or "" if the text is not a requirement (PEP 508)."""
-    found = read_requirement(str(requirement))
-    return canonicalize_name(found.name) if found else ""
 
 
 # ---------------------------------------------------------------- hatchling

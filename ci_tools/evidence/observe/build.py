@@ -12,28 +12,47 @@ from typing import TYPE_CHECKING
 
 from ci_tools.evidence.includes import (
     Include,
-    Includes,
     Place,
     abi_of_commands,
     find_contradiction,
-    is_defined,
     list_forced_includes,
     select_sources,
     torch_abi,
 )
-from ci_tools.model.evidence import OWN_SUFFIX, PURE_TAG, Binding, Compile, Extension, Extensions, PythonApi, TorchAbi
+from ci_tools.evidence.loaders import Loader, find_loaders
+from ci_tools.evidence.macros import is_defined
+from ci_tools.model.evidence import (
+    OWN_SUFFIX,
+    PURE_TAG,
+    Binding,
+    Compile,
+    Extension,
+    Extensions,
+    PythonApi,
+    Spared,
+    TorchAbi,
+)
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import CudaArch, GfxArch, Minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ci_tools.evidence.includes import Includes
     from ci_tools.evidence.observe.observation import Observed
     from ci_tools.evidence.observe.run import View
 
     Switches = tuple[tuple[str, str], ...]
 
-__all__ = ["ARCH_LISTS", "CMAKE", "RAN", "Build", "find_arch_warnings", "list_request_archs"]
+__all__ = [
+    "ARCH_LISTS",
+    "CMAKE",
+    "RAN",
+    "Build",
+    "find_arch_warnings",
+    "list_capabilities",
+    "list_request_archs",
+]
 
 RAN = "observed by running setup.py"
 CMAKE = "cmake"  # noted among the questions where a build runs it
@@ -59,13 +78,19 @@ def list_request_archs(view: View) -> Iterator[str]:
                 yield str((GfxArch if wanted == "PYTORCH_ROCM_ARCH" else CudaArch).parse(arch))
 
 
+def list_capabilities(view: View) -> Iterator[str]:
+    """Yield the compute capabilities, in torch's notation, of the GPUs that the view's build is for."""
+    for arch in [*list_request_archs(view)] or ["9.0"]:
+        yield str((GfxArch if arch.startswith("gfx") else CudaArch).parse(arch).capability)
+
+
 class Build:
     """One observed build without doubts."""
 
     def __init__(self, observed: Observed, folder: str, includes: Includes) -> None:
         self.observed = observed
         self.folder = folder or "."
-        self.includes = Includes(includes.tree, observed.generated) if observed.generated else includes
+        self.includes = includes.with_generated(observed.generated)
 
     @cached_property
     def built(self) -> tuple[Extension, ...]:
@@ -161,15 +186,54 @@ class Build:
 
     def agreeing(self, api: PythonApi) -> PythonApi:
         """Return the API that the tag declares, or UNKNOWN if a library or a command contradicts the tag."""
-        own = next((one.member for one in self.built if one.member.endswith(OWN_SUFFIX)), "")
-        if own:
-            what = f"{own.removesuffix(OWN_SUFFIX)} is compiled for one Python"
-            return PythonApi(Binding.UNKNOWN, f"{what}, against {api.where}")
+        for library in self.named_for_one_python:
+            if why := self.explain_one_python(library):
+                return PythonApi(Binding.UNKNOWN, f"{why}, against {api.where}")
+            api = api._replace(named_by_builder=True)
         for command in self.compiles:
             if why := self.explain_excess(command, api):
                 return PythonApi(Binding.UNKNOWN, f"{why}, against {api.where}")
         excess = find_contradiction(api, self.includes.external_includes(self.sources)) if self.runs_cmake else None
         return excess or api
+
+    @property
+    def named_for_one_python(self) -> tuple[Extension, ...]:
+        """The libraries whose file names only the Python that builds them looks for."""
+        return tuple(one for one in self.built if one.member.endswith(OWN_SUFFIX))
+
+    def explain_one_python(self, library: Extension) -> str:
+        """Return why only one Python can load a library that is named for it; "" if every Python can.
+
+        Every Python can if no `import` looks for it, and its code needs nothing of Python.
+        """
+        name = library.member.removesuffix(OWN_SUFFIX)
+        if not self.find_loader(library.member):
+            return f"{name} is compiled for one Python"
+        none = PythonApi(Binding.NONE, "")
+        for command in library.compiles:
+            if why := self.explain_excess(command, none):
+                return f"{name} is compiled for one Python ({why})"
+        return ""
+
+    def find_loader(self, member: str) -> Loader | None:
+        """Return what loads a library by a pattern of its file name, if anything does."""
+        return next((loader for loader in self.loaders if loader.takes(member)), None)
+
+    @cached_property
+    def loaders(self) -> tuple[Loader, ...]:
+        """The places where the package loads libraries by a pattern of their file names."""
+        return find_loaders(self.includes.tree, self.observed.members)
+
+    @cached_property
+    def spared(self) -> tuple[Spared, ...]:
+        """The libraries of torch's stable ABI that the package does without where they cannot be loaded."""
+        found = []
+        for library in self.built:
+            abi = abi_of_commands(self.includes, library.compiles)
+            loader = self.find_loader(library.member)
+            if loader and loader.is_tolerant and abi.target:
+                found.append(Spared(library.member, abi.target, str(loader.place)))
+        return tuple(found)
 
     def explain_excess(self, command: Compile, api: PythonApi) -> str:
         """Return why one command goes beyond the API that the tag declares, or ""."""
@@ -180,12 +244,12 @@ class Build:
             reached = (*reached, Include("Python.h", Place(command.source, 1)))
         if contradiction := find_contradiction(api, reached):
             return contradiction.where.partition(", against")[0]
-        if api.kind is not Binding.STABLE:
-            return ""
         if "-DTORCH_API_INCLUDE_EXTENSION_H" in command.flags:
             for header, place in reached:
                 if header in PULLS_PYBIND:
                     return f"{place}: {header} includes pybind11, as torch's BuildExtension compiles it"
+        if api.kind is not Binding.STABLE:
+            return ""
         python = next((place for header, place in reached if header == "Python.h"), None)
         return self.explain_full_api(command, python, api) if python else ""
 

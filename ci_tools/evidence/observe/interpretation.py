@@ -10,13 +10,30 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from ci_tools.evidence.includes import Includes
-from ci_tools.evidence.observe.build import ARCH_LISTS, CMAKE, RAN, Build, find_arch_warnings, list_request_archs
-from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, SUPPOSED, Observer, Subject, View
-from ci_tools.evidence.observe.suppositions import Looked, decide, select_suppositions
+from ci_tools.evidence.observe.build import (
+    ARCH_LISTS,
+    CMAKE,
+    RAN,
+    Build,
+    find_arch_warnings,
+    list_capabilities,
+    list_request_archs,
+)
+from ci_tools.evidence.observe.observation import DEVICE_ENDINGS
+from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject, View
+from ci_tools.evidence.observe.suppositions import Looked, decide, describe_question, is_told, select_suppositions
+from ci_tools.evidence.observe.switches import (
+    HARDWARE,
+    SWITCH,
+    VALUES,
+    explain_local_version,
+    list_arch_variables,
+    list_off,
+    list_switches,
+    warn_of_off,
+)
 from ci_tools.evidence.requirements import doubt_torch_abi, exclude_torch
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
-from ci_tools.model.platforms import AcceleratorKind
-from ci_tools.model.versions import CudaArch, GfxArch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,16 +53,8 @@ __all__ = ["Witness"]
 
 IMPORTED = {"Cython": "cython", "ninja": "ninja", "numpy": "numpy", "packaging": "packaging", "psutil": "psutil",
             "pybind11": "pybind11", "torch": "torch"}  # fmt: skip
-DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
 HIPIFIED_ENDINGS = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp")  # torch writes each file's translation beside it
-# Variables that may switch kernels on, and words in variables that switch something off.
-SWITCH = re.compile(r"CUDA|GPU|ROCM|HIP|FORCE|WITH|USE|BUILD|ENABLE|KERNEL|EXT")
-NO_SWITCH = re.compile(r"SKIP|NO_|DISABLE|CPU|_HOME|_PATH|_DIR|ARCH|JOBS|VERSION|FLAGS")
-VALUES = ("1", "TRUE", "ON")
-OWN_ARCHS = re.compile(r"(CUDA|GPU|NVCC|HIP|ROCM).*ARCH")
 STARTS_A_BUILD = ("runs make", "compiles by its own command")
-# Questions that make no difference to evidence by themselves.
-UNTOLD = frozenset({"chance", CMAKE, "free_threaded", "hipify"})
 MOST_TRIED = 8  # switches of one build
 CAPPED = re.compile(r"\s*setuptools\b[^;]*(<|==|~=)")
 
@@ -136,7 +145,7 @@ class Witness:
         """Return the evidence of the build of a view."""
         seen, switches = self.try_remedy(view) or self.add_switch(view, self.observer.observe(view))
         if switches:
-            self.remedies[_kind(view)] = switches, _gist(seen)
+            self.remedies[_kind(view)] = switches, seen.gist
         for earlier, its_switches, found in self.shown:
             if earlier is seen and its_switches == switches:
                 return found
@@ -160,6 +169,7 @@ class Witness:
         name = ARCH_LISTS.get(cell.accelerator.kind) if cell.accelerator and platform.archs else None
         told = {name: ";".join(platform.archs)} if name else {}
         env = {**told, **dict(self.project.request.build.env), **dict(platform.env)}
+        release = self.catalog.torch[cell.torch or self.catalog.newest_torch]
         return View(
             facts.os,
             facts.machine,
@@ -167,15 +177,8 @@ class Witness:
             self.torch(cell),
             cell.accelerator,
             env=tuple(env.items()),
-            nccl=self.nccl(cell) if facts.os == "linux" else "",
+            nccl=release.find_nccl(cell.accelerator) if facts.os == "linux" else "",
         )
-
-    def nccl(self, cell: Cell) -> str:
-        """Return the version of NCCL that the torch on the cell's builder brings; "" if it has none or nobody knows."""
-        named = cell.accelerator
-        if named is None or named.kind is not AcceleratorKind.CUDA or named.version is None:
-            return ""
-        return self.catalog.torch[cell.torch or self.catalog.newest_torch].nccl.get(named.version, "")
 
     def torch(self, cell: Cell) -> str:
         """Return the version string of torch on the cell's builder, such as `2.10.0+cu130`."""
@@ -183,6 +186,10 @@ class Witness:
         facts = self.catalog.platforms[cell.platform]
         label = cell.accelerator.label if cell.accelerator else "cpu"
         return release.patch if facts.os == "macos" else f"{release.patch}+{label}"
+
+    def explain_local_version(self, cell: Cell, platform: PlatformRequest) -> tuple[str, str] | None:
+        """Return what makes the version of a cell's build local, and what gives a public one; None if unknown."""
+        return explain_local_version(self.observer, self.view(next(self.versions(cell)), platform))
 
     # -- wheels that would lack their kernels
 
@@ -195,18 +202,20 @@ class Witness:
             return None
         switches, gist = self.remedies[_kind(view)]
         tried = self.observer.observe(view._replace(env=(*view.env, *switches)))
-        return (tried, switches) if _gist(tried) == gist else None
+        return (tried, switches) if tried.gist == gist else None
 
     def add_switch(self, view: View, observed: Observed) -> tuple[Observed, Switches]:
         """Return the build with the switch that it needs, if it needs one.
 
         A build needs a switch if it leaves its kernels out on a builder without a GPU, or looks for a wheel online.
+        Without such a reason, only a switch that names the platform's hardware is set; all others stay off.
         """
         wanted = self.find_kernels(view, observed)
-        if not wanted - _device_sources(observed) and not observed.opens_network:
+        if not wanted - observed.device_sources and not observed.opens_network:
             return self.hidden(view, observed) or (observed, ())
-        for switch, tried in self.tried(view, observed):
-            if wanted <= _device_sources(tried) and not tried.doubts and not tried.failure:
+        of_gpus = observed.opens_network or self.find_kernels_of_gpus(view, observed)
+        for switch, tried in self.tried(view, observed) if of_gpus else self.tried_for_hardware(view, observed):
+            if wanted <= tried.device_sources and not tried.doubts and not tried.failure:
                 return tried, (switch,)
         return observed, ()
 
@@ -215,7 +224,7 @@ class Witness:
         is_empty = view.accelerator and not observed.commands and not observed.doubts and not observed.failure
         if not is_empty or not self.has_kernels or CMAKE in observed.asked:
             return None
-        for switch, tried in self.tried(view, observed):
+        for switch, tried in self.tried_for_hardware(view, observed):
             if CMAKE in tried.asked or any(what.startswith(STARTS_A_BUILD) for what in tried.doubts):
                 return tried, (switch,)
         return None
@@ -227,31 +236,41 @@ class Witness:
         """
         if view.accelerator is None or CMAKE in observed.asked:
             return frozenset()
-        seen = frozenset[str]().union(*map(_device_sources, self.with_gpus(view, observed) or (observed,)))
+        seen = self.find_kernels_of_gpus(view, observed) or observed.device_sources
         if seen or not self.has_kernels:
             return seen
-        switched = (_device_sources(tried) for _, tried in self.tried(view, observed))
+        switched = (tried.device_sources for _, tried in self.tried_for_hardware(view, observed))
         return next(filter(None, switched), frozenset())
+
+    def find_kernels_of_gpus(self, view: View, observed: Observed) -> frozenset[str]:
+        """Return the kernels that the build compiles where it finds a GPU."""
+        return frozenset[str]().union(*(one.device_sources for one in self.with_gpus(view, observed)))
 
     def with_gpus(self, view: View, observed: Observed) -> tuple[Observed, ...]:
         """Return what the build does with each GPU that the request names; nothing if it never asks for one."""
         if view.accelerator is None or "gpu" not in observed.asked:
             return ()
-        capabilities = dict.fromkeys(_capabilities(view))
+        capabilities = dict.fromkeys(list_capabilities(view))
         return tuple(self.observer.observe(view._replace(gpu=True, capability=one)) for one in capabilities)
 
-    def tried(self, view: View, observed: Observed) -> Iterator[tuple[tuple[str, str], Observed]]:
+    def tried_for_hardware(self, view: View, observed: Observed) -> Iterator[tuple[tuple[str, str], Observed]]:
+        """Yield the build with each variable that names the hardware of the platform."""
+        return self.tried(view, observed, HARDWARE[view.accelerator.kind]) if view.accelerator else iter(())
+
+    def tried(
+        self, view: View, observed: Observed, words: re.Pattern[str] = SWITCH
+    ) -> Iterator[tuple[tuple[str, str], Observed]]:
         """Yield the build with each variable that may switch kernels on, the likeliest first.
 
         First all variables are set together: if that changes nothing, none of them is tried by itself.
         """
-        names = list(_switches(observed, view))[:MOST_TRIED]
+        names = [name for name in list_switches(observed, view) if words.search(name)][:MOST_TRIED]
         archs = ";".join(arch.removesuffix("+PTX") for arch in list_request_archs(view))
         sets = [[(name, value) for name in names] for value in VALUES if names]
-        sets += [[(name, archs)] for name in _arch_variables(observed, view) if archs]
+        sets += [[(name, archs)] for name in list_arch_variables(observed, view) if archs]
         for switches in sets:
             together = self.observer.observe(view._replace(env=(*view.env, *switches)))
-            if _gist(together) == _gist(observed):
+            if together.gist == observed.gist:
                 continue
             for switch in switches:
                 yield switch, self.observer.observe(view._replace(env=(*view.env, switch)))
@@ -260,9 +279,12 @@ class Witness:
 
     def evidence(self, observed: Observed, switches: Switches, view: View) -> CellEvidence:
         """Return the evidence of an observed build."""
-        asked = tuple(sorted((_question(name), at) for name, at in observed.asked.items() if at and _is_told(name)))
+        asked = tuple(
+            sorted((describe_question(name), at) for name, at in observed.asked.items() if at and is_told(name))
+        )
         told: dict[str, Any] = {
             "asked": asked,
+            "off": tuple(list_off(observed, view, self.tree)),
             "switches": switches,
             "switches_where": self.explain_switch(switches, observed, view),
         }
@@ -299,7 +321,11 @@ class Witness:
         build = Build(observed, self.project.request.subdirectory, self.includes)
         api = build.python_api
         lost = self.lost(observed, view)
-        told = {**told, "warnings": tuple(find_arch_warnings(build.built, view))}
+        is_left_out = view.accelerator and self.has_kernels and build.extensions is Extensions.NONE
+        told = {
+            **told,
+            "warnings": (*find_arch_warnings(build.built, view), *(warn_of_off(told["off"]) if is_left_out else ())),
+        }
         return CellEvidence(
             extensions=build.extensions,
             extensions_where=build.where,
@@ -309,6 +335,7 @@ class Witness:
             unsupported=lost or None,
             build_requires=self.unsaid(observed),
             built=build.built,
+            spared=build.spared,
             members=self.members(build),
             contents=tuple(" ".join(member) for member in observed.members),
             written=build.written,
@@ -339,7 +366,7 @@ class Witness:
 
     def lost(self, observed: Observed, view: View) -> str:
         """Return why the wheel would lack its kernels, or "" if it has them or a switch helps."""
-        missing = sorted(self.find_kernels(view, observed) - _device_sources(observed))
+        missing = sorted(self.find_kernels(view, observed) - observed.device_sources)
         if not missing:
             return ""
         place = observed.asked.get("gpu", "setup.py")
@@ -357,19 +384,6 @@ def _name(requirement: str) -> str:
     return canonicalize_name(match[1]) if match else ""
 
 
-def _is_told(name: str) -> bool:
-    """Whether a question is shown with the evidence."""
-    return name not in UNTOLD and not name.startswith(SUPPOSED)
-
-
-def _question(name: str) -> str:
-    """Return a readable name for a question."""
-    words = {"gpu": "whether there is a GPU", "os": "the system", "machine": "the processor", "env": "the environment",
-             "python": "the version of Python",
-             "torch": "the version of torch", "accelerator": "the accelerator of torch"}  # fmt: skip
-    return words.get(name) or name.removeprefix("env:")
-
-
 def _unseen(where: str, unsupported: str = "") -> CellEvidence:
     """Return evidence of a build that is not understood, so that nothing collapses, or of an unsupported one."""
     return CellEvidence(
@@ -384,33 +398,3 @@ def _unseen(where: str, unsupported: str = "") -> CellEvidence:
 def _kind(view: View) -> tuple[str, str, str]:
     """Return the kind of a cell: cells of one kind need the same switches."""
     return view.os, view.machine, str(view.accelerator.kind) if view.accelerator else ""
-
-
-def _device_sources(observed: Observed) -> frozenset[str]:
-    return frozenset(one.source for one in observed.commands if one.source.endswith(DEVICE_ENDINGS))
-
-
-def _switches(observed: Observed, view: View) -> Iterator[str]:
-    """Yield the unset variables that the build reads and that may switch kernels on, the likeliest first."""
-    names = (name.removeprefix("env:") for name, place in observed.asked.items() if name.startswith("env:") and place)
-    fit = (name for name in names if SWITCH.search(name) and not NO_SWITCH.search(name) and name not in dict(view.env))
-    yield from sorted(fit, key=lambda name: ("FORCE" not in name, "CUDA" not in name, name))
-
-
-def _arch_variables(observed: Observed, view: View) -> Iterator[str]:
-    """Yield the project's own variables for architectures that the build reads and that are not set."""
-    for name, place in observed.asked.items():
-        variable = name.removeprefix("env:")
-        if place and variable != name and variable not in dict(view.env) and OWN_ARCHS.search(variable):
-            yield variable
-
-
-def _capabilities(view: View) -> Iterator[str]:
-    """Yield the compute capabilities, in torch's notation, of the GPUs that the view's build is for."""
-    for arch in [*list_request_archs(view)] or ["9.0"]:
-        yield str((GfxArch if arch.startswith("gfx") else CudaArch).parse(arch).capability)
-
-
-def _gist(observed: Observed) -> tuple[object, ...]:
-    """Return the parts of an observation that a switch may change."""
-    return observed.commands, observed.members, observed.libraries, dict(observed.doubts), observed.failure

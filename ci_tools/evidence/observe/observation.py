@@ -6,6 +6,7 @@ The project's code could have changed both, so anything unexpected in them is a 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import sysconfig
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from ci_tools.evidence.observe.prepared import Prepared
     from ci_tools.evidence.observe.stage import Stage
 
-__all__ = ["Failure", "Linked", "Observed", "name_folders_alike", "parse_answer", "read_wheel"]
+__all__ = ["DEVICE_ENDINGS", "Failure", "Linked", "Observed", "name_folders_alike", "parse_answer", "read_wheel"]
 
 NETWORK = "opens the network"  # the start of that doubt's text
+DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
 MOST_MARK = 100  # bytes
 MARK = re.compile(rb"in place of what would be linked as number (\d{1,6})\n")
 
@@ -63,18 +66,33 @@ class Observed(NamedTuple):
     configured: tuple[tuple[str, ...], ...] = ()  # of each call of cmake: changed variables, arguments
     generated: Mapping[str, str] = {}  # the sources that the build wrote or changed, with their text
 
+    @property
+    def device_sources(self) -> frozenset[str]:
+        """The compiled sources of GPU kernels."""
+        return frozenset(one.source for one in self.commands if one.source.endswith(DEVICE_ENDINGS))
 
-def name_folders_alike(answer: dict[str, Any], stage: Stage) -> dict[str, Any]:
+    @property
+    def gist(self) -> tuple[object, ...]:
+        """The parts that a switch may change."""
+        return self.commands, self.members, self.libraries, dict(self.doubts), self.failure
+
+    @property
+    def version(self) -> str:
+        """The version in METADATA; "" if there is none."""
+        return next((line.partition(": ")[2] for line in self.metadata if line.startswith("Version: ")), "")
+
+
+def name_folders_alike(answer: dict[str, Any], stage: Stage, prepared: Prepared) -> dict[str, Any]:
     """Return the answer with this host's folders replaced by names that are the same on every host."""
     text = json.dumps(answer)
-    fakes = stage.inside / "fakes"
     for folder, name in (
         (f"{stage.source}/", ""),
         (stage.source, "."),
-        (f"{fakes}/", "<package>/"),
+        (f"{prepared.fakes}/", "<package>/"),
         (stage.accelerator, "<accelerator>"),
         (stage.tools / "python", "<python>"),
         (stage.folder, "<stage>"),
+        (prepared.modules, "<modules>"),
         (sysconfig.get_path("stdlib"), "<python>"),
         (sysconfig.get_path("include"), "<python>"),
         (sys.prefix, "<python>"),
@@ -85,20 +103,20 @@ def name_folders_alike(answer: dict[str, Any], stage: Stage) -> dict[str, Any]:
     return same
 
 
-def read_wheel(stage: Stage) -> dict[str, Any] | None:
-    """Return the wheel's content, or None without exactly one wheel; notes members that name the build folder."""
+def read_wheel(stage: Stage, prepared: Prepared) -> dict[str, Any] | None:
+    """Return the wheel's content, or None without exactly one wheel; notes members that name a folder of the build."""
     if stage.wheels.resolve() != stage.wheels:
         return None
     wheels = [path for path in stage.wheels.glob("*.whl") if path.is_file() and not path.is_symlink()]
     if len(wheels) != 1:
         return None
     try:
-        return _content(wheels[0], str(stage.folder).encode())
+        return _content(wheels[0], [os.fsencode(folder) for folder in (stage.folder, prepared.modules)])
     except Rejected as error:
         return {"broken": str(error)}
 
 
-def _content(path: Path, folder: bytes) -> dict[str, Any]:
+def _content(path: Path, folders: Sequence[bytes]) -> dict[str, Any]:
     wheel = open_wheel(path)
     members, shipped, libraries, placed = [], [], {}, []
     with wheel.archive:
@@ -106,7 +124,7 @@ def _content(path: Path, folder: bytes) -> dict[str, Any]:
             if mark := info.file_size < MOST_MARK and MARK.fullmatch(wheel.read(info)):
                 libraries[info.filename] = int(mark[1])
             elif not info.filename.startswith(f"{wheel.dist_info}/"):
-                digest, holds = _scan_member(wheel.chunks(info), folder)
+                digest, holds = _scan_member(wheel.chunks(info), folders)
                 members.append((info.filename, digest))
                 shipped += [info.filename] if wheel.binary_format(info) else []
                 placed += [info.filename] if holds else []
@@ -121,14 +139,15 @@ def _content(path: Path, folder: bytes) -> dict[str, Any]:
     }
 
 
-def _scan_member(chunks: Iterator[bytes], folder: bytes) -> tuple[str, bool]:
-    """Return the hash of a member, and whether it contains the folder's path."""
+def _scan_member(chunks: Iterator[bytes], folders: Sequence[bytes]) -> tuple[str, bool]:
+    """Return the hash of a member, and whether it contains the path of one of the folders."""
+    longest = max(map(len, folders))
     hashing, holds, before = Hashing(), False, b""
     for chunk in chunks:
         hashing.update(chunk)
         seen = before + chunk
-        holds = holds or folder in seen
-        before = seen[-len(folder) :]
+        holds = holds or any(folder in seen for folder in folders)
+        before = seen[-longest:]
     return hashing.record_value, holds
 
 

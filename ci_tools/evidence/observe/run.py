@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import secrets
-import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,9 +18,10 @@ from ci_tools.catalog import STANDARD_LIBRARY
 from ci_tools.errors import InputError
 from ci_tools.evidence.observe import journal
 from ci_tools.evidence.observe.observation import Observed, name_folders_alike, parse_answer, read_wheel
-from ci_tools.evidence.observe.stage import OBSERVER, PROGRAMS, TOOLS, Stage, identify_tools, readable
+from ci_tools.evidence.observe.prepared import PYTHON, Prepared, prepare
+from ci_tools.evidence.observe.stage import PROGRAMS, TOOLS, Stage, identify_tools, readable
 from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
-from ci_tools.machine.sandbox.groups import SERVER, ForkServer
+from ci_tools.machine.sandbox.groups import SERVER
 from ci_tools.machine.sandbox.leftovers import clear, read_safely
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.search_path import compiler_variables
@@ -63,8 +63,6 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
     },
 }
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
-PYTHON = (sys.executable, "-s", "-S", "-B", OBSERVER / "__main__.py")
-SERVE = "--serve"  # see there
 SUPPOSED = "supposed:"  # see inside/facts.py
 WORD = "FATWHEEL_WORD"  # the observer removes it from its variables before the project's code runs
 JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": str(EPOCH)}  # every job sets these
@@ -133,7 +131,7 @@ class Observer:
         self.counted = 0, 0  # cells known, and cells in total
         self.step: Step | None = None
         self.stage: Stage | None = None
-        self.server: ForkServer | None = None
+        self.prepared: Prepared | None = None
         self.sealing = read_key(outside.environ)
         self.said = False
         self.stopped: Observed | None = None  # a build that did not end by itself: no other is started
@@ -227,12 +225,15 @@ class Observer:
         )
         if self.stage is None:
             folder = self.shown.enter_context(workplace(self.outside.cache / "stages", clear))
-            self.stage = Stage(folder.resolve() / "stage", {name: PLUGINS[name] for name in self.subject.plugins})
+            self.stage = Stage(folder.resolve() / "stage")
+        if self.prepared is None:
+            plugins = {name: PLUGINS[name] for name in self.subject.plugins}
+            self.prepared = self.shown.enter_context(prepare(plugins))
         self.stage.set(self.subject.tree, view.accelerator)
-        return self._ran(self.stage, view)
+        return self._ran(self.stage, self.prepared, view)
 
-    def _ran(self, stage: Stage, view: View) -> dict[str, Any]:
-        stage.request.write_text(json.dumps(self._request(stage, view)), encoding="utf-8")
+    def _ran(self, stage: Stage, prepared: Prepared, view: View) -> dict[str, Any]:
+        stage.request.write_text(json.dumps(self._request(stage, prepared, view)), encoding="utf-8")
         log = stage.folder.parent / "log"
         places = {"HOME": str(stage.home), "TMPDIR": str(stage.scratch)}
         word = secrets.token_hex()
@@ -240,36 +241,29 @@ class Observer:
         ended = run_in_sandbox(
             [*PYTHON, stage.request],
             folder=stage.folder,
-            readable=[stage.request, *readable()],
+            readable=[stage.request, prepared.modules, *readable()],
             env={**env, WORD: word},
             log=log,
             limits=LIMITS,
             trusted=bool(why_not()),
             journal=stage.journal,
-            server=self._find_server(stage, env),
+            server=prepared.server,
         )
         if ended.verdict in ENDED_EARLY:
             return {"stopped": ENDED_EARLY[ended.verdict]}
         answer = journal.read(ended.journal, word)
         if answer is None:
             return {"stopped": f"setup.py ended Python before the build was done (exit status {ended.status})"}
-        return {**name_folders_alike(answer, stage), "wheel": read_wheel(stage)}
+        return {**name_folders_alike(answer, stage, prepared), "wheel": read_wheel(stage, prepared)}
 
-    def _find_server(self, stage: Stage, env: Mapping[str, str]) -> ForkServer | None:
-        """Return the prepared process that forks one for each build, None where this machine confines none."""
-        if self.server is None and not why_not():
-            self.server = ForkServer([*PYTHON, SERVE, stage.request], env)
-            self.shown.callback(self.server.close)
-        return self.server
-
-    def _request(self, stage: Stage, view: View) -> dict[str, Any]:
+    def _request(self, stage: Stage, prepared: Prepared, view: View) -> dict[str, Any]:
         project = stage.source / self.subject.folder
         home = str(stage.accelerator) if view.accelerator else ""
         path = [str(stage.accelerator / "bin")] if home else []
         own = "" if self.subject.folder in {"", "."} else f"{self.subject.folder}/"
         places = (stage.source, stage.accelerator, stage.wheels, stage.scratch)
         return {
-            "path": [str(stage.modules), str(stage.inside / "fakes")],
+            "path": [str(prepared.modules), str(prepared.fakes)],
             "root": str(stage.source),
             "project": str(project),
             "prefix": own,
@@ -289,7 +283,7 @@ class Observer:
                 "tools_folder": str(stage.tools),
                 "python_program": str(stage.tools / "python"),
                 "home": str(stage.home),
-                "modules": str(stage.modules),
+                "modules": str(prepared.modules),
                 "fork_server": str(SERVER),
                 "around": str(stage.folder.parent),
                 "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),

@@ -24,12 +24,12 @@ from ci_tools.machine.storage import sha256_of
 from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from ci_tools.evidence.source import Tree
     from ci_tools.model.platforms import Accelerator
 
-__all__ = ["OBSERVER", "PROGRAMS", "TOOLS", "Stage", "identify_tools", "readable"]
+__all__ = ["OBSERVER", "PROGRAMS", "TOOLS", "Stage", "identify_tools", "importable_folders", "readable"]
 
 OBSERVER = Path(__file__).parent / "inside"
 VERSIONED = ("setuptools", "packaging")
@@ -85,7 +85,6 @@ class Stage:
     """The folder in which a project's builds are observed."""
 
     folder: Path
-    plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the entry points of each, by their group
     copied: dict[str, tuple[int, ...]] = field(default_factory=dict)  # the stamps of the source's files after copying
 
     @property
@@ -138,20 +137,10 @@ class Stage:
         """The folder of the fake programs, on PATH."""
         return self.machine / "tools"
 
-    @property
-    def modules(self) -> Path:
-        """The folder of modules that the observed code can import besides the standard library."""
-        return self.machine / "modules"
-
-    @property
-    def inside(self) -> Path:
-        """The observer inside `modules`, under the name that its own imports use."""
-        return self.modules.joinpath("ci_tools", "evidence", "observe", "inside")
-
     def set(self, tree: Tree, accelerator: Accelerator | None) -> None:
         """Prepare the folder for one build; the source is restored, whatever an earlier build changed in it."""
         clear(self.machine)
-        for folder in (self.wheels, self.tools, self.accelerator, self.home, self.scratch, self.modules):
+        for folder in (self.wheels, self.tools, self.accelerator, self.home, self.scratch):
             folder.mkdir(parents=True)
         for name in HEADERS:  # empty: their headers are fetched only for real builds
             (self.headers / name).mkdir(parents=True)
@@ -167,7 +156,6 @@ class Stage:
             _script(self.tools / name, "#!/bin/sh\nexit 0\n")
         for name in SHELLS:
             (self.tools / name).symlink_to("/bin/sh")
-        self._lend()
         if accelerator:
             self._accelerator(accelerator, version)
 
@@ -195,19 +183,6 @@ class Stage:
                     yield path[start:]
                 else:
                     _remove(path)
-
-    def _lend(self) -> None:
-        self.inside.parent.mkdir(parents=True)
-        for folder in self.inside.parents[:3]:
-            (folder / "__init__.py").touch()
-        self.inside.symlink_to(OBSERVER)
-        for path in importable_folders():
-            (self.modules / path.name).symlink_to(path)
-        for name, entry_points in self.plugins.items():
-            metadata = self.modules / f"{name.replace('-', '_')}-0.dist-info"  # as setuptools looks for plugins
-            metadata.mkdir()
-            text = "".join(f"[{group}]\n{line}\n" for group, line in entry_points.items())
-            (metadata / "entry_points.txt").write_text(text, encoding="utf-8")
 
     def _tool(self, path: Path, version: str) -> None:
         answer = ANSWERS[path.name].format(version=version)

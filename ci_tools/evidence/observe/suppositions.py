@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.evidence.observe.build import CMAKE
 from ci_tools.evidence.observe.run import SUPPOSED
 from ci_tools.model.evidence import Extensions
 
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.run import View
     from ci_tools.model.evidence import CellEvidence
 
-__all__ = ["Looked", "decide", "select_suppositions"]
+__all__ = ["Looked", "decide", "describe_question", "is_told", "select_suppositions"]
 
 MOST = 8  # ways that are tried
+# Questions that make no difference to evidence by themselves.
+UNTOLD = frozenset({"chance", CMAKE, "free_threaded", "hipify"})
 
 
 class Looked(NamedTuple):
@@ -77,3 +80,16 @@ def _explain(questions: Mapping[str, str]) -> str:
     others = f" (and {len(questions) - 1} more such)" if len(questions) > 1 else ""
     what = f"what it builds may depend on whether {name.removeprefix(SUPPOSED)}{others}, which no cell defines"
     return f"{place}: {what}" if place else what
+
+
+def is_told(name: str) -> bool:
+    """Whether a question is shown with the evidence."""
+    return name not in UNTOLD and not name.startswith(SUPPOSED)
+
+
+def describe_question(name: str) -> str:
+    """Return a readable name for a question."""
+    words = {"gpu": "whether there is a GPU", "os": "the system", "machine": "the processor", "env": "the environment",
+             "python": "the version of Python",
+             "torch": "the version of torch", "accelerator": "the accelerator of torch"}  # fmt: skip
+    return words.get(name) or name.removeprefix("env:")

@@ -105,6 +105,7 @@ class ForkServer:
         finally:
             os.close(theirs)
         self.output = _descriptor(self.process.stdout)
+        self.is_idle = True
         try:
             self.read_answer()
         except BaseException:
@@ -113,7 +114,19 @@ class ForkServer:
 
     def fork(self, rules: Mapping[str, Any]) -> Forked:
         """Fork a process for a command. Raises MachineError if the server has ended."""
+        self.is_idle = False
         return Forked(self, self.ask(rules))
+
+    def release(self) -> int:
+        """Take leave of the forked process that has ended, and return its exit status."""
+        status = self.ask(None)
+        self.is_idle = True
+        return status
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it lives, and has taken leave of all that it forked."""
+        return self.is_idle and self.process.poll() is None
 
     def ask(self, request: object) -> int:
         """Return the server's answer to a request. Raises MachineError if it has ended."""
@@ -168,7 +181,7 @@ class Forked:
     def close(self) -> int:
         """Take leave of the ended group; return the exit status."""
         os.close(self.end)
-        status = self.server.ask(None)
+        status = self.server.release()
         return status if status >= 0 else 128 - status
 
 

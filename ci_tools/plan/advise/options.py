@@ -12,7 +12,7 @@ from ci_tools.model.evidence import Binding, CellEvidence, Evidence, Extensions,
 from ci_tools.plan.advise.chip_options import find_chip_options
 from ci_tools.plan.advise.option import Option, change_evidence
 from ci_tools.plan.advise.project_view import ProjectView
-from ci_tools.plan.advise.python_options import find_old_python_options, find_python_options
+from ci_tools.plan.advise.python_options import find_name_options, find_old_python_options, find_python_options
 from ci_tools.plan.advise.request_options import find_cuda_minor_options, find_needless_options
 from ci_tools.plan.advise.torch_options import find_torch_options
 
@@ -32,6 +32,7 @@ def options(plan: Plan, evidence: Evidence, tree: Tree) -> Iterator[Option]:
     yield from find_torch_options(source)
     yield from find_python_options(source)
     yield from find_old_python_options(source)
+    yield from find_name_options(source)
     yield from find_cuda_minor_options(source)
     yield from find_needless_options(source)
     yield from find_chip_options(source)

@@ -12,9 +12,9 @@ from ci_tools.evidence.includes import PYTHON_HEADER, UNLIMITED_HEADER, Place
 from ci_tools.evidence.limited_api import uses
 from ci_tools.formats import edits
 from ci_tools.formats.toml import text as toml_text
-from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi
+from ci_tools.model.evidence import OWN_SUFFIX, Binding, CellEvidence, Extension, Extensions, PythonApi
 from ci_tools.model.versions import Minor
-from ci_tools.plan.advise.option import Edits, Option, Situation, change_evidence
+from ci_tools.plan.advise.option import Edits, Option, Situation, change_evidence, identity
 from ci_tools.plan.advise.project_view import (
     BOUND,
     GENERATED,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.includes import Include
 
-__all__ = ["find_old_python_options", "find_python_options"]
+__all__ = ["find_name_options", "find_old_python_options", "find_python_options"]
 
 FIRST_STABLE_NANOBIND = Minor(3, 12)
 PULLS_PYBIND = "torch/torch.h"  # as torch's BuildExtension compiles it
@@ -188,6 +188,25 @@ def _assume_no_python(shown: CellEvidence) -> CellEvidence:
     if shown.python_api.kind not in BOUND:
         return shown
     return replace(shown, python_api=PythonApi(Binding.NONE, "if it were declared"))
+
+
+def find_name_options(source: ProjectView) -> Iterator[Option]:
+    """Yield the libraries that are named for the Python that builds them, in a wheel for every Python."""
+    named = [shown for shown in source.shown if shown.python_api.named_by_builder]
+    members = {one.member.removesuffix(OWN_SUFFIX) for shown in named for one in shown.built if _is_named(one)}
+    if members:
+        verb = "is" if len(members) == 1 else "are"
+        yield Option(
+            name="python-name",
+            what=f"{', '.join(sorted(members))} {verb} named for the Python that builds, in a wheel for every Python",
+            places=tuple(_extension_places(source)),
+            how="py_limited_api=True for that extension names it .abi3.so; now only the loader's pattern finds it",
+            change=identity,
+        )
+
+
+def _is_named(library: Extension) -> bool:
+    return library.member.endswith(OWN_SUFFIX)
 
 
 def find_old_python_options(source: ProjectView) -> Iterator[Option]:

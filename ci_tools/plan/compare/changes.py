@@ -161,7 +161,7 @@ def _diff_cell(old: CellEvidence, new: CellEvidence) -> Iterator[tuple[str, str,
 
 def _strip_abis(shown: CellEvidence) -> CellEvidence:
     """Return a cell's evidence without its ABIs and places, for comparison."""
-    nothing = {"extensions_where": "", "switches_where": "", "warnings": (), "asked": ()}
+    nothing = {"extensions_where": "", "switches_where": "", "warnings": (), "asked": (), "off": ()}
     return replace(shown, python_api=None, torch_abi=None, **nothing)  # type: ignore[arg-type]  # to compare
 
 

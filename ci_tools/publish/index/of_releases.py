@@ -125,6 +125,7 @@ def listing(unit: Unit, facts: Mapping[str, Facts]) -> bytes:
         "version": unit.version,
         "unit": unit.name,
         "commit": unit.commit,
+        **({"request": unit.request_sha256} if unit.request_sha256 else {}),
         "files": files,
         "offers": list(unit.offers),
         **({"aliases": {alias.name: alias.sha256 for alias in unit.aliases}} if unit.aliases else {}),

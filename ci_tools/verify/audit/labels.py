@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.metadata import ExceptionGroup, Metadata
 from packaging.tags import parse_tag
-from packaging.utils import canonicalize_name
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from ci_tools.formats.pypi_rules import classifier_problems, description_problems
 from ci_tools.machine.process import redact
@@ -60,7 +60,7 @@ def names(subject: Subject) -> Iterator[Flaw]:
 
 
 def tags(subject: Subject) -> Iterator[Flaw]:
-    """WHEEL has the tags of the file name, Root-Is-Purelib fits them, and they are the planned ones.
+    """WHEEL has the tags and build number of the file name, Root-Is-Purelib fits them, and they are the planned ones.
 
     In a wheel from elsewhere for one platform, Root-Is-Purelib is a warning: NVIDIA's wheels have it, and it works
     wherever Python has one folder for both kinds of packages.
@@ -70,6 +70,9 @@ def tags(subject: Subject) -> Iterator[Flaw]:
     said = {tag for line in subject.wheel.wheel_metadata.get_all("Tag", []) for tag in _expand_tag(line)}
     if said != subject.tags:
         yield Flaw("WHEEL and the file name differ in their tags", abbreviate(said), abbreviate(subject.tags))
+    number = "".join(map(str, parse_wheel_filename(subject.wheel.path.name)[2]))
+    if subject.job and (written := subject.wheel.wheel_metadata.get("Build", "")) != number:
+        yield Flaw("WHEEL and the file name differ in their build number", written or "none", number or "none")
     purelib = subject.wheel.wheel_metadata.get("Root-Is-Purelib", "").lower()
     if purelib != str(subject.is_pure).lower():
         level = Level.WARNING if purelib == "true" and subject.job is None else Level.ERROR

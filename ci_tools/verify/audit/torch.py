@@ -37,7 +37,8 @@ class Asked(NamedTuple):
 def torch_symbols(subject: Subject) -> Iterator[Flaw]:
     """Every torch symbol that a library asks for is in each torch the wheel serves, from the lowest up.
 
-    Symbols that the wheel's own libraries define are not counted, and a missing weak symbol is only a warning.
+    Symbols that the wheel's own libraries define are not counted, and a missing weak symbol is only a warning. Of a
+    library that its package does without on older releases, those below its target do not count.
     """
     job = subject.job
     served = _list_releases(job) if job else frozenset()
@@ -45,11 +46,13 @@ def torch_symbols(subject: Subject) -> Iterator[Flaw]:
         return
     libraries = dict(read_each(subject.libraries, _read_symbols))
     own = frozenset().union(*(library.defined for library in libraries.values()))
+    spared = dict(job.spared)
     for name, library in libraries.items():
+        loading = frozenset(release for release in served if name not in spared or release >= spared[name])
         for symbols, level in ((library.required, Level.ERROR), (library.weak, Level.WARNING)):
-            for releases, lacking in _group_by_releases(symbols - own, served, job).items():
+            for releases, lacking in _group_by_releases(symbols - own, loading, job).items():
                 message = f"{name} asks for symbols that are not in torch {', '.join(map(str, sorted(releases)))}"
-                yield Flaw(message, abbreviate(lacking), f"what torch from {min(served)} on has", level)
+                yield Flaw(message, abbreviate(lacking), f"what torch from {min(loading)} on has", level)
     untabled = served.difference(tables().releases)
     if untabled and any(library.required for library in libraries.values()):
         newest = f"what torch up to {max(tables().releases)} has"

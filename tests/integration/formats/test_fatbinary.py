@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import io
 import re
-import shutil
 import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +14,10 @@ from ci_tools.formats.fatbinary import (
     images,
     units,
 )
+from tests.builders.compilers import fetch_cuda_program, run_nvcc
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def kernels(content: bytes) -> list[dict[str, list[str] | None]]:
@@ -57,14 +59,8 @@ def nvcc(cuda_home: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cuobjdump(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("cuobjdump")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
-    subprocess.run([*pip, "nvidia-cuda-cuobjdump>=13.2"], check=False)
-    found = next((path for path in folder.glob("nvidia/cu*/bin/cuobjdump")), shutil.which("cuobjdump"))
-    if found is None:
-        pytest.skip("needs cuobjdump: neither on PATH nor on the package index")
-    return Path(found)
+def cuobjdump() -> Path:
+    return fetch_cuda_program("cuobjdump", ">=13.2")
 
 
 def compiled(nvcc: Path, out: Path, source: str, *options: str) -> Path:
@@ -75,8 +71,7 @@ def compiled(nvcc: Path, out: Path, source: str, *options: str) -> Path:
 
 
 def linked(nvcc: Path, out: Path, files: list[Path], *options: str) -> Path:
-    command = [str(nvcc), "-Xcompiler", "-fPIC", "-o", str(out), *options, *map(str, files)]
-    subprocess.run(command, check=True, capture_output=True)
+    run_nvcc(nvcc, out, files, "-Xcompiler", "-fPIC", *options)
     return out
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.formats.relabel import relabel
+from ci_tools.formats.relabel import Label, relabel
 from tests.builders import wheels
 
 CUDA = "demo-1.0+cu130-py3-none-any.whl"
 
 
 def label(wheel: Path, *, local: str = "cu130", requires_torch: str = "") -> Path:
-    relabel(wheel, wheel.parent / "out" / CUDA, local=local, requires_torch=requires_torch)
+    relabel(wheel, wheel.parent / "out" / CUDA, Label(local, requires_torch))
     return wheel.parent / "out" / CUDA
 
 

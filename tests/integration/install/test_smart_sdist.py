@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.install import fatwheel_backend as backend
-from ci_tools.install.lock import LockedWheel, write_lock
+from ci_tools.install.lock import Compiling, LockedWheel, write_lock
 from ci_tools.install.smart_sdist import make_smart
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.names import FileName, Sha256
@@ -243,17 +243,19 @@ def test_a_wheel_that_cannot_be_fetched(how: str, tmp_path: Path) -> None:
     nvcc.parent.mkdir(parents=True)
     nvcc.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n")
     nvcc.chmod(0o755)
-    made = release(tmp_path, "http://127.0.0.1:9", cuda="77.0" if how == "no-nvcc" else "13.0")
+    made = release(tmp_path, "http://127.0.0.1:9", cuda="77.0" if how == "no-nvcc" else "13.0",
+                   compiling=Compiling(2, 80))  # fmt: skip
     variables = {"DEMO_FOR_CUDA": "77.0"} if how == "no-nvcc" else {"DEMO_FOR_CUDA": "13.0"}
     variables |= {"DEMO_NO_COMPILE": "1"} if how == "off" else {}
     (tmp_path / "sitecustomize.py").write_text("import time\ntime.sleep = lambda _: None\n")  # no waits between tries
-    variables["PYTHONPATH"] = str(tmp_path)
+    variables |= {"PYTHONPATH": str(tmp_path), "MAX_JOBS": "1"}
     done = install("pip", made.sdist, tmp_path, "--no-build-isolation", CUDA_HOME=str(nvcc.parents[1]), **variables)
     said = done.stdout + done.stderr
     if how == "nvcc":
         assert done.returncode == 0, said
         assert kind(tmp_path) == "compiled"
-        assert f"so demo is compiled with {nvcc}, which can take long" in said
+        assert f"so demo is compiled with {nvcc}\n" in said
+        assert "demo: compiling takes about a minute on 1 core, going by its 2 source files; MAX_JOBS" in said
         return
     assert done.returncode
     reason = "compiling is off" if how == "off" else "there is no nvcc of CUDA 77 to compile it with"
@@ -421,7 +423,7 @@ def test_a_wheel_gets_its_public_version_and_keeps_every_byte(tmp_path: Path) ->
     big = os.urandom(3 << 20)
     files = {"demo/big.so": big, "demo-1.0+cu130.data/data/x.txt": b"x", "demo/__init__.py": b"a = 1\n" * 500}
     source = make(tmp_path, "demo-1.0+cu130-cp312-cp312-linux_x86_64.whl", files)
-    name = backend.relabel(source, source.name, tmp_path / "")
+    name = backend.relabel(source, {"file": source.name, "archs": ["9.0", "10.0+PTX"]}, tmp_path)
     assert name == "demo-1.0-cp312-cp312-linux_x86_64.whl"
     with zipfile.ZipFile(tmp_path / name) as archive:
         assert archive.testzip() is None
@@ -429,6 +431,8 @@ def test_a_wheel_gets_its_public_version_and_keeps_every_byte(tmp_path: Path) ->
         assert "demo-1.0.data/data/x.txt" in archive.namelist()
         assert not [one for one in archive.namelist() if "cu130" in one]
         assert "\nVersion: 1.0\n" in archive.read("demo-1.0.dist-info/METADATA").decode()
+        notes = [archive.read(f"demo-1.0.dist-info/{note}").decode() for note in (backend.LABEL, backend.ARCHS)]
+        assert notes == ["cu130", "9.0 10.0+PTX"]
         record = archive.read("demo-1.0.dist-info/RECORD").decode().splitlines()
         rows = {row.split(",")[0]: row.split(",")[1:] for row in record}
         assert {*rows} == {*archive.namelist()}
@@ -449,3 +453,42 @@ def test_threads_do_not_wait_for_the_lock_of_another_file(tmp_path: Path, cache:
             thread.start()
             thread.join(20)
             assert not thread.is_alive()
+
+
+# ---------------------------------------------------------------- the sdist
+
+
+def member(name: str, link: str = "") -> tarfile.TarInfo:
+    """Return a member of an sdist: an empty file, or a link."""
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = (tarfile.SYMTYPE, link) if link else (tarfile.REGTYPE, "")
+    return info
+
+
+@pytest.mark.parametrize("client", IN_EVERY_RUN)
+@pytest.mark.parametrize(
+    "hostile_member",
+    [
+        pytest.param(member("../../evil.py"), id="above"),
+        pytest.param(member("demo-1.0/../../evil.py"), id="above-from-within"),
+        pytest.param(member("demo-1.0/_fatwheel/said", "../../../evil.py"), id="a-link-to-what-the-backend-writes"),
+    ],
+)
+def test_an_sdist_writes_nothing_elsewhere(client: str, hostile_member: tarfile.TarInfo, tmp_path: Path) -> None:
+    with assets(tmp_path / "assets") as server:
+        made = release(tmp_path, server.url, cuda="13.0")
+        with tarfile.open(made.sdist) as archive:
+            members = [(one, archive.extractfile(one)) for one in archive]
+            changed = tmp_path / "changed" / made.sdist.name
+            changed.parent.mkdir()
+            with tarfile.open(changed, "w:gz") as written:
+                for info, file in members:
+                    written.addfile(info, file)
+                written.addfile(hostile_member)
+        (tmp_path / "t").mkdir()
+        done = install(client, changed, tmp_path, DEMO_FOR_CUDA="13.0", TMPDIR=str(tmp_path / "t"))
+    said = done.stdout + done.stderr
+    assert [path for path in tmp_path.rglob("*") if path.name == "evil.py"] == [], said
+    assert "Traceback" not in said
+    is_link_to_old_pip = hostile_member.issym() and client == "pip-21.3.1"  # which unpacks links as they are
+    assert bool(done.returncode) != is_link_to_old_pip, said

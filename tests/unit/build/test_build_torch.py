@@ -49,8 +49,8 @@ CPU = Expected("2.10", "cpu")
 ROCM = Expected("2.10", "rocm7.1")
 
 
-def planned(folder: Path, header: str = FULL) -> Planned:
-    files = {"fatwheel.yml": CONFIG, "pyproject.toml": PROJECT, "setup.py": SETUP, "a.cpp": header}
+def planned(folder: Path, header: str = FULL, more: str = "") -> Planned:
+    files = {"fatwheel.yml": CONFIG + more, "pyproject.toml": PROJECT, "setup.py": SETUP, "a.cpp": header}
     return make_plan(demo(folder / "source", files) / "fatwheel.yml", world(folder))
 
 
@@ -129,7 +129,7 @@ def test_of_all_that_an_index_has_the_right_one_is_taken(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["linux-cpu", "linux-cuda-cu126"])
 def test_nothing_is_compiled_against_another_torch(tmp_path: Path, name: str) -> None:
     torch(tmp_path / "links", "2.10.1", "13.0")
-    made = planned(tmp_path)
+    made = planned(tmp_path, more="build: {torch: full}\n")
     job = next(job for job in made.plan.jobs if job.name.startswith(name))
     workshop = Workshop(logs=tmp_path / "logs", outside=world(tmp_path, PIP_FIND_LINKS=str(tmp_path / "links")))
     tools = Toolchain(identity="", python=Path(sys.executable))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from ci_tools.errors import MachineError
 from ci_tools.evidence.source import Tree
 from ci_tools.model.plan import JobKind
 from ci_tools.model.platforms import Accelerator, AcceleratorKind
-from ci_tools.model.request import ToolchainKind
+from ci_tools.model.request import BuildTorch, ToolchainKind
 from ci_tools.model.versions import Minor
 from tests.builders.sources import demo, plan_of
 
@@ -43,6 +44,17 @@ def test_a_job_that_compiles_against_torch_takes_most(tmp_path: Path) -> None:
     native = replace(pure, kind=JobKind.NATIVE, accelerator=cuda, toolchain=ToolchainKind.PYPI, requires_torch=">=2.10")
     sizes = [sum(need.size for need in needs_of([job], tree, *[tmp_path] * 3)) // MIB for job in (pure, native)]
     assert (sizes[0] < 100, sizes[1] > 2000) == (True, True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="torch is lent on Linux only")
+def test_the_parts_of_torch_take_a_tenth_of_it(tmp_path: Path) -> None:
+    plan, tree = plan_of(demo(tmp_path / "a")), Tree(tmp_path / "a", ("demo.py",))
+    native = replace(plan.jobs[0], kind=JobKind.NATIVE, torch=Minor(2, 13), requires_torch=">=2.13")
+    parts, full = (
+        sum(need.size for need in needs_of([native], tree, *[tmp_path] * 3, torch=torch)) // MIB
+        for torch in (BuildTorch.PARTS, BuildTorch.FULL)
+    )
+    assert 150 < parts < 300 < full
 
 
 @pytest.mark.parametrize(

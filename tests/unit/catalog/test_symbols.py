@@ -126,6 +126,8 @@ def torch_wheel(cpu: bytes, cuda: bytes | None) -> bytes:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, content in libraries.items():
                 archive.writestr(f"torch/lib/{name}", content)
+            for version in ("3.0.1", "3.1.0"):
+                archive.writestr(f"torch-{version}.dist-info/RECORD", "")
         return file.getvalue()
 
 

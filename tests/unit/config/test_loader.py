@@ -56,7 +56,10 @@ PYTHON = 'a Python version such as "3.12", or "3.14t" for free-threaded'
 PATTERN = "a path pattern in gitignore syntax such as kernels/**/*.cu, relative to the source"
 TORCH = 'the torch versions to serve: {lowest: "2.10"}, or a list where the ABI is not stable'
 OWNER = 'who looks after the platform\'s native code, such as "@org/team"'
-TOP = "build, catalog, owner, package, platforms, publish, python, release, source, torch, validate, version"
+TOP = (
+    "build, catalog, owner, package, platforms, publish, python, release, source, torch, unsupported, validate, "
+    "version, versions"
+)
 PYTHONS = "3.10, 3.11, 3.12, 3.13, 3.13t, 3.14, 3.14t, 3.15, 3.15t"
 CUDAS = "12.4, 12.5, 12.6, 12.8, 12.9, 13.0, 13.1, 13.2, 13.3, 13.4"
 LINUXES = "linux-aarch64, linux-cpu, linux-cuda, linux-cuda-aarch64, linux-rocm, linux-xpu"

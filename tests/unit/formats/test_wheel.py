@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.relabel import relabel
+from ci_tools.formats.relabel import Label, relabel
 from ci_tools.formats.wheel import open_wheel
 from tests.builders import wheels
 
@@ -18,7 +18,7 @@ CUDA = "demo-1.0+cu130-py3-none-any.whl"
 
 
 def label(wheel: Path, *, local: str = "cu130", requires_torch: str = "") -> Path:
-    relabel(wheel, wheel.parent / "out" / CUDA, local=local, requires_torch=requires_torch)
+    relabel(wheel, wheel.parent / "out" / CUDA, Label(local, requires_torch))
     return wheel.parent / "out" / CUDA
 
 

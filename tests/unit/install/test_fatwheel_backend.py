@@ -263,6 +263,11 @@ def supported(facts: Facts, python: tuple[int, int]) -> set[Tag]:
         pytest.param(lambda lock: lock["wheels"][0].update(urls=[1]), "1 is not a text", id="address"),
         pytest.param(lambda lock: lock.update(wheels=1), "TypeError", id="no-list"),
         pytest.param(
+            lambda lock: lock["wheels"][0].update(compiling={"sources": 0, "seconds": 9}),
+            "compiling is {'sources': 0, 'seconds': 9}",
+            id="no-sources",
+        ),
+        pytest.param(
             lambda lock: lock["wheels"][0].update(torch="2.10"),
             "demo-1.0+cu130-cp310-abi3-manylinux_2_28_x86_64.whl has a text where a list belongs",
             id="a-text-for-a-list",
@@ -335,3 +340,24 @@ def test_the_table_of_the_docs_is_what_is_printed() -> None:
     facts = CU128._replace(driver="580.65.06", driver_cuda="13.0", gpus=("9.0",))
     lock = json.loads(text)
     assert shown == backend.explain(lock, facts, backend.choose(lock, facts))
+
+
+@pytest.mark.parametrize(
+    ("sources", "seconds", "cores", "expected"),
+    [
+        pytest.param(1, 30, 8, "about a minute on 1 core, going by its 1 source file", id="one-file"),
+        pytest.param(4, 400, 2, "about 3 minutes on 2 cores, going by its 4 source files", id="minutes"),
+        pytest.param(31, 9600, 8, "about 20 minutes on 8 cores", id="in-steps-of-five"),
+        pytest.param(100, 360_000, 8, "about 12 hours on 8 cores", id="hours"),
+        pytest.param(2, 1200, 64, "about 10 minutes on 2 cores", id="no-more-cores-than-files"),
+    ],
+)
+def test_it_is_saidtell_time_compiling_takes(sources: int, seconds: int, cores: int, expected: str) -> None:
+    said = backend.tell_time({"sources": sources, "seconds": seconds}, cores)
+    assert said.startswith(f"compiling takes {expected}")
+
+
+@pytest.mark.parametrize("most", ["", "0", "x", "1", "1000000"])
+def test_no_more_compilers_run_than_max_jobs_allows(most: str) -> None:
+    cores = backend.count_cores({})
+    assert backend.count_cores({"MAX_JOBS": most}) == (1 if most == "1" else cores)

@@ -5,17 +5,22 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+import warnings
 import zipfile
 from pathlib import Path
 from re import fullmatch
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
 from ci_tools import install
 from ci_tools.install import guard
-from ci_tools.install.fatwheel_backend import SETTINGS
+from ci_tools.install.fatwheel_backend import SETTINGS, _code
 from tests.builders.wheels import make
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 GUARD = Path(install.__file__).with_name("guard.py").read_bytes()
 ROOT = Path(__file__).parents[3]
@@ -27,13 +32,15 @@ def _torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "cuda", "13.0")
 
 
-def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, version: str, label: str = "") -> None:
-    """Install a wheel's metadata; `label` is what its version has lost."""
+def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, version: str, label: str = "", archs: str = "") -> None:
+    """Install a wheel's metadata; `label` is what its version has lost, `archs` are those of its GPU code."""
     info = folder / f"my_demo-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: my-demo\nVersion: {version}\n")
     if label:
         (info / "local_version").write_text(label)
+    if archs:
+        (info / "gpu_archs").write_text(archs)
     monkeypatch.syspath_prepend(str(folder))
 
 
@@ -156,6 +163,53 @@ def test_another_error_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_package_that_runs_from_its_source_is_let_be() -> None:
     with guard.for_this_torch("is-not-installed"):
         assert guard.find_remedy("is-not-installed").endswith(" is-not-installed`.")
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
+    """Return a function that gives this machine a GPU of a compute capability."""
+    guard.has_code.cache_clear()
+    return lambda *capability: monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+
+
+def test_no_kernel_for_this_gpu_is_said_once_for_each_kind(
+    gpu: Callable[[int, int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(tmp_path, monkeypatch, "1.0", "cu130", "9.0 10.0+PTX")
+    said = "compute capability 8.6, but for 9.0 10.0\\+PTX: its generic body serves"
+    gpu(8, 6)
+    with pytest.warns(UserWarning, match=f"^my-demo has no kernel for this GPU, of {said}$"):
+        assert not guard.has_kernel("my-demo")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not guard.has_kernel("my-demo", 1)
+    gpu(9, 0)
+    assert guard.has_kernel("my-demo")
+    gpu(8, 0)
+    with pytest.warns(UserWarning, match="compute capability 8.0"):
+        assert not guard.has_kernel("my-demo")
+
+
+@pytest.mark.parametrize("cuda", ["13.0", None], ids=["unknown-archs", "a-torch-without-cuda"])
+def test_nothing_is_said_of_a_gpu_about_which_nothing_is_known(
+    cuda: str | None, gpu: Callable[[int, int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(tmp_path, monkeypatch, "1.0", archs="" if cuda else "9.0")
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    gpu(8, 6)
+    assert guard.has_kernel("my-demo")
+
+
+def test_a_project_can_name_the_architectures_itself(gpu: Callable[[int, int], None]) -> None:
+    gpu(8, 6)
+    with pytest.warns(UserWarning, match=r"but for 9\.0:"):
+        assert not guard.has_kernel("is-not-installed", archs="9.0")
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (8, 6), (9, 0), (10, 0), (10, 3), (12, 0)])
+@pytest.mark.parametrize("arch", ["8.0", "8.0+PTX", "9.0a", "9.0a+PTX", "10.0f", "10.0f+PTX", "10.3", "x"])
+def test_a_gpu_runs_what_the_choice_of_the_wheel_says_it_runs(arch: str, capability: tuple[int, int]) -> None:
+    assert guard.runs_code(arch, capability) == bool(_code(arch, ".".join(map(str, capability))))
 
 
 def test_our_own_package_has_the_same_file() -> None:

@@ -5,12 +5,16 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError
 from ci_tools.evidence.includes import Includes, torch_abi
 from ci_tools.evidence.limited_api import uses
 from ci_tools.evidence.source import Tree
-from ci_tools.model.pep440 import parse_specifiers, parse_version, read_version
+from ci_tools.model.pep440 import parse_specifiers, parse_version, read_required, read_version
 from ci_tools.model.versions import Minor
 from ci_tools.publish.index.foreign import files as foreign_files
 from ci_tools.publish.index.maintain.selection import selection_of
@@ -95,3 +99,23 @@ def test_such_a_number_is_refused_wherever_it_comes_in(ask: Callable[[], object]
 def test_metadata_of_such_a_version_is_not_that_of_a_wheel() -> None:
     content = f"Metadata-Version: 2.1\nName: demo\nVersion: {DIGITS}\n".encode()
     assert not foreign_files._is_metadata_of("demo-1.0-py3-none-any.whl", content)  # noqa: SLF001 - what an index holds
+
+
+NAMES = st.sampled_from(["torch", "Torch_Vision", "a.b", "a-", "-a", "numpy", "x1"])
+VERSIONS = st.sampled_from(["2.10", "1.0.*", "1!2", "2.0a1", "2.0+cu130", "1.0-1", "abc", "", "1..2", "3"])
+OPERATORS = st.sampled_from(["==", "===", ">=", "<=", "~=", "!=", "<", ">", "=", "=>", ""])
+SPECIFIERS = st.lists(st.tuples(OPERATORS, st.sampled_from(["", " "]), VERSIONS).map("".join), max_size=3)
+ENDS = st.sampled_from(["", " ", ",", '; python_version < "3.12"', " @ https://example.org/a.whl", "[cuda]", ")"])
+
+
+@given(NAMES, st.sampled_from(["", " ", "["]), SPECIFIERS, st.sampled_from([",", " , ", " ", ",,"]), ENDS)
+def test_a_requirement_is_read_as_packaging_reads_it(
+    name: str, gap: str, specifiers: list[str], comma: str, end: str
+) -> None:
+    text = f"{name}{gap}{comma.join(specifiers)}{end}"
+    try:
+        whole = Requirement(text)
+    except ValueError:
+        assert read_required(text) is None, text
+        return
+    assert read_required(text) == (canonicalize_name(whole.name), str(whole.specifier), whole.marker is not None), text

@@ -84,6 +84,7 @@ def test_a_native_job_says_all_that_a_runner_needs(plan: Plan) -> None:
         "build_requires": [],
         "libraries": None,
         "members": None,
+        "spared": {},
         "covers": ["linux-cuda / cu130 / torch2.10 / cp312"],
     }
 

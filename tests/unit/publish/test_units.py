@@ -360,5 +360,5 @@ def test_wheels_of_a_torch_are_parts_of_their_own_of_a_release_that_there_is(fou
 
 
 def test_no_other_plan_goes_without_an_sdist() -> None:
-    with pytest.raises(RejectedInput, match=r"plan\.sdist: found null, expected a file; only a run with --torch makes"):
+    with pytest.raises(RejectedInput, match=r"plan\.sdist: found null, expected a file; only a run with --torch and"):
         parse(plan(sdist=None))

@@ -4,8 +4,8 @@ The request names the copy of the source, the backend, the cell's facts and vari
 every event is written when it happens. The answer comes last, sealed with a secret word that only this process gets.
 With more arguments this is a Python that the build starts: it runs them as Python would, and records their questions.
 
-`--serve REQUEST.json SCRIPT DESCRIPTOR` prepares a process from which SCRIPT forks another for each build: it has
-imported what every build needs, and no project has run in it.
+`--serve REQUEST SCRIPT DESCRIPTOR` prepares a process from which SCRIPT forks another for each build: it has imported
+what every build needs, and no project has run in it. Its REQUEST, in JSON, is the part that all builds share.
 """
 
 from __future__ import annotations
@@ -40,8 +40,17 @@ USED_LATER = (
     "distutils.command.install",
     "distutils.command.install_lib",
     "distutils.command.install_scripts",
+    "setuptools._distutils.spawn",
+    "setuptools._distutils.sysconfig",
+    "setuptools._distutils.unixccompiler",
+    "setuptools._distutils.util",
     "setuptools.archive_util",
     "setuptools.build_meta",
+    "setuptools.command.build_py",
+    "setuptools.command.install",
+    "setuptools.command.install_egg_info",
+    "setuptools.command.install_lib",
+    "setuptools.command.install_scripts",
     "setuptools.compat.py310",
     "setuptools.namespaces",
 )
@@ -71,8 +80,7 @@ def _read_request() -> dict[str, Any]:
 
 def _serve(request: str, script: str, descriptor: str) -> None:
     """Prepare this process, and let a script fork others from it."""
-    sys.argv[1:] = [request]  # as a process has it that observes one build
-    _prepare(_read_request())
+    _prepare(json.loads(request))
     import runpy
 
     runpy.run_path(script)["serve"](int(descriptor), _run_forked)
@@ -87,12 +95,13 @@ def _run_forked(command: list[str]) -> None:
 def _prepare(request: dict[str, Any]) -> None:
     """Import and read what every build needs and no fact of a cell changes."""
     sys.path[:0] = request["path"]
-    from ci_tools.evidence.observe.inside import build_ext, machine, text  # noqa: F401 - imported for later
+    from ci_tools.evidence.observe.inside import build_ext, machine, modules, text  # noqa: F401 - imported for later
     from ci_tools.evidence.observe.inside.standard_library.library import LIBRARY
 
     LIBRARY.read(request["standard_library"])
     for name in USED_LATER:
         importlib.import_module(name)
+    modules.remember_entry_points()
 
 
 def _take_word() -> bytes:

@@ -154,6 +154,23 @@ class _Missing:
 # ---------------------------------------------------------------- installed packages
 
 
+def remember_entry_points() -> None:
+    """Read the entry points of the packages that are there now only once: setuptools asks for them at each step."""
+    known = {_folder(package): package.entry_points for package in importlib.metadata.distributions()}
+    read = importlib.metadata.Distribution.entry_points.fget
+
+    def entry_points(self: Any) -> Any:
+        folder = _folder(self)
+        return known[folder] if folder in known else read(self)
+
+    importlib.metadata.Distribution.entry_points = property(entry_points)
+
+
+def _folder(package: Any) -> str:
+    """Return where a package's metadata lies; there is no public name for it."""
+    return str(getattr(package, "_path", ""))
+
+
 def _fake_metadata(function: str, real: Any, provided: Sequence[str]) -> Any:
     """Answer for torch; record a doubt for other packages that only a build has."""
 

@@ -228,8 +228,8 @@ class GitHubTarget:
 
     def _refuse_commit(self, repository: Repository, unit: Unit, published: GitRelease | None) -> str:
         """Return the commit to tag, or "" if the tag exists; raise InputError if the tag points elsewhere."""
-        if (published and not unit.added) or not COMMIT.fullmatch(unit.commit):
-            return ""
+        if (published and not unit.added) or unit.is_foreign or not COMMIT.fullmatch(unit.commit):
+            return ""  # a commit of another repository cannot be tagged in this one
         tagged = self.hub.ask(lambda _: commit_of_tag(repository, unit.tag))
         known = self.hub.ask(lambda _: exists(lambda: repository.get_git_commit(unit.commit)))
         if tagged and known and tagged != unit.commit:

@@ -7,14 +7,21 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.evidence.observe import run
+from ci_tools.evidence.observe.prepared import Plugins, Prepared, prepare
 from ci_tools.machine import python as interpreter
 from ci_tools.model.versions import Python
 from tests.builders.sources import evidence_of, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow  # installs the toolkit for other Pythons
 
@@ -93,14 +100,16 @@ own = [sorted(sys.argv), len(sys.path), threading.active_count(), gc.isenabled()
 def test_a_forked_process_shows_what_a_started_one_shows(
     setup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fork_none(*_: object) -> None:
-        pass
+    @contextmanager
+    def fork_none(plugins: Plugins) -> Iterator[Prepared]:
+        with prepare(plugins) as prepared:
+            yield replace(prepared, server=None)
 
     projects = [project(tmp_path / name) for name in ("one", "two")]
     for folder in projects:
         (folder / "setup.py").write_text(setup)
     forked = evidence_of(projects[0])
-    monkeypatch.setattr(run.Observer, "_find_server", fork_none)
+    monkeypatch.setattr(run, "prepare", fork_none)
     assert evidence_of(projects[1]) == forked
     assert "THERE=" in str(forked)
 

@@ -381,12 +381,13 @@ def test_a_version_beside_the_config_s_is_told_with_the_variables_that_may_make_
     assert "its build asks for ON_CUDA (setup.py:3)" in caught.value.hint
 
 
-def test_a_local_version_of_the_build_is_told_with_the_variables_that_may_make_it(tmp_path: Path) -> None:
+def test_a_local_version_of_the_build_is_told_with_the_variable_and_the_line_that_make_it(tmp_path: Path) -> None:
     script = setup("").replace("'1.0'", "'1.0' + os.environ.get('VERSION_SUFFIX', '+git')")
     config = CONFIG.replace('version: "1.0"\n', "")
-    with pytest.raises(InputError, match=r"as its build says: 1\.0\+git is a local version") as caught:
+    what = r"setup\.py:3: VERSION_SUFFIX, which is not set, makes the version 1\.0\+git, expected a public one"
+    with pytest.raises(InputError, match=what) as caught:
         planned(tmp_path, {"setup.py": script, "fatwheel.yml": config})
-    assert "its build asks for VERSION_SUFFIX (setup.py:3)" in caught.value.hint
+    assert caught.value.hint == '`build: {env: {VERSION_SUFFIX: ""}}` in the config gives 1.0'
 
 
 def test_a_version_from_git_is_not_invented(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ function factsOfFile(file, why = "", driver = driverOf(file)) {
     ["Size", sizeOf(file.size)],
     ["Published", file.uploaded && element("time", { dateTime: file.uploaded }, file.uploaded.slice(0, 10))],
     ["SHA-256", element("code", {}, file.sha256)],
-    ["Attestation", file.commit && attestationOf()],
+    ["Attestation", file.commit && attestationOf(file)],
     ["File", link(file.address, file.name)],
     ["Why", why],
   ];
@@ -220,9 +220,13 @@ function commitOf({ commit }) {
   return home ? link(`${home}/commit/${encodeURIComponent(commit)}`, `commit ${commit}`) : `commit ${commit}`;
 }
 
-function attestationOf() {
+/** Return where GitHub has what it signed of a file, found by its hash, and the command that verifies the file. */
+function attestationOf({ name, sha256 }) {
   const home = repository();
-  return home && link(`${home}/attestations`, "what GitHub signed for this repository");
+  if (!home) return "";
+  const slug = new URL(home).pathname.slice(1);
+  const signed = link(`https://api.github.com/repos/${slug}/attestations/sha256:${sha256}`, "what GitHub signed of it");
+  return element("span", {}, signed, "; to verify it: ", element("code", {}, `gh attestation verify ${name} --repo ${slug}`));
 }
 
 /** Return the one driver that a file needs on the chosen GPU; without one, that which serves every GPU. */

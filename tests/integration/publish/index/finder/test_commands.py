@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,13 +15,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.machine.storage import cache_folder, fill_once
 from tests.builders.finder_site import CUDA, OURS, Site, Watched, commands
+from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the finder is looked at through playwright")
 pytestmark = pytest.mark.slow
+POETRY = "2.5.1"
 
 
 # -- the commands
@@ -169,6 +174,75 @@ def test_a_dockerfile_and_poetry_name_the_folder_and_the_version(watched: Watche
     source, add = block(watched, site, "poetry", "version").splitlines()
     assert shlex.split(source)[-1] == f"{site.served}cu130/".replace("'", "%27")
     assert shlex.split(add)[-3:] == ["--source", shlex.split(source)[-2], "demo==1.0+cu130"]
+
+
+def test_poetry_itself_adds_the_file_of_this_index(watched: Watched, site: Site, tmp_path: Path) -> None:
+    lines = block(watched, site, "poetry", "version")
+    named = '[project]\nname = "mine"\nversion = "1"\nrequires-python = ">=3.10"\n[tool.poetry]\npackage-mode = false\n'
+    (tmp_path / "pyproject.toml").write_text(named)
+    own = {"CACHE_DIR": str(tmp_path / "cache"), "VIRTUALENVS_IN_PROJECT": "true", "KEYRING_ENABLED": "false"}
+    environ = {
+        "PATH": f"{of_poetry()}:/usr/bin:/bin",
+        "HOME": str(tmp_path / "home"),
+        "POETRY_NO_INTERACTION": "1",
+        **{f"POETRY_{name}": value for name, value in own.items()},
+    }
+    done = subprocess.run(["sh", "-ec", lines], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    digest = hashlib.sha256((site.root / "cu130" / CUDA).read_bytes()).hexdigest()
+    assert f"sha256:{digest}" in (tmp_path / "poetry.lock").read_text()
+    (installed,) = tmp_path.glob(".venv/lib/python*/site-packages/demo/__init__.py")
+    assert installed.read_bytes() == OURS
+
+
+@functools.cache
+def of_poetry() -> Path:
+    """Return the folder in the user's cache with the program of poetry, installed there once."""
+
+    def fill(folder: Path) -> None:
+        subprocess.run([UV, "venv", "--quiet", "--relocatable", "--python", sys.executable, folder / "env"], check=True)
+        words = [UV, "pip", "install", "--quiet", "--python", str(folder / "env/bin/python"), f"poetry=={POETRY}"]
+        subprocess.run(words, check=True)
+
+    return fill_once(cache_folder(os.environ) / "clients" / f"poetry-{POETRY}", fill, print) / "env" / "bin"
+
+
+def test_the_lines_of_a_dockerfile_install_the_file(watched: Watched, site: Site, tmp_path: Path) -> None:
+    lines = block(watched, site, "Docker", "docker").splitlines()
+    assert [line.split()[0] for line in lines] == ["FROM", "RUN", "RUN", "RUN"]
+    first, torch, last = (line.removeprefix("RUN ") for line in lines[1:])
+    assert first == "pip install --no-cache-dir uv"
+    assert torch.endswith(
+        "torch==2.11.0 --torch-backend=cu130"
+    )  # gigabytes: its form is tried with uv's own line above
+    python = make_system_python(tmp_path / "image")
+    environ = {
+        "PATH": f"{python.parent}:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "UV_DEFAULT_INDEX": f"{site.served}nothing/",
+    }
+    shutil.copy(UV, python.parent)  # as the first line does, which needs the image's pip
+    done = subprocess.run(
+        ["/bin/sh", "-c", last], env=environ, capture_output=True, text=True, check=False
+    )  # as Docker
+    assert done.returncode == 0, done.stderr
+    (installed,) = tmp_path.glob("image/lib/python*/site-packages/demo/__init__.py")
+    assert installed.read_bytes() == OURS
+
+
+def make_system_python(folder: Path) -> Path:
+    """Make a Python that is no virtual environment, as in a container: this one's files, and packages of its own."""
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    theirs, own = Path(os.__file__).parent, folder / "lib" / name
+    (own / "site-packages").mkdir(parents=True)
+    for entry in theirs.iterdir():
+        if entry.name not in {"site-packages", "EXTERNALLY-MANAGED"}:
+            (own / entry.name).symlink_to(entry)
+    program = folder / "bin" / name
+    program.parent.mkdir()
+    shutil.copy(Path(sys.executable).resolve(), program)
+    (program.parent / "python3").symlink_to(name)
+    return program
 
 
 def test_a_container_is_for_linux_only(watched: Watched, site: Site) -> None:

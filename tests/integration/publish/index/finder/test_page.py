@@ -235,7 +235,11 @@ def test_a_project_says_what_it_is_and_where_its_source_is(watched: Watched, sit
     assert links["Source"] == "https://github.com/owner/kernels"
     assert links["Changelog"] == "https://host/c"
     assert links[f"commit {'1' * 40}"] == f"https://github.com/owner/kernels/commit/{'1' * 40}"
-    assert links["what GitHub signed for this repository"] == "https://github.com/owner/kernels/attestations"
+    said = {each.locator("dt").text_content(): each.locator("dd") for each in page.locator("#answer dl > div").all()}
+    (name, sha256) = (said[title].text_content() for title in ("File", "SHA-256"))
+    signed = f"https://api.github.com/repos/owner/kernels/attestations/sha256:{sha256}"
+    assert links["what GitHub signed of it"] == signed  # REST API, "List attestations": for the public without a login
+    assert said["Attestation"].locator("code").text_content() == f"gh attestation verify {name} --repo owner/kernels"
 
 
 def test_a_torch_that_pytorch_does_not_build_is_said_in_words(watched: Watched, site: Site) -> None:

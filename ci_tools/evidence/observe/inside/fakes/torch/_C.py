@@ -1,4 +1,4 @@
-"""`torch._C`, of which builds read one value, and which reads schemas of operators."""
+"""`torch._C`, of which builds read how it was compiled, and which reads schemas of operators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from ci_tools.evidence.observe.inside.facts import FACTS
 
-_GLIBCXX_USE_CXX11_ABI = True
+PYBIND11 = "_PYBIND11_"
 
 
 class Schema:
@@ -29,4 +29,8 @@ def parse_schema(schema: str) -> Schema:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "_GLIBCXX_USE_CXX11_ABI":
+        return FACTS.known.get("cxx11_abi", True)
+    if name.startswith(PYBIND11) and name.removeprefix(PYBIND11) in FACTS.known.get("pybind11", {}):
+        return FACTS.known["pybind11"][name.removeprefix(PYBIND11)]
     return FACTS.unknown(f"torch._C.{name}")

@@ -1,0 +1,124 @@
+"""Installs what a build requires: packages by pip, and torch in parts or, if the config says so, as a whole."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.build.build_torch import Expected, require_torch, torch_of_job
+from ci_tools.build.sdk.lending import lend_torch
+from ci_tools.build.sdk.torch_choice import Wanted
+from ci_tools.machine.python import identity
+from ci_tools.machine.runner import host
+from ci_tools.model.pep440 import name_of_required, parse_requirement, parse_specifiers
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.request import BuildTorch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from packaging.requirements import Requirement
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.machine.context import Outside
+    from ci_tools.machine.python import Environment
+    from ci_tools.model.plan import Job, Plan
+
+__all__ = ["Needs", "Place", "needs_of_job", "needs_of_sdist", "takes_parts"]
+
+OF_PARTS = frozenset({None, AcceleratorKind.CUDA})  # ROCm's torch also translates sources, and XPU's was never tried
+
+
+class Place(NamedTuple):
+    """Where a build's requirements are installed from, and the run's context."""
+
+    scratch: Path
+    constraints: Path | None  # the project's own file
+    catalog: Catalog
+    outside: Outside
+
+
+class Needs(NamedTuple):
+    """Build requirements beyond the project's own, the version pins of all of them, and which torch may be there."""
+
+    unsaid: tuple[str, ...] = ()
+    pins: tuple[str, ...] = ()
+    torch: Expected = Expected()  # with another torch, the wheel would be for another torch or accelerator
+    parts: bool = False  # whether the build gets the parts of torch that compiling needs
+    preferred: str = ""  # the label of the torch to take if any will do
+    drops: tuple[str, ...] = ()  # the names of requirements that are not installed
+
+    def install(self, requirements: Iterable[str], isolated: Environment, place: Place) -> None:
+        """Install build requirements within the pins and the config's constraints; torch as its parts if that is said.
+
+        Raises MachineError if the torch would be another than the job's.
+        """
+        dropped = set(map(canonicalize_name, self.drops))
+        wanted = {one for one in (*requirements, *self.unsaid) if name_of_required(one) not in dropped}
+        if self.parts:
+            wanted = self._lend_torch(wanted, isolated, place)
+        if not wanted:
+            return
+        arguments: list[str | Path] = []
+        for option, lines in {"-r": sorted(wanted), "-c": self.pins}.items():
+            path = place.scratch / f"requirements{option}.txt"
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            arguments += [option, path]
+        isolated.install(*arguments, *(("-c", place.constraints) if place.constraints else ()))
+        require_torch(isolated, self.torch)
+
+    def _lend_torch(self, requirements: set[str], isolated: Environment, place: Place) -> set[str]:
+        """Put a build torch into the environment if a requirement names torch; return what is left to install."""
+        of_torch = {line: found for line in requirements if (found := _torch_requirement(line))}
+        others = requirements - of_torch.keys()
+        if not any(one.marker is None or one.marker.evaluate() for one in of_torch.values()):
+            return others
+        said = [one.specifier for one in of_torch.values()]
+        said += [one.specifier for one in _of_torch([*self.pins, *_lines(place.constraints)])]
+        specifiers = parse_specifiers(",".join(filter(None, map(str, said))))
+        wanted = Wanted(specifiers, self.torch.label, identity(isolated.python), self.preferred)
+        return others | {*lend_torch(wanted, isolated, place.catalog, place.outside)}
+
+
+def needs_of_job(job: Job, plan: Plan) -> Needs:
+    """Return what a job's build needs beside the project's own requirements."""
+    pins = (f"torch=={job.exact_torch or f'{job.torch}.*'}",) if job.torch else ()
+    kind = job.accelerator.kind if job.accelerator else None
+    preferred = job.accelerator.label if job.accelerator else ""
+    return Needs((*job.build_requires,), pins, torch_of_job(job), takes_parts(plan, kind), preferred, job.drops)
+
+
+def needs_of_sdist(plan: Plan) -> Needs:
+    """Return the needs of an sdist's build: those of a wheel's build, since it runs the same code."""
+    torch = next((job.torch for job in plan.jobs if job.torch), None)
+    unsaid = sorted({name for job in plan.jobs for name in job.build_requires})
+    pins = (f"torch=={torch}.*",) if torch else ()
+    return Needs(tuple(unsaid), pins, Expected(), takes_parts(plan, None))
+
+
+def takes_parts(plan: Plan, kind: AcceleratorKind | None) -> bool:
+    """Whether builds for an accelerator on this machine get the parts of torch; else they get a whole torch."""
+    return plan.request.build.torch is BuildTorch.PARTS and kind in OF_PARTS and host().startswith("linux-")
+
+
+def _lines(path: Path | None) -> Iterator[str]:
+    if path:
+        yield from path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def _of_torch(lines: Iterable[str]) -> Iterator[Requirement]:
+    for line in lines:
+        found = _torch_requirement(re.sub(r"(^|\s)#.*", "", line).strip())
+        if found and (found.marker is None or found.marker.evaluate()):
+            yield found
+
+
+def _torch_requirement(line: str) -> Requirement | None:
+    """Return a requirement of torch itself from an index, or None."""
+    if name_of_required(line) != "torch":
+        return None
+    found = parse_requirement(line)
+    return None if found.url else found

@@ -1,0 +1,1 @@
+"""What a build needs of torch and CUDA, fetched in parts: torch is not installed, and neither is a CUDA toolkit."""

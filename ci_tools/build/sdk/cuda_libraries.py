@@ -1,0 +1,156 @@
+"""Fetches the headers of CUDA's libraries from the package index, and makes stand-ins of the libraries to link with.
+
+`cuda-toolkit` pins each library's version in its metadata. A library has hundreds of megabytes, its headers a few.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from email import message_from_bytes
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from ci_tools.build.sdk.link_stubs import make_stub
+from ci_tools.build.sdk.offers import find_offers
+from ci_tools.build.sdk.parts import open_parts
+from ci_tools.errors import MachineError
+from ci_tools.machine.package_index import UNANSWERED, innermost
+from ci_tools.machine.runner import host
+from ci_tools.machine.storage import fill_once
+from ci_tools.model.pep440 import parse_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from packaging.specifiers import SpecifierSet
+
+    from ci_tools.build.sdk.parts import Parts
+    from ci_tools.catalog.cuda_parts import CudaPart
+    from ci_tools.machine.context import Outside
+
+__all__ = ["Overlay", "complete_links", "fetch_libraries"]
+
+PREFIX = re.compile(r"nvidia/(?:cu\d+|[a-z_]+)/")  # of CUDA 13's wheels, and of those before
+LIBRARY = re.compile(r"lib/(lib(\w+)\.so)\.\d+")
+HOME = "home"
+DRIVER = "libcuda.so.1"
+
+
+class Overlay(NamedTuple):
+    """Headers and stand-ins of libraries, to be copied over a toolkit; and their versions."""
+
+    folder: Path
+    identity: str
+
+
+def fetch_libraries(toolkit: str, parts: Iterable[CudaPart], outside: Outside) -> tuple[Overlay, ...]:
+    """Return the libraries of one `cuda-toolkit`, fetched unless the cache has them: then no server is asked.
+
+    Raises MachineError if the package index does not have one, or does not answer.
+    """
+    pins: dict[str, SpecifierSet] = {}
+    made = []
+    for part in parts:
+        folder = outside.cache / "toolchains" / f"cuda-{toolkit}-{part.project}-{host()}"
+
+        def fill(target: Path, part: CudaPart = part) -> None:
+            pins.update(pins or _pins(toolkit, outside))
+            _fetch(part, pins, toolkit, target, outside)
+
+        try:
+            filled = fill_once(folder, fill, outside.reporter.say)
+        except UNANSWERED as error:
+            msg = f"the headers of {part.name} cannot be fetched: {innermost(error)}"
+            raise MachineError(msg, hint="check the network and run the same command again") from error
+        made.append(Overlay(filled / HOME, (filled / "version").read_text(encoding="utf-8")))
+    return tuple(made)
+
+
+def _pins(toolkit: str, outside: Outside) -> dict[str, SpecifierSet]:
+    """Return the versions of the libraries that belong to a toolkit, by project."""
+    with find_offers("cuda-toolkit", outside.environ) as offers:
+        offer = next((one for one in offers.wheels if one.version == parse_version(toolkit)), None)
+        if offer is None:
+            msg = f"where pip looks there is no cuda-toolkit {toolkit}"
+            raise MachineError(msg)
+        with open_parts(offer, offers.session, outside.reporter.say) as parts:
+            member = next(name for name in parts.names if name.endswith(".dist-info/METADATA"))
+            said = message_from_bytes(parts.read(member)).get_all("Requires-Dist") or []
+    found = [Requirement(line) for line in said]
+    return {canonicalize_name(one.name): one.specifier for one in found}
+
+
+def _fetch(part: CudaPart, pins: Mapping[str, SpecifierSet], toolkit: str, target: Path, outside: Outside) -> None:
+    if part.project not in pins:
+        msg = f"cuda-toolkit {toolkit} has no {part.name} ({part.project})"
+        raise MachineError(msg, hint="`toolchain: system` takes an installed toolkit")
+    with find_offers(part.project, outside.environ) as offers:
+        fitting = [
+            one for one in offers.wheels if one.is_for(platform.machine()) and pins[part.project].contains(one.version)
+        ]
+        if not fitting:
+            msg = f"where pip looks there is no {part.project}{pins[part.project]} for {host()}"
+            raise MachineError(msg)
+        offer = max(fitting, key=lambda one: one.version)
+        with (
+            outside.reporter.step(f"fetch the headers of {part.name} {offer.version}") as step,
+            open_parts(offer, offers.session, outside.reporter.say) as parts,
+        ):
+            _write(parts, part, target, outside)
+            step.result(f"{parts.fetched / 1e6:.1f} MB in {parts.requests} requests")
+    (target / "version").write_text(f"{part.project}-{offer.version}", encoding="utf-8")
+
+
+def _write(parts: Parts, part: CudaPart, target: Path, outside: Outside) -> None:
+    """Write the headers of a library's wheel, and a stand-in for each library in it."""
+    inside = {name: PREFIX.sub("", name, count=1) for name in parts.names if PREFIX.match(name)}
+    parts.copy([name for name, place in inside.items() if place.startswith("include/")], target / "fetched")
+    home = target / HOME
+    home.mkdir()
+    for folder in sorted((target / "fetched/nvidia").iterdir()):
+        (folder / "include").rename(home / "include")
+    _remove_empty(target / "fetched")
+    text = "\n".join(_text(path) for path in sorted((home / "include").rglob("*")) if path.is_file())
+    names = sorted(set(re.findall(rf"\b((?:{part.symbols})\w*)\s*\(", text)))
+    sonames = {place.removeprefix("lib/"): found[2] for place in inside.values() if (found := LIBRARY.fullmatch(place))}
+    log = outside.cache / "logs" / f"{part.project}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    for soname, stem in sonames.items():
+        own = {name: False for name in names if _library_of(name, sonames.values()) == stem}
+        make_stub(home / "lib" / soname, own, log)
+        (home / "lib" / f"lib{stem}.so").symlink_to(soname)
+
+
+def _library_of(name: str, stems: Iterable[str]) -> str:
+    """Return the library of a function: the one whose name begins the function's, the longest one first."""
+    ordered = sorted(stems, key=len)
+    return next((stem for stem in reversed(ordered) if name.startswith(stem)), ordered[0])
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _remove_empty(folder: Path) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir()
+    folder.rmdir()
+
+
+def complete_links(home: Path, log: Path) -> None:
+    """Add to a toolkit from the package index what linkers and CMake look for: lib64, link names, the driver's stub."""
+    (home / "lib64").symlink_to("lib")  # nvcc links with -L$CUDA_HOME/lib64
+    for path in sorted((home / "lib").glob("lib*.so.*")):
+        link = path.with_name(path.name.partition(".so.")[0] + ".so")
+        if not os.path.lexists(link):
+            link.symlink_to(path.name)
+    text = _text(home / "include/cuda.h") if (home / "include/cuda.h").is_file() else ""
+    driver = home / "lib/stubs" / DRIVER
+    if text and not driver.parent.exists():
+        make_stub(driver, dict.fromkeys(re.findall(r"\b(cu[A-Z]\w*)\s*\(", text), False), log)
+        driver.with_name("libcuda.so").symlink_to(DRIVER)

@@ -1,0 +1,199 @@
+"""The build torch: the parts of one build of torch that compiling an extension needs, as an importable package.
+
+From its own wheel come the headers, the CMake files, and the Python files that builds run: `torch.utils.cpp_extension`
+and what that imports. The other modules answer what builds ask, as that build of torch does on a machine without a
+GPU: they are the same files that answer when a setup.py is observed (`ci_tools.evidence.observe.inside.fakes.torch`),
+with other facts. Instead of its libraries there are stand-ins for the linker. None of it depends on the Python.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from email import message_from_bytes
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.requirements import Requirement
+
+from ci_tools.build.sdk.link_stubs import exports_of, is_data, make_stub
+from ci_tools.catalog.symbols import records, tables
+from ci_tools.errors import InputError
+from ci_tools.evidence.observe.inside import fakes
+from ci_tools.model.versions import Minor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ci_tools.build.sdk.parts import Parts
+    from ci_tools.machine.context import Outside
+
+__all__ = ["CPU", "TorchParts", "label_of", "make_torch", "read_torch", "refuse_record"]
+
+CPU = "cpu"
+SITE, SAID = "site", "said.json"
+WANTED = re.compile(
+    r"torch/(include/|share/cmake/|_vendor/.*\.py$|utils/hipify/.*\.py$"
+    r"|(version|torch_version|_appdirs|utils/(cpp_extension|_cpp_extension_versioner|file_baton|_filelock))\.py$)"
+)
+LIBRARY = re.compile(r"torch/lib/(lib\w+\.so)")
+READ = ("libc10.so", "libc10_cuda.so", "libtorch_python.so")  # small enough to read their symbols
+ANSWERS = Path(fakes.__file__).parent / "torch"
+INSIDE = Path(__file__).parent / "inside"
+THEIR_FACTS = "from ci_tools.evidence.observe.inside.facts import FACTS"
+OUR_FACTS = "from torch._fatwheel import FACTS"
+# What torch.utils.cpp_extension imports; the other requirements of torch are for computing.
+REQUIRED = frozenset({"setuptools", "typing-extensions"})
+CONSTANT = re.compile(r"^(\w+)(?::[^=\n]+)? = '([^'\n]*)'$", re.MULTILINE)
+# How pybind11 names what its modules share (PYBIND11_INTERNALS_ID) up to torch 2.8: by compiler, library and ABI.
+INTERNALS = re.compile(rb"__pybind11_internals_v\d+(_[a-z]+)?(_lib[a-z]+)?(_cxxabi\d+)")
+
+
+class TorchParts(NamedTuple):
+    """A build torch on this machine."""
+
+    site: Path  # the folder that holds `torch` and its dist-info
+    version: str  # with the local part: 2.13.0+cu130
+    label: str  # cpu, cu130
+    wheel: str
+    record: str  # the sha256 of the wheel's RECORD
+    pythons: tuple[str, ...]  # cp311, cp313t: those that upstream has this torch for
+    requires: tuple[str, ...]
+    fetched: int  # bytes
+    requests: int
+
+
+def label_of(version_file: bytes) -> tuple[str, str]:
+    """Return a torch's version with its local part, and the label of its accelerator, from its version.py."""
+    said = dict(CONSTANT.findall(version_file.decode("utf-8")))
+    version = said.get("__version__", "")
+    local = version.partition("+")[2]
+    if cuda := said.get("cuda"):
+        return version, f"cu{''.join(cuda.split('.')[:2])}"
+    if hip := said.get("hip"):
+        return version, local if local.startswith("rocm") else f"rocm{'.'.join(hip.split('.')[:2])}"
+    return version, "xpu" if said.get("xpu") else CPU
+
+
+def make_torch(parts: Parts, pythons: Iterable[str], folder: Path, outside: Outside) -> None:
+    """Fetch the parts of a wheel into `folder` and complete them to a build torch.
+
+    Raises InputError if they are not what RECORD says, or RECORD is not what the catalog says of a known wheel.
+    """
+    site = folder / SITE
+    libraries = [name for name in parts.names if LIBRARY.fullmatch(name)]
+    read = [name for name in libraries if name.rpartition("/")[2] in READ]
+    with outside.reporter.step(f"fetch the build parts of {parts.offer.file}") as step:
+        content = parts.read("torch/version.py")
+        refuse_record(parts, outside)
+        parts.copy([*filter(WANTED.match, parts.names), *read], site, step.progress)
+        requires = _write_metadata(parts, site)
+        step.result(f"{parts.fetched / 1e6:.1f} MB in {parts.requests} requests")
+    version, label = label_of(content)
+    log = outside.cache / "logs" / f"torch-{version}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    facts = _facts_of(site, version, label) | {"modules": sorted(_modules_of(parts.names))}
+    _write_answers(site / "torch", facts)
+    _write_stubs(site / "torch/lib", [name.rpartition("/")[2] for name in libraries], version, log)
+    said = TorchParts(
+        Path(),
+        version,
+        label,
+        parts.offer.file,
+        parts.record_sha256,
+        tuple(sorted(pythons)),
+        requires,
+        parts.fetched,
+        parts.requests,
+    )
+    (folder / SAID).write_text(json.dumps({**said._asdict(), "site": ""}, indent=1), encoding="utf-8")
+
+
+def read_torch(folder: Path) -> TorchParts:
+    """Return the build torch in a folder."""
+    said = json.loads((folder / SAID).read_text(encoding="utf-8"))
+    lists = {name: tuple(said[name]) for name in ("pythons", "requires")}
+    return TorchParts(**{**said, **lists, "site": folder / SITE})
+
+
+def refuse_record(parts: Parts, outside: Outside) -> None:
+    """Raise InputError if a wheel of the catalog has another RECORD; say so if only TLS vouches for it."""
+    known = records().get(parts.offer.file)
+    if known is None:
+        how = "this machine's own file" if parts.offer.url.startswith("file:") else "TLS alone"
+        outside.reporter.say(f"{parts.offer.file} is not in the catalog: {how} vouches for its RECORD")
+    elif known != parts.record_sha256:
+        msg = f"{parts.offer.file} has a RECORD with the sha256 {parts.record_sha256}, the catalog says {known}"
+        raise InputError(msg, hint="the index has another file under this name: nothing was kept")
+
+
+def _write_metadata(parts: Parts, site: Path) -> tuple[str, ...]:
+    """Write a dist-info that requires only what a build needs, and return its requirements."""
+    project, version, *_ = parts.offer.file.split("-")
+    info = f"{project}-{version}.dist-info"
+    said = message_from_bytes(parts.read(f"{info}/METADATA"))
+    found = map(Requirement, said.get_all("Requires-Dist") or ())
+    requires = tuple(str(one) for one in found if one.name.lower().replace("_", "-") in REQUIRED)
+    lines = ["Metadata-Version: 2.1", f"Name: {said['Name']}", f"Version: {said['Version']}"]
+    lines += [f"Requires-Dist: {one}" for one in requires]
+    (site / info).mkdir()
+    (site / info / "METADATA").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (site / info / "INSTALLER").write_text("fatwheel\n", encoding="utf-8")
+    return requires
+
+
+def _facts_of(site: Path, version: str, label: str) -> dict[str, object]:
+    """Return the answers of this build: they have the names of the facts that an observation knows."""
+    said = dict(CONSTANT.findall((site / "torch/version.py").read_text(encoding="utf-8")))
+    config = site / "torch/share/cmake/Torch/TorchConfig.cmake"
+    text = config.read_text(encoding="utf-8") if config.is_file() else ""
+    binding = site / "torch/lib/libtorch_python.so"
+    internals = INTERNALS.search(binding.read_bytes()) if binding.is_file() else None
+    parts = [part.decode() if part else None for part in internals.groups()] if internals else []
+    return {
+        "torch": version,
+        "os": "linux",
+        "gpu": False,
+        "accelerator": {"kind": "cuda" if said.get("cuda") else label, "version": said.get("cuda")},
+        "cxx11_abi": "_GLIBCXX_USE_CXX11_ABI=0" not in text,
+        "pybind11": dict(zip(("COMPILER_TYPE", "STDLIB", "BUILD_ABI"), parts, strict=False)),
+    }
+
+
+def _modules_of(names: Iterable[str]) -> Iterator[str]:
+    """Yield the modules of the whole torch, so that a missing one can be told from one that never was."""
+    for name in names:
+        if name.endswith((".py", ".so")) and not name.startswith(("torch/include/", "torch/lib/")):
+            stem = re.sub(r"(/__init__)?\.(py|[\w-]*\.?so)$", "", name)
+            yield stem.replace("/", ".")
+
+
+def _write_answers(package: Path, facts: Mapping[str, object]) -> None:
+    """Add the modules that answer for torch, except those that came from the wheel."""
+    for source in sorted(ANSWERS.rglob("*.py")):
+        path = package / source.relative_to(ANSWERS)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            text = source.read_text(encoding="utf-8")
+            path.write_text(text.replace(THEIR_FACTS, OUR_FACTS), encoding="utf-8")
+    for name in ("_fatwheel.py", "_utils_internal.py"):
+        shutil.copy(INSIDE / name, package / name)
+    (package / "_fatwheel.json").write_text(json.dumps(facts), encoding="utf-8")
+
+
+def _write_stubs(folder: Path, libraries: Iterable[str], version: str, log: Path) -> None:
+    """Put stand-ins in place of the libraries: with the symbols of those that were fetched, and the catalog's."""
+    own = {path.name: exports_of(path) for path in folder.glob("*.so")}
+    table = tables()
+    minor = Minor(*map(int, version.split(".")[:2]))
+    shown = max((one for one in table.releases if one <= minor), default=table.releases[0])
+    others = {name for symbols in own.values() for name in symbols}
+    for library, known in (
+        ("libtorch_cpu.so", table.every_build.items() | table.standard.items()),
+        ("libtorch_cuda.so", table.cuda_builds.items()),
+    ):
+        own[library] = {name: is_data(name) for name, found in known if shown in found and name not in others}
+    for name in libraries:
+        (folder / name).unlink(missing_ok=True)
+        make_stub(folder / name, own.get(name, {}), log)

@@ -1,0 +1,48 @@
+"""The libraries of a CUDA toolkit: by which headers a source asks for each, and where it is published."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["CudaPart", "cuda_parts", "parts_for"]
+
+TABLE = Path(__file__).parent / "cuda_parts.toml"
+
+
+class CudaPart(NamedTuple):
+    """One library: its name, its headers, its wheels and archives, and how its functions' names begin."""
+
+    name: str
+    headers: str
+    project: str
+    redist: str
+    symbols: str
+    torch: bool  # whether torch's own headers or CMake files ask for it
+
+    def has(self, header: str) -> bool:
+        """Whether a header, as an include names it, is one of this library's."""
+        return bool(re.fullmatch(self.headers, header))
+
+
+@functools.cache
+def cuda_parts() -> tuple[CudaPart, ...]:
+    """Return all libraries of the table."""
+    return tuple(CudaPart(**row) for row in tomllib.loads(TABLE.read_text(encoding="utf-8"))["part"])
+
+
+def parts_for(headers: Iterable[str], *, torch: bool) -> tuple[CudaPart, ...]:
+    """Return the libraries that sources with these includes need, and those of torch if they include torch."""
+    headers = frozenset(headers)
+    return tuple(part for part in cuda_parts() if (torch and part.torch) or any(map(part.has, headers)))

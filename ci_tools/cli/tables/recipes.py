@@ -1,0 +1,140 @@
+"""Tables about recipes: their releases, the plans of these, upstream's news, and what is due."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ci_tools.cli.tables.layout import add_row, count, new_table
+from ci_tools.formats import markdown
+from ci_tools.plan.plan_file import runs_on
+from ci_tools.recipes.due import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ci_tools.cli.tables.layout import Table
+    from ci_tools.recipes.check import Check
+    from ci_tools.recipes.due import Verdict
+    from ci_tools.recipes.releases import RecipeRelease
+    from ci_tools.recipes.upstream import News
+
+__all__ = [
+    "check_values",
+    "checks_table",
+    "due_rows",
+    "news_table",
+    "release_values",
+    "releases_table",
+    "verdict_values",
+    "verdicts_page",
+    "verdicts_table",
+]
+
+PLAIN = "ubuntu-24.04"  # the runner for a recipe that cannot be read
+ORDER = (State.DUE, State.UNKNOWN, State.CANNOT, State.DONE)
+
+
+def releases_table(releases: Sequence[RecipeRelease]) -> Iterator[Table]:
+    """Yield the releases of recipes: their versions, tags and titles, or why one cannot be."""
+    table = new_table(count(len(releases), "release"), "recipe", "version", "Python", "tag", "title", "cannot be built")
+    for one in releases:
+        pythons = ", ".join(map(str, one.request.pythons))
+        add_row(table, one.recipe, one.version, pythons, one.tag, one.title, "; ".join(one.cannot))
+    yield table
+
+
+def release_values(releases: Sequence[RecipeRelease]) -> list[dict[str, Any]]:
+    """Return the releases of recipes as JSON values."""
+    return [
+        {
+            "recipe": one.recipe,
+            "version": one.version,
+            "python": list(map(str, one.request.pythons)),
+            "tag": one.tag,
+            "title": one.title,
+            "cannot": list(one.cannot),
+        }
+        for one in releases
+    ]
+
+
+def checks_table(checks: Sequence[Check]) -> Iterator[Table]:
+    """Yield what became of each release: the wheels of its plan, or why it has none."""
+    table = new_table(f"{count(len(checks), 'release')} checked", "recipe", "tag", "source", "result")
+    for one in checks:
+        result = [*one.wheels, *(f"none: {reason}" for reason in one.skipped)]
+        result += ["it cannot be planned: see below"] if one.error else []
+        add_row(table, one.recipe, one.tag, one.commit[:12], "\n".join(result))
+    yield table
+
+
+def check_values(checks: Sequence[Check]) -> list[dict[str, Any]]:
+    """Return what became of each release as JSON values."""
+    return [
+        {
+            "recipe": one.recipe,
+            "tag": one.tag,
+            "source": one.commit,
+            "wheels": list(one.wheels),
+            "skipped": list(one.skipped),
+            "warnings": list(one.warnings),
+            "error": str(one.error) if one.error else None,
+        }
+        for one in checks
+    ]
+
+
+def news_table(news: Sequence[News]) -> Iterator[Table]:
+    """Yield what upstream has and the recipes do not name."""
+    table = new_table(f"{count(len(news), 'piece')} of news", "recipe", "what", "the recipe names", "found", "where")
+    for one in news:
+        add_row(table, *one)
+    yield table
+
+
+def verdicts_table(verdicts: Sequence[Verdict]) -> Iterator[Table]:
+    """Yield which releases are due, which are not, and why."""
+    table = new_table(_title(verdicts), "release", "", "why")
+    for one in _sorted(verdicts):
+        add_row(table, one.wanted.tag, one.state.value, one.reason)
+    yield table
+
+
+def verdicts_page(verdicts: Sequence[Verdict]) -> str:
+    """Return a page for GitHub that says which releases are due, which are not, and why."""
+    rows = [
+        markdown.row([markdown.code(one.wanted.tag), markdown.text(one.state.value), markdown.text(one.reason)])
+        for one in _sorted(verdicts)
+    ]
+    return f"## {_title(verdicts)}\n\n{markdown.table_head('release', 'state', 'why')}{''.join(rows)}"
+
+
+def verdict_values(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """Return the verdicts as JSON values."""
+    return [
+        {"tag": one.wanted.tag, "state": one.state.value, "reason": one.reason, **_row(one)}
+        for one in _sorted(verdicts)
+    ]
+
+
+def due_rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """Return a workflow's row for each release that is due, or whose recipe cannot be read: its job says why."""
+    return [_row(one) for one in _sorted(verdicts) if one.state in {State.DUE, State.UNKNOWN}]
+
+
+def _row(verdict: Verdict) -> dict[str, Any]:
+    wanted = verdict.wanted
+    names = ("recipe", "version", "python", "torch", "cuda", "archs")
+    said = {name: getattr(wanted, name) for name in names}
+    place = {"runner": runs_on(wanted.runner or (PLAIN,)), "container": wanted.container, "minutes": wanted.minutes}
+    return {"tag": wanted.tag, **said, "rebuild": str(verdict.rebuild or ""), **place}
+
+
+def _title(verdicts: Sequence[Verdict]) -> str:
+    numbers = {state: sum(one.state is state for one in verdicts) for state in State}
+    due = f"{numbers[State.DUE]} of {count(len(verdicts), 'release')} due"
+    return f"{due}, {numbers[State.UNKNOWN]} not known" if numbers[State.UNKNOWN] else due
+
+
+def _sorted(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    return sorted(verdicts, key=lambda one: (ORDER.index(one.state), one.wanted.tag))

@@ -1,0 +1,228 @@
+"""The verbs about recipes: configs for packages that others publish."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.cli.arguments import add_format, add_trust, parse_nonempty, parse_number
+from ci_tools.cli.statuses import DONE
+from ci_tools.errors import InputError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from ci_tools.cli.arguments import Parser
+    from ci_tools.machine.context import Outside
+    from ci_tools.recipes.choice import Choice
+    from ci_tools.recipes.releases import RecipeRelease
+
+
+def _add_choice(parser: Parser) -> None:
+    """Add the options that take the place of what a recipe says; a list may have commas, as in a workflow's input."""
+    for name, text, metavar in (
+        ("python", "the Pythons, such as 3.13 or 3.13,3.14t", "VERSION"),
+        ("torch", "the torch versions, such as 2.10", "VERSION"),
+        ("cuda", "the CUDA versions, such as 13.0", "VERSION"),
+        ("archs", "the GPU architectures, such as 8.9 or 8.0,9.0+PTX; or native: those of this machine's GPUs", "ARCH"),
+    ):
+        more = f"{text}; may be given several times; default: the recipe's"
+        parser.add_argument(f"--{name}", action="append", default=[], type=parse_nonempty, metavar=metavar, help=more)
+    text = "the version; default: the recipe's"
+    parser.add_argument("--version", type=parse_nonempty, metavar="VERSION", help=text)
+    text = "the number of a rebuild of the same version, which installers prefer"
+    parser.add_argument("--rebuild", type=parse_number, metavar="N", help=text)
+
+
+def _choice(options: argparse.Namespace, outside: Outside) -> Choice:
+    from ci_tools.recipes.choice import Choice
+    from ci_tools.recipes.native import read_archs
+
+    def listed(texts: list[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one.strip() for text in texts for one in text.split(",") if one.strip()))
+
+    return Choice(
+        options.version or "",
+        listed(options.python),
+        listed(options.torch),
+        listed(options.cuda),
+        read_archs(listed(options.archs), outside),
+        options.rebuild,
+    )
+
+
+def _print_releases(releases: Sequence[RecipeRelease], form: str) -> None:
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.recipes import release_values, releases_table
+
+    if form == "json":
+        print(json.dumps(release_values(releases), indent=1))
+    else:
+        show(releases_table(releases))
+
+
+def declare_list(parser: Parser) -> None:
+    """Add the arguments of `fatwheel recipe list`."""
+    add_format(parser, "json")
+
+
+def run_list(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel recipe list`."""
+    from ci_tools.recipes.choice import Choice
+    from ci_tools.recipes.releases import releases_of_all
+    from ci_tools.recipes.shelf import list_recipes
+
+    _print_releases(releases_of_all(list_recipes(), Choice(), outside), options.format)
+    return DONE
+
+
+def declare_show(parser: Parser) -> None:
+    """Add the arguments of `fatwheel recipe show`."""
+    parser.add_argument("recipe", metavar="RECIPE", help="the recipe's name")
+    _add_choice(parser)
+    add_format(parser, "json")
+
+
+def run_show(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel recipe show`."""
+    from ci_tools.recipes.releases import releases_of_all
+    from ci_tools.recipes.shelf import find_recipe
+
+    releases = releases_of_all([find_recipe(options.recipe)], _choice(options, outside), outside)
+    _print_releases(releases, options.format)
+    return DONE
+
+
+def declare_check(parser: Parser) -> None:
+    """Add the arguments of `fatwheel recipe check`."""
+    parser.add_argument("recipes", nargs="*", metavar="RECIPE", help="the recipes' names; default: all")
+    _add_choice(parser)
+    add_format(parser, "json")
+    add_trust(parser)
+
+
+def run_check(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel recipe check`."""
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.recipes import check_values, checks_table
+    from ci_tools.recipes.check import check_recipes, refuse_failures
+    from ci_tools.recipes.shelf import find_recipe, list_recipes
+
+    recipes = [find_recipe(name) for name in options.recipes] or list_recipes()
+    checks = check_recipes(recipes, _choice(options, outside), outside)
+    if options.format == "json":
+        print(json.dumps(check_values(checks), indent=1))
+    else:
+        show(checks_table(checks))
+    refuse_failures(checks)
+    return DONE
+
+
+def declare_copy(parser: Parser) -> None:
+    """Add the arguments of `fatwheel recipe copy`."""
+    parser.add_argument("recipe", metavar="RECIPE", help="the recipe's name")
+    text = "the new folder; default: recipes/RECIPE"
+    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help=text)
+    text = "write the config of the one release that is chosen, for `fatwheel plan` and `fatwheel release`"
+    parser.add_argument("--release", action="store_true", help=text)
+    _add_choice(parser)
+
+
+def run_copy(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel recipe copy`."""
+    from ci_tools.recipes.choice import Choice
+    from ci_tools.recipes.releases import copy_release
+    from ci_tools.recipes.shelf import CALLERS, copy_recipe, find_recipe
+
+    recipe, choice = find_recipe(options.recipe), _choice(options, outside)
+    if choice != Choice() and not options.release:
+        msg = "a choice such as --python is for the config of one release, expected --release beside it"
+        raise InputError(msg, hint="without it, the recipe is copied as it is, to be changed")
+    if options.release and options.folder is None:
+        msg = "--release needs the folder for the config"
+        raise InputError(msg)
+    folder = options.folder or CALLERS / recipe.name
+    path = copy_release(recipe, choice, folder, outside) if options.release else copy_recipe(recipe, folder)
+    print(path)
+    return DONE
+
+
+def declare_new(parser: Parser) -> None:
+    """Add the arguments of `fatwheel recipe new`."""
+    parser.add_argument("source", metavar="URL|NAME", help="a git repository, or a project on the package index")
+    text = "the new folder; default: recipes/NAME"
+    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help=text)
+    add_trust(parser)
+
+
+def run_new(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel recipe new`."""
+    from ci_tools.recipes.first import write_first
+
+    written = write_first(options.source, options.folder, outside)
+    print(written.config)
+    for line in written.decisions:
+        outside.reporter.say(f"decide: {line}")
+    return DONE
+
+
+def declare_outdated(parser: Parser) -> None:
+    """Add the arguments of `fatwheel recipe outdated`."""
+    parser.add_argument("recipes", nargs="*", metavar="RECIPE", help="the recipes' names; default: all")
+    add_format(parser, "json")
+
+
+def run_outdated(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel recipe outdated`."""
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.recipes import news_table
+    from ci_tools.recipes.shelf import find_recipe, list_recipes
+    from ci_tools.recipes.upstream import read_news
+
+    recipes = [find_recipe(name) for name in options.recipes] or list_recipes()
+    news = read_news(recipes, outside)
+    if options.format == "json":
+        print(json.dumps([one._asdict() for one in news], indent=1))
+    else:
+        show(news_table(news))
+    return DONE
+
+
+def declare_watch(parser: Parser) -> None:
+    """Add the arguments of `fatwheel recipe watch`."""
+    parser.add_argument("recipes", nargs="*", metavar="RECIPE", help="the recipes' names; default: all")
+    text = "where the releases are: github:OWNER/REPO"
+    parser.add_argument("--to", required=True, type=parse_nonempty, metavar="TARGET", help=text)
+    text = "whose news make a release due beside what the recipes say: version, torch, cuda or python; several times"
+    parser.add_argument("--follow", action="append", default=[], type=parse_nonempty, metavar="WHAT", help=text)
+    _add_choice(parser)
+    text = "a file for the same as a page of Markdown, as for the summary of a workflow's run"
+    parser.add_argument("--page", type=Path, metavar="FILE", help=text)
+    forms = "what stdout gets: a table, JSON, or a workflow's outputs; default: %(default)s"
+    parser.add_argument("--format", choices=("table", "json", "github"), default="table", help=forms)
+
+
+def run_watch(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel recipe watch`."""
+    from ci_tools.cli.tables import recipes as tables
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.values import outputs
+    from ci_tools.recipes.shelf import find_recipe, list_recipes
+    from ci_tools.recipes.watch import watch
+
+    names = [name for text in options.recipes for name in text.split(",") if name]
+    recipes = [find_recipe(name) for name in names] or list_recipes()
+    follow = [one for text in options.follow for one in text.split(",") if one]
+    verdicts = watch(recipes, _choice(options, outside), follow, options.to, outside)
+    if options.page:
+        options.page.write_text(tables.verdicts_page(verdicts), encoding="utf-8")
+    if options.format == "json":
+        print(json.dumps(tables.verdict_values(verdicts), indent=1))
+    elif options.format == "github":
+        rows = tables.due_rows(verdicts)
+        print(outputs({"due": json.dumps({"include": rows}), "count": str(len(rows))}), end="")
+    else:
+        show(tables.verdicts_table(verdicts))
+    return DONE

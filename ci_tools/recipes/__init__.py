@@ -1,0 +1,1 @@
+"""Recipes: configs for packages that others publish, what of them is due, and their verbs."""

@@ -1,0 +1,72 @@
+"""Decides which releases of recipes are due, by what is published. No I/O."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["State", "Verdict", "Wanted", "decide"]
+
+
+class State(str, Enum):
+    """Whether a release is due, published already, impossible, or not known."""
+
+    DUE = "due"
+    DONE = "done"
+    CANNOT = "cannot"
+    UNKNOWN = "unknown"
+
+
+class Wanted(NamedTuple):
+    """A release that a recipe, or news of upstream, asks for."""
+
+    recipe: str
+    tag: str
+    title: str
+    request: str  # the hash of what its config asks for
+    version: str
+    python: str  # 3.13, or several with commas; so are the next three
+    torch: str
+    cuda: str
+    archs: str
+    why: str  # what asks for it
+    runner: tuple[str, ...] = ()  # the labels of the runner that builds it, its image and its time limit
+    container: str = ""
+    minutes: int = 0
+    cannot: str = ""  # why no wheel is possible
+
+
+class Verdict(NamedTuple):
+    """A release, whether it is due, and the reason."""
+
+    state: State
+    reason: str
+    wanted: Wanted
+    rebuild: int = 0  # the number of the rebuild that is due; 0: the first build
+
+
+def decide(wanted: Wanted, published: Mapping[str, str]) -> Verdict:
+    """Return whether a release is due; `published` has the hash of each tag's request, "" where it is not known.
+
+    Nothing is built for nothing: what has its tag is due again only if what its config asks for has changed since.
+    """
+    if wanted.cannot:
+        return Verdict(State.CANNOT, wanted.cannot, wanted)
+    if wanted.tag not in published:
+        return Verdict(State.DUE, wanted.why, wanted)
+    numbers = {0: wanted.tag} | {
+        int(found[1]): tag
+        for tag in published
+        if (found := re.fullmatch(rf"{re.escape(wanted.tag)}-r(\d{{1,4}})", tag))
+    }
+    newest = max(numbers)
+    known = published[numbers[newest]]
+    if not known:
+        return Verdict(State.DONE, f"{numbers[newest]} is published; which recipe made it is not known", wanted)
+    if known == wanted.request:
+        return Verdict(State.DONE, f"{numbers[newest]} is published, by the same recipe", wanted)
+    return Verdict(State.DUE, f"the recipe has changed since {numbers[newest]}", wanted, newest + 1)

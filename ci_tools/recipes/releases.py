@@ -1,0 +1,137 @@
+"""The releases of a recipe: each a config in a folder of its own, loaded, with its tag, title and what it cannot do."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
+
+from ci_tools import catalog as catalogs
+from ci_tools.config import loader
+from ci_tools.config.location import DEFAULT_NAME
+from ci_tools.errors import InputError
+from ci_tools.evidence.cells import cells_of, torches_of
+from ci_tools.model.edition import tag_of, title_of
+from ci_tools.model.pep440 import read_version
+from ci_tools.model.request import STABLE
+from ci_tools.plan.contradictions import explain_unsupported
+from ci_tools.recipes.choice import cut, version_of
+from ci_tools.recipes.upstream import pin_sdist
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.request import Request
+    from ci_tools.recipes.choice import Choice
+    from ci_tools.recipes.shelf import Recipe
+
+__all__ = ["RecipeRelease", "copy_release", "list_releases", "name_release", "releases_of_all", "write_config"]
+
+
+class RecipeRelease(NamedTuple):
+    """One release of a recipe."""
+
+    recipe: str
+    config: Path
+    request: Request
+    version: str
+    tag: str
+    title: str
+    cannot: tuple[str, ...]  # why no cell can have a wheel; empty if some can
+
+
+def list_releases(recipe: Recipe, choice: Choice, folder: Path, outside: Outside) -> list[RecipeRelease]:
+    """Return the releases of a recipe, each with its config written below `folder`.
+
+    Raises InputError if the recipe cannot give what is chosen, or with every mistake in it.
+    """
+    parts = cut(recipe.read(), choice, recipe.name)
+    return [
+        name_release(
+            recipe.name, write_config(pin_sdist(part, outside), recipe.folder, folder / recipe.name / str(number))
+        )
+        for number, part in enumerate(parts)
+    ]
+
+
+def releases_of_all(recipes: Iterable[Recipe], choice: Choice, outside: Outside) -> list[RecipeRelease]:
+    """Return the releases of several recipes; their configs are gone when this returns."""
+    with tempfile.TemporaryDirectory() as scratch:
+        return [release for recipe in recipes for release in list_releases(recipe, choice, Path(scratch), outside)]
+
+
+def copy_release(recipe: Recipe, choice: Choice, folder: Path, outside: Outside) -> Path:
+    """Write the config of the one release that is chosen, with its patches, into a new folder; return its path.
+
+    Raises InputError if the folder exists, if the choice is of several releases, or with every mistake in the config.
+    """
+    if folder.exists():
+        msg = f"{folder} exists already, expected a new folder for the config"
+        raise InputError(msg)
+    parts = cut(recipe.read(), choice, recipe.name)
+    if len(parts) > 1:
+        shown = ", ".join(f"{version_of(part)} for Python {', '.join(part['python'])}" for part in parts)
+        msg = f"the recipe {recipe.name} has {len(parts)} releases: {shown}"
+        raise InputError(msg, hint="choose one by --python, --version, --torch or --cuda")
+    config = write_config(pin_sdist(parts[0], outside), recipe.folder, folder)
+    try:
+        name_release(recipe.name, config)
+    except InputError:
+        shutil.rmtree(folder)
+        raise
+    return config
+
+
+def write_config(root: Mapping[str, Any], patches: Path, folder: Path) -> Path:
+    """Write a config and copies of its patches, which lie in the folder `patches`; return the config's path.
+
+    The paths of the config are relative to `patches`, too.
+    """
+    folder.mkdir(parents=True)
+    source = root.get("source") or {}
+    for patch in source.get("patches") or ():
+        if (patches / patch["file"]).is_file():  # or else the plan says at which line it is missing
+            (folder / patch["file"]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(patches / patch["file"], folder / patch["file"])
+    local = patches / str(source.get("git", ""))
+    if "git" in source and local.is_dir():  # its path is relative to the recipe, not to this folder
+        root = {**root, "source": {**source, "git": str(local.resolve())}}
+    text = yaml.safe_dump(dict(root), sort_keys=False, allow_unicode=True, width=120)
+    (folder / DEFAULT_NAME).write_text(text, encoding="utf-8")
+    return folder / DEFAULT_NAME
+
+
+def name_release(recipe: str, config: Path) -> RecipeRelease:
+    """Return the release of a config; raise InputError with every mistake in it, or if it names no version."""
+    request = loader.load(config, catalogs.load())
+    text = version_of({"version": request.version, "source": {"sdist": _sdist(request)}})
+    version = read_version(text)
+    if version is None:
+        msg = f"the recipe {recipe} names no version, expected `version` or `versions`"
+        raise InputError(msg, hint="a release has a tag before its source is read")
+    known = {"name": str(request.name), "version": str(version)}
+    return RecipeRelease(
+        recipe,
+        config,
+        request,
+        str(version),
+        tag_of(STABLE, request.release.tag, known),
+        title_of(STABLE, request.release.title, known),
+        _reasons(request),
+    )
+
+
+def _sdist(request: Request) -> dict[str, str]:
+    return {"version": getattr(request.source, "version", "")}
+
+
+def _reasons(request: Request) -> tuple[str, ...]:
+    """Return why no cell of a request can have a wheel, as the config says; empty if some can."""
+    torches = torches_of(request, catalogs.load(request.catalog))
+    cells = [cell for platform in request.platforms for cell in cells_of(request, platform, torches)]
+    reasons: Sequence[str] = [explain_unsupported(cell, request.unsupported) for cell in cells]
+    return tuple(dict.fromkeys(reasons)) if all(reasons) else ()

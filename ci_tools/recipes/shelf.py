@@ -1,0 +1,69 @@
+"""Finds recipes: those of the caller's folder `recipes`, then ours; of one name, the caller's counts."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.config.location import DEFAULT_NAME, read_document
+from ci_tools.errors import InputError, Problem, RejectedInput, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["CALLERS", "Recipe", "copy_recipe", "find_recipe", "list_recipes"]
+
+CALLERS = Path("recipes")  # the caller's folder
+OURS = Path(__file__).parent
+
+
+class Recipe(NamedTuple):
+    """A folder with a config for somebody else's package, and the patches that it names."""
+
+    name: str
+    folder: Path
+    is_ours: bool
+
+    @property
+    def config(self) -> Path:
+        """Its fatwheel.yml."""
+        return self.folder / DEFAULT_NAME
+
+    def read(self) -> Mapping[str, Any]:
+        """Return the values of its config; raise InputError if it is not a mapping with package and python."""
+        document = read_document(self.config, str(self.config))
+        root = document.value
+        missing = [key for key in ("package", "python", "platforms") if not isinstance(root, dict) or key not in root]
+        if not isinstance(root, dict) or missing:
+            what = f"a recipe needs the key {missing[0]}" if missing else "a recipe is a mapping"
+            raise RejectedInput([Problem(document.where(), what)], page="reference/config.md")
+        return root
+
+
+def list_recipes(callers: Path = CALLERS) -> list[Recipe]:
+    """Return every recipe, sorted by name."""
+    found: dict[str, Recipe] = {}
+    for folder, is_ours in ((callers, False), (OURS, True)):
+        for config in sorted(folder.glob(f"*/{DEFAULT_NAME}")):
+            name = config.parent.name
+            found.setdefault(name, Recipe(name, config.parent, is_ours))
+    return [found[name] for name in sorted(found)]
+
+
+def find_recipe(name: str, callers: Path = CALLERS) -> Recipe:
+    """Return the recipe of a name; raise InputError with the nearest if there is none."""
+    known = {recipe.name: recipe for recipe in list_recipes(callers)}
+    if name not in known:
+        msg = f'there is no recipe "{name}", {nearest(name, known)}'
+        raise InputError(msg, hint=f"`fatwheel recipe new` writes a first one into {callers}/")
+    return known[name]
+
+
+def copy_recipe(recipe: Recipe, folder: Path) -> Path:
+    """Copy a recipe with its patches into a new folder; raise InputError if that exists. Returns its config."""
+    if folder.exists():
+        msg = f"{folder} exists already, expected a new folder for the recipe"
+        raise InputError(msg)
+    shutil.copytree(recipe.folder, folder)
+    return folder / DEFAULT_NAME

@@ -1,0 +1,182 @@
+"""What upstream has published: tags of its repository, files on the package index, and torch in the catalog."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
+
+from ci_tools import catalog as catalogs
+from ci_tools.errors import FatwheelError, InputError
+from ci_tools.evidence import git
+from ci_tools.model.pep440 import read_version
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.request import GitSource
+from ci_tools.model.versions import Minor, Python
+from ci_tools.recipes.choice import version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from packaging.version import Version
+    from pypi_simple import DistributionPackage
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.machine.context import Outside
+    from ci_tools.recipes.shelf import Recipe
+
+    Root = Mapping[str, Any]
+
+__all__ = [
+    "FIELD",
+    "News",
+    "cudas_of",
+    "find_newest",
+    "list_sdists",
+    "newest_torch",
+    "pin_sdist",
+    "read_news",
+    "unserved_pythons",
+]
+
+FIELD = "{version}"
+
+
+class News(NamedTuple):
+    """Something that upstream has and a recipe does not name yet."""
+
+    recipe: str
+    what: str  # version, torch, python, wheel, or unknown: upstream did not answer
+    named: str  # by the recipe
+    found: str
+    where: str
+
+
+def read_news(recipes: Iterable[Recipe], outside: Outside) -> list[News]:
+    """Return what upstream has published and these recipes do not name; one that cannot be read is said, too."""
+    news: list[News] = []
+    for recipe in recipes:
+        news += _news_or_error(recipe, outside)
+    return news
+
+
+def _news_or_error(recipe: Recipe, outside: Outside) -> list[News]:
+    try:
+        return list(_news_of(recipe, outside))
+    except FatwheelError as error:
+        return [News(recipe.name, "unknown", "", error.message, str(recipe.config))]
+
+
+def _news_of(recipe: Recipe, outside: Outside) -> Iterator[News]:
+    root = recipe.read()
+    named = _newest_named(root)
+    newest = find_newest(root, recipe, outside)
+    if newest and (named is None or newest > named):
+        yield News(recipe.name, "version", str(named or ""), str(newest), _address(root))
+    if torch := newest_torch(root):
+        yield News(recipe.name, "torch", ", ".join(map(str, root["torch"])), str(torch), "the catalog")
+    if pythons := unserved_pythons(root):
+        yield News(recipe.name, "python", ", ".join(root["python"]), ", ".join(pythons), "the catalog")
+    wheels = _upstream_wheels(root, named, outside)
+    if wheels:
+        yield News(recipe.name, "wheel", str(named), ", ".join(wheels), "the package index has wheels of it")
+
+
+def find_newest(root: Root, recipe: Recipe, outside: Outside) -> Version | None:
+    """Return the newest final version that upstream has a tag or an sdist of; None if it has none."""
+    source = root.get("source") or {}
+    if "git" in source:
+        asked = GitSource(url=source["git"], ref=str(source.get("ref", "")))
+        names = git.remote_tags(asked, git.address(asked, recipe.folder), outside.environ)
+        pattern = re.compile("(.+)".join(map(re.escape, asked.ref.split(FIELD, 1)))) if FIELD in asked.ref else None
+        texts = [found[1] for name in names if pattern and (found := pattern.fullmatch(name))]
+    elif "sdist" in source:
+        texts = [str(parse_sdist_filename(file.filename)[1]) for file in list_sdists(source["sdist"]["name"], outside)]
+    else:
+        texts = []
+    versions = [version for text in texts if (version := read_version(text))]
+    return max((one for one in versions if not one.is_prerelease and not one.local), default=None)
+
+
+def newest_torch(root: Root) -> Minor | None:
+    """Return the newest torch of the catalog that upstream ships for a recipe's CUDA, if it names only older ones."""
+    catalog, asked = catalogs.load(), root.get("torch")
+    if not isinstance(asked, list):
+        return None
+    cudas = {Minor.parse(text) for table in _tables(root) for text in table.get("cuda") or ()}
+    newer = [torch for torch in catalog.torch if torch > max(map(Minor.parse, asked)) and cudas_of(torch, catalog)]
+    return max((torch for torch in newer if not cudas or cudas & cudas_of(torch, catalog)), default=None)
+
+
+def cudas_of(torch: Minor, catalog: Catalog) -> set[Minor]:
+    """Return the CUDA versions that upstream ships a published torch for."""
+    release = catalog.torch[torch]
+    found = [versions for (_, kind), versions in release.accelerators.items() if kind is AcceleratorKind.CUDA]
+    return {version for versions in found for version in versions if version} if release.headers else set()
+
+
+def unserved_pythons(root: Root) -> list[str]:
+    """Return the Pythons of the catalog that are newer than all that a recipe names, and that its torch ships for."""
+    catalog = catalogs.load()
+    named = [Python.parse(text) for text in root["python"]]
+    torches = [Minor.parse(text) for text in root.get("torch") or () if isinstance(root.get("torch"), list)]
+    shipped = {python for torch in torches for found in catalog.torch[torch].pythons.values() for python in found}
+    newer = (one for one in catalog.pythons if one.version > max(python.version for python in named))
+    return [str(one) for one in newer if not torches or one in shipped]
+
+
+def pin_sdist(root: Root, outside: Outside) -> dict[str, Any]:
+    """Return a release's config with its version of the sdist, and the sha256 that the package index has for it.
+
+    Raises InputError if the index has no sdist of the version.
+    """
+    source = root.get("source") or {}
+    sdist, version = source.get("sdist"), read_version(str(root.get("version", "")))
+    if not sdist or version is None or read_version(str(sdist["version"])) == version:
+        return dict(root)
+    for file in list_sdists(sdist["name"], outside):
+        digest = (file.digests or {}).get("sha256")
+        if parse_sdist_filename(file.filename)[1] == version and digest:
+            return {**root, "source": {**source, "sdist": {**sdist, "version": str(version), "sha256": digest}}}
+    msg = f"the package index has no sdist of {sdist['name']} {version}"
+    raise InputError(msg, hint="`fatwheel recipe outdated` says which version is the newest")
+
+
+def _newest_named(root: Root) -> Version | None:
+    texts = [*(root.get("versions") or ()), version_of(root)]
+    return max((version for text in texts if (version := read_version(str(text)))), default=None)
+
+
+def _tables(root: Root) -> list[Mapping[str, Any]]:
+    return [table for table in root["platforms"].values() if isinstance(table, dict)]
+
+
+def _address(root: Root) -> str:
+    source = root.get("source") or {}
+    return str(source.get("git") or f"the sdists of {source['sdist']['name']}")
+
+
+def list_sdists(name: str, outside: Outside) -> list[DistributionPackage]:
+    """Return the sdists of a project on the package index."""
+    return [file for file in _files(name, outside) if file.package_type == "sdist"]
+
+
+def _files(name: str, outside: Outside) -> tuple[DistributionPackage, ...]:
+    from ci_tools.machine import package_index  # noqa: PLC0415 - its HTTP client loads longer than a table is made
+
+    with package_index.listing_of(name, package_index.users_index(outside.environ)) as listing:
+        return listing.files
+
+
+def _upstream_wheels(root: Root, version: Version | None, outside: Outside) -> list[str]:
+    """Return the Pythons of a recipe for which upstream has a wheel of its version on the package index."""
+    try:
+        files = _files(canonicalize_name(root["package"]), outside)
+    except InputError:  # there is no such project
+        return []
+    tags = set()
+    for file in files:
+        if file.package_type == "wheel" and read_version(file.version or "") == version:
+            tags |= {tag.abi for tag in parse_wheel_filename(file.filename)[3] if "linux" in tag.platform}
+    return [text for text in root["python"] if Python.parse(text).abi_tag in tags]

@@ -1,0 +1,143 @@
+"""Looks at what upstream and we have published, and says which releases of recipes are due."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ci_tools.errors import FatwheelError, InputError, nearest
+from ci_tools.github.client import Hub
+from ci_tools.model.request import PathSource
+from ci_tools.plan.plan_file import hash_request
+from ci_tools.publish.index.of_releases import MOST_BYTES, listing_name
+from ci_tools.publish.targets.github_release.assets import download_asset, read_assets
+from ci_tools.publish.units import CORE
+from ci_tools.recipes.due import State, Verdict, Wanted, decide
+from ci_tools.recipes.releases import list_releases
+from ci_tools.recipes.upstream import find_newest, newest_torch, unserved_pythons
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from github.GitRelease import GitRelease
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.recipes.choice import Choice
+    from ci_tools.recipes.releases import RecipeRelease
+    from ci_tools.recipes.shelf import Recipe
+
+__all__ = ["FOLLOWED", "read_published", "watch"]
+
+FOLLOWED = ("version", "torch", "python")
+PREFIX = "github:"
+SHA256 = re.compile("[0-9a-f]{64}")
+
+
+def watch(
+    recipes: Iterable[Recipe], choice: Choice, follow: Sequence[str], target: str, outside: Outside
+) -> list[Verdict]:
+    """Return a verdict for every release that the recipes, and the news that are followed, ask for.
+
+    A recipe that cannot be read, or whose upstream does not answer, gets a verdict that says so, and stops no other.
+    Raises InputError for a target that is no repository, MachineError if it does not answer.
+    """
+    for what in follow:
+        if what not in FOLLOWED:
+            msg = f'--follow: "{what}" is nothing to follow, {nearest(what, FOLLOWED)}'
+            raise InputError(msg)
+    published = read_published(target, outside)
+    verdicts: dict[str, Verdict] = {}
+    for recipe in recipes:
+        for verdict in _judge(recipe, choice, follow, published, outside):
+            verdicts.setdefault(verdict.wanted.tag, verdict)
+    return list(verdicts.values())
+
+
+def _judge(
+    recipe: Recipe, choice: Choice, follow: Sequence[str], published: Mapping[str, str], outside: Outside
+) -> list[Verdict]:
+    try:
+        return [decide(wanted, published) for wanted in _wanted_of(recipe, choice, follow, outside)]
+    except FatwheelError as error:
+        nothing = Wanted(recipe.name, recipe.name, "", "", "", "", "", "", "", "")
+        return [Verdict(State.UNKNOWN, error.message, nothing)]
+
+
+def read_published(target: str, outside: Outside) -> dict[str, str]:
+    """Return the tag of every release of a repository, with the hash of what its config asked for; "" if unknown."""
+    if not target.startswith(PREFIX):
+        msg = f'--to: "{target}" is no repository, expected {PREFIX}OWNER/REPO'
+        raise InputError(msg)
+    hub = Hub(target.removeprefix(PREFIX), outside)
+    with hub.opened(anonymous=True) as repository:
+        releases = hub.ask(lambda _: [one for one in repository.get_releases() if not one.draft])
+        return {release.tag_name: _request_of(hub, release) for release in releases}
+
+
+def _request_of(hub: Hub, release: GitRelease) -> str:
+    """Return the hash of what the config of a release asked for; "" if it was not published by Fatwheel."""
+    name = listing_name(CORE)  # the platforms of a recipe are required, so that their wheels are its core
+    if not any(asset.name == name for asset in release.assets):
+        return ""
+    asset = read_assets(hub, release)[name]
+    if asset.size > MOST_BYTES:
+        return ""
+    content = hub.ask(lambda _: b"".join(download_asset(asset)))
+    try:
+        said = json.loads(content).get("request", "")
+    except (AttributeError, ValueError):
+        return ""
+    return said if isinstance(said, str) and SHA256.fullmatch(said) else ""
+
+
+def _wanted_of(recipe: Recipe, choice: Choice, follow: Sequence[str], outside: Outside) -> Iterator[Wanted]:
+    """Yield the releases that a recipe asks for, and then those that each of the followed news asks for."""
+    root = recipe.read()
+    for why, chosen in (("no release has its tag", choice), *_choices_of_news(root, recipe, choice, follow, outside)):
+        with tempfile.TemporaryDirectory() as scratch:
+            for release in list_releases(recipe, chosen, Path(scratch), outside):
+                yield _want(release, why)
+
+
+def _choices_of_news(
+    root: Mapping[str, Any], recipe: Recipe, choice: Choice, follow: Sequence[str], outside: Outside
+) -> Iterator[tuple[str, Choice]]:
+    """Yield what each of upstream's news changes of a choice that leaves it open, with the reason."""
+    if "version" in follow and not choice.version and (newest := find_newest(root, recipe, outside)):
+        versions = root.get("versions")
+        served = list(versions.values())[-1] if isinstance(versions, dict) else root["python"]
+        pythons = tuple(python for python in choice.pythons or served if python in served)
+        if pythons:
+            yield f"upstream has published {newest}", choice._replace(version=str(newest), pythons=pythons)
+    if "torch" in follow and not choice.torches and (torch := newest_torch(root)):
+        yield f"torch {torch} is published", choice._replace(torches=(str(torch),))
+    if "python" in follow and not choice.pythons and (pythons := tuple(unserved_pythons(root))):
+        yield f"Python {', '.join(pythons)} is served by its torch", choice._replace(pythons=pythons)
+
+
+def _want(release: RecipeRelease, why: str) -> Wanted:
+    request, builder = release.request, release.request.platforms[0]  # one runner makes a release, where it can
+    archs = dict.fromkeys(arch for platform in request.platforms for arch in platform.archs)
+    cudas = dict.fromkeys(
+        str(one.version) for platform in request.platforms for one in platform.accelerators if one.version
+    )
+    where = "" if not isinstance(request.source, PathSource) else "its source is a folder, expected one that is fetched"
+    return Wanted(
+        release.recipe,
+        release.tag,
+        release.title,
+        hash_request(request),
+        release.version,
+        ",".join(map(str, request.pythons)),
+        ",".join(map(str, request.torch.versions)) if request.torch else "",
+        ",".join(cudas),
+        ",".join(archs),
+        why,
+        builder.runner,
+        (builder.container or "").replace("{version}", ",".join(cudas)),
+        builder.minutes,
+        where or "; ".join(release.cannot),
+    )

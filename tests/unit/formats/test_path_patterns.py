@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
+
+from ci_tools.formats.path_patterns import is_pattern, matcher_of
+
+NAMES = st.sampled_from(["a", "b", "ab", "a.cu", "b.cu", ".x", "kernels"])
+PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
+PLAIN = st.sampled_from(["a", "*", "**", "*.cu", "?.cu", "a*", "kernels", ".x", "a**", "*?*"])
+OTHERS = st.sampled_from(["!a", "[ab].cu", r"\*", "a ", ".", "..", "", "#a", "a b", "***"])
+TEXTS = st.lists(PLAIN | OTHERS, min_size=1, max_size=4).map("/".join)
+PATTERNS = st.tuples(st.sampled_from(["", "/"]), TEXTS, st.sampled_from(["", "/"])).map("".join)
+
+
+@given(st.lists(PATTERNS, max_size=3), st.lists(PATHS, min_size=1, max_size=8))
+@example(["**"], ["a", "a/b"])
+@example(["a/**"], ["a", "a/b", "b/a/b"])
+@example(["**/a"], ["a", "b/a", "b/a/c", "ab"])
+@example(["a/**/b"], ["a/b", "a/b/c", "a/x/y/b", "ab"])
+@example(["a/"], ["a", "b/a", "b/a/c"])
+@example(["*"], ["a/b"])
+@example([], ["a"])
+def test_patterns_match_what_pathspec_matches_with_them(patterns: list[str], paths: list[str]) -> None:
+    try:
+        expected = GitIgnoreSpec.from_lines(patterns)
+    except ValueError:
+        assert not all(map(is_pattern, patterns)), patterns
+        return
+    matches = matcher_of(patterns)
+    assert {path: matches(path) for path in paths} == {path: expected.match_file(path) for path in paths}, patterns
+
+
+@pytest.mark.parametrize("text", ["kernels/**/*.cu", "/demo/", "!a", "[ab].cu", "a b"])
+def test_a_pattern_that_can_match_a_file_is_one(text: str) -> None:
+    assert is_pattern(text)
+
+
+@pytest.mark.parametrize("text", ["", "/", " ", "#a", "!"])
+def test_a_text_that_matches_no_file_is_no_pattern(text: str) -> None:
+    assert not is_pattern(text)

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from ci_tools.recipes.due import State, Wanted, decide
+
+TAG = "demo-v1.0-py313"
+WANTED = Wanted("demo", TAG, "Demo", "a" * 64, "1.0", "3.13", "2.10", "13.0", "8.9", "no release has its tag")
+OTHER = "b" * 64
+
+
+@pytest.mark.parametrize(
+    ("wanted", "published", "state", "reason", "rebuild"),
+    [
+        pytest.param(WANTED, {}, State.DUE, "no release has its tag", 0, id="nothing-published"),
+        pytest.param(WANTED, {f"{TAG}t": "a" * 64}, State.DUE, "no release has its tag", 0, id="another-python"),
+        pytest.param(WANTED, {TAG: "a" * 64}, State.DONE, f"{TAG} is published, by the same recipe", 0, id="published"),
+        pytest.param(WANTED, {TAG: ""}, State.DONE, f"{TAG} is published; which recipe made it is not known", 0,
+                     id="published-by-other-tools"),
+        pytest.param(WANTED, {TAG: OTHER}, State.DUE, f"the recipe has changed since {TAG}", 1, id="recipe-changed"),
+        pytest.param(WANTED, {TAG: OTHER, f"{TAG}-r1": "a" * 64}, State.DONE,
+                     f"{TAG}-r1 is published, by the same recipe", 0, id="rebuilt-by-this-recipe"),
+        pytest.param(WANTED, {TAG: "a" * 64, f"{TAG}-r9": OTHER, f"{TAG}-r10": OTHER}, State.DUE,
+                     f"the recipe has changed since {TAG}-r10", 11, id="rebuilt-by-another-recipe"),
+        pytest.param(WANTED._replace(cannot="it needs a GIL"), {}, State.CANNOT, "it needs a GIL", 0, id="impossible"),
+    ],
+)  # fmt: skip
+def test_a_release_is_due_for_a_reason(
+    wanted: Wanted, published: dict[str, str], state: State, reason: str, rebuild: int
+) -> None:
+    verdict = decide(wanted, published)
+    assert (verdict.state, verdict.reason, verdict.rebuild) == (state, reason, rebuild)

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from packaging.utils import parse_wheel_filename
+
+from ci_tools.errors import InputError
+from ci_tools.recipes import shelf
+from ci_tools.recipes.choice import Choice, cut
+from ci_tools.recipes.releases import copy_release, name_release, write_config
+from ci_tools.recipes.shelf import find_recipe, list_recipes
+from tests.builders.sources import world, write
+
+if TYPE_CHECKING:
+    from ci_tools.recipes.releases import RecipeRelease
+
+OURS = Path(shelf.__file__).parent
+NAMES = ["cupy-cuda13x", "flash-attn", "nunchaku", "opencv-python", "sageattention"]
+
+
+def released(folder: Path, recipe: str, **chosen: object) -> RecipeRelease:
+    """Return the one release of a recipe for a choice; an sdist's hash is not asked for."""
+    (part,) = cut(find_recipe(recipe, folder).read(), Choice(**chosen), recipe)  # type: ignore[arg-type]
+    sdist = part["source"].get("sdist")
+    if sdist:
+        sdist["version"] = part["version"]
+    return name_release(recipe, write_config(part, find_recipe(recipe, folder).folder, folder / "config"))
+
+
+# The names that people who build these packages by hand have given their releases.
+@pytest.mark.parametrize(
+    ("recipe", "version", "python", "tag", "title"),
+    [
+        pytest.param("nunchaku", "1.0.2", "3.13", "nunchaku-v1.0.2-py313-torch2.10.0-cu130",
+                     "Nunchaku v1.0.2 Wheel for Python 3.13 + PyTorch 2.10.0 + CUDA 13.0", id="nunchaku"),
+        pytest.param("flash-attn", "2.8.2", "3.14", "flash-attn-v2.8.2-py314-torch2.10.0-cu130",
+                     "Flash Attention v2.8.2 Wheel for Python 3.14 + PyTorch 2.10.0 + CUDA 13.0", id="flash-attn"),
+        pytest.param("sageattention", "2.2.0", "3.13", "sageattention-v2.2.0-py313-torch2.10.0-cu130",
+                     "SageAttention v2.2.0 Wheel for Python 3.13 + PyTorch 2.10.0 + CUDA 13.0", id="sageattention"),
+        pytest.param("cupy-cuda13x", "13.6.0", "3.14", "cupy-cuda13x-v13.6.0-py314-torch2.10.0-cu130",
+                     "CuPy-CUDA13x v13.6.0 Wheel for Python 3.14 + PyTorch 2.10.0 + CUDA 13.0", id="cupy"),
+        pytest.param("cupy-cuda13x", "14.0.0rc1", "3.14t", "cupy-cuda13x-v14.0.0rc1-py314t-torch2.10.0-cu130",
+                     "CuPy-CUDA13x v14.0.0rc1 Wheel for Python 3.14t (Free-threaded) + PyTorch 2.10.0 + CUDA 13.0",
+                     id="cupy-free-threaded"),
+        pytest.param("opencv-python", "4.11.0.92", "3.14t", "opencv-python-v4.11.0.92-py314t-cu130",
+                     "OpenCV-Python v4.11.0.92 Wheel for Python 3.14t (Free-threaded) + CUDA 13.0", id="opencv"),
+    ],
+)  # fmt: skip
+def test_a_release_has_the_names_that_people_know(
+    tmp_path: Path, recipe: str, version: str, python: str, tag: str, title: str
+) -> None:
+    release = released(tmp_path, recipe, version=version, pythons=(python,))
+    assert (release.tag, release.title) == (tag, title)
+
+
+def test_a_rebuild_has_a_tag_of_its_own_and_the_same_title(tmp_path: Path) -> None:
+    release = released(tmp_path, "nunchaku", pythons=("3.13",), rebuild=2)
+    assert release.tag == "nunchaku-v1.0.2-py313-torch2.10.0-cu130-r2"
+    assert release.request.release.rebuild == 2
+
+
+@pytest.mark.parametrize("recipe", NAMES)
+def test_a_recipe_of_ours_is_short_and_gives_each_of_its_patches_a_reason(recipe: str) -> None:
+    config = OURS / recipe / "fatwheel.yml"
+    patches = yaml.safe_load(config.read_text(encoding="utf-8"))["source"].get("patches", [])
+    assert len(config.read_text(encoding="utf-8").splitlines()) <= 40
+    assert {patch["file"] for patch in patches} == {path.name for path in config.parent.glob("*.patch")}
+
+
+def test_a_recipe_without_a_choice_gives_a_release_for_each_python(tmp_path: Path) -> None:
+    parts = cut(find_recipe("cupy-cuda13x", tmp_path).read(), Choice(), "cupy-cuda13x")
+    assert [(part["version"], part["python"]) for part in parts] == [
+        ("13.6.0", ["3.13"]), ("14.1.0", ["3.14"]), ("14.1.0", ["3.14t"])]  # fmt: skip
+
+
+def test_archs_go_where_the_project_looks_for_them(tmp_path: Path) -> None:
+    release = released(tmp_path, "cupy-cuda13x", pythons=("3.13",), archs=("8.9", "9.0"))
+    (platform,) = release.request.platforms
+    assert dict(platform.env) == {"CUPY_NVCC_GENERATE_CODE": "arch=compute_89,code=sm_89;arch=compute_90,code=sm_90"}
+    assert release.request.release.local == "cu{cuda}{archs}"
+
+
+def test_what_a_package_cannot_do_is_said_before_its_source_is_fetched(tmp_path: Path) -> None:
+    (reason,) = released(tmp_path, "sageattention", pythons=("3.14t",)).cannot
+    assert "without the GIL (Py_mod_gil)" in reason
+
+
+def test_a_recipe_of_the_callers_comes_before_ours(tmp_path: Path) -> None:
+    config = (OURS / "nunchaku/fatwheel.yml").read_text(encoding="utf-8").replace("1.0.2", "1.0.9")
+    write(tmp_path, {"nunchaku/fatwheel.yml": config, "mine/fatwheel.yml": config})
+    found = {recipe.name: recipe.is_ours for recipe in list_recipes(tmp_path)}
+    assert found == {**dict.fromkeys(NAMES, True), "nunchaku": False, "mine": False}
+    assert find_recipe("nunchaku", tmp_path).read()["version"] == "1.0.9"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "chosen", "expected"),
+    [
+        pytest.param("nunchakuu", {}, 'there is no recipe "nunchakuu", did you mean "nunchaku"?', id="name-misspelt"),
+        pytest.param("cupy-cuda13x", {"pythons": ("3.12",)},
+                     "the recipe cupy-cuda13x has no version for Python 3.12, its `versions`: 13.6.0 for 3.13, "
+                     "14.1.0 for 3.14, 3.14t", id="python-that-no-version-serves"),
+        pytest.param("opencv-python", {"torches": ("2.10",)},
+                     "--torch 2.10: the recipe opencv-python names no torch, so its wheels depend on none",
+                     id="torch-that-it-does-not-need"),
+        pytest.param("nunchaku", {}, "the recipe nunchaku has 3 releases: 1.0.2 for Python 3.13, 1.0.2 for Python "
+                     "3.14, 1.0.2 for Python 3.14t", id="several-releases"),
+        pytest.param("nunchaku", {"pythons": ("3.13",), "archs": ("8.99",)},
+                     '"8.99" is not allowed, expected an architecture such as "9.0"', id="arch-misspelt"),
+        pytest.param("nunchaku", {"pythons": ("3.13",), "archs": ("5.0",)},
+                     'nvcc of CUDA 13.0 does not know the architecture "5.0"', id="arch-that-the-toolkit-dropped"),
+        pytest.param("nunchaku", {"pythons": ("3.21",)}, 'there is no Python "3.21" in the catalog',
+                     id="python-unknown"),
+    ],
+)  # fmt: skip
+def test_a_wrong_choice_is_one_clear_sentence(
+    tmp_path: Path, recipe: str, chosen: dict[str, object], expected: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        copy_release(find_recipe(recipe, tmp_path), Choice(**chosen), tmp_path / "x", world(tmp_path))  # type: ignore[arg-type]
+    assert expected in caught.value.message
+    assert not (tmp_path / "x").exists()
+
+
+def test_the_tags_of_a_free_threaded_wheel_are_those_of_installers() -> None:
+    name = "cupy_cuda13x-14.0.0rc1+cu130sm89-2-cp314-cp314t-manylinux_2_28_x86_64.whl"
+    _, version, build, tags = parse_wheel_filename(name)
+    assert (str(version), build, {str(tag) for tag in tags}) == (
+        "14.0.0rc1+cu130sm89", (2, ""), {"cp314-cp314t-manylinux_2_28_x86_64"})  # fmt: skip
