@@ -30,16 +30,17 @@ YESTERDAY = (2024, 2, 29, 12, 0, 0)
 def make(folder: Path, name: str = PURE, files: Mapping[str, bytes] | None = None, fields: str = "") -> Path:
     """Write a good wheel of that name; `fields` are more lines of METADATA."""
     stem, python, abi, platform = name.removesuffix(".whl").rsplit("-", 3)
-    project, version = stem.split("-")[:2]
+    project, version, *build = stem.split("-")
     metadata = f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\nLicense: MIT\n{fields}\nWhat it is.\n"
     purelib = str(platform == "any").lower()
     tags = "".join(
         f"Tag: {p}-{a}-{m}\n" for p in python.split(".") for a in abi.split(".") for m in platform.split(".")
     )
+    number = "".join(f"Build: {text}\n" for text in build)
     members = dict(PACKAGE if files is None else files)
     members[f"{project}-{version}.dist-info/METADATA"] = metadata.encode()
     members[f"{project}-{version}.dist-info/WHEEL"] = (
-        f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: {purelib}\n{tags}".encode()
+        f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: {purelib}\n{number}{tags}".encode()
     )
     return pack(folder / name, recorded(members))
 

@@ -99,7 +99,8 @@ def test_the_front_page_knows_no_more_of_a_project_than_its_name() -> None:
 def test_the_page_asks_nobody_else_for_anything() -> None:
     page = front_page(["demo"], title="Wheels", folders=["cpu"]).decode()
     assert "default-src 'none'" in page
-    assert not re.findall(r"https?://|@import|url\(", page)
+    links = "https://api.github.com/repos/${slug}/attestations/"  # a link is followed by a person only
+    assert not re.findall(r"https?://|@import|url\(", page.replace(f"link(`{links}", "", 1))
     assert "innerHTML" not in page
 
 
