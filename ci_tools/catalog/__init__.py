@@ -160,6 +160,12 @@ class TorchRelease(NamedTuple):
     headers: Headers | None  # None: nobody has published it, and `patch` is what its first release will be
     where: str = ""  # the project's row that names it; "" for our own, whose symbols are known
 
+    def find_nccl(self, accelerator: Accelerator | None) -> str:
+        """Return the version of NCCL that its Linux build for an accelerator brings; "" if none, or if nobody knows."""
+        if accelerator is None or accelerator.kind is not AcceleratorKind.CUDA or accelerator.version is None:
+            return ""
+        return self.nccl.get(accelerator.version, "")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:

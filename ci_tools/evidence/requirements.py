@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ci_tools.evidence.includes import Place
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["build_requirements", "doubt_torch_abi", "torch_requirement"]
+__all__ = ["build_requirements", "doubt_torch_abi", "exclude_torch", "torch_requirement"]
 
 # Build requirements that bring no torch, neither by themselves nor by what they require.
 # ruff: noqa: SIM905 - as words they fit on a page
@@ -28,18 +28,26 @@ WITHOUT_TORCH = frozenset(
 def doubt_torch_abi(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
     """Return the torch ABI that remains when the build requirements are known.
 
-    It is UNKNOWN if the build requires torch but no file includes a torch header. It is NONE if nobody knows which
-    files are compiled, but nothing brings torch: a build is isolated, and has no other packages (PEP 517).
+    It is UNKNOWN if the build requires torch but no file includes a torch header.
     """
-    required = [name_of_required(str(text)) for text in project.list("build-system", "requires")]
-    if abi.kind is Binding.UNKNOWN and not abi.uses_torch and required and set(required) <= WITHOUT_TORCH:
-        place = project.place("build-system", "requires")
-        return TorchAbi(Binding.NONE, f"{place}: none of its build requirements brings torch")
+    abi = exclude_torch(abi, project)
     for requirement in project.list("build-system", "requires"):
         if abi.kind is Binding.NONE and name_of_required(str(requirement)) == "torch":
             place = project.place("build-system", "requires")
             where = f"{place}: {requirement} is a build requirement, but no file includes one of its headers"
             return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
+    return abi
+
+
+def exclude_torch(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
+    """Return NONE in place of an unknown torch ABI if nothing brings torch to the build.
+
+    A build is isolated, and has no other packages than it requires (PEP 517).
+    """
+    required = [name_of_required(str(text)) for text in project.list("build-system", "requires")]
+    if abi.kind is Binding.UNKNOWN and not abi.uses_torch and required and set(required) <= WITHOUT_TORCH:
+        place = project.place("build-system", "requires")
+        return TorchAbi(Binding.NONE, f"{place}: none of its build requirements brings torch")
     return abi
 
 

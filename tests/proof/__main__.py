@@ -37,8 +37,8 @@ def main() -> None:
     found = {one["name"]: one for one in before if one["name"] in known}
     with tempfile.TemporaryDirectory() as folder:
         for name in options.names or known:
-            kept = found.get(name, {}).get("build") if options.no_builds else None
-            found[name] = _proven(known[name], Path(folder), outside, kept, builds=not options.no_builds)
+            kept = found.get(name, {}) if options.no_builds or options.evidence else {}
+            found[name] = _proven(known[name], Path(folder), outside, kept, options)
             _write([found[one] for one in known if one in found])
     if not options.names:
         print(torchao.record(outside), flush=True)
@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.proof")
     parser.add_argument("names", nargs="*", help="projects of projects.toml; default: all")
     parser.add_argument("--no-builds", action="store_true", help="keep what is recorded of builds")
+    parser.add_argument("--evidence", action="store_true", help="keep what is recorded of plans and builds")
     return parser
 
 
@@ -63,7 +64,7 @@ def _write(found: list[dict[str, Any]]) -> None:
 
 
 def _proven(
-    project: dict[str, Any], folder: Path, outside: Outside, kept: dict[str, Any] | None, *, builds: bool
+    project: dict[str, Any], folder: Path, outside: Outside, kept: dict[str, Any], options: argparse.Namespace
 ) -> dict[str, Any]:
     """Return what a project shows, what is planned of it, and what a build of it gave; and print that."""
     started = time.monotonic()
@@ -71,11 +72,13 @@ def _proven(
     print(f"{project['name']} {project['version']} ({time.monotonic() - started:.1f} s)", flush=True)
     for row in rows:
         print(f"  {row.platform}: {row.verdict}: {row.difference or row.seen.native} | {row.seen.why}", flush=True)
+    is_known = all(row.seen.native != "not known" for row in rows)
+    builds = "build" in project and not kept and not options.no_builds and not options.evidence
     proven = {
         **{name: project[name] for name in ("name", "version", "sha256")},
         "platforms": {row.platform: row.as_json() for row in rows},
-        "plan": _plan(project, folder, outside) if all(row.seen.native != "not known" for row in rows) else None,
-        "build": _build(project, folder, outside) if builds and "build" in project else kept,
+        "plan": (kept.get("plan") if options.evidence else _plan(project, folder, outside)) if is_known else None,
+        "build": _build(project, folder, outside) if builds else kept.get("build"),
     }
     print(f"  plan: {proven['plan']}\n  build: {proven['build']}", flush=True)
     return proven

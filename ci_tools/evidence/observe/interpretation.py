@@ -13,6 +13,7 @@ from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.observe.build import (
     ARCH_LISTS,
     CMAKE,
+    CYTHON,
     RAN,
     Build,
     find_arch_warnings,
@@ -32,9 +33,8 @@ from ci_tools.evidence.observe.switches import (
     list_switches,
     warn_of_off,
 )
-from ci_tools.evidence.requirements import doubt_torch_abi
+from ci_tools.evidence.requirements import doubt_torch_abi, exclude_torch
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
-from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ class Witness:
             folder=project.request.subdirectory or ".",
             backend=project.backend,
             backend_path=tuple(map(str, project.list("build-system", "backend-path"))),
-            provided=tuple(sorted({name for name in required if name} - SIMULATED - HARMLESS - PLUGINS.keys())),
+            provided=tuple(sorted({name for name in required if name} - SIMULATED - PLUGINS.keys())),
             plugins=tuple(sorted(PLUGINS.keys() & required)),
             capped=any(CAPPED.match(str(item)) for item in project.list("build-system", "requires")),
         )
@@ -98,6 +98,8 @@ class Witness:
     def of(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
         """Return the evidence of a cell's build."""
         for name in self.observer.subject.provided:
+            if name in HARMLESS:
+                continue
             if hook := self.explain_addition(name):
                 return self.once(f"{self.project.place('build-system', 'requires')}: {hook}")
         found = [self.of_version(each, platform) for each in self.versions(cell)]
@@ -168,6 +170,7 @@ class Witness:
         name = ARCH_LISTS.get(cell.accelerator.kind) if cell.accelerator and platform.archs else None
         told = {name: ";".join(platform.archs)} if name else {}
         env = {**told, **dict(self.project.request.build.env), **dict(platform.env)}
+        release = self.catalog.torch[cell.torch or self.catalog.newest_torch]
         return View(
             facts.os,
             facts.machine,
@@ -175,15 +178,8 @@ class Witness:
             self.torch(cell),
             cell.accelerator,
             env=tuple(env.items()),
-            nccl=self.nccl(cell) if facts.os == "linux" else "",
+            nccl=release.find_nccl(cell.accelerator) if facts.os == "linux" else "",
         )
-
-    def nccl(self, cell: Cell) -> str:
-        """Return the version of NCCL that the torch on the cell's builder brings; "" if it has none or nobody knows."""
-        named = cell.accelerator
-        if named is None or named.kind is not AcceleratorKind.CUDA or named.version is None:
-            return ""
-        return self.catalog.torch[cell.torch or self.catalog.newest_torch].nccl.get(named.version, "")
 
     def torch(self, cell: Cell) -> str:
         """Return the version string of torch on the cell's builder, such as `2.10.0+cu130`."""
@@ -335,7 +331,7 @@ class Witness:
             extensions=build.extensions,
             extensions_where=build.where,
             python_api=api,
-            torch_abi=doubt_torch_abi(build.torch_abi, self.project) if build.runs_cmake else build.torch_abi,
+            torch_abi=self.torch_abi(build),
             pure_tag=build.pure_tag,
             unsupported=lost or None,
             build_requires=self.unsaid(observed),
@@ -350,12 +346,20 @@ class Witness:
             **told,
         )
 
+    def torch_abi(self, build: Build) -> TorchAbi:
+        """Return the torch ABI that the compiled files need; none where the build has no torch."""
+        if build.runs_cmake:
+            return doubt_torch_abi(build.torch_abi, self.project)
+        has_torch = "torch" in build.observed.imports
+        return build.torch_abi if has_torch else exclude_torch(build.torch_abi, self.project)
+
     def members(self, build: Build) -> tuple[str, ...] | None:
-        """Return the wheel's expected members; None if unknown, as a plugin or hipify may write a file into it."""
+        """Return the wheel's expected members; None if a plugin, hipify or Cython may write a file into it."""
         required = {_name(str(item)) for item in self.project.list("build-system", "requires")}
         names = [name for name, _ in build.observed.members]
         if (
             build.runs_cmake
+            or any(command.source.endswith(CYTHON) for command in build.compiles)  # its C file may be package data
             or required & HARMLESS
             or (build.hipify_place and any(name.endswith(HIPIFIED_ENDINGS) for name in names))
         ):

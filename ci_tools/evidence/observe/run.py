@@ -287,6 +287,7 @@ class Observer:
                 "fork_server": str(SERVER),
                 "around": str(stage.folder.parent),
                 "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),
+                "suffix": OWN_SUFFIX,
                 "plugins": [name.replace("-", "_") for name in self.subject.plugins],
                 "folders": list(map(str, places)),
             },

@@ -36,7 +36,8 @@ from ci_tools.evidence.observe.inside.facts import FACTS
 # the arguments of Extension among them: "Unknown distribution option".
 HARMLESS_KEYWORDS = frozenset(
     {
-        *("features", "licence", "options", "setuptools_git_versioning", "tests_require", "use_scm_version"),
+        *("features", "licence", "options", "setuptools_git_versioning"),
+        *("test_loader", "test_suite", "tests_require", "use_scm_version"),
         *("define_macros", "extra_compile_args", "extra_link_args", "language"),
     }
 )
@@ -236,6 +237,7 @@ def install() -> None:
     """Install the recorder as the compiler of distutils and setuptools."""
     for command in (build, distutils.command.build_ext.build_ext, bdist_wheel):
         _show_platform(command)
+    distutils.command.build_ext.build_ext.get_ext_filename = _name_module  # type: ignore[method-assign]
     for name in TWINS:
         with suppress(ModuleNotFoundError):
             importlib.import_module(f"setuptools._distutils.{name}")
@@ -244,6 +246,12 @@ def install() -> None:
             _replace(module)
     setuptools.Distribution.__init__ = _doubt_plugins(setuptools.Distribution.__init__)  # type: ignore[method-assign]
     setuptools.Distribution.fetch_build_eggs = lambda *_, **__: []  # type: ignore[method-assign]  # they are simulated
+
+
+def _name_module(_: Any, ext_name: str) -> str:
+    """Return the path of a module as setuptools names it; distutils' own command knows only this host's suffix."""
+    suffix: str = FACTS.known["suffix"]
+    return os.path.join(*ext_name.split(".")) + suffix
 
 
 def _replace(module: Any) -> None:

@@ -8,6 +8,7 @@ import importlib.metadata
 import importlib.util
 import pkgutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.evidence.observe.inside import chance
@@ -27,6 +28,10 @@ BROUGHT_BY_TORCH = frozenset(
 OF_CUDA = frozenset({"cuda", "nvidia"})
 STOOD_IN_FOR = frozenset({"Cython", "ninja", "numpy", "psutil", "pybind11", "torch"})
 PLUGINS = frozenset({"cffi", "pkgconfig", "setuptools_rust"})  # fakes that are there where the project requires them
+FAKES = Path(__file__).with_name("fakes")
+FAKED = frozenset(
+    ".".join(path.relative_to(FAKES).with_suffix("").parts).removesuffix(".__init__") for path in FAKES.rglob("*.py")
+)
 OBSERVER = "ci_tools"
 # Modules that later Pythons have, and the package that they come from.
 FILLED = {"tomllib": "setuptools._vendor.tomli"}
@@ -91,6 +96,8 @@ def _look(name: str) -> None:
         FACTS.note("chance")
     if top in STOOD_IN_FOR:
         FACTS.note_import(top)
+    if top in STOOD_IN_FOR | PLUGINS and name not in FAKED:
+        FACTS.doubt(f"imports {name}, which is not simulated")
     if top in BROUGHT_BY_TORCH and not _is_without_cuda(top):
         FACTS.doubt(f"imports {top}, which torch may bring and is not simulated")
     if LIBRARY.is_missing(name) or top in PLUGINS - {*FACTS.known["plugins"]}:

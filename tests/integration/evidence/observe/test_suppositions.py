@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.evidence.observe import inside
 from ci_tools.model.evidence import Extensions
 from tests.builders.sources import evidence_of, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ci_tools.model.evidence import CellEvidence
 
 pytestmark = pytest.mark.slow  # many real processes
@@ -105,6 +105,9 @@ def test_what_has_more_than_two_answers_is_a_doubt(body: str, doubt: str, tmp_pa
     [
         pytest.param("mako", "", "", id="only-modules"),
         pytest.param("mako", "import mako\n", "it imports mako, which may come from mako", id="imported"),
+        pytest.param("setuptools-scm", "", "", id="only-a-version"),
+        pytest.param("setuptools-scm", "from setuptools_scm import get_version\n",
+                     "it imports setuptools_scm, which may come from setuptools-scm", id="a-version-by-import"),
         pytest.param("versioningit", "", "versioningit adds setuptools.finalize_distribution_options of versioningit",
                      id="a-hook"),
         pytest.param("demo-build-tool", "", "what demo-build-tool adds to setuptools is not known", id="nobody-knows"),
@@ -165,3 +168,46 @@ def test_pkgconfig_is_asked_both_ways(body: str, extensions: Extensions, tmp_pat
         "import pkgconfig\ntry:\n    found = pkgconfig.installed('x', '>= 1.2')\nexcept OSError:\n    found = False\n"
     )
     assert shown(tmp_path, f"{asks}if found:\n    {body}\n", ', "pkgconfig"').extensions is extensions
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param("from Cython.Tempita import sub", id="a-module-of-cython"),
+        pytest.param("from Cython.Build.Dependencies import create_extension_list", id="below-a-module"),
+        pytest.param("from Cython import Tempita", id="a-module-taken-from-its-package"),
+        pytest.param("import torch.distributed", id="a-module-of-torch"),
+        pytest.param("from Cython.Build import create_extension_list", id="a-function"),
+        pytest.param("import ninja; ninja.BIN_DIR", id="an-attribute"),
+    ],
+)
+def test_what_a_fake_lacks_is_not_missing_but_a_doubt(statement: str, tmp_path: Path) -> None:
+    found = shown(tmp_path, f"try:\n    {statement}\nexcept Exception:\n    modules.clear()\n")
+    assert "is not simulated" in found.extensions_where
+
+
+def test_each_fake_says_what_it_lacks() -> None:
+    fakes = [path for path in Path(inside.__file__).with_name("fakes").rglob("*.py") if path.parent.name != "fakes"]
+    assert [path for path in fakes if "\ndef __getattr__" not in path.read_text(encoding="utf-8")] == []
+
+
+CYTHON = "from Cython.Distutils.extension import Extension as Own\nfrom Cython.Build import build_ext\n"
+
+
+def test_cython_translates_python_files_for_its_own_command(tmp_path: Path) -> None:
+    script = f"""{CYTHON}from setuptools import setup
+setup(name="demo", version="1.0", packages=["demo"], cmdclass={{"build_ext": build_ext}},
+      ext_modules=[Own("demo.fast", ["demo/fast.py"], cython_directives={{}}, optional=True)])
+"""
+    written = {"fatwheel.yml": CONFIG, **FILES, "demo/fast.py": "", "setup.py": script}
+    found = evidence_of(write(tmp_path / "a", written)).platforms[0].shown
+    assert [(one.member, [command.source for command in one.compiles]) for one in found.built] == [
+        ("demo/fast.cpython-fatwheel.so", ["demo/fast.py"])
+    ]
+
+
+def test_a_module_has_the_same_name_on_each_host_by_the_command_of_distutils(tmp_path: Path) -> None:
+    body = "from distutils.command.build_ext import build_ext\n"
+    script = SETUP.replace("BODY", body).replace("ext_modules=", "cmdclass={'build_ext': build_ext}, ext_modules=")
+    found = evidence_of(write(tmp_path / "a", {"fatwheel.yml": CONFIG, **FILES, "setup.py": script})).platforms[0].shown
+    assert [one.member for one in found.built] == ["demo/a.cpython-fatwheel.so"]

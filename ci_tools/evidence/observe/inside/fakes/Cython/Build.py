@@ -7,11 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import setuptools
-from setuptools.command.build_ext import build_ext
+from setuptools.command.build_ext import build_ext as _build_ext
+
+from ci_tools.evidence.observe.inside.facts import FACTS
 
 __all__ = ["build_ext", "cythonize"]
 
 ENDINGS = (".py", ".pyx")
+
+
+class build_ext(_build_ext):
+    """The command that has Cython write the C files of all extensions."""
+
+    def finalize_options(self) -> None:
+        """Replace the sources that Cython translates."""
+        if self.distribution.ext_modules:
+            self.distribution.ext_modules[:] = cythonize(self.distribution.ext_modules)
+        super().finalize_options()
 
 
 def cythonize(module_list: Any, exclude: Any = (), **_: Any) -> list[Any]:
@@ -57,3 +69,7 @@ def _written(extension: Any) -> Any:
         str(Path(source).with_suffix(ending)) if source.endswith(ENDINGS) else source for source in extension.sources
     ]
     return extension
+
+
+def __getattr__(name: str) -> Any:
+    return FACTS.unknown(f"Cython.Build.{name}")
