@@ -261,7 +261,8 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
                      id="ref-without-git"),
         pytest.param("path: .", "git: --upload-pack=x, ref: -x", [
             '3:15: "--upload-pack=x" is not allowed, expected the address of a git repository',
-            '3:37: "-x" is not allowed, expected a branch, tag or commit'], id="git-options"),
+            ('3:37: "-x" is not allowed, expected a branch, tag or commit, in which {version} stands for the '
+            'version')], id="git-options"),
         pytest.param("path: .", "sdist: {name: a/b, version: new, sha256: abc}", [
             '3:24: "a/b" is not allowed, expected the project\'s name on the package index',
             '3:38: "new" is not allowed, expected the exact version, quoted where it looks like a number',
@@ -282,7 +283,8 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
             "20:16: this is not a template: its fields cannot be formatted, expected text such as v{version}"],
             id="template-with-a-conversion"),
         pytest.param("v{version}", "{}", [
-            '20:16: the template names "{}", known: name, version'], id="template-without-a-name"),
+            ('20:16: the template names "{}", known: archs, cuda, cuda_version, display, name, package, '
+            'python, python_title, rebuild, torch, version')], id="template-without-a-name"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_clear_sentence(tmp_path: Path, old: str, new: str, expected: list[str]) -> None:

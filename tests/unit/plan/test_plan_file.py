@@ -82,6 +82,8 @@ def test_a_native_job_says_all_that_a_runner_needs(plan: Plan) -> None:
         "toolchain": "auto",
         "env": {"A": "1"},
         "build_requires": [],
+        "drops": [],
+        "exact_torch": None,
         "libraries": None,
         "members": None,
         "spared": {},
