@@ -53,7 +53,7 @@ VERBS = tuple(
 )
 SPEAKS = (*VERBS, "cli.failures", "cli.session", "cli.reporter", "cli.tables.layout", "cli.verbose", BACKEND)
 KNOWS_THE_ENVIRONMENT = (
-    *("cli.dispatch", "cli.failures", "cli.temporary", "cli.torch_table"),
+    *("cli.dispatch", "cli.failures", "cli.temporary", "cli.requirement_table", "cli.torch_table"),
     *("machine.process", "machine.sandbox._fork_server", INSIDE, BACKEND, "build.sdk.inside"),
 )
 # packaging raises these for most of what others wrote, and a plain ValueError for a number of too many digits.
