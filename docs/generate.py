@@ -405,6 +405,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "drops": "the names of requirements that neither its build nor its wheel gets (`build: drop`)",
         "libraries": "the libraries it is to hold, each with its device images; null: not known",
         "members": "what is to be in it besides dist-info; null: not known",
+        "spared": "libraries that its package does without on a torch older than this, each with that torch",
         "covers": "the cells it serves",
     },
     "covered": {
@@ -506,10 +507,12 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "pure_tag": "how its backend tags a wheel that is bound to no Python: py3, or py2.py3",
         "unsupported": "why the build fails, or would leave its kernels out; null: it does not",
         "asked": "what the build decides by, each with the place that asks for it",
+        "off": "the switches that the build leaves off by default, each with the place that asks for it",
         "switches": "the variables without which the build would leave its kernels out, each with its value",
         "switches_where": "what the build would leave out without them",
         "build_requires": "what the build imports and the project does not name as a requirement",
         "built": "the libraries that the build links; empty where it was read and not observed",
+        "spared": "libraries that the package does without on a torch older than their target",
         "members": "the members of the wheel besides dist-info; null: not known",
         "contents": "those that are not compiled, each with its hash",
         "written": "the sources that the build writes or changes, each with its hash, besides copies of others",
@@ -525,6 +528,7 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "lowest_free_threaded": "the same for free-threaded Pythons (PEP 803), or null",
         "builds_older": "whether older Pythons get wheels of their own",
         "built_by_lowest": "whether its wheel is tagged by the Python that builds it, so that the lowest has to",
+        "named_by_builder": "whether a library is named for the Python that builds it, so that the oldest has to",
     },
     "torch_abi": {
         "kind": "`none`, `stable`, `full` or `unknown`",

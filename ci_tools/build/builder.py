@@ -25,6 +25,7 @@ from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.version_files import restate_version
 from ci_tools.errors import FatwheelError, MachineError, Rejected
+from ci_tools.evidence import git
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import Tree
 from ci_tools.formats.relabel import Label, relabel
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["Built", "Workshop", "build_key"]
 
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
+MESON = "mesonpy"  # its sdist is made by `meson dist`, which archives a commit and nothing else
 ARCH_VARIABLES = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
 HINTS = {
     "cannot repair": "it needs a newer system than its tag says: build on an older one, or raise `wheel-platform`",
@@ -236,6 +238,8 @@ class Workshop:
         request = bench.plan.request
         _copy_source(bench)
         _restate(bench)
+        if what == "sdist" and bench.plan.project.backend == MESON:
+            git.commit_all(bench.source, bench.log, self.outside.environ)
         variables = {**variables, **_own_temporary(bench.scratch / "tmp")}
         isolated = create(interpreter, bench.scratch / "env", bench.log, self.outside.environ, variables)
         shell = _Shell(isolated, bench, time.monotonic() + bench.minutes * 60)

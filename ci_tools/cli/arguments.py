@@ -10,6 +10,7 @@ from shutil import get_terminal_size
 from typing import NoReturn
 
 from ci_tools.errors import InputError
+from ci_tools.model.versions import Minor
 
 __all__ = [
     "NEAREST_CONFIG",
@@ -20,6 +21,7 @@ __all__ = [
     "add_format",
     "add_targets",
     "add_trust",
+    "parse_minor",
     "parse_nonempty",
     "parse_number",
 ]
@@ -121,6 +123,15 @@ def parse_nonempty(text: str) -> str:
         msg = "it is empty, expected a value, or no such option"
         raise argparse.ArgumentTypeError(msg)
     return text
+
+
+def parse_minor(text: str) -> Minor:
+    """Return a version such as 2.13."""
+    try:
+        return Minor.parse(text)
+    except ValueError as error:
+        msg = f"{error}, expected one such as 2.13"
+        raise argparse.ArgumentTypeError(msg) from error
 
 
 def parse_number(text: str) -> int:

@@ -9,6 +9,7 @@ import yaml
 from packaging.utils import InvalidName, canonicalize_name
 
 from ci_tools.config.location import PROJECT_FILE, table_in
+from ci_tools.config.packages import BUILD_FILES, choose_package
 from ci_tools.errors import InputError
 from ci_tools.evidence.includes import Includes, select_sources, torch_abi
 from ci_tools.formats.toml.text import parse_toml
@@ -47,7 +48,6 @@ ENDINGS = {
     "macos-arm64": ("metal", "mm"),
     "windows": (),
 }
-PROJECT_FILES = frozenset({"pyproject.toml", "setup.py"})
 ARCHS = ("8.0", "9.0", "10.0+PTX")
 
 
@@ -105,12 +105,13 @@ def to_comment(text: str) -> str:
 
 
 def project_of(tree: Tree, name: str = "") -> Project:
-    """Return the facts of the project nearest to the root; `name` is used if it states no name."""
-    found = sorted((file for file in tree.files if file.rpartition("/")[2] in PROJECT_FILES), key=_depth)
-    if not found:
-        msg = f"{tree.root} has no pyproject.toml, expected the source of a project"
-        raise InputError(msg)
-    file = found[0]
+    """Return the facts of the source's package; `name` is used if it states no name.
+
+    Raises InputError if the source has no package, or several.
+    """
+    package, _ = choose_package(tree, "")
+    files = (f"{package.folder}/{name}".removeprefix("/") for name in BUILD_FILES)
+    file = next(name for name in files if name in tree.names)
     name = name or tree.root.name
     if file.endswith("setup.py"):
         return Project(file, _name(file, name), has_version=True, requires_python="", dependencies=())
@@ -150,11 +151,6 @@ def _name(file: str, name: str) -> str:
     except InvalidName as error:
         raise _not(file, "project.name", name, "a name of letters, digits, dots and dashes") from error
     return name
-
-
-def _depth(name: str) -> tuple[int, str]:
-    """Return the sort key of a file: the root's first, a pyproject.toml before the setup.py beside it."""
-    return name.count("/"), name
 
 
 def list_pythons(project: Project, catalog: Catalog) -> list[str]:

@@ -44,7 +44,7 @@ from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Enabled, Globs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from ci_tools.catalog import Catalog
     from ci_tools.evidence.observe.interpretation import Witness
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     Metadata = tuple[str, ...]
 
-__all__ = ["gather"]
+__all__ = ["gather", "read_metadata", "read_platforms"]
 
 # Usual file name endings of an accelerator's or a system's sources.
 USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "macos": ("metal", "mm")}
@@ -73,7 +73,7 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
     """
     project = ProjectFile(request, tree)
     with ExitStack() as stack:
-        reader = _Reader(project, tree, catalog, lambda: _witness(project, tree, catalog, outside, stack))
+        reader = _open_reader(project, catalog, outside, stack)
         reader.refuse_local_version()
         platforms: tuple[PlatformEvidence, ...] = ()
         for one in request.platforms:
@@ -95,6 +95,24 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
     )
 
 
+def read_platforms(project: ProjectFile, catalog: Catalog, outside: Outside) -> Generator[PlatformEvidence]:
+    """Yield the evidence for one platform of the project's request after another."""
+    with ExitStack() as stack:
+        reader = _open_reader(project, catalog, outside, stack)
+        for request in project.request.platforms:
+            yield reader.platform(request)
+
+
+def _open_reader(project: ProjectFile, catalog: Catalog, outside: Outside, stack: ExitStack) -> _Reader:
+    """Return a reader of the project's evidence; the witness that it may start is closed with `stack`."""
+    return _Reader(project, catalog, lambda: _witness(project, catalog, outside, stack))
+
+
+def read_metadata(platforms: Iterable[PlatformEvidence]) -> Metadata:
+    """Return the METADATA fields that the first observed build writes; empty if no build was observed."""
+    return next(iter(_builds(platforms)), ())
+
+
 def _identify(project: ProjectFile, platforms: tuple[PlatformEvidence, ...]) -> Project:
     """Return the project's name, version and Pythons, as its files or its observed builds state them."""
     asked = dict(chain.from_iterable(one.shown.asked for one in platforms))
@@ -103,11 +121,11 @@ def _identify(project: ProjectFile, platforms: tuple[PlatformEvidence, ...]) -> 
     return project.project(_metadata(_builds(platforms)), _unseen_build(platforms), own)
 
 
-def _witness(project: ProjectFile, tree: Tree, catalog: Catalog, outside: Outside, stack: ExitStack) -> Witness:
+def _witness(project: ProjectFile, catalog: Catalog, outside: Outside, stack: ExitStack) -> Witness:
     """Return the witness that runs the project's own code; it is closed with `stack`."""
     from ci_tools.evidence.observe.interpretation import Witness  # noqa: PLC0415 - a plan without it would take a tenth longer
 
-    return stack.enter_context(closing(Witness(project, tree, catalog, outside)))
+    return stack.enter_context(closing(Witness(project, project.tree, catalog, outside)))
 
 
 def _tag_warnings(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> Iterator[str]:
@@ -155,10 +173,10 @@ def _usual(platform: PlatformRequest) -> tuple[str, ...]:
 class _Reader:
     """Collects a project's evidence, from its backend's configuration or by running its own code."""
 
-    def __init__(self, project: ProjectFile, tree: Tree, catalog: Catalog, witness: Callable[[], Witness]) -> None:
+    def __init__(self, project: ProjectFile, catalog: Catalog, witness: Callable[[], Witness]) -> None:
         self.project = project
         self.catalog = catalog
-        self.includes = Includes(tree)
+        self.includes = Includes(project.tree)
         self.witness = functools.cache(witness)
         self.torch_abi = functools.cache(self.torch_abi_of)
         self.configuration = functools.cache(self.configuration_of)

@@ -28,6 +28,7 @@ __all__ = [
     "apply_patch",
     "check_out",
     "check_out_from",
+    "commit_all",
     "commit_of",
     "head",
     "is_shallow",
@@ -296,6 +297,20 @@ def _check_out_alone(source: GitSource, url: str, commit: str, folder: Path, env
         ["checkout", "--quiet", "--detach", "FETCH_HEAD"],
     ):
         _git(arguments, source, folder, environ)
+
+
+def commit_all(folder: Path, log: Path, environ: Mapping[str, str]) -> None:
+    """Make a folder a repository, with all of its files in one commit and none of the user's settings.
+
+    Raises MachineError if git fails.
+    """
+    nobody = ("-c", "user.name=fatwheel", "-c", "user.email=fatwheel", "-c", "commit.gpgsign=false")
+    env = {**_variables(environ), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    for arguments in (["init", "--quiet"], ["add", "--all", "--force"], ["commit", "--quiet", "--message=source"]):
+        ended = run([*COMMAND, *nobody, *arguments], log=log, cwd=folder, env=env, timeout=MINUTES * 60)
+        if ended.status:
+            msg = f"git {arguments[0]} failed in the copy of the source: {tail(log, 1, ended.start)}"
+            raise MachineError(msg)
 
 
 def _git(arguments: list[str], source: GitSource, folder: Path | None, environ: Mapping[str, str]) -> str:

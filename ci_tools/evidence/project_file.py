@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError
+from ci_tools.evidence.file_versions import read_file_version
 from ci_tools.evidence.includes import Place
 from ci_tools.formats.toml.text import parse_toml
 from ci_tools.model.evidence import Project
@@ -136,13 +137,12 @@ class ProjectFile:
         observed; `variables` are those that it asked for, each with its place.
         """
         observed = dict(line.partition(": ")[::2] for line in metadata)
-        name = self.text("project", "name") or self.setting("metadata", "name") or observed.get("Name", "")
-        name = name or self.request.name
+        name = self.own_name(observed.get("Name", "")) or self.request.name
         if canonicalize_name(name) != canonicalize_name(self.request.name):
             said = f'{self._asked("package")}: package is {self.request.name}, but the project is "{name}"'
             msg = f"{said} ({self._stated('name')})"
             raise InputError(msg)
-        pythons, where = self._requires_python(observed)
+        pythons, where = self.own_pythons(observed)
         version = VersionText(self._version(observed.get("Version", ""), unseen, variables))
         return Project(
             name=ProjectName(name), version=version, requires_python=pythons, backend=self.backend, where=str(where)
@@ -161,7 +161,18 @@ class ProjectFile:
             return str(self.place("project", key))
         return str(self.place_of_setting(key)) if self.setting("metadata", key) else "as its build says"
 
-    def _requires_python(self, observed: Mapping[str, str]) -> tuple[str, Place]:
+    def own_name(self, observed: str) -> str:
+        """Return the name that the project states, or that its observed build wrote; "" if neither does."""
+        return self.text("project", "name") or self.setting("metadata", "name") or observed
+
+    def own_version(self, observed: str) -> str:
+        """Return the version that the project, its build, its sdist or another file states; "" if none does."""
+        own = self.text("project", "version") or self.setting("metadata", "version")
+        own = "" if own.startswith(("attr:", "file:")) else own
+        untold = observed == UNTOLD and self._asks_its_repository()
+        return own or ("" if untold else observed) or self.sdist_version() or read_file_version(self)
+
+    def own_pythons(self, observed: Mapping[str, str]) -> tuple[str, Place]:
         """Return the `requires-python` specifier, "" if it is unset or unknown, and its place."""
         where = self.place("project", "requires-python")
         if said := self.text("project", "requires-python"):
@@ -191,11 +202,7 @@ class ProjectFile:
         return any(canonicalize_name(name[0]) in VERSION_PLUGINS for name in found if name)
 
     def _version(self, observed: str, unseen: str, variables: Iterable[str]) -> str:
-        own = self.text("project", "version") or self.setting("metadata", "version")
-        own = "" if own.startswith(("attr:", "file:")) else own
-        asked = self.request.version
-        untold = observed == UNTOLD and self._asks_its_repository()
-        own = own or ("" if untold else observed) or self.sdist_version()
+        own, asked = self.own_version(observed), self.request.version
         if not own and not asked:
             why = f", and its build does not state it: {unseen}" if unseen else ""
             msg = f"{self.request.config}: it has no `version`, and the project's is dynamic ({self.name}){why}"

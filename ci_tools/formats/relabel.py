@@ -53,7 +53,7 @@ class Member(NamedTuple):
 
 
 class Label(NamedTuple):
-    """What a wheel's metadata says otherwise than its build wrote it.
+    """Changes of a wheel's metadata after its build.
 
     `requires_torch` narrows the wheel's requirement of torch; if the wheel does not require torch unconditionally, that
     requirement is added. The requirements whose names are in `drops` are removed.

@@ -919,9 +919,7 @@ def _prepare_compiling(lock: Lock, facts: Facts) -> None:
         if wheel["compiling"]:
             _say(f"{lock['project']}: {tell_time(wheel['compiling'], count_cores(os.environ))}")
         elif wheel["cuda"]:
-            _say(
-                f"{lock['project']}: compiling may take hours, for its sources are not known; MAX_JOBS limits its memory"
-            )
+            _say(f"{lock['project']}: how long compiling takes is not known; MAX_JOBS limits its memory")
 
 
 def count_cores(environ: Mapping[str, str]) -> int:

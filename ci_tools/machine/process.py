@@ -27,11 +27,13 @@ LOG = logging.getLogger(__name__)
 # Windows has no process groups that could be killed; there the command runs without the script.
 LIFELINE = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_lifeline.py"))) if os.name == "posix" else ()
 INHERITED = (
+    "CARGO_HOME",  # where Rust's tools are, if not below HOME: rustup's `cargo` finds no compiler without them
     "HOME",
     "LANG",
     "LC_ALL",
     "LOGNAME",
     "PATH",
+    "RUSTUP_HOME",
     "SYSTEMROOT",
     "TEMP",
     "TMP",

@@ -155,7 +155,7 @@ class PlatformRequest:
 
 
 class Unsupported(NamedTuple):
-    """What a package cannot do: cells without a wheel; an empty field stands for all."""
+    """Cells for which a package can have no wheel, and the reason; an empty field stands for all."""
 
     reason: str
     where: str  # file:line

@@ -151,7 +151,7 @@ class _Planner:
             cell.torch
             for cell, built in self.builds.items()
             if cell.platform is platform and axes.builders[cell.accelerator] in own
-            if built is not axes or self.axes(cell) is axes  # not those that do without a library of theirs
+            if built is not axes or self.axes(cell) is axes  # not those that do without one of their libraries
         )
         return min(filter(None, torches), default=self.torches[0])
 

@@ -23,7 +23,7 @@ __all__ = ["Check", "check_recipes", "refuse_failures"]
 
 
 class Check(NamedTuple):
-    """What became of a recipe's release: the wheels of its plan, why others are skipped, or the error."""
+    """The result for a release of a recipe: the wheels of its plan, why others are skipped, or the error."""
 
     recipe: str
     tag: str

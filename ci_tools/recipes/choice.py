@@ -19,7 +19,7 @@ __all__ = ["Choice", "cut", "version_of"]
 
 
 class Choice(NamedTuple):
-    """What a run asks for in place of what the recipe says; an empty field leaves the recipe's."""
+    """Values of one run in place of those of the recipe; an empty field leaves the recipe's."""
 
     version: str = ""
     pythons: tuple[str, ...] = ()

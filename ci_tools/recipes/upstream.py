@@ -54,7 +54,7 @@ class News(NamedTuple):
 
 
 def read_news(recipes: Iterable[Recipe], outside: Outside) -> list[News]:
-    """Return what upstream has published and these recipes do not name; one that cannot be read is said, too."""
+    """Return what upstream has published and these recipes do not name; one that cannot be read is reported, too."""
     news: list[News] = []
     for recipe in recipes:
         news += _news_or_error(recipe, outside)

@@ -69,7 +69,7 @@ def _judge(
 def read_published(target: str, outside: Outside) -> dict[str, str]:
     """Return the tag of every release of a repository, with the hash of what its config asked for; "" if unknown."""
     if not target.startswith(PREFIX):
-        msg = f'--to: "{target}" is no repository, expected {PREFIX}OWNER/REPO'
+        msg = f'--to: "{target}" is not a repository, expected {PREFIX}OWNER/REPO'
         raise InputError(msg)
     hub = Hub(target.removeprefix(PREFIX), outside)
     with hub.opened(anonymous=True) as repository:

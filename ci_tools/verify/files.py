@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from ci_tools import catalog as catalogs
 from ci_tools.build.sdist import audit_sdist, unpack_sdist
 from ci_tools.errors import InputError, MachineError, Rejected, nearest
+from ci_tools.evidence.source import Tree
 from ci_tools.formats import receipts
 from ci_tools.formats.wheel import differing
 from ci_tools.machine.python import find
@@ -301,14 +302,14 @@ def try_sdist(planned: Planned, made: Sequence[Made], out: Path, outside: Outsid
 
 def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Path, outside: Outside) -> Trial:
     plan, job = planned.plan, planned.job(own.receipt.job)
-    tree = unpack_sdist(sdist.path, folder / "source")
+    tree = _at_its_place(unpack_sdist(sdist.path, folder / "source"), plan.request.subdirectory, folder / "placed")
     constraints = plan.request.build.constraints
     if constraints:  # the same pins for both builds: an sdist may lack the file
         (tree.root / constraints).parent.mkdir(parents=True, exist_ok=True)
         (tree.root / constraints).write_text(planned.tree.text(constraints), encoding="utf-8")
         tree = replace(tree, files=tuple(sorted({*tree.files, constraints})))
     alone = plan.request.build._replace(before=(), after=())  # users who build from an sdist do not run these commands
-    request = replace(plan.request, subdirectory="", include=None, build=alone)
+    request = replace(plan.request, include=None, build=alone)
     from_sdist = replace(plan, request=request, pins=plan.pins._replace(source_sha256=tree.sha256))
     tools = toolchains_of(planned, outside).prepare(job)
     try:
@@ -321,6 +322,16 @@ def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Pat
     if plan.request.build != alone:
         return Trial("", Outcome.NOT_EXERCISED, f"{detail}; build.before and build.after are not run for an sdist")
     return Trial("", Outcome.FAILED, detail)
+
+
+def _at_its_place(tree: Tree, subdirectory: str, root: Path) -> Tree:
+    """Return an sdist's tree in the folder in which its source has the project: debug information holds that path."""
+    if not subdirectory:
+        return tree
+    place = root / subdirectory
+    place.parent.mkdir(parents=True)
+    tree.root.rename(place)
+    return Tree(root, tuple(f"{subdirectory}/{name}" for name in tree.files))
 
 
 def _images_of(path: Path, outside: Outside) -> str:

@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import shutil
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,14 +76,23 @@ def own_imports(wheel: Path) -> tuple[str, ...]:
     return tuple(sorted(packages | modules))
 
 
+STABLE = re.compile(r"cp3\d{1,2}$")  # the lowest Python of a limited API
+
+
 def own_python(wheel: str) -> Python | None:
-    """Return the one Python that a wheel with that file name is for, or None if it is for several."""
+    """Return the Python that can try a wheel with that file name, or None if the one that runs this process can.
+
+    It is the only one that the wheel is for, or the lowest of its limited API where that is newer than this one.
+    """
     try:
         tagged = {(tag.interpreter, tag.abi) for tag in parse_wheel_filename(wheel)[3]}
     except ValueError:  # also more digits than Python converts
         return None
     pythons = (Python(Minor(3, minor), free_threaded) for minor in range(100) for free_threaded in (False, True))
-    return next((python for python in pythons if tagged == {(python.interpreter_tag, python.abi_tag)}), None)
+    only = next((python for python in pythons if tagged == {(python.interpreter_tag, python.abi_tag)}), None)
+    stable = [Python(Minor(3, int(name[3:]))) for name, abi in tagged if abi == "abi3" and STABLE.match(name)]
+    lowest = min(stable, default=None)
+    return lowest if lowest and lowest.version > sys.version_info[:2] else only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders.walkthroughs import REPOSITORY, follow, read_blocks, type_as_user
+from tests.builders.walkthroughs import REPOSITORY, follow, read_blocks, type_as_user, type_quickly
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
 
-TUTORIAL = REPOSITORY / "docs" / "tutorials" / "first-release.md"
+TUTORIALS = REPOSITORY / "docs" / "tutorials"
+TUTORIAL = TUTORIALS / "first-release.md"
+BY_KIND = sorted(set(TUTORIALS.glob("c*.md")))  # one for each kind of project
+BUILDS = "$ fatwheel release"
 
 
 @pytest.mark.parametrize("releases", [2, pytest.param(3, marks=pytest.mark.long)])
@@ -28,6 +31,26 @@ def test_the_tutorial_is_what_happens(releases: int, tmp_path: Path) -> None:
         releases -= "$ fatwheel release" in block.text
         if releases >= 0:
             follow(block, project, type_as_user)
+
+
+def type_init_aloud(command: str, project: Path) -> str:
+    """Run a command; of `init`, also what it says of the source."""
+    return (type_as_user if " init " in command else type_quickly)(command, project)
+
+
+@pytest.mark.parametrize("page", BY_KIND, ids=lambda page: page.stem)
+def test_a_tutorial_is_planned_as_it_is_written(page: Path, tmp_path: Path) -> None:
+    for block in read_blocks(page):
+        if BUILDS not in block.text:
+            follow(block, tmp_path, type_init_aloud)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", [page for page in BY_KIND if BUILDS in page.read_text()], ids=lambda page: page.stem)
+def test_a_tutorial_is_released_as_it_is_written(page: Path, tmp_path: Path) -> None:
+    for block in read_blocks(page):
+        if BUILDS in block.text or block.language != "console":
+            follow(block, tmp_path, type_as_user)
 
 
 def test_the_tutorial_about_recipes_is_what_happens(tmp_path: Path) -> None:

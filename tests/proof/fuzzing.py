@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools import catalog
 from ci_tools.build.sdist import audit_sdist, unpack_sdist, write_with_date
 from ci_tools.cli import pages
-from ci_tools.config import loader, starter
+from ci_tools.config import loader
+from ci_tools.config.project import package_lines, project_of
 from ci_tools.errors import FatwheelError
 from ci_tools.evidence import backends, collector
 from ci_tools.evidence.backends import CellFacts
@@ -270,7 +271,7 @@ def _config(content: bytes, folder: Path) -> None:
 
 def _toml(content: bytes, folder: Path) -> None:
     project = _project(folder, {"pyproject.toml": content})
-    starter.text(project.tree, catalog.load())
+    package_lines(project_of(project.tree))
     edits.set_toml_version(content.decode(errors="replace"), "2.0")
     _shown(project)
 

@@ -226,8 +226,8 @@ def lock_project(client: str, at: Place) -> str:
 
 
 def match_runtime(client: str, at: Place) -> str:
-    """Make the environment of a project that lets the build see the torch of that environment."""
-    if client != "uv":  # since uv 0.8.5
+    """Make the environment of a project that lets the build see the torch of that environment, since uv 0.8.5."""
+    if not is_uv(client):
         return HAS_NOT
     files = {"torch/__init__.py": b"", "torch/version.py": b"__version__ = '2.10.0+cu130'\ncuda = '13.0'\nhip = None\n"}
     write_index(at.folder / "index", [make(at.folder, "torch-2.10.0+cu130-py3-none-any.whl", files)])

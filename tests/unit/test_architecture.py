@@ -44,7 +44,7 @@ OUTSIDE_WORLD = frozenset(
 )
 # The observer runs beside a project's code, which it ends, and whose variables it makes.
 INSIDE = "evidence.observe.inside"
-# _lifeline is a script that process starts; process gives its own variables to a command that has none.
+# _lifeline is a script that process starts, and hands its variables on; so does process to a command that has none.
 BACKEND = "install.fatwheel_backend"  # lies in a user's sdist, and is all that is there
 ENDS_A_PROCESS = ("__main__", "machine.sandbox._fork_server", "machine._lifeline", INSIDE, BACKEND)
 VERBS = tuple(
@@ -54,7 +54,7 @@ VERBS = tuple(
 SPEAKS = (*VERBS, "cli.failures", "cli.session", "cli.reporter", "cli.tables.layout", "cli.verbose", BACKEND)
 KNOWS_THE_ENVIRONMENT = (
     *("cli.dispatch", "cli.failures", "cli.temporary", "cli.requirement_table", "cli.torch_table"),
-    *("machine.process", "machine.sandbox._fork_server", INSIDE, BACKEND, "build.sdk.inside"),
+    *("machine.process", "machine._lifeline", "machine.sandbox._fork_server", INSIDE, BACKEND, "build.sdk.inside"),
 )
 # packaging raises these for most of what others wrote, and a plain ValueError for a number of too many digits.
 HALF_CAUGHT = frozenset(

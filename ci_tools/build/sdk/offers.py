@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from packaging.tags import Tag
     from packaging.version import Version
+
+    from ci_tools.machine.package_index import Places
 
 __all__ = ["Offer", "Offers", "find_offers"]
 
@@ -69,9 +72,9 @@ def find_offers(project: str, environ: Mapping[str, str]) -> Iterator[Offers]:
 
     Raises the first error of an index if no place has any wheel.
     """
-    settings = package_index.users_places(environ)
+    settings, certificates = _settings(frozenset(environ.items()))
     session = requests.Session()
-    session.verify = package_index.users_index(environ).certificates or True
+    session.verify = certificates or True
     found: dict[str, Offer] = {}
     errors: list[FatwheelError] = []
     try:
@@ -85,6 +88,13 @@ def find_offers(project: str, environ: Mapping[str, str]) -> Iterator[Offers]:
         yield Offers(session, tuple(found.values()))
     finally:
         session.close()
+
+
+@functools.cache
+def _settings(environ: frozenset[tuple[str, str]]) -> tuple[Places, str]:
+    """Return pip's places and its CA bundle; pip is asked once, since each question starts it anew."""
+    known = dict(environ)
+    return package_index.users_places(known), package_index.users_index(known).certificates
 
 
 def _nothing(project: str) -> InputError:

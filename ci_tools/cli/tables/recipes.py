@@ -59,7 +59,7 @@ def release_values(releases: Sequence[RecipeRelease]) -> list[dict[str, Any]]:
 
 
 def checks_table(checks: Sequence[Check]) -> Iterator[Table]:
-    """Yield what became of each release: the wheels of its plan, or why it has none."""
+    """Yield the result for each release: the wheels of its plan, or why it has none."""
     table = new_table(f"{count(len(checks), 'release')} checked", "recipe", "tag", "source", "result")
     for one in checks:
         result = [*one.wheels, *(f"none: {reason}" for reason in one.skipped)]
@@ -69,7 +69,7 @@ def checks_table(checks: Sequence[Check]) -> Iterator[Table]:
 
 
 def check_values(checks: Sequence[Check]) -> list[dict[str, Any]]:
-    """Return what became of each release as JSON values."""
+    """Return the result for each release as JSON values."""
     return [
         {
             "recipe": one.recipe,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_config, add_edition, parse_nonempty
+from ci_tools.cli.arguments import add_config, add_edition, parse_minor, parse_nonempty
 from ci_tools.cli.statuses import DONE
 from ci_tools.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
@@ -24,6 +26,10 @@ def declare_init(parser: Parser) -> None:
     """Add the arguments of `fatwheel init`."""
     text = "the project; default: this folder, or the nearest above with a pyproject.toml or setup.py"
     parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help=text)
+    text = "the package to write for, by its name or folder, where the source has several"
+    parser.add_argument("--package", type=parse_nonempty, metavar="NAME", help=text)
+    text = "the torch to begin with; default: the newest that serves most of the project's Pythons"
+    parser.add_argument("--torch", type=parse_minor, metavar="VERSION", help=text)
     text = "workflow files that build wheels by pytorch/test-infra: ask for the same, and report on each input"
     parser.add_argument("--from-test-infra", nargs="+", action="extend", type=Path, metavar="WORKFLOW", help=text)
     text = "let PyPI have an sdist with which `pip install` finds the release's wheel that fits"
@@ -33,27 +39,55 @@ def declare_init(parser: Parser) -> None:
 def run_init(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel init`."""
     from ci_tools import catalog
+    from ci_tools.cli.tables.starter import describe_starter
     from ci_tools.cli.values import find_project
     from ci_tools.config import starter
 
     folder = options.folder or find_project(outside)
-    if options.from_test_infra and options.smart_install:
-        msg = "--smart-install is for a new config, and --from-test-infra writes what the workflows ask for"
-        raise InputError(msg, hint="add `publish: { pypi: smart }` to what it writes")
     if options.from_test_infra:
-        from ci_tools.cli.tables.change import move_table
-        from ci_tools.cli.tables.layout import show
-        from ci_tools.config import migration
-
-        written = migration.write_from_test_infra(folder, options.from_test_infra, catalog.load(), outside.environ)
-        show([move_table(written.rows)], on_stderr=True)
-        print(*written.paths, sep="\n")
-        outside.reporter.say(f"wrote both; do what needs you, then run `fatwheel plan {written.paths[0]}`")
-        return DONE
-    path = starter.write(folder, catalog.load(), outside.environ, smart=options.smart_install)
-    print(path)
-    outside.reporter.say(f"wrote {path}; look through it, then run `fatwheel plan {path}`")
+        _refuse_beside_callers(options)
+        return _move(folder, options.from_test_infra, outside)
+    written = starter.write(
+        folder,
+        catalog.load(),
+        outside,
+        package=options.package or "",
+        torch=options.torch,
+        smart=options.smart_install,
+    )
+    print(written.path)
+    for line in describe_starter(written):
+        outside.reporter.say(line)
+    outside.reporter.say(f"next: look through {written.path}, then run `fatwheel plan{_named(written.path)}`")
     return DONE
+
+
+def _refuse_beside_callers(options: argparse.Namespace) -> None:
+    """Raise InputError for options that a config made from test-infra's callers cannot follow."""
+    said = {"--smart-install": options.smart_install, "--package": options.package, "--torch": options.torch}
+    if given := next((name for name, value in said.items() if value), None):
+        msg = f"{given} is for a new config, and --from-test-infra writes what the workflows ask for"
+        hint = "add `publish: { pypi: smart }` to what it writes" if given == "--smart-install" else ""
+        raise InputError(msg, hint=hint)
+
+
+def _move(folder: Path, workflows: Sequence[Path], outside: Outside) -> int:
+    """Write a config and a workflow with what the callers of test-infra ask for, and report on each input."""
+    from ci_tools import catalog
+    from ci_tools.cli.tables.change import move_table
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.config import migration
+
+    written = migration.write_from_test_infra(folder, workflows, catalog.load(), outside.environ)
+    show([move_table(written.rows)], on_stderr=True)
+    print(*written.paths, sep="\n")
+    outside.reporter.say(f"wrote both; do what needs you, then run `fatwheel plan {written.paths[0]}`")
+    return DONE
+
+
+def _named(path: Path) -> str:
+    """Return a config as the argument of a command; "" if the command finds it by itself."""
+    return f" {shlex.quote(str(path))}" if path.parent != Path() else ""
 
 
 def declare_plan(parser: Parser) -> None:

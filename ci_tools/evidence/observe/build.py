@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ARCH_LISTS",
     "CMAKE",
+    "CYTHON",
     "RAN",
     "Build",
     "find_arch_warnings",

@@ -13,6 +13,7 @@ from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.observe.build import (
     ARCH_LISTS,
     CMAKE,
+    CYTHON,
     RAN,
     Build,
     find_arch_warnings,
@@ -353,11 +354,12 @@ class Witness:
         return build.torch_abi if has_torch else exclude_torch(build.torch_abi, self.project)
 
     def members(self, build: Build) -> tuple[str, ...] | None:
-        """Return the wheel's expected members; None if unknown, as a plugin or hipify may write a file into it."""
+        """Return the wheel's expected members; None if a plugin, hipify or Cython may write a file into it."""
         required = {_name(str(item)) for item in self.project.list("build-system", "requires")}
         names = [name for name, _ in build.observed.members]
         if (
             build.runs_cmake
+            or any(command.source.endswith(CYTHON) for command in build.compiles)  # its C file may be package data
             or required & HARMLESS
             or (build.hipify_place and any(name.endswith(HIPIFIED_ENDINGS) for name in names))
         ):

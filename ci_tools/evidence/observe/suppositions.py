@@ -78,7 +78,7 @@ def _list_decided(one: CellEvidence) -> tuple[object, ...]:
 def _explain(questions: Mapping[str, str]) -> str:
     name, place = next(iter(questions.items()))
     others = f" (and {len(questions) - 1} more such)" if len(questions) > 1 else ""
-    what = f"what it builds may depend on whether {name.removeprefix(SUPPOSED)}{others}, which no cell defines"
+    what = f"its result may depend on whether {name.removeprefix(SUPPOSED)}{others}, which no cell defines"
     return f"{place}: {what}" if place else what
 
 

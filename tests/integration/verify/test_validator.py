@@ -25,6 +25,7 @@ from tests.builders.wheels import make
         pytest.param("demo-1.0-cp312-cp312-a_x86_64.b_x86_64.whl", Python(Minor(3, 12)), id="two-platforms"),
         pytest.param("demo-1.0-cp312.cp313-cp312-linux_x86_64.whl", None, id="two-pythons"),
         pytest.param("demo-1.0-cp310-abi3-linux_x86_64.whl", None, id="abi3"),
+        pytest.param("demo-1.0-cp399-abi3-linux_x86_64.whl", Python(Minor(3, 99)), id="abi3-of-a-newer-python"),
         pytest.param("demo-1.0-py3-none-any.whl", None, id="pure"),
         pytest.param("demo.whl", None, id="no-wheel-name"),
     ],

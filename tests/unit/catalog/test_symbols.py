@@ -241,6 +241,13 @@ def test_a_weak_symbol_that_is_missing_is_a_warning(tmp_path: Path) -> None:
     assert (finding.level, finding.found) == (Level.WARNING, SINCE_2_10)
 
 
+def test_a_library_that_is_spared_on_older_torches_is_held_to_the_others(tmp_path: Path) -> None:
+    job = replace(planned("2.9", "2.10"), spared=(("demo/_C.so", torch("2.10")),))
+    assert looked_at(tmp_path, job, _C=asking(SINCE_2_10)) == ()
+    (finding,) = looked_at(tmp_path, job, _C=asking(SINCE_2_10, EARLY))
+    assert finding.message.endswith("torch 2.10, 2.11, 2.12, 2.13, 2.14, 2.15")
+
+
 def test_what_another_library_of_the_wheel_defines_is_not_torchs(tmp_path: Path) -> None:
     name = "_ZN5torch8executor3runEv"
     defined = library(f'int run(void) __asm__("{name}"); int run(void) {{ return 1; }}')

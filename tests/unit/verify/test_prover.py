@@ -113,6 +113,13 @@ def test_what_differs_is_named(
     assert pair(tmp_path, changes, claim)[1:] == (verdict, detail)
 
 
+def test_a_library_that_the_package_does_without_is_not_compared(tmp_path: Path) -> None:
+    own = make(tmp_path, LINUX, {**PACKAGE, **files("one")})
+    other = fingerprint(edited(own, {LIBRARY: None}, name=f"other-{LINUX}"))
+    assert compare(fingerprint(own), other, INTERFACE)[1:] == (DIFFERS, f"{LIBRARY} (only in the job's wheel)")
+    assert compare(fingerprint(own).without({LIBRARY}), other, INTERFACE)[1] is Verdict.SAME_MEMBERS
+
+
 OTHER_CODE, OTHER_SYMBOL = files("two")[LIBRARY], files("one", "perror")[LIBRARY]
 
 

@@ -61,7 +61,7 @@ def shown(folder: Path, body: str, requires: str = "", **files: str) -> CellEvid
 def test_an_answer_of_the_builder_is_a_doubt_where_it_decides_something(asks: str, tmp_path: Path) -> None:
     found = shown(tmp_path, f"if {asks}:\n    modules.clear()\n")
     assert found.extensions is Extensions.UNKNOWN
-    assert "setup.py:7: what it builds may depend on whether" in found.extensions_where
+    assert "setup.py:7: its result may depend on whether" in found.extensions_where
 
 
 @pytest.mark.parametrize(

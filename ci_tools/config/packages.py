@@ -1,0 +1,91 @@
+"""Finds the packages of a source: the folders that an installer could build, and the one that a config is for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.errors import InputError, nearest
+from ci_tools.formats.toml.text import parse_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ci_tools.evidence.source import Tree
+
+__all__ = ["BUILD_FILES", "Package", "choose_package", "find_packages"]
+
+BUILD_FILES = ("pyproject.toml", "setup.py")
+# Folders whose projects are not what a repository releases: other people's code, samples, and what tests build.
+NOT_RELEASED = frozenset(
+    # ruff: noqa: SIM905 - as words they fit on a page
+    "3rdparty benchmark benchmarks ci demo demos deps doc docs example examples extern external sample samples "
+    "submodules template templates test testing tests third-party third_party thirdparty tools vendor vendored".split()
+)
+MOST_SHOWN = 8  # packages that a message lists
+
+
+class Package(NamedTuple):
+    """A folder of the source that can be built, "" for its root, and the name that its pyproject.toml states."""
+
+    folder: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        """Return the package as a person may name it."""
+        return self.name or self.folder or "."
+
+    def is_called(self, asked: str) -> bool:
+        """Whether a person means this package: by its name, or by its folder."""
+        same_folder = asked.removeprefix("./").strip("/") == (self.folder or ".")
+        return same_folder or bool(self.name and canonicalize_name(self.name) == canonicalize_name(asked))
+
+
+def find_packages(tree: Tree) -> tuple[Package, ...]:
+    """Return the packages of a source, the root's first; of a folder with nothing but tools' settings there is none."""
+    folders = {file.rpartition("/")[0] for file in tree.files if file.rpartition("/")[2] in BUILD_FILES}
+    found = [package for folder in sorted(folders, key=_depth) for package in _packages_in(tree, folder)]
+    released = [one for one in found if not NOT_RELEASED & {part.lower() for part in one.folder.split("/")}]
+    return tuple(released or found)
+
+
+def choose_package(tree: Tree, asked: str) -> tuple[Package, tuple[Package, ...]]:
+    """Return the package that `asked` names, or that of the root or the only one, and the others.
+
+    Raises InputError if there is none, or only a person can choose.
+    """
+    found = find_packages(tree)
+    if not found:
+        msg = f"{tree.root} has no pyproject.toml with a project and no setup.py, expected the source of a package"
+        raise InputError(msg)
+    chosen = next((one for one in found if one.is_called(asked)), None) if asked else found[0]
+    if chosen is None:
+        msg = f'--package: the source has no package "{asked}", {nearest(asked, map(str, found))}'
+        raise InputError(msg)
+    if not asked and chosen.folder and len(found) > 1:
+        names = ", ".join(f"{one} ({one.folder})" if one.name else one.folder for one in found[:MOST_SHOWN])
+        more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
+        msg = f"the source has {len(found)} packages: {names}{more}, expected --package with one of them"
+        raise InputError(msg, hint=f"`fatwheel init --package {chosen}` writes a config for one of them")
+    return chosen, tuple(one for one in found if one != chosen)
+
+
+def _packages_in(tree: Tree, folder: str) -> list[Package]:
+    """Return the package in a folder, if its files make one."""
+    prefix = f"{folder}/" if folder else ""
+    name = f"{prefix}pyproject.toml"
+    content = parse_toml(tree.text(name), name)
+    if f"{prefix}setup.py" not in tree.names and not {"project", "build-system"} & content.keys():
+        return []
+    return [Package(folder, _stated_name(content))]
+
+
+def _stated_name(content: Mapping[str, object]) -> str:
+    table = content.get("project")
+    name = table.get("name") if isinstance(table, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _depth(folder: str) -> tuple[int, str]:
+    return folder.count("/") + bool(folder), folder

@@ -1,0 +1,76 @@
+"""Writes a starter `fatwheel.yml` from the evidence in the source: `fatwheel init`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.config.location import DEFAULT_NAME
+from ci_tools.config.packages import choose_package
+from ci_tools.config.project import refuse_existing
+from ci_tools.config.starter.choices import choose
+from ci_tools.config.starter.survey import survey
+from ci_tools.config.starter.text import render
+from ci_tools.evidence import git
+from ci_tools.evidence.source import open_tree
+from ci_tools.machine.storage import write_atomically
+from ci_tools.model.names import ProjectName
+from ci_tools.model.pep440 import read_version
+from ci_tools.model.request import PathSource, Request
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.config.packages import Package
+    from ci_tools.config.starter.choices import Starter
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.versions import Minor
+
+__all__ = ["Written", "write"]
+
+
+# The request before anything is known: the source in the config's folder.
+BLANK = Request(
+    name=ProjectName(DEFAULT_NAME), config=DEFAULT_NAME, source=PathSource(path="."), pythons=(), platforms=()
+)
+
+
+class Written(NamedTuple):
+    """The config that was written, what it says, and the source's other packages."""
+
+    path: Path
+    starter: Starter
+    others: tuple[Package, ...]
+
+
+def write(
+    folder: Path,
+    catalog: Catalog,
+    outside: Outside,
+    *,
+    package: str = "",
+    torch: Minor | None = None,
+    smart: bool = False,
+) -> Written:
+    """Write a starter into `folder` for its package, or the one called `package`, and the torch to begin with, if any.
+
+    Raises InputError if a config exists, there is no package, a person has to choose one, or none can be built.
+    """
+    path = folder / DEFAULT_NAME
+    refuse_existing(folder, [path])
+    root = folder.resolve()
+    tree = open_tree(BLANK, root, outside)
+    chosen, others = choose_package(tree, package)
+    starter = choose(survey(BLANK, tree, chosen, catalog, outside), catalog, torch)
+    origin = git.origin(root, outside.environ) or ""
+    content = render(starter, origin, _newest_tag(root, outside), smart=smart)
+    with write_atomically(path) as file:
+        file.write(content.encode())
+    return Written(path, starter, others)
+
+
+def _newest_tag(root: Path, outside: Outside) -> str:
+    """Return the newest version among the repository's tags; "" if no tag is a version."""
+    tags = git.tags(root, outside.environ, at_head=False)
+    versions = [version for tag in tags if (version := read_version(tag.removeprefix("v")))]
+    return str(max(versions)) if versions else ""

@@ -1,0 +1,224 @@
+"""Chooses what a starter asks for, from a survey: Pythons, torch and platforms, each with the reason."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.config.starter.imports import find_imports
+from ci_tools.config.starter.survey import GFX_ARCHS, HOST, admitted, choose_versions, cuda_archs
+from ci_tools.errors import InputError
+from ci_tools.evidence.includes import uncommented
+from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
+from ci_tools.model.platforms import AcceleratorKind, Platform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.config.starter.survey import Survey
+    from ci_tools.evidence.project_file import ProjectFile
+    from ci_tools.model.evidence import CellEvidence, PlatformEvidence
+    from ci_tools.model.versions import Minor, Python
+
+__all__ = ["Left", "PlatformChoice", "Starter", "TorchChoice", "choose"]
+
+# A project() of CMake that finds no CUDA compiler fails.
+NEEDS_CUDA = re.compile(r"^[ \t]*project\s*\([^)]*\bCUDA\b", re.MULTILINE | re.IGNORECASE)
+FREE_THREADED = "Programming Language :: Python :: Free Threading"
+
+
+class TorchChoice(NamedTuple):
+    """The torch axis: every release from the first version up, or only the versions; none if nothing needs one."""
+
+    versions: tuple[Minor, ...] = ()
+    is_open: bool = False  # whether every later release is asked for as well
+    why: str = ""
+    tried: str = ""  # the release that wheels are tried with; "" if the package uses no torch
+
+
+class PlatformChoice(NamedTuple):
+    """A platform that is asked for, whether it compiles anything, and the accelerator's versions and architectures."""
+
+    platform: Platform
+    is_native: bool
+    why: str
+    kind: AcceleratorKind | None = None
+    versions: tuple[Minor, ...] = ()
+    archs: tuple[str, ...] = ()
+
+
+class Left(NamedTuple):
+    """A platform that is left out, and the reason."""
+
+    platform: Platform
+    why: str
+
+
+class Starter(NamedTuple):
+    """All that a starter says of a package; `version` is "" if the source states it."""
+
+    name: str
+    folder: str
+    version: str
+    pythons: tuple[Python, ...]
+    torch: TorchChoice
+    platforms: tuple[PlatformChoice, ...]
+    left: tuple[Left, ...]
+    imports: tuple[str, ...]
+    backend: str
+    env: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_native(self) -> bool:
+        """Whether a platform compiles anything."""
+        return any(one.is_native for one in self.platforms)
+
+
+def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Starter:
+    """Return what a config for the package asks for; `torch` is the version to begin with, if a person names one.
+
+    Raises InputError if no platform could be built, or no torch serves.
+    """
+    kept, left = _sort_platforms(found)
+    native = [one for one in kept if one.shown.extensions is not Extensions.NONE]
+    pythons = _choose_pythons(found, native, catalog)
+    choice = _choose_torch(found, native, pythons, catalog, torch)
+    shipped = {python for version in _served(choice, catalog) for python in catalog.torch[version].pythons[HOST]}
+    return Starter(
+        name=found.name,
+        folder=found.project.request.subdirectory,
+        version=found.version,
+        pythons=tuple(python for python in pythons if not shipped or python in shipped),
+        torch=choice,
+        platforms=tuple(_platform(one, choice, catalog) for one in kept),
+        left=tuple(left),
+        imports=find_imports(found.name, found.project, found.platforms),
+        backend=found.project.backend,
+        env=found.env,
+    )
+
+
+# ---------------------------------------------------------------- platforms
+
+
+def _sort_platforms(found: Survey) -> tuple[list[PlatformEvidence], list[Left]]:
+    """Return the platforms that the package can have, and those it cannot; raise InputError if there is none."""
+    reasons = [(one, _why_not(one, found)) for one in found.platforms]
+    kept = [one for one, why in reasons if not why]
+    left = [Left(one.platform, why) for one, why in reasons if why]
+    if not kept:
+        first = next((one for one in left if one.platform is Platform.LINUX_CPU), left[0])
+        msg = f"no platform can be built, {first.platform} because of this: {first.why}"
+        raise InputError(
+            msg, hint="write a fatwheel.yml whose `build: {env: …}` has the variables that the build needs"
+        )
+    return kept, left
+
+
+def _why_not(one: PlatformEvidence, found: Survey) -> str:
+    """Return why a package is not served on a platform by wheels of its own; "" if it is."""
+    shown = one.shown
+    if shown.unsupported:
+        return f"its build fails there: {shown.unsupported}"
+    if one.platform.endswith(("cuda", "rocm", "xpu")):
+        plain = next((other.shown for other in found.platforms if other.platform is Platform.LINUX_CPU), None)
+        return _why_no_accelerator(shown, plain)
+    return _needs_cuda(found.project) if shown.extensions is not Extensions.NONE else ""
+
+
+def _why_no_accelerator(shown: CellEvidence, plain: CellEvidence | None) -> str:
+    if shown.extensions is Extensions.NONE:
+        return f"nothing is compiled for it ({explain(shown)})"
+    if plain and shown.built and shown.built == plain.built:
+        return "its build compiles the same there as for linux-cpu"
+    return ""
+
+
+def _needs_cuda(project: ProjectFile) -> str:
+    """Return why a build cannot be without a CUDA compiler; "" if it can."""
+    name = project.path("CMakeLists.txt")
+    text = uncommented(name, project.tree.text(name))
+    found = NEEDS_CUDA.search(text)
+    return f"{name}:{text.count(chr(10), 0, found.start()) + 1}: project() needs a CUDA compiler" if found else ""
+
+
+def explain(shown: CellEvidence) -> str:
+    """Return the evidence about extensions in words for people."""
+    return shown.extensions_where.replace(OWN_SUFFIX, "")
+
+
+def _platform(found: PlatformEvidence, torch: TorchChoice, catalog: Catalog) -> PlatformChoice:
+    facts = catalog.platforms[found.platform]
+    kind, shown = facts.accelerator, found.shown
+    is_native = shown.extensions is not Extensions.NONE
+    why = f"native code: {explain(shown)}" if is_native else f"no native code: {explain(shown)}"
+    if kind is AcceleratorKind.CUDA:
+        version = _cuda_version(_served(torch, catalog), facts.host, catalog)
+        return PlatformChoice(found.platform, is_native, why, kind, (version,), cuda_archs(version, catalog))
+    if kind is AcceleratorKind.ROCM:
+        return PlatformChoice(found.platform, is_native, why, kind, (max(catalog.rocm),), GFX_ARCHS)
+    return PlatformChoice(found.platform, is_native, why, kind)
+
+
+def _cuda_version(torches: Iterable[Minor], host: str, catalog: Catalog) -> Minor:
+    """Return the CUDA version that most of the torches have; the newest of these with a compiler on the index."""
+    key = (host, AcceleratorKind.CUDA)
+    served = [*torches] or [catalog.newest_torch]
+    shipped = Counter(
+        version
+        for torch in served
+        for version in catalog.torch[torch].accelerators.get(key, ())
+        if version and version in catalog.cuda
+    )
+    able = [version for version in shipped if catalog.cuda[version].pypi]
+    return max(able or shipped, key=lambda version: (shipped[version], version), default=max(catalog.cuda))
+
+
+# ---------------------------------------------------------------- Pythons and torch
+
+
+def _choose_pythons(found: Survey, native: Sequence[PlatformEvidence], catalog: Catalog) -> tuple[Python, ...]:
+    """Return the Pythons that the package admits: without free-threaded ones if its native code does not name them."""
+    bound = [one for one in native if one.shown.python_api.kind is not Binding.NONE]
+    declared = any(text.startswith(FREE_THREADED) for text in found.classifiers)
+    some = admitted(found.requires_python, catalog.pythons)
+    if not some:
+        msg = f"the project requires Python {found.requires_python}, and the catalog has none of these"
+        raise InputError(msg, hint="`fatwheel catalog update` adds what is newer than Fatwheel")
+    return tuple(python for python in some if not python.free_threaded or declared or not bound)
+
+
+def _served(torch: TorchChoice, catalog: Catalog) -> list[Minor]:
+    """Return the torch versions that a choice asks for; empty if it asks for none."""
+    if not torch.is_open:
+        return [*torch.versions]
+    return [version for version in catalog.torch if version >= torch.versions[0]]
+
+
+def _choose_torch(
+    found: Survey, native: Sequence[PlatformEvidence], pythons: Sequence[Python], catalog: Catalog, named: Minor | None
+) -> TorchChoice:
+    """Return the torch axis that native code needs, and the torch that wheels are tried with."""
+    asked = (found.builds_with_torch, found.requires_torch)
+    abis = [one.shown.torch_abi for one in native]
+    uses = [abi for abi in abis if abi.uses_torch or abi.kind in {Binding.FULL, Binding.STABLE}]
+    if not uses and found.requires_torch.specifier is None and not (native and found.builds_with_torch.specifier):
+        return TorchChoice()
+    versions = choose_versions(asked, catalog)
+    if named and named not in versions:
+        msg = f"--torch: {named} is not one that the project admits, expected one of {', '.join(map(str, versions))}"
+        raise InputError(msg)
+    if not uses and all(abi.kind is Binding.NONE for abi in abis):
+        return TorchChoice(tried=catalog.torch[named or versions[-1]].patch)
+    doubted = [abi for abi in abis if abi.kind in {Binding.FULL, Binding.UNKNOWN}]
+    if not doubted:
+        lowest = max(*filter(None, (abi.target for abi in uses)), versions[0])
+        tried = named if named and named >= lowest else max(lowest, versions[-1])
+        return TorchChoice((lowest,), is_open=True, why=uses[0].where, tried=catalog.torch[tried].patch)
+    best = named or max(versions, key=lambda one: (len({*pythons} & catalog.torch[one].pythons[HOST]), one))
+    why = f"a wheel for each torch ({doubted[0].where})"
+    if versions[1:]:
+        why += f": of {versions[0]} to {versions[-1]}, only this; list each that you serve"
+    return TorchChoice((best,), why=why, tried=catalog.torch[best].patch)

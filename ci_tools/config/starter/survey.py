@@ -1,0 +1,219 @@
+"""Surveys a package: reads, by the evidence of a plan, what its build is for one cell of each platform it may have."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.config.location import DEFAULT_NAME
+from ci_tools.errors import InputError
+from ci_tools.evidence.collector import read_metadata, read_platforms
+from ci_tools.evidence.includes import uncommented
+from ci_tools.evidence.project_file import ProjectFile
+from ci_tools.evidence.requirements import build_requirements, torch_requirement
+from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.request import Build, PlatformRequest, Torch
+from ci_tools.model.versions import CudaArch, admits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+
+    from ci_tools.catalog import Catalog, PlatformFacts, TorchRelease
+    from ci_tools.config.packages import Package
+    from ci_tools.evidence.source import Tree
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.evidence import PlatformEvidence, Requirement
+    from ci_tools.model.request import Request
+    from ci_tools.model.versions import Minor, Python
+
+__all__ = ["GFX_ARCHS", "HOST", "Survey", "admitted", "choose_versions", "cuda_archs", "survey"]
+
+CUDA_ARCHS = ("8.0", "9.0", "10.0")
+HOST = "linux-x86_64"  # the machine whose torch builds decide what is asked for
+GFX_ARCHS = ("gfx90a", "gfx942", "gfx1100")
+EVERYWHERE = (Platform.LINUX_CPU, Platform.LINUX_AARCH64, Platform.MACOS_ARM64, Platform.WINDOWS)
+# What shows that a project may compile for an accelerator; the evidence of the platform then says whether it does.
+DEVICE_FILES = {
+    Platform.LINUX_CUDA: re.compile(r"\.cuh?$"),
+    Platform.LINUX_ROCM: re.compile(r"\.hip$"),
+    Platform.LINUX_XPU: re.compile(r"\.sycl$"),
+}
+BUILD_SCRIPT = re.compile(r"(^|/)(setup\.py|CMakeLists\.txt|meson\.build)$|\.cmake$")
+SPEAKS_OF_CUDA = re.compile(r"\bCUDAExtension\b|\bLANGUAGES\b[^)]*\bCUDA\b|\benable_language\s*\(\s*CUDA|'cuda'")
+
+
+OF_LABELS = re.compile(r"[A-Z][A-Z0-9_]*(LABEL|LOCAL|SUFFIX|VERSION)[A-Z0-9_]*")
+
+
+class Survey(NamedTuple):
+    """The facts about a package: its metadata, its requirements of torch, and the evidence for each platform."""
+
+    project: ProjectFile
+    name: str
+    version: str  # "" if neither the source nor an observed build states it
+    requires_python: str
+    requires_torch: Requirement
+    builds_with_torch: Requirement
+    classifiers: tuple[str, ...]
+    platforms: tuple[PlatformEvidence, ...]
+    env: tuple[tuple[str, str], ...] = ()  # variables without which its version has a label
+
+
+def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outside: Outside) -> Survey:
+    """Return what the package's files say, and what its build does for one Python and torch on each platform.
+
+    `blank` is a request for the source and nothing of it. Raises InputError if the package cannot be read, or only a
+    person can say what its build needs.
+    """
+    blank = replace(blank, subdirectory=package.folder)
+    told = ProjectFile(blank, tree)
+    builds_with = torch_requirement(build_requirements(told))
+    torch = choose_versions((builds_with, torch_requirement(told.dependencies())), catalog)[-1]
+    asked = replace(
+        blank,
+        pythons=(_choose_python(told, catalog.torch[torch], catalog),),
+        torch=Torch(versions=(torch,)),
+        platforms=tuple(_request(platform, torch, catalog) for platform in _candidates(tree, torch, catalog)),
+    )
+    project = ProjectFile(asked, tree)
+    with closing(read_platforms(project, catalog, outside)) as read:
+        platforms = tuple(read)
+    found = _summarise(project, package, platforms, builds_with)
+    if "+" not in found.version:
+        return found
+    return _make_public(found, lambda request: read_platforms(ProjectFile(request, tree), catalog, outside))
+
+
+def _make_public(found: Survey, observe: Callable[[Request], Generator[PlatformEvidence]]) -> Survey:
+    """Return a survey whose version has no label, by the variable that leaves it away; raise InputError without one.
+
+    Projects put a commit or a CUDA version there; each wheel of a release gets a label of its own.
+    """
+    first = next((one for one in found.platforms if one.shown.metadata), None)
+    asked = {name: place for one in found.platforms for name, place in one.shown.asked if OF_LABELS.fullmatch(name)}
+    told = found.project.request
+    for name in asked if first else ():
+        env = ((name, ""),)
+        only = tuple(one for one in told.platforms if first and one.platform == first.platform)
+        with closing(observe(replace(told, build=Build(env=env), platforms=only))) as read:
+            seen = dict(line.partition(": ")[::2] for line in read_metadata(tuple(read)))
+        version = seen.get("Version", "+")
+        if "+" not in version:
+            return found._replace(version=version, env=env)
+    tried = f"; without {' and '.join(asked)} it is the same" if asked else ""
+    msg = f"the version of the project is {found.version}, expected one without a label: each wheel gets its own{tried}"
+    raise InputError(msg, hint="write a fatwheel.yml with `build: {env: …}` that decides the label")
+
+
+def _choose_python(told: ProjectFile, torch: TorchRelease, catalog: Catalog) -> Python:
+    """Return an admitted Python that is neither the oldest nor one that is too new for the project."""
+    said, where = told.own_pythons({})
+    pythons = [one for one in admitted(said, catalog.pythons) if not one.free_threaded]
+    if not pythons:
+        expected = f"one that admits some of {', '.join(map(str, catalog.pythons))}"
+        msg = f"{where}: requires-python is {said!r}, expected {expected}"
+        raise InputError(msg)
+    shipped = [python for python in pythons if python in torch.pythons[HOST]] or pythons
+    return shipped[len(shipped) // 2]
+
+
+def _summarise(
+    project: ProjectFile, package: Package, platforms: tuple[PlatformEvidence, ...], builds_with: Requirement
+) -> Survey:
+    fields = read_metadata(platforms)
+    observed = dict(line.partition(": ")[::2] for line in fields)
+    required = [(line.partition(": ")[2], "METADATA") for line in fields if line.startswith("Requires-Dist: ")]
+    classifiers = [line.partition(": ")[2] for line in fields if line.startswith("Classifier: ")]
+    return Survey(
+        project=project,
+        name=project.own_name(observed.get("Name", "")) or _name_of_sdist(project) or _name_of_folder(project, package),
+        version=project.own_version(observed.get("Version", "")),
+        requires_python=project.own_pythons(observed)[0],
+        requires_torch=torch_requirement([*project.dependencies()] or required),
+        builds_with_torch=builds_with,
+        classifiers=tuple(map(str, project.list("project", "classifiers"))) or tuple(classifiers),
+        platforms=platforms,
+    )
+
+
+def _name_of_sdist(project: ProjectFile) -> str:
+    found = re.search(r"^Name: *(\S+)", project.tree.text(project.path("PKG-INFO")), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _name_of_folder(project: ProjectFile, package: Package) -> str:
+    """Return the name by which poetry, or else the package's folder, calls it: nothing that is read says another."""
+    return project.text("tool", "poetry", "name") or package.folder.rpartition("/")[2] or project.tree.root.name
+
+
+def admitted(specifier: str, pythons: Iterable[Python]) -> list[Python]:
+    """Return the Pythons that a `requires-python` admits; all if it is not a valid specifier."""
+    try:
+        allowed = parse_specifiers(specifier)
+    except ValueError:  # also raised for more digits than Python converts
+        allowed = parse_specifiers("")
+    return [python for python in pythons if admits(allowed, python.version)]
+
+
+def choose_versions(required: Iterable[Requirement], catalog: Catalog) -> list[Minor]:
+    """Return the published torch versions of the catalog that every requirement admits; raise InputError if none is."""
+    known = [version for version, release in sorted(catalog.torch.items()) if release.headers]
+    found = known
+    for one in required:
+        found = [version for version in found if admits(parse_specifiers(one.specifier or ""), version)]
+        if not found:
+            what = f"{one.where}: torch {one.specifier} is required, and the catalog has {known[0]} to {known[-1]}"
+            hint = "allow one of these, or add the torch to the catalog with `fatwheel catalog update`"
+            raise InputError(what, hint=hint)
+    return found
+
+
+def _candidates(tree: Tree, torch: Minor, catalog: Catalog) -> Iterator[Platform]:
+    """Yield the platforms that the package may have code for: accelerators only where something speaks of them."""
+    for platform, pattern in DEVICE_FILES.items():
+        if any(map(pattern.search, tree.files)) or (platform is Platform.LINUX_CUDA and _mentions_cuda(tree)):
+            facts = catalog.platforms[platform]
+            if (facts.host, facts.accelerator) in catalog.torch[torch].accelerators or platform.endswith("rocm"):
+                yield platform
+    yield from EVERYWHERE
+
+
+def _mentions_cuda(tree: Tree) -> bool:
+    scripts = filter(BUILD_SCRIPT.search, tree.files)
+    return any(SPEAKS_OF_CUDA.search(uncommented(script, tree.text(script))) for script in scripts)
+
+
+def _request(platform: Platform, torch: Minor, catalog: Catalog) -> PlatformRequest:
+    """Return a platform as a config would name it, for the newest accelerator that upstream's torch has."""
+    facts = catalog.platforms[platform]
+    version = _newest_version(facts, catalog.torch[torch], catalog)
+    archs: dict[AcceleratorKind | None, tuple[str, ...]] = {AcceleratorKind.ROCM: GFX_ARCHS}
+    if version and facts.accelerator is AcceleratorKind.CUDA:
+        archs[facts.accelerator] = cuda_archs(version, catalog)
+    return PlatformRequest(
+        platform=platform,
+        where=DEFAULT_NAME,
+        wheel_platform=facts.wheel_platform,
+        accelerators=(Accelerator(facts.accelerator, version),) if facts.accelerator else (),
+        archs=archs.get(facts.accelerator, ()),
+    )
+
+
+def _newest_version(facts: PlatformFacts, torch: TorchRelease, catalog: Catalog) -> Minor | None:
+    """Return the newest version of a platform's accelerator that a torch has, else that the catalog has."""
+    tables: dict[AcceleratorKind | None, Collection[Minor]] = {
+        AcceleratorKind.CUDA: catalog.cuda,
+        AcceleratorKind.ROCM: catalog.rocm,
+    }
+    known = tables.get(facts.accelerator, ())
+    shipped = torch.accelerators.get((facts.host, facts.accelerator), ()) if facts.accelerator else ()
+    return max((version for version in known if version in shipped), default=max(known, default=None))
+
+
+def cuda_archs(version: Minor, catalog: Catalog) -> tuple[str, ...]:
+    """Return the usual architectures that nvcc of a CUDA version knows, with PTX of the newest."""
+    known = [arch for arch in CUDA_ARCHS if catalog.cuda[version].knows(CudaArch.parse(arch))]
+    return (*known[:-1], f"{known[-1]}+PTX")

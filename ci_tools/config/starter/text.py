@@ -1,0 +1,96 @@
+"""Renders a starter as the text of a `fatwheel.yml`."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from ci_tools.config.project import quote_names, to_comment, to_scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.config.starter.choices import PlatformChoice, Starter, TorchChoice
+
+__all__ = ["render"]
+
+ON_GITHUB = re.compile(r"github\.com[:/](?P<owner>[^/]+)/(?P<name>[^/]+?)(?:\.git)?/?$")  # of a repository's address
+UNTOLD = "0.0.1"
+NOBODY = "@your-org/your-team"
+
+
+def render(starter: Starter, origin: str, tag: str, *, smart: bool) -> str:
+    """Return the config; `origin` is the address of the project's repository, `tag` the version of its newest tag.
+
+    With `smart`, releases go to GitHub and, as a smart sdist, to PyPI.
+    """
+    found = ON_GITHUB.search(origin)
+    owner = f"@{found['owner']}" if found else NOBODY
+    lines = [
+        "# Read by `fatwheel plan`: who is served. Every key: docs/reference/config.md",
+        f"package: {to_scalar(starter.name)}",
+        *(
+            []
+            if starter.version
+            else [f'version: "{tag or "0.0.1"}" # the source does not state it: say which is released']
+        ),
+        *([f"owner: {to_scalar(owner)} # who looks after the native code"] if starter.is_native else []),
+        *(["", "source:", f"  subdirectory: {to_scalar(starter.folder)}"] if starter.folder else []),
+        "",
+        f"python: [{', '.join(quote_names(map(str, starter.pythons)))}]",
+        *_torch(starter.torch),
+        "",
+        "platforms:",
+        *(line for one in starter.platforms for line in _platform(one)),
+        *(f"  {to_comment(f'{one.platform}: {one.why}')}" for one in starter.left),
+        *_build(starter),
+        *_validation(starter),
+        *(_publication(f"{found['owner']}/{found['name']}" if found else "your-org/your-project") if smart else ()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _torch(torch: TorchChoice) -> list[str]:
+    names = ", ".join(quote_names(map(str, torch.versions)))
+    value = f"{{ lowest: {names} }}" if torch.is_open else f"[{names}]"
+    return [f"torch: {value} {to_comment(torch.why)}"] if torch.versions else []
+
+
+def _platform(one: PlatformChoice) -> Iterator[str]:
+    yield f"  {one.platform}: {to_comment(one.why)}"
+    if one.versions:
+        yield f"    {one.kind}: [{', '.join(quote_names(map(str, one.versions)))}]"
+        yield f"    archs: [{', '.join(quote_names(one.archs))}]"
+
+
+def _build(starter: Starter) -> Iterator[str]:
+    yield from ("", "build:", "  env:") if starter.env else ()
+    for name, value in starter.env:
+        yield f"    {name}: {json.dumps(value)} # or else the version has a label; each wheel gets its own"
+
+
+def _validation(starter: Starter) -> Iterator[str]:
+    if not starter.torch.tried and not starter.imports:
+        return
+    yield from ("", "validate:")
+    if starter.torch.tried:
+        yield f'  torch: "{starter.torch.tried}" # each wheel is tried with it'
+        if not any(one.kind for one in starter.platforms):
+            yield "  # torch-index: an index of CPU builds; pip's own has CUDA builds of gigabytes for Linux"
+    if starter.imports:
+        yield f"  imports: [{', '.join(map(to_scalar, starter.imports))}]"
+    else:
+        yield "  # imports: the modules to import from each wheel; none was found"
+
+
+def _publication(repository: str) -> list[str]:
+    """Return the lines that publish a smart sdist: its wheels are in GitHub Releases of the repository."""
+    return [
+        "",
+        "publish:",
+        "  pypi: smart # an sdist that finds the wheel of the release that fits",
+        "  targets:",
+        f"    - github:{repository} # has the wheels",
+        "    - pypi",
+    ]

@@ -1,0 +1,89 @@
+"""Reads the version that a build backend takes from another file than pyproject.toml, if it is plainly stated there.
+
+A version that only a repository, or running code, can tell is not read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ci_tools.formats.toml.text import parse_toml
+from ci_tools.model.pep440 import read_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ci_tools.evidence.project_file import ProjectFile
+
+__all__ = ["read_file_version"]
+
+MESON = re.compile(r"^\s*project\s*\(\s*'[^']*'[^()]*?\bversion\s*:\s*'([^']+)'", re.MULTILINE)
+# The default pattern of hatchling, which scikit-build-core and pdm-backend follow: their documentation of `regex`.
+PYTHON = re.compile(r"""^(?:__version__|VERSION)\s*(?::\s*str\s*)?=\s*(['"])v?(?P<version>[^'"\n]+)\1""", re.MULTILINE)
+
+
+def read_file_version(project: ProjectFile) -> str:
+    """Return the version in the file from which the project's backend takes it; "" if none states it plainly."""
+    reader = READERS.get(re.split(r"[.:]", project.backend)[0])
+    said = next(reader(project), "") if reader else ""
+    return said if read_version(said) else ""
+
+
+def _from_meson(project: ProjectFile) -> Iterator[str]:
+    """Yield the version in meson.build (meson-python: "dynamic version")."""
+    yield from MESON.findall(project.tree.text(project.path("meson.build")))
+
+
+def _from_cargo(project: ProjectFile) -> Iterator[str]:
+    """Yield the version in Cargo.toml; that of a workspace is not followed."""
+    name = project.path(project.text("tool", "maturin", "manifest-path") or "Cargo.toml")
+    package = parse_toml(project.tree.text(name), name).get("package")
+    version = package.get("version") if isinstance(package, dict) else None
+    if isinstance(version, str) and "-" not in version:  # maturin makes 1.0rc1 of Cargo's 1.0-rc.1
+        yield version
+
+
+def _from_hatch(project: ProjectFile) -> Iterator[str]:
+    found = project.table("tool", "hatch", "version")
+    if found.get("source", "regex") == "regex" and "pattern" not in found:
+        yield from _python_versions(project, str(found.get("path", "")))
+
+
+def _from_pdm(project: ProjectFile) -> Iterator[str]:
+    found = project.table("tool", "pdm", "version")
+    if found.get("source") == "file":
+        yield from _python_versions(project, str(found.get("path", "")))
+
+
+def _from_scikit_build_core(project: ProjectFile) -> Iterator[str]:
+    found = project.table("tool", "scikit-build", "metadata", "version")
+    if found.get("provider") == "scikit_build_core.metadata.regex" and "regex" not in found:
+        yield from _python_versions(project, str(found.get("input", "")))
+
+
+def _from_flit(project: ProjectFile) -> Iterator[str]:
+    """Yield `__version__` of the module, which flit reads without importing where it can."""
+    name = project.text("tool", "flit", "module", "name") or project.text("project", "name").replace("-", "_")
+    for path in (f"{name}/__init__.py", f"src/{name}/__init__.py", f"{name}.py", f"src/{name}.py"):
+        yield from _python_versions(project, path)
+
+
+def _from_poetry(project: ProjectFile) -> Iterator[str]:
+    yield project.text("tool", "poetry", "version")
+
+
+def _python_versions(project: ProjectFile, path: str) -> Iterator[str]:
+    for match in PYTHON.finditer(project.tree.text(project.path(path)) if path else ""):
+        yield match["version"]
+
+
+READERS: dict[str, Callable[[ProjectFile], Iterator[str]]] = {
+    "flit_core": _from_flit,
+    "hatchling": _from_hatch,
+    "maturin": _from_cargo,
+    "mesonpy": _from_meson,
+    "pdm": _from_pdm,
+    "poetry": _from_poetry,
+    "scikit_build_core": _from_scikit_build_core,
+}

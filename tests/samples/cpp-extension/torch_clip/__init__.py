@@ -1,0 +1,3 @@
+import torch
+
+from torch_clip._C import clip

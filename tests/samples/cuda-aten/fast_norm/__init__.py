@@ -1,0 +1,3 @@
+import torch
+
+from fast_norm._C import rms_norm

@@ -1,0 +1,1 @@
+from edit_distance._distance import distance

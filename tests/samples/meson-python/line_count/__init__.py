@@ -1,0 +1,1 @@
+from line_count._count import lines

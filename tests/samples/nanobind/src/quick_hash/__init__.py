@@ -1,0 +1,1 @@
+from quick_hash._hash import fnv

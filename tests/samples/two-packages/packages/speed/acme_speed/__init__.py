@@ -1,0 +1,1 @@
+from acme_speed._sum import total

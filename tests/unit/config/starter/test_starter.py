@@ -1,0 +1,248 @@
+"""The starter config: what it says is what the evidence says, and it plans at once."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from ci_tools import catalog
+from ci_tools.config import loader, starter
+from ci_tools.errors import InputError
+from ci_tools.model.platforms import Platform
+from ci_tools.model.request import Route
+from ci_tools.model.versions import Minor
+from ci_tools.plan.make import make_plan
+from tests.builders.sources import git, world, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.config.starter import Written
+    from ci_tools.model.request import Request
+
+SYSTEM = '[build-system]\nrequires = [REQUIRES]\nbuild-backend = "BACKEND"\n'
+PROJECT = '[project]\nname = "demo"\nversion = "1"\nrequires-python = ">=3.12"\ndependencies = ["torch>=2.8"]\n'
+STABLE = "#define TORCH_TARGET_VERSION 0x020b000000000000\n#include <torch/csrc/stable/library.h>\n"
+EVERYWHERE = {Platform.LINUX_CPU, Platform.LINUX_AARCH64, Platform.MACOS_ARM64, Platform.WINDOWS}
+CMAKE = "project(demo LANGUAGES CXX)\nadd_library(op MODULE csrc/op.cpp)\ninstall(TARGETS op DESTINATION demo)\n"
+
+
+def pyproject(backend: str = "hatchling.build", requires: str = "", project: str = PROJECT) -> str:
+    return SYSTEM.replace("BACKEND", backend).replace("REQUIRES", requires) + project
+
+
+class Started(NamedTuple):
+    written: Written
+    request: Request
+
+
+def start(root: Path, files: dict[str, str], *, package: str = "", torch: Minor | None = None) -> Started:
+    """Write the files and a starter for them, and make its plan, which raises if it is refused."""
+    write(root / "demo", {"pyproject.toml": pyproject(), "demo/__init__.py": "", **files})
+    outside = world(root)
+    written = starter.write(root / "demo", catalog.load(), outside, package=package, torch=torch)
+    make_plan(written.path, outside)
+    return Started(written, loader.load(written.path, catalog.load()))
+
+
+def platforms_of(request: Request) -> set[Platform]:
+    return {platform.platform for platform in request.platforms}
+
+
+def test_a_pure_project_asks_for_no_torch_and_no_accelerator(tmp_path: Path) -> None:
+    _, request = start(tmp_path, {"demo/kernel.cu": "// compiled on the user's machine\n"})
+    assert (request.torch, platforms_of(request)) == (None, EVERYWHERE)
+    assert {platform.owner for platform in request.platforms} == {None}
+    assert min(request.pythons).version == Minor(3, 12)
+    assert (request.validate.imports, request.validate.torch) == (("demo",), "2.15.0")
+
+
+@pytest.mark.parametrize(
+    ("header", "lowest", "versions"),
+    [
+        pytest.param(STABLE, Minor(2, 11), (), id="stable-from-its-target"),
+        pytest.param("#include <torch/extension.h>\n", None, (Minor(2, 15),), id="full-for-one-torch"),
+    ],
+)
+def test_torch_is_asked_for_as_the_code_binds_to_it(
+    tmp_path: Path, header: str, lowest: Minor | None, versions: tuple[Minor, ...]
+) -> None:
+    files = {"pyproject.toml": pyproject("scikit_build_core.build", '"torch"'), "CMakeLists.txt": CMAKE}
+    written, request = start(tmp_path, {**files, "csrc/op.cpp": header})
+    assert request.torch
+    assert (request.torch.lowest, request.torch.versions) == (lowest, versions)
+    assert written.starter.is_native
+    narrowed = "of 2.8 to 2.15, only this; list each that you serve" in written.path.read_text()
+    assert narrowed == bool(versions)
+
+
+def test_a_person_names_the_torch_to_begin_with(tmp_path: Path) -> None:
+    files = {"pyproject.toml": pyproject("scikit_build_core.build", '"torch"'), "CMakeLists.txt": CMAKE}
+    _, request = start(tmp_path, {**files, "csrc/op.cpp": "#include <ATen/ATen.h>\n"}, torch=Minor(2, 13))
+    assert request.torch
+    assert (request.torch.versions, request.validate.torch) == ((Minor(2, 13),), "2.13.0")
+
+
+def test_cmake_that_needs_cuda_has_no_other_platform(tmp_path: Path) -> None:
+    files = {
+        "pyproject.toml": pyproject("scikit_build_core.build", '"torch"'),
+        "csrc/op.cu": "#include <ATen/ATen.h>\n",
+    }
+    written, request = start(tmp_path, {**files, "CMakeLists.txt": CMAKE.replace("CXX)", "CXX CUDA)")})
+    assert platforms_of(request) == {Platform.LINUX_CUDA}
+    assert "# windows: CMakeLists.txt:1: project() needs a CUDA compiler" in written.path.read_text()
+
+
+SETUP = """\
+import os
+import sys
+from setuptools import Extension, setup
+
+if sys.platform == "win32":
+    raise RuntimeError("demo does not run on Windows")
+setup(
+    name="Demo.Tools",
+    version="1.5",
+    python_requires=">=3.11",
+    install_requires=["numpy"],
+    packages=["demo"],
+    ext_modules=[Extension("demo._fast", ["fast.c"])],
+)
+"""
+
+
+@pytest.mark.slow
+def test_what_only_setup_py_says_is_observed(tmp_path: Path) -> None:
+    files = {"pyproject.toml": pyproject("setuptools.build_meta", project=""), "setup.py": SETUP, "fast.c": ""}
+    written, request = start(tmp_path, files)
+    assert (request.name, request.version, written.starter.version) == ("Demo.Tools", None, "1.5")
+    assert platforms_of(request) == EVERYWHERE - {Platform.WINDOWS}
+    assert "# windows: its build fails there: RuntimeError: demo does not run on Windows (setup.py:6)" in (
+        written.path.read_text()
+    )
+    assert (request.torch, request.validate.imports) == (None, ("demo",))
+    assert [str(python) for python in request.pythons if python.free_threaded] == []
+    assert {platform.owner for platform in request.platforms} == {"@your-org/your-team"}
+
+
+@pytest.mark.slow
+def test_a_build_that_fails_everywhere_is_told_in_one_sentence(tmp_path: Path) -> None:
+    setup = "raise SystemExit('demo needs LIBDEMO_DIR')\n"
+    files = {"pyproject.toml": pyproject("setuptools.build_meta", project=""), "setup.py": setup}
+    with pytest.raises(
+        InputError, match=r"no platform can be built, linux-cpu because of this: .*demo needs LIBDEMO_DIR"
+    ):
+        start(tmp_path, files)
+    assert not (tmp_path / "demo/fatwheel.yml").exists()
+
+
+def test_a_project_below_is_found(tmp_path: Path) -> None:
+    (tmp_path / "python").mkdir()
+    (tmp_path / "python/pyproject.toml").write_text(pyproject())
+    written = starter.write(tmp_path, catalog.load(), world(tmp_path))
+    assert loader.load(written.path, catalog.load()).subdirectory == "python"
+
+
+def test_one_of_several_packages_is_named(tmp_path: Path) -> None:
+    other = pyproject(project=PROJECT.replace("demo", "other"))
+    written, request = start(tmp_path, {"plugins/other/pyproject.toml": other}, package="other")
+    assert (request.name, request.subdirectory, [str(one) for one in written.others]) == (
+        "other",
+        "plugins/other",
+        ["demo"],
+    )
+
+
+@pytest.mark.parametrize(("tag", "version"), [("v1.4.0", "1.4.0"), ("nightly", "0.0.1")])
+def test_a_version_that_the_source_lacks_is_the_newest_tag(tmp_path: Path, tag: str, version: str) -> None:
+    text = pyproject(project=PROJECT.replace('version = "1"', 'dynamic = ["version"]'))
+    project = write(tmp_path / "demo", {"pyproject.toml": text})
+    for words in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "x"), ("tag", tag)):
+        git(project, *words)
+    written = starter.write(project, catalog.load(), world(tmp_path))
+    assert loader.load(written.path, catalog.load()).version == version
+
+
+def test_a_config_that_is_there_stays(tmp_path: Path) -> None:
+    (tmp_path / "fatwheel.yml").write_text("mine")
+    with pytest.raises(InputError, match="exists already"):
+        starter.write(tmp_path, catalog.load(), world(tmp_path))
+    assert (tmp_path / "fatwheel.yml").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("project", "message"),
+    [
+        pytest.param("", "has no pyproject.toml with a project and no setup.py", id="nothing"),
+        pytest.param("not [toml", "pyproject.toml:1:5: this is not TOML", id="broken"),
+        pytest.param("[project]\nname = 5", "project.name is 5, expected text", id="name-is-a-number"),
+        pytest.param("[project]\nname = 'a'\nrequires-python = 5", "project.requires-python is 5, expected text",
+                     id="requires-python"),
+        pytest.param("[project]\nname = 'a'\nrequires-python = '>4'", "is '>4', expected one that admits some of 3.10",
+                     id="no-python"),
+        pytest.param(pyproject(project=PROJECT.replace(">=2.8", "<2")),
+                     "pyproject.toml:8: torch <2 is required, and the catalog has 2.6 to 2.15", id="no-torch"),
+    ],
+)  # fmt: skip
+def test_a_project_that_cannot_be_is_refused(tmp_path: Path, project: str, message: str) -> None:
+    write(tmp_path, {"README": "", **({"pyproject.toml": project} if project else {})})
+    with pytest.raises(InputError) as caught:
+        starter.write(tmp_path, catalog.load(), world(tmp_path / "elsewhere"))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["yes", "1.10", "null", "3d-tools", "0x10", "a.b_c-d", "1e3"])
+@pytest.mark.parametrize("folder", ["", "a: b #/", "[x/", "no/", "a,b/"])
+def test_whatever_a_project_is_called_its_config_loads(tmp_path: Path, name: str, folder: str) -> None:
+    text = pyproject(project=PROJECT.replace("demo", name))
+    write(tmp_path, {f"{folder}pyproject.toml": text, f"{folder}a\n: b.cu": ""})
+    written = starter.write(tmp_path, catalog.load(), world(tmp_path))
+    request = loader.load(written.path, catalog.load())
+    assert (request.name, request.subdirectory) == (name, folder.rstrip("/"))
+
+
+@pytest.mark.parametrize(
+    ("origin", "target"),
+    [
+        pytest.param("git@github.com:some-org/some.project.git", "github:some-org/some.project", id="ssh"),
+        pytest.param("https://github.com/some-org/project", "github:some-org/project", id="https"),
+        pytest.param("https://example.org/some-org/project", "github:your-org/your-project", id="elsewhere"),
+        pytest.param("", "github:your-org/your-project", id="nowhere"),
+    ],
+)
+def test_a_smart_sdist_has_its_wheels_in_the_repository(tmp_path: Path, origin: str, target: str) -> None:
+    git(tmp_path, "init", "--quiet")
+    if origin:
+        git(tmp_path, "remote", "add", "origin", origin)
+    (tmp_path / "pyproject.toml").write_text(pyproject())
+    written = starter.write(tmp_path, catalog.load(), world(tmp_path, **os.environ), smart=True)
+    request = loader.load(written.path, catalog.load())
+    assert (request.publish.pypi, request.publish.targets) == (Route.SMART, (target, "pypi"))
+
+
+LABELLED = """\
+import os
+from setuptools import setup
+
+suffix = os.environ.get("VERSION_SUFFIX", "+git123")
+setup(name="demo", version="2.0" + suffix, packages=["demo"])
+"""
+
+
+@pytest.mark.slow
+def test_a_version_with_a_label_is_built_without_it(tmp_path: Path) -> None:
+    files = {"pyproject.toml": pyproject("setuptools.build_meta", project=""), "setup.py": LABELLED}
+    written, request = start(tmp_path, files)
+    assert (written.starter.version, request.build.env) == ("2.0", (("VERSION_SUFFIX", ""),))
+
+
+@pytest.mark.slow
+def test_a_label_that_no_variable_leaves_away_is_a_persons_to_decide(tmp_path: Path) -> None:
+    files = {
+        "pyproject.toml": pyproject("setuptools.build_meta", project=""),
+        "setup.py": LABELLED.replace('os.environ.get("VERSION_SUFFIX", "+git123")', '"+abc"'),
+    }
+    with pytest.raises(InputError, match=r"the version of the project is 2\.0\+abc, expected one without a label"):
+        start(tmp_path, files)
