@@ -34,7 +34,7 @@ def _read(name: str) -> None:
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether a variable is there for our tools alone, and the project's code asks for it: no builder sets it."""
+    """Whether a variable is only for our tools, and the project's code asks for it: no builder sets it."""
     return name.startswith(FOR_OUR_TOOLS) and FACTS.lets_ask()
 
 
