@@ -623,7 +623,8 @@ TRUTH = """\
 Other people's projects, as their sdists are on the package index. What is true of each was read by hand in its build
 scripts, before Fatwheel saw it, and is kept in [`tests/proof/projects.toml`](../../tests/proof/projects.toml). `make
 proof` then asks Fatwheel, builds what two cores can build in minutes, and writes the results to
-[`tests/proof/record.json`](../../tests/proof/record.json); `make test` asks again and expects the same evidence.
+[`tests/proof/record.json`](../../tests/proof/record.json). `make test` asks again for some of each kind, `make proof`
+for all, and both expect the same evidence.
 
 *Seen* is what Fatwheel says for `linux-cuda` and `linux-cpu`: what is compiled, for which Python, against which torch.
 *Wheels* are those that its plan makes of the covered cells of a request of six Pythons, six torch releases, two CUDA

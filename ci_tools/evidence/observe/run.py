@@ -88,7 +88,7 @@ class View(NamedTuple):
     nccl: str = ""  # the version that torch brings, where it is known
     gpu: bool = False
     chance: bool = False  # whether this is the second run: at a later time, with more processors
-    supposed: tuple[str, ...] = ()  # what is supposed to be so of the builder; nothing else that is asked of it is
+    supposed: tuple[str, ...] = ()  # questions about the builder whose answer is yes; to all others it is no
 
     def fact(self, name: str) -> object:
         """Return the answer to a question that a build asked."""

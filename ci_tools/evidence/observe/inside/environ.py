@@ -33,16 +33,23 @@ def _read(name: str) -> None:
         FACTS.note_others(f"env:{name}")
 
 
+def _is_hidden(name: str) -> bool:
+    """Whether a variable is only for our tools, and the project's code asks for it: no builder sets it."""
+    return name.startswith(FOR_OUR_TOOLS) and FACTS.lets_ask()
+
+
 class _Environ(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - the class of os.environ
     """Variables that record their readers."""
 
     def __getitem__(self, name: Any) -> Any:
         _read(os.fsdecode(name))
+        if _is_hidden(os.fsdecode(name)):
+            raise KeyError(name)
         return super().__getitem__(name)
 
     def __contains__(self, name: Any) -> bool:
         _read(os.fsdecode(name))
-        return super().__contains__(name)
+        return not _is_hidden(os.fsdecode(name)) and super().__contains__(name)
 
     def __iter__(self) -> Iterator[Any]:
         if FACTS.lets_ask():

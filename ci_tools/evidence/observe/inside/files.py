@@ -139,7 +139,7 @@ def is_there(path: Any) -> bool:
 
 
 def _full_name(path: Any) -> str:
-    """Return the whole path; "" if it is none: the real function raises the error."""
+    """Return the whole path; "" if it is not a path: the real function raises the error."""
     try:
         return os.fsdecode(os.path.abspath(os.fspath(path)))
     except (TypeError, ValueError):

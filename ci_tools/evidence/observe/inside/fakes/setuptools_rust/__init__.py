@@ -87,7 +87,7 @@ def _settings(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build(command: Any, extension: RustExtension) -> None:
-    """Record what cargo would be told, and put a library where setuptools-rust would."""
+    """Record the arguments of cargo, and create a library where setuptools-rust would."""
     if not Path(extension.path).is_file():
         msg = f"can't find {extension.path}"
         raise SetupError(msg)
