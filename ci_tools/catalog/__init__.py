@@ -123,10 +123,10 @@ class BuildMinutes(NamedTuple):
 
 
 class BuildRequirement(NamedTuple):
-    """What a package adds to a build that requires it, besides modules that the build may import."""
+    """The hooks and packages that a build requirement adds to a build, besides modules that the build may import."""
 
     version: str  # whose wheel was read
-    hooks: tuple[str, ...]  # what is run without an import
+    hooks: tuple[str, ...]  # entry points that run without an import
     requires: tuple[str, ...]  # names of packages
 
 

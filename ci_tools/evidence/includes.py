@@ -127,7 +127,7 @@ class Includes:
     def with_generated(self, generated: Mapping[str, str]) -> Includes:
         """Return the includes of the tree with the files that a build writes; one object for the same files.
 
-        What was read of the tree is not read again: a source with CUTLASS in it has thousands of headers.
+        Headers of the tree are read once: a source with CUTLASS in it has thousands of headers.
         """
         if not generated:
             return self

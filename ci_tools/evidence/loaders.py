@@ -25,7 +25,7 @@ __all__ = ["Loader", "find_loaders"]
 
 LOAD = "load_library"
 LOADS = f"torch.ops.{LOAD}"
-WRAPPERS = frozenset({"list", "sorted", "str", "tuple"})  # what they return names the same files
+WRAPPERS = frozenset({"list", "sorted", "str", "tuple"})  # their results name the same files
 # ctypes raises OSError for a library with a symbol that nothing defines: torch loads by it.
 CAUGHT = frozenset({"BaseException", "Exception", "OSError"})
 HERE = frozenset(

@@ -1,1 +1,1 @@
-"""What a build needs of torch and CUDA, fetched in parts: torch is not installed, and neither is a CUDA toolkit."""
+"""The parts of torch and CUDA that a build needs, without an installed torch or CUDA toolkit."""

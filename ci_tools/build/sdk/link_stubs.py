@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["exports_of", "is_data", "make_stub"]
 
-SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*")  # what an assembler takes without quotes
+SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*")  # a name that an assembler takes without quotes
 OBJECT = re.compile(r"_ZT[VTIS]|_ZGV")  # tables, type descriptions and guards (Itanium C++ ABI, 5.1.4)
 OF_LINKER = frozenset({"_edata", "_end", "__bss_start"})  # each library has its own; they have no type
 OF_START = frozenset({"_init", "_fini"})  # of each library as well, and none uses another's
@@ -36,7 +36,7 @@ def exports_of(library: Path) -> dict[str, bool]:
 
 
 def is_data(symbol: str) -> bool:
-    """Whether a C++ name is certainly one of data; that of a variable cannot be told from a function's."""
+    """Whether a C++ name is certainly one of data; a variable's name can look like a function's."""
     return bool(OBJECT.match(symbol))
 
 

@@ -92,7 +92,7 @@ def find_offers(project: str, environ: Mapping[str, str]) -> Iterator[Offers]:
 
 @functools.cache
 def _settings(environ: frozenset[tuple[str, str]]) -> tuple[Places, str]:
-    """Return pip's places and its CA bundle; pip is asked once, since each question starts it anew."""
+    """Return pip's places and its CA bundle; pip is asked once, since each question starts a process."""
     known = dict(environ)
     return package_index.users_places(known), package_index.users_index(known).certificates
 

@@ -134,7 +134,7 @@ def _digest(content: bytes) -> str:
 def _refuse_outside(member: str, wheel: str) -> str:
     path = PurePosixPath(member)
     if path.is_absolute() or ".." in path.parts or "\\" in member:
-        msg = f"{wheel}: the member {member} lies outside the wheel"
+        msg = f"{wheel}: the path of the member {member} leads outside the wheel"
         raise InputError(msg)
     return member
 

@@ -162,7 +162,7 @@ def _facts_of(site: Path, version: str, label: str) -> dict[str, object]:
 
 
 def _modules_of(names: Iterable[str]) -> Iterator[str]:
-    """Yield the modules of the whole torch, so that a missing one can be told from one that never was."""
+    """Yield the modules of the whole torch, to distinguish a module that was not fetched from one that torch never had."""
     for name in names:
         if name.endswith((".py", ".so")) and not name.startswith(("torch/include/", "torch/lib/")):
             stem = re.sub(r"(/__init__)?\.(py|[\w-]*\.?so)$", "", name)

@@ -1,4 +1,4 @@
-"""What this torch knows: the build of torch that it is part of, on a machine without a GPU.
+"""The facts that this torch answers with: those of the build it is part of, on a machine without a GPU.
 
 It holds torch's headers, its CMake files and what builds ask it; it cannot compute. Fatwheel puts it in place of an
 installed torch. Everything else that is asked of it raises NotInBuildTorch.
@@ -19,8 +19,8 @@ WAY_OUT = "set `build: {torch: full}` in the config to build with an installed t
 class NotInBuildTorch(RuntimeError):
     """A build asks for a part of torch that is not here.
 
-    It is no AttributeError and no ImportError: a build that asks with hasattr() or `except ImportError` would take
-    them for "torch does not have it", and make another wheel.
+    It derives neither from AttributeError nor from ImportError: a build that asks with hasattr() or `except
+    ImportError` would conclude that torch does not have it, and make another wheel.
     """
 
 
@@ -40,7 +40,7 @@ class _Facts:
         return os.environ.get(name, "")
 
     def note(self, *_: object) -> None:
-        """Record nothing: this is no observation."""
+        """Record nothing: only an observed build keeps notes."""
 
     doubt = note
 
