@@ -52,7 +52,7 @@ class Needs(NamedTuple):
     drops: tuple[str, ...] = ()  # the names of requirements that are not installed
 
     def install(self, requirements: Iterable[str], isolated: Environment, place: Place) -> None:
-        """Install build requirements within the pins and the config's constraints; of torch only its parts, if so configured.
+        """Install build requirements within the pins and the config's constraints, and of torch its parts if so set.
 
         Raises MachineError if the torch would be another than the job's.
         """

@@ -123,10 +123,10 @@ class BuildMinutes(NamedTuple):
 
 
 class BuildRequirement(NamedTuple):
-    """The hooks and packages that a build requirement adds to a build, besides modules that the build may import."""
+    """The effect of a package on a build that requires it, besides modules that the build may import."""
 
     version: str  # whose wheel was read
-    hooks: tuple[str, ...]  # entry points that run without an import
+    hooks: tuple[str, ...]  # code that runs without an import
     requires: tuple[str, ...]  # names of packages
 
 

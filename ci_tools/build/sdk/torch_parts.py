@@ -162,7 +162,7 @@ def _facts_of(site: Path, version: str, label: str) -> dict[str, object]:
 
 
 def _modules_of(names: Iterable[str]) -> Iterator[str]:
-    """Yield the modules of the whole torch, to distinguish a module that was not fetched from one that torch never had."""
+    """Yield the modules of the whole torch, to tell what was not fetched from what torch never had."""
     for name in names:
         if name.endswith((".py", ".so")) and not name.startswith(("torch/include/", "torch/lib/")):
             stem = re.sub(r"(/__init__)?\.(py|[\w-]*\.?so)$", "", name)

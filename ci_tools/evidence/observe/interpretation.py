@@ -7,8 +7,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from packaging.utils import canonicalize_name
-
 from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.observe.build import (
     ARCH_LISTS,
@@ -35,6 +33,7 @@ from ci_tools.evidence.observe.switches import (
 )
 from ci_tools.evidence.requirements import doubt_torch_abi, exclude_torch
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
+from ci_tools.model.pep440 import name_of_required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +83,7 @@ class Witness:
     def subject(self) -> Subject:
         """Return the project to observe."""
         project = self.project
-        required = [_name(str(item)) for item in project.list("build-system", "requires")]
+        required = [name_of_required(str(item)) for item in project.list("build-system", "requires")]
         return Subject(
             tree=self.tree,
             folder=project.request.subdirectory or ".",
@@ -355,7 +354,7 @@ class Witness:
 
     def members(self, build: Build) -> tuple[str, ...] | None:
         """Return the wheel's expected members; None if a plugin, hipify or Cython may write a file into it."""
-        required = {_name(str(item)) for item in self.project.list("build-system", "requires")}
+        required = {name_of_required(str(item)) for item in self.project.list("build-system", "requires")}
         names = [name for name, _ in build.observed.members]
         if (
             build.runs_cmake
@@ -376,14 +375,9 @@ class Witness:
 
     def unsaid(self, observed: Observed) -> tuple[str, ...]:
         """Return the packages that the build imports but the project does not list in `build-system.requires`."""
-        required = {_name(str(item)) for item in self.project.list("build-system", "requires")}
+        required = {name_of_required(str(item)) for item in self.project.list("build-system", "requires")}
         imported = {IMPORTED[module] for module in observed.imports if module in IMPORTED}
         return tuple(sorted(imported - required))
-
-
-def _name(requirement: str) -> str:
-    match = re.match(r"\s*([A-Za-z0-9._-]+)", requirement)
-    return canonicalize_name(match[1]) if match else ""
 
 
 def _unseen(where: str, unsupported: str = "") -> CellEvidence:
