@@ -54,12 +54,12 @@ class _Environ(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - the cla
     def __iter__(self) -> Iterator[Any]:
         if FACTS.lets_ask():
             FACTS.note("env")
-        return super().__iter__()
+        return (name for name in super(_Environ, self).__iter__() if not _is_hidden(os.fsdecode(name)))
 
     def __len__(self) -> int:
         if FACTS.lets_ask():
             FACTS.note("env")
-        return super().__len__()
+        return sum(not _is_hidden(os.fsdecode(name)) for name in self._data)
 
 
 def set_variables(env: Mapping[str, str]) -> None:
@@ -80,4 +80,5 @@ def list_changes(env: Mapping[Any, Any] | None) -> list[str]:
     here = os.environ._data if env is None else env  # type: ignore[attr-defined]  # noqa: SLF001 - it records no reader
     found = {os.fsdecode(name): os.fsdecode(value) for name, value in here.items()}
     names = {name for name in GIVEN.keys() | found.keys() if GIVEN.get(name) != found.get(name)}
-    return [f"{name}={found.get(name, '')}" for name in sorted(names - INDIFFERENT)]
+    own = {name for name in names - INDIFFERENT if not name.startswith(FOR_OUR_TOOLS)}
+    return [f"{name}={found.get(name, '')}" for name in sorted(own)]

@@ -79,7 +79,7 @@ def jobs_of(plan: Plan, platform: str) -> set[str]:
         pytest.param({"setup.py": setup("cffi_modules=['build.py:ffi'], setup_requires=['cffi']")},
                      id="a-plugin-that-setup-asks-for"),
         pytest.param({"setup.py": setup(""), "pyproject.toml": "[build-system]\n"
-                      "requires = ['setuptools', 'setuptools-rust']\nbuild-backend = 'setuptools.build_meta'\n"},
+                      "requires = ['setuptools', 'setuptools-secret']\nbuild-backend = 'setuptools.build_meta'\n"},
                      id="a-plugin-that-the-build-requires"),
         pytest.param({"setup.py": setup("distclass=D", "from setuptools import Distribution\nclass D(Distribution):\n"
                       "  def has_ext_modules(self): return True\n")}, id="a-wheel-for-one-platform-by-hand"),
