@@ -7,11 +7,12 @@ import hashlib
 import os
 import shutil
 import stat
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.errors import InputError, MachineError
+from ci_tools.errors import InputError
 from ci_tools.evidence import git, patches
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.path_patterns import matcher_of
@@ -275,12 +276,12 @@ def _fetch_sdist(source: SdistSource, outside: Outside) -> Path:
 def _extract(archive: Path, folder: Path) -> None:
     """Unpack an sdist; refuse members that would land outside `folder` (PEP 706), and more than one top folder."""
     import gzip  # noqa: PLC0415 - a plan of a folder does not wait for what unpacks archives
-    import tarfile  # noqa: PLC0415
     import zlib  # noqa: PLC0415
 
-    if not hasattr(tarfile, "data_filter"):
-        msg = "this Python cannot unpack an archive safely, expected 3.10.12, 3.11.4, 3.12 or later"
-        raise MachineError(msg)
+    if TYPE_CHECKING or sys.version_info >= (3, 12):
+        import tarfile  # noqa: PLC0415
+    else:
+        from backports import tarfile  # noqa: PLC0415 - 3.11.3 and older have no filters
     try:
         with tarfile.open(archive) as tar:
             tar.extractall(folder, filter="data")

@@ -54,7 +54,8 @@ class _Environ(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - the cla
     def __iter__(self) -> Iterator[Any]:
         if FACTS.lets_ask():
             FACTS.note("env")
-        return (name for name in super(_Environ, self).__iter__() if not _is_hidden(os.fsdecode(name)))
+        names = super().__iter__()
+        return (name for name in names if not _is_hidden(os.fsdecode(name)))
 
     def __len__(self) -> int:
         if FACTS.lets_ask():
