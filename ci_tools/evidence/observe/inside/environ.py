@@ -15,7 +15,8 @@ __all__ = ["list_changes", "set_variables"]
 # ruff: noqa: SIM905 - as words they fit on a page
 # Variables that do not change a build: whatever their values, the result is the same.
 INDIFFERENT = frozenset("CMAKE_BUILD_PARALLEL_LEVEL HOME MAX_JOBS PATH SOURCE_DATE_EPOCH TMPDIR".split())
-FOR_OUR_TOOLS = ("FATWHEEL_", "SETUPTOOLS_EXT_SUFFIX")
+FOR_OUR_TOOLS = "SETUPTOOLS_EXT_SUFFIX"  # tells setuptools the suffix of the libraries; no builder sets it
+OURS = ("FATWHEEL_", FOR_OUR_TOOLS)
 OF_WINDOWS = frozenset("APPDATA COMSPEC OS PROGRAMFILES SYSTEMROOT VCINSTALLDIR VSINSTALLDIR WINDIR".split())
 GIVEN: dict[str, str] = {}  # the variables of the cell's build
 COPIES = "subst_vars"  # a function of distutils that copies all variables and uses few
@@ -23,7 +24,7 @@ COPIES = "subst_vars"  # a function of distutils that copies all variables and u
 
 def _read(name: str) -> None:
     """Record that a variable is read, also by other code: setuptools reads some for the project."""
-    if name in INDIFFERENT or name.startswith(FOR_OUR_TOOLS):
+    if name in INDIFFERENT or name.startswith(OURS):
         return
     if FACTS.lets_ask():
         FACTS.note(f"env:{name}")
@@ -34,8 +35,8 @@ def _read(name: str) -> None:
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether a variable is only for our tools, and the project's code asks for it: no builder sets it."""
-    return name.startswith(FOR_OUR_TOOLS) and FACTS.lets_ask()
+    """Whether a variable is for our tools only, and the project's code asks for it."""
+    return name == FOR_OUR_TOOLS and FACTS.lets_ask()
 
 
 class _Environ(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - the class of os.environ
@@ -81,5 +82,4 @@ def list_changes(env: Mapping[Any, Any] | None) -> list[str]:
     here = os.environ._data if env is None else env  # type: ignore[attr-defined]  # noqa: SLF001 - it records no reader
     found = {os.fsdecode(name): os.fsdecode(value) for name, value in here.items()}
     names = {name for name in GIVEN.keys() | found.keys() if GIVEN.get(name) != found.get(name)}
-    own = {name for name in names - INDIFFERENT if not name.startswith(FOR_OUR_TOOLS)}
-    return [f"{name}={found.get(name, '')}" for name in sorted(own)]
+    return [f"{name}={found.get(name, '')}" for name in sorted(names - INDIFFERENT - {FOR_OUR_TOOLS})]
