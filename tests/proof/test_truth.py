@@ -52,7 +52,7 @@ def _sample() -> Iterator[Any]:
         yield pytest.param(project, id=name, marks=pytest.mark.slow if name in SAMPLED else pytest.mark.long)
 
 
-@pytest.mark.parametrize("project", _sample())
+@pytest.mark.parametrize("project", list(_sample()))
 def test_what_is_seen_of_a_project_is_what_was_recorded(project: dict[str, Any], tmp_path: Path) -> None:
     outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
     seen = {row.platform: row.as_json() for row in checked(project, tmp_path, outside)}
