@@ -52,10 +52,11 @@ class Enabled(Name):
 
 
 class ToolchainKind(Name):
-    """The source of a job's compiler: the machine, the package index, or the first of these two that has it."""
+    """The source of a job's compiler: the machine, the package index, NVIDIA's archives, or the first two in turn."""
 
     SYSTEM = "system"
     PYPI = "pypi"
+    REDIST = "redist"
     AUTO = "auto"
 
 
