@@ -696,7 +696,8 @@ A project adds rows of its own, with the keys that [the config](config.md#catalo
 does not know yet](../how-to/use-a-new-torch.md)."""
 
 CUDA = """\
-The PyPI column is the `cuda-toolkit` whose compiler `toolchain: pypi` fetches. A wheel's machine code (SASS) runs from
+The PyPI column is the `cuda-toolkit` whose compiler `toolchain: pypi` fetches, the next one the release of NVIDIA's
+archives that `toolchain: redist` takes. A wheel's machine code (SASS) runs from
 the first driver on, its PTX from the second. `a` compiles for that chip only, `f` for its family."""
 
 ROCM = """\
@@ -717,7 +718,7 @@ def catalog_tables() -> Iterator[str]:
     yield from table(("platform", "host", "accelerator", "wheel platform", "runner"), _platforms(known))
     yield from ("", "## Python", "", f"{code(known.pythons, ', ')}. A `t` is a free-threaded build.")
     yield from ("", "## CUDA", "", CUDA)
-    yield from table(("CUDA", "architectures", "PyPI", "driver for SASS", "driver for PTX"), _cudas(known))
+    yield from table(("CUDA", "architectures", "PyPI", "NVIDIA's archives", "driver for SASS", "driver for PTX"), _cudas(known))
     yield from ("", "## ROCm", "", ROCM)
     yield from table(("ROCm", "clang", "architectures", "torch's own", "oldest kernel driver"), _rocms(known))
     yield from table(("generic", "runs on"), _generic(known))
@@ -743,7 +744,8 @@ def _minutes(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
 def _cudas(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
     for version, cuda in known.cuda.items():
         archs = sorted(cuda.architectures, key=lambda arch: (float(arch.rstrip("af")), arch))
-        yield version, " ".join(archs), cuda.pypi or "none", cuda.sass_driver, cuda.driver
+        release = cuda.redist.release if cuda.redist else NOT_SEEN
+        yield version, " ".join(archs), cuda.pypi or "none", release, cuda.sass_driver, cuda.driver
 
 
 def _rocms(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:

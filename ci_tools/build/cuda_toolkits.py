@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ci_tools.build.sdk.cuda_libraries import complete_links, fetch_libraries
 from ci_tools.build.sdk.redist import fetch_compiler, fetch_parts, read_release
 from ci_tools.catalog.cuda_parts import parts_for, redist_facts
-from ci_tools.errors import MachineError
+from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.process import clean_environment, complaint, output, run
 from ci_tools.machine.runner import host
 from ci_tools.machine.storage import fill_once
@@ -59,7 +59,12 @@ class CudaToolkits:
         if installed := self._installed(job):
             return installed
         if redist := self._redist(job):
-            return fetch_compiler(read_release(redist, self.outside), self.outside)
+            home = fetch_compiler(read_release(redist, self.outside), self.outside)
+            asked, found = job.accelerator and job.accelerator.version, _nvcc_version(home)
+            if found != asked:
+                msg = f"the archives of redistrib_{redist.release}.json have the compiler of CUDA {found}, not {asked}"
+                raise InputError(msg, hint=f"{home / 'bin/nvcc'} --version")
+            return home
         return self._fetch_from_index(self._pypi(job))
 
     def find_libraries(self, job: Job, includes: Collection[str]) -> tuple[Overlay, ...]:

@@ -30,6 +30,7 @@ class CudaPart(NamedTuple):
     redist: str
     symbols: str
     torch: bool  # whether torch's own headers or CMake files ask for it
+    kib: int  # the size of its headers on disk
 
     def has(self, header: str) -> bool:
         """Whether a header, as an include names it, is one of this library's."""

@@ -113,6 +113,7 @@ class Torch(NamedTuple):
 
     lowest: Minor | None = None
     versions: tuple[Minor, ...] = ()
+    last: int | None = None  # how many of the newest were asked for; `versions` are these
     instead_of: str | None = None  # the config's own text, if a run overrides it
 
 

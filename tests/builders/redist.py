@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["Component", "list_of", "pack", "pack_files"]
+__all__ = ["Component", "list_of", "pack", "pack_files", "pack_folder"]
 
 
 class Component(NamedTuple):

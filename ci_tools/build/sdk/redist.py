@@ -38,8 +38,8 @@ MIRROR = "FATWHEEL_CUDA_REDIST"
 PAGE = "how-to/choose-a-toolchain.md#nvidias-archives"
 LIST = "redistrib.json"
 SHA256 = re.compile(r"[0-9a-f]{64}")
-# How many times an archive's size its files take at least, by `xz -9` of the compiler of CUDA 13.0: its archives say
-# nothing about it before they are here.
+# How many times the size of an archive its files have, at least: nothing says it before the archive is here. Those of
+# the compiler of CUDA 13.2 have 79 MB by its list, and the wheels of 13.0 with the same files take 271 MiB.
 UNPACKED = 3
 
 
