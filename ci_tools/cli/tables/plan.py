@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Request
     from ci_tools.verify.prover import Proof
 
-__all__ = ["evidence_table", "parts_table", "plan_tables", "proof_table", "request_table"]
+__all__ = ["batch_table", "evidence_table", "parts_table", "plan_tables", "proof_table", "request_table"]
 
 MOST_SOURCES = 3  # sources of a library that a line names
 MOST_NAMES = 2  # jobs that a line names; more are counted, each name says what it is for
@@ -86,6 +86,19 @@ def parts_table(parts: Sequence[Part]) -> Iterator[Table]:
         whose = part.jobs[0] if len(part.jobs) == 1 else count(len(part.jobs), "job")
         add_row(table, part.what, max(part.size >> 20, 1), whose)
     yield table
+
+
+def batch_table(plan: Plan) -> Iterator[Table]:
+    """Yield the jobs that a workflow builds in turn on one runner."""
+    batches: dict[str, list[str]] = {}
+    for job in plan.jobs:
+        if job.batch:
+            batches.setdefault(job.batch, []).append(job.name.removeprefix(f"{job.batch}-"))
+    if batches:
+        table = new_table("built in turn, each on one runner: they share all but their Python", "runner", "jobs")
+        for name, jobs in batches.items():
+            add_row(table, name, ", ".join(jobs))
+        yield table
 
 
 def evidence_table(evidence: Evidence, plan: Plan) -> Iterator[Table]:

@@ -11,8 +11,7 @@ from ci_tools import catalog
 from ci_tools.config import loader, starter
 from ci_tools.errors import InputError
 from ci_tools.model.platforms import Platform
-from ci_tools.model.request import Route
-from ci_tools.model.request import ToolchainKind
+from ci_tools.model.request import Route, ToolchainKind
 from ci_tools.model.versions import Minor
 from ci_tools.plan.make import make_plan
 from tests.builders.sources import git, world, write
