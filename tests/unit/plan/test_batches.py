@@ -57,7 +57,8 @@ BATCH = "linux-cuda-cu130-torch2.10"
     ("jobs", "sources", "batches"),
     [
         pytest.param(FOUR, 1, [BATCH] * 4, id="small-ones-share-a-runner"),
-        pytest.param(FOUR, 30, [f"{BATCH}-cp311-cp312"] * 2 + [f"{BATCH}-cp313-cp314t"] * 2, id="two-fit-into-half-an-hour"),
+        pytest.param(FOUR, 30, [f"{BATCH}-cp311-cp312"] * 2 + [f"{BATCH}-cp313-cp314t"] * 2,
+                     id="two-fit-into-half-an-hour"),
         pytest.param(FOUR, 40, [""] * 4, id="large-ones-do-not"),
         pytest.param(FOUR, 0, [""] * 4, id="nobody-knows-how-long-they-take"),
         pytest.param([job_for("3.11"), job_for("3.11", Minor(2, 13))], 1, ["", ""], id="another-torch-is-set-up-anew"),
