@@ -119,8 +119,8 @@ def unpack(path: Path, file: str, folder: Path, wanted: Callable[[str], bool]) -
                 name = LEVEL.sub("", member.name, count=1) if "/" in member.name else ""
                 names.append(name)
                 if name and wanted(name):
-                    inside = {"name": name, "linkname": LEVEL.sub("", member.linkname, count=1)}
-                    own = member.replace(**inside) if member.islnk() else member.replace(name=name)
+                    link = LEVEL.sub("", member.linkname, count=1) if member.islnk() else member.linkname
+                    own = member.replace(name=name, linkname=link)
                     with naming(folder / name):
                         archive.extract(own, folder, filter="data")
     except (tarfile.TarError, EOFError, ValueError) as error:
