@@ -35,8 +35,6 @@ TOOLKIT = 150 * MIB  # a CUDA compiler, its runtime and CCCL; those of 13.0 take
 PARTS = 60 * MIB  # the build parts of a torch; those of 2.13 take 70 MiB
 HEADERS = 50 * MIB  # of one torch release; those of 2.10 take 63 MiB
 LEAST = 10 * MIB  # for finished files and logs
-
-
 TOOLKITS: Mapping[ToolchainKind, str] = {
     ToolchainKind.PYPI: "from the package index",
     ToolchainKind.REDIST: "of NVIDIA's archives",

@@ -80,7 +80,7 @@ def _size_of(path: Path) -> int:
 
 
 def _continue(archive: Archive, url: str, path: Path, session: requests.Session, step: Step) -> None:
-    """Append what is missing; begin anew if the server sends files only as a whole. Reads no more than the size."""
+    """Append what is missing, or write all of it if the server sends no parts of a file."""
     start = _size_of(path)
     headers = {**AS_IT_IS, **({"Range": f"bytes={start}-"} if start else {})}
     with session.get(url, stream=True, timeout=TIMEOUT, headers=headers) as answer, naming(path):

@@ -52,7 +52,7 @@ class Release(NamedTuple):
     archives: Mapping[str, Archive]
 
     @property
-    def list(self) -> str:
+    def listing(self) -> str:
         """The file name of its list."""
         return f"redistrib_{self.name}.json"
 
@@ -60,7 +60,7 @@ class Release(NamedTuple):
         """Return the archive of the first component that it has; raise MachineError if it has none."""
         found = next((self.archives[name] for name in components if name in self.archives), None)
         if found is None:
-            msg = f"{self.list} has no {components[0]} for {self.platform}, {nearest(components[0], self.archives)}"
+            msg = f"{self.listing} has no {components[0]} for {self.platform}, {nearest(components[0], self.archives)}"
             raise MachineError(msg, hint="`toolchain: system` takes an installed toolkit", page=PAGE)
         return found
 
@@ -128,7 +128,7 @@ def _fetch_list(redist: Redist, address: str, outside: Outside) -> bytes:
         msg = f"{url} has the sha256 {found}, the catalog says {redist.sha256}"
         raise InputError(msg, hint="the server has another list under this name: nothing was kept", page=PAGE)
     if not redist.sha256:
-        outside.reporter.say(f"the catalog has no sha256 of redistrib_{redist.release}.json: TLS alone vouches for it")
+        outside.reporter.say(f"the catalog has no sha256 of redistrib_{redist.release}.json: only TLS vouches for it")
     return content
 
 

@@ -257,7 +257,7 @@ def test_nothing_is_kept_of(wrong: Wrong, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_list_that_tls_alone_vouches_for_may_still_be_wrong(content: bytes, sentence: str, tmp_path: Path) -> None:
+def test_a_list_that_only_tls_vouches_for_may_still_be_wrong(content: bytes, sentence: str, tmp_path: Path) -> None:
     with serving(tmp_path, (), {LIST: content}) as site, pytest.raises(InputError, match=sentence):
         read_release(Redist(RELEASE), site.outside)
 
