@@ -6,6 +6,7 @@ the list, so that no server, and no mirror, can change what is built with.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -84,8 +85,14 @@ def address_of(environ: Mapping[str, str]) -> str:
 @contextmanager
 def _session(outside: Outside) -> Iterator[requests.Session]:
     with requests.Session() as session:
-        session.verify = package_index.users_index(outside.environ).certificates or True
+        session.verify = _certificates(frozenset(outside.environ.items())) or True
         yield session
+
+
+@functools.cache
+def _certificates(environ: frozenset[tuple[str, str]]) -> str:
+    """Return the CA bundle of pip's settings; pip is asked once, since each question starts a process."""
+    return package_index.users_index(dict(environ)).certificates
 
 
 # ---------------------------------------------------------------- the list
@@ -117,7 +124,9 @@ def _fetch_list(redist: Redist, address: str, outside: Outside) -> bytes:
         with _session(outside) as session, session.get(url, stream=True, timeout=TIMEOUT) as answer:
             if answer.status_code == requests.codes.not_found:
                 msg = f"there is no {url}"
-                raise MachineError(msg, hint=f"{MIRROR} names a mirror; a release that it lacks is fetched from NVIDIA")
+                raise MachineError(
+                    msg, hint=f"without {MIRROR}, it is looked for at {redist_facts().address}", page=PAGE
+                )
             answer.raise_for_status()
             content = b"".join(answer.iter_content(CHUNK))
     except UNANSWERED as error:
