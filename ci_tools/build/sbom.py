@@ -52,7 +52,7 @@ __all__ = ["sbom_of"]
 LICENCE_CLASSIFIER = "License :: "
 MOST_LICENCE = 200  # characters; a longer License field is the licence's text, which is in a file of its own
 REMOTE_URL = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)  # and not a path of this machine
-SSH_ADDRESS = re.compile(r"([\w.-]+@[\w.-]+):(?!/)(\S+)")  # git's short form, which is no URL
+SSH_ADDRESS = re.compile(r"([\w.-]+@[\w.-]+):(?!/)(\S+)")  # git's short form of an address
 SPACE = uuid.UUID("4f9c0c5b-0a0f-5b0e-9a53-6f1f7b7d8c11")  # of the serial numbers; any constant serves (RFC 9562, 5.5)
 
 

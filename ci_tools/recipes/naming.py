@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.config.retention import read_naming
+from ci_tools.publish.retention.naming import read_naming
 from ci_tools.recipes.choice import Choice
 from ci_tools.recipes.releases import releases_of_all
 from ci_tools.recipes.shelf import CALLERS, list_recipes
@@ -12,8 +12,8 @@ from ci_tools.recipes.shelf import CALLERS, list_recipes
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.config.retention import Naming
     from ci_tools.machine.context import Outside
+    from ci_tools.publish.retention.naming import Naming
 
 __all__ = ["read_namings"]
 

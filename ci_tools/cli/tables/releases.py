@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ci_tools.cli.tables.layout import Table
-    from ci_tools.config.retention import Naming
     from ci_tools.publish.retention.judgement import Judged
+    from ci_tools.publish.retention.naming import Naming
     from ci_tools.publish.retention.removal import Removed
 
 __all__ = ["judged_tables", "judged_values", "removed_table"]
@@ -53,7 +53,7 @@ def judged_values(judged: Sequence[Judged]) -> list[dict[str, Any]]:
 
 
 def removed_table(removed: Sequence[Removed]) -> Iterator[Table]:
-    """Yield what became of each release that was to be removed."""
+    """Yield the result for each release that was to be removed."""
     number = sum(one.outcome == "removed" for one in removed)
     table = new_table(f"{count(number, 'release')} removed", "tag", "", "why")
     for one in removed:

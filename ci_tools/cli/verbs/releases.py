@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ci_tools.cli.arguments import Parser
-    from ci_tools.config.retention import Naming
     from ci_tools.github.client import Hub
     from ci_tools.machine.context import Outside
     from ci_tools.publish.retention.judgement import Judged
+    from ci_tools.publish.retention.naming import Naming
     from ci_tools.publish.retention.removal import Removed
 
 
@@ -80,8 +80,8 @@ def _namings(options: argparse.Namespace, outside: Outside) -> list[Naming]:
     from ci_tools import catalog
     from ci_tools.cli.values import find_config
     from ci_tools.config import loader, location
-    from ci_tools.config.retention import read_naming
     from ci_tools.errors import InputError, RejectedInput
+    from ci_tools.publish.retention.naming import read_naming
     from ci_tools.recipes.naming import read_namings
 
     found = []
@@ -118,7 +118,7 @@ def _print(judged: list[Judged], namings: list[Naming], options: argparse.Namesp
 
 
 def _print_removed(removed: Iterable[Removed], options: argparse.Namespace) -> None:
-    """Print what became of each release, also of those before one that GitHub refuses to remove."""
+    """Print the result for each release, also for those before one that GitHub refuses to remove."""
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.releases import removed_table
 

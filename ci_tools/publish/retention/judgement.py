@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-    from ci_tools.config.retention import Naming, Retention
+    from ci_tools.publish.retention.naming import Naming, Retention
 
 __all__ = ["Asset", "Excess", "Fate", "Judged", "Stored", "describe", "judge", "list_excess", "refuse_idle_patterns"]
 
@@ -83,7 +83,7 @@ def judge(releases: Sequence[Stored], namings: Sequence[Naming], *, misnamed: bo
     tags = {release.number: read_tag(release.tag, namings) for release in releases}
     ours = [
         tag for one in releases if one.is_ours and not one.is_draft and (tag := tags[one.number])
-    ]  # what others publish supersedes nothing of ours
+    ]  # a release of others does not supersede our releases
     retentions = {naming.package: naming.retention for naming in reversed(namings)}
     judged = [_judge_one(one, tags[one.number], ours, retentions, misnamed=misnamed) for one in releases]
     for project, retention in retentions.items():

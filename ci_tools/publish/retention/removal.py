@@ -32,7 +32,7 @@ METADATA = ".metadata"  # of the METADATA beside a wheel (PEP 658)
 
 
 class Removed(NamedTuple):
-    """A release, and what became of it."""
+    """A release, and the result of its removal."""
 
     tag: str
     outcome: str  # removed, gone, kept
@@ -111,9 +111,9 @@ def _listed(hub: Hub, asset: GitReleaseAsset) -> Iterator[str]:
 
 
 def remove(hub: Hub, judged: Sequence[Judged]) -> Iterator[Removed]:
-    """Remove the releases that are judged so, and yield what became of each; their git tags stay.
+    """Remove the releases that are judged so, and yield the result for each; their git tags stay.
 
-    Each is looked at once more: one that was changed since, or is gone, is left alone. Raises InputError without a
+    Each is read again before: one that was changed since, or is gone, is left alone. Raises InputError without a
     token, and what GitHub refuses.
     """
     with hub.opened() as repository:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-    from ci_tools.config.retention import Naming
+    from ci_tools.publish.retention.naming import Naming
 
 __all__ = ["Tag", "read_tag"]
 
@@ -33,7 +33,7 @@ ENDS = r"(?:-rc(?P<_candidate>[1-9][0-9]{0,3}))?(?:-r(?P<_rebuild>[1-9][0-9]{0,3
 
 
 class Tag(NamedTuple):
-    """What a tag says by a project's template."""
+    """The fields of a tag, read by a project's template."""
 
     project: str
     series: tuple[tuple[str, str], ...]  # the fields in which releases of one version differ, such as Python

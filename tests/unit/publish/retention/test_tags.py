@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci_tools.config.retention import Naming, Retention
+from ci_tools.publish.retention.naming import Naming, Retention
 from ci_tools.publish.retention.tags import read_tag
 
 PLAIN = Naming("demo", "v{version}", "demo", Retention())

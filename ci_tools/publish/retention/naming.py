@@ -1,6 +1,6 @@
 """How long a project's GitHub Releases stay, as `release: retention` of its config says, and the tags it gives them.
 
-It is no part of the request: nothing is built otherwise because of it, and no recipe is due again.
+It is not a part of the request: it changes nothing that is built, and makes no recipe due.
 """
 
 from __future__ import annotations
