@@ -168,6 +168,11 @@ VERBS: Mapping[str, Verb] = {
         "remove superseded nightlies, and what exceeds a project's quota; without --yes only show them",
         "fatwheel releases prune github:my-org/wheels --keep 'v1.*'",
     ),
+    "releases readme": Verb(
+        "releases",
+        "write the table of the newest wheels, and how to install each, between two markers of a README",
+        "fatwheel releases readme github:my-org/wheels --check",
+    ),
     "ci step": Verb(
         "ci",
         "run a verb with the inputs of a workflow's step, given as variables (WITH_CONFIG and so on)",

@@ -1,4 +1,4 @@
-"""The verbs about the GitHub Releases of a repository: list and prune."""
+"""The verbs about the GitHub Releases of a repository: list, prune and readme."""
 
 from __future__ import annotations
 
@@ -21,11 +21,16 @@ if TYPE_CHECKING:
     from ci_tools.publish.retention.removal import Removed
 
 
-def _add_releases(parser: Parser) -> None:
-    """Add the arguments that say which releases are looked at, and how they are judged."""
+def _add_target(parser: Parser) -> None:
+    """Add the arguments that say which releases are looked at."""
     parser.add_argument("target", metavar="TARGET", help="the repository, as github:OWNER/REPO")
     text = "the config that names the tags; default: the nearest if there is one, and all recipes, yours and ours"
     parser.add_argument("--config", type=Path, metavar="FILE", help=text)
+
+
+def _add_judgement(parser: Parser) -> None:
+    """Add the arguments that say which releases are looked at, and how they are judged."""
+    _add_target(parser)
     text = "a pattern of tags that stay, besides those of the config; may be given several times"
     parser.add_argument("--keep", action="append", default=[], type=parse_nonempty, metavar="TAG", help=text)
     text = "remove releases of Fatwheel whose tags no template gives, too"
@@ -35,7 +40,7 @@ def _add_releases(parser: Parser) -> None:
 
 def declare_list(parser: Parser) -> None:
     """Add the arguments of `fatwheel releases list`."""
-    _add_releases(parser)
+    _add_judgement(parser)
 
 
 def run_list(options: argparse.Namespace, outside: Outside) -> int:
@@ -49,7 +54,7 @@ def run_list(options: argparse.Namespace, outside: Outside) -> int:
 
 def declare_prune(parser: Parser) -> None:
     """Add the arguments of `fatwheel releases prune`."""
-    _add_releases(parser)
+    _add_judgement(parser)
     parser.add_argument("--yes", action="store_true", help="do it; without this, only show what would be removed")
 
 
@@ -75,6 +80,39 @@ def run_prune(options: argparse.Namespace, outside: Outside) -> int:
     return BAD if excesses else DONE
 
 
+def declare_readme(parser: Parser) -> None:
+    """Add the arguments of `fatwheel releases readme`."""
+    _add_target(parser)
+    text = "the file with the markers; default: %(default)s"
+    parser.add_argument("--readme", type=Path, default=Path("README.md"), metavar="FILE", help=text)
+    text = "change nothing, and exit with 1 if the table is stale"
+    parser.add_argument("--check", action="store_true", help=text)
+
+
+def run_readme(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel releases readme`."""
+    from ci_tools.formats.yaml_file import text_of
+    from ci_tools.machine.storage import write_atomically
+    from ci_tools.publish.retention.removal import open_hub, read_releases
+    from ci_tools.recipes.readme import list_rows, replace_table, table_of
+
+    text_of(options.readme, str(options.readme), "a README")  # refuses what is not text
+    old = options.readme.read_bytes().decode()  # with its line ends, and its byte order mark
+    replace_table(old, "", str(options.readme))  # before GitHub is asked
+    rows = list_rows(read_releases(open_hub(options.target, outside)), _namings(options, outside))
+    new = replace_table(old, table_of(rows), str(options.readme))
+    if old == new:
+        outside.reporter.say(f"{options.readme} is up to date")
+    elif options.check:
+        outside.reporter.say(f"{options.readme} is stale: the same command without --check writes it")
+        return BAD
+    else:
+        with write_atomically(options.readme.resolve()) as file:  # a link stays one
+            file.write(new.encode())
+        print(options.readme)
+    return DONE
+
+
 def _namings(options: argparse.Namespace, outside: Outside) -> list[Naming]:
     """Return how the configs name releases: the one that is given, or the nearest and all recipes."""
     from ci_tools import catalog
@@ -96,7 +134,7 @@ def _namings(options: argparse.Namespace, outside: Outside) -> list[Naming]:
         root: Any = location.read_document(path, str(path)).value
         found.append(read_naming(root))
     found += [] if options.config else read_namings(outside)
-    kept = tuple(options.keep)
+    kept = tuple(getattr(options, "keep", ()))
     return [one._replace(retention=one.retention._replace(keep=(*one.retention.keep, *kept))) for one in found]
 
 

@@ -37,6 +37,7 @@ class Asset(NamedTuple):
 
     name: str
     size: int  # bytes
+    url: str = ""  # of its download
 
 
 class Stored(NamedTuple):
@@ -48,6 +49,7 @@ class Stored(NamedTuple):
     is_ours: bool  # whether Fatwheel published it
     mark: str  # of its files, changed by every upload and every edit of its notes
     assets: tuple[Asset, ...]
+    page: str = ""  # its address
 
     @property
     def size(self) -> int:

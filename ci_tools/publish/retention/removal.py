@@ -57,8 +57,9 @@ def read_releases(hub: Hub) -> tuple[Stored, ...]:
 def _stored(release: GitRelease) -> Stored:
     names = [asset.name for asset in release.assets]
     is_ours = MARK.search(release.body or "") is not None or any(map(_is_listing, names))
-    assets = tuple(Asset(asset.name, asset.size) for asset in release.assets)
-    return Stored(release.id, printable(release.tag_name), release.draft, is_ours, _mark(release), assets)
+    assets = tuple(Asset(asset.name, asset.size, asset.browser_download_url) for asset in release.assets)
+    tag, mark = printable(release.tag_name), _mark(release)
+    return Stored(release.id, tag, release.draft, is_ours, mark, assets, release.html_url)
 
 
 def _is_listing(name: str) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.targets.github_release import GitHubTarget
+from ci_tools.recipes.readme import BEGIN, END
 from tests.builders import releases, wheels
 from tests.servers.github import HEAD, REPOSITORY, TOKEN, Fault, GitHub, github_server, rate_limited, refusal
 from tests.servers.prepared import run_prepared
@@ -163,6 +164,24 @@ def test_a_removal_waits_goes_on_or_says_who_may(place: Path, hub: GitHub, fault
     ran = run(place, hub, "prune", "--yes")
     assert (ran.returncode, OLD in tags(hub)) == (status, status != 0), ran.stdout + ran.stderr
     assert ("contents: write" in ran.stderr) == (status != 0)
+
+
+def test_a_readme_is_kept_current(place: Path, hub: GitHub) -> None:
+    readme = place / "README.md"
+    readme.write_text(f"# Wheels\r\n{BEGIN}\r\nold\r\n{END}\r\nrest\r\n", encoding="utf-8", newline="")
+    words = ("readme",)
+    stale = run(place, hub, *words, "--check")
+    assert (stale.returncode, "README.md is stale" in stale.stderr, "old" in readme.read_text()) == (1, True, True)
+    assert run(place, hub, *words).returncode == 0
+    text = readme.read_bytes().decode()
+    assert (text.count("\n"), text.count("\r\n")) == (9, 9)
+    assert "demo-1.0-py3-none-any.whl</code>" in text
+    assert "dev2026" not in text
+    fresh = run(place, hub, *words, "--check")
+    assert (fresh.returncode, "up to date" in fresh.stderr) == (0, True)
+    readme.write_text("# Wheels\n", encoding="utf-8")
+    refused = run(place, hub, *words)
+    assert (refused.returncode, "README.md has none, expected the lines" in refused.stderr) == (2, True)
 
 
 def test_a_quota_that_stable_releases_exceed_is_said(place: Path, hub: GitHub) -> None:
