@@ -94,7 +94,7 @@ def _link(shown: str, address: str) -> str:
 
 
 def replace_table(text: str, table: str, where: str) -> str:
-    """Return a README with another table between its markers; all else stays, its line ends too.
+    """Return a README with another table between its markers; everything else stays, line ends included.
 
     Raises InputError if `where` does not have each marker once, in this order.
     """
