@@ -364,6 +364,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "commit": "the source's git commit; null where there is none",
         "catalog_sha256": "one hash of the catalog, with the rows that the project adds",
         "fatwheel": "the version of Fatwheel",
+        "config_commit": "the commit of the config's repository if the source is fetched; null otherwise",
     },
     "project": {
         "name": "its name",
