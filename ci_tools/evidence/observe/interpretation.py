@@ -19,6 +19,7 @@ from ci_tools.evidence.observe.build import (
     list_request_archs,
 )
 from ci_tools.evidence.observe.observation import DEVICE_ENDINGS
+from ci_tools.evidence.observe.owned import Owned, explain_loss
 from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject, View
 from ci_tools.evidence.observe.suppositions import Looked, decide, describe_question, is_told, select_suppositions
 from ci_tools.evidence.observe.switches import (
@@ -31,8 +32,8 @@ from ci_tools.evidence.observe.switches import (
     list_switches,
     warn_of_off,
 )
-from ci_tools.evidence.requirements import doubt_torch_abi, exclude_torch
-from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
+from ci_tools.evidence.requirements import doubt_torch_abi, exclude_torch, list_undeclared
+from ci_tools.model.evidence import Binding, CellEvidence, Extensions, LeftOut, PythonApi, TorchAbi
 from ci_tools.model.pep440 import name_of_required
 
 if TYPE_CHECKING:
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Witness"]
 
-IMPORTED = {"Cython": "cython", "ninja": "ninja", "numpy": "numpy", "packaging": "packaging", "psutil": "psutil",
-            "pybind11": "pybind11", "torch": "torch"}  # fmt: skip
 HIPIFIED_ENDINGS = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp")  # torch writes each file's translation beside it
 STARTS_A_BUILD = ("runs make", "compiles by its own command")
 MOST_TRIED = 8  # switches of one build
@@ -67,9 +66,10 @@ class Witness:
         self.tree = tree
         self.catalog = catalog
         self.includes = Includes(tree)
+        self.owned = Owned(project.request, tree, catalog)
         self.observer = Observer(self.subject(), outside)
         self.unknown: dict[str, CellEvidence] = {}
-        self.shown: list[tuple[Observed, Switches, CellEvidence]] = []
+        self.shown: list[tuple[tuple[str, str, str], Observed, Switches, CellEvidence]] = []
         self.remedies: dict[tuple[str, str, str], tuple[Switches, object]] = {}
 
     def close(self) -> None:
@@ -146,12 +146,12 @@ class Witness:
         seen, switches = self.try_remedy(view) or self.add_switch(view, self.observer.observe(view))
         if switches:
             self.remedies[_kind(view)] = switches, seen.gist
-        for earlier, its_switches, found in self.shown:
-            if earlier is seen and its_switches == switches:
+        for kind, earlier, its_switches, found in self.shown:
+            if earlier is seen and (kind, its_switches) == (_kind(view), switches):
                 return found
         found = self.evidence(seen, switches, view)
         found = next((one for *_, one in self.shown if one == found), found)
-        self.shown.append((seen, switches, found))
+        self.shown.append((_kind(view), seen, switches, found))
         return found
 
     @cached_property
@@ -238,9 +238,9 @@ class Witness:
             return frozenset()
         seen = self.find_kernels_of_gpus(view, observed) or observed.device_sources
         if seen or not self.has_kernels:
-            return seen
+            return seen - self.owned.excluded(view)
         switched = (tried.device_sources for _, tried in self.tried_for_hardware(view, observed))
-        return next(filter(None, switched), frozenset())
+        return next(filter(None, switched), frozenset()) - self.owned.excluded(view)
 
     def find_kernels_of_gpus(self, view: View, observed: Observed) -> frozenset[str]:
         """Return the kernels that the build compiles where it finds a GPU."""
@@ -320,7 +320,7 @@ class Witness:
         """Return the evidence of a successful build without doubts."""
         build = Build(observed, self.project.request.subdirectory, self.includes)
         api = build.python_api
-        lost = self.lost(observed, view)
+        lost = tuple(self.find_lost(observed, view))
         is_left_out = view.accelerator and self.has_kernels and build.extensions is Extensions.NONE
         told = {
             **told,
@@ -332,8 +332,9 @@ class Witness:
             python_api=api,
             torch_abi=self.torch_abi(build),
             pure_tag=build.pure_tag,
-            unsupported=lost or None,
-            build_requires=self.unsaid(observed),
+            unsupported=explain_loss(lost),
+            left_out=lost or tuple(self.find_switched_off(observed, view)),
+            build_requires=list_undeclared(self.project, observed.imports),
             built=build.built,
             spared=build.spared,
             members=self.members(build),
@@ -365,19 +366,20 @@ class Witness:
             return None
         return tuple(sorted([*names, *(one.member for one in build.built)]))
 
-    def lost(self, observed: Observed, view: View) -> str:
-        """Return why the wheel would lack its kernels, or "" if it has them or a switch helps."""
-        missing = sorted(self.find_kernels(view, observed) - observed.device_sources)
-        if not missing:
-            return ""
-        place = observed.asked.get("gpu", "setup.py")
-        return f"without a GPU its build leaves {missing[0]} out, and no switch for that is known ({place})"
+    def find_lost(self, observed: Observed, view: View) -> Iterator[LeftOut]:
+        """Yield the kernels that the wheel would lack; none if it has them or a switch helps."""
+        for source in sorted(self.find_kernels(view, observed) - observed.device_sources):
+            yield LeftOut(self.owned.in_tree(source), observed.asked.get("gpu", "setup.py"))
 
-    def unsaid(self, observed: Observed) -> tuple[str, ...]:
-        """Return the packages that the build imports but the project does not list in `build-system.requires`."""
-        required = {name_of_required(str(item)) for item in self.project.list("build-system", "requires")}
-        imported = {IMPORTED[module] for module in observed.imports if module in IMPORTED}
-        return tuple(sorted(imported - required))
+    def find_switched_off(self, observed: Observed, view: View) -> Iterator[LeftOut]:
+        """Yield the sources that the config names for the platform, and only a build with another variable compiles."""
+        missing = self.owned.named(view) - observed.sources
+        if not missing or CMAKE in observed.asked:
+            return
+        for switch, tried in self.tried(view, observed):
+            for source in sorted(missing & tried.sources) if not tried.failure else ():
+                place = observed.asked.get(f"env:{switch[0]}", "setup.py")
+                yield LeftOut(self.owned.in_tree(source), place, switch)
 
 
 def _unseen(where: str, unsupported: str = "") -> CellEvidence:
