@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.observe.build import (
-    ARCH_LISTS,
     CMAKE,
     CYTHON,
     RAN,
@@ -32,6 +31,7 @@ from ci_tools.evidence.observe.switches import (
     list_switches,
     warn_of_off,
 )
+from ci_tools.evidence.observe.views import list_versions, make_view
 from ci_tools.evidence.requirements import doubt_torch_abi, exclude_torch, list_undeclared
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, LeftOut, PythonApi, TorchAbi
 from ci_tools.model.pep440 import name_of_required
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.cell import Cell
     from ci_tools.model.request import PlatformRequest
-    from ci_tools.model.versions import Minor
 
     Switches = tuple[tuple[str, str], ...]
 
@@ -101,7 +100,7 @@ class Witness:
                 continue
             if hook := self.explain_addition(name):
                 return self.once(f"{self.project.place('build-system', 'requires')}: {hook}")
-        found = [self.of_version(each, platform) for each in self.versions(cell)]
+        found = [self.of_version(each, platform) for each in list_versions(cell, self.catalog)]
         if any(one != found[0] for one in found):
             return self.once("its build depends on the version of the accelerator, and the config names none")
         return found[0]
@@ -113,20 +112,6 @@ class Witness:
         if hook is None:
             return f"what {name} adds to {to} is not known"
         return f"{name} adds {hook} to {to}, and what that does is not known" if hook else ""
-
-    def versions(self, cell: Cell) -> Iterator[Cell]:
-        """Yield the cell, or one for each version of an accelerator whose version the config does not name.
-
-        Only a platform without native code may go without; torch on its builder has a version all the same.
-        """
-        named = cell.accelerator
-        shipped: list[Minor] = []
-        if named and not named.version:
-            host = self.catalog.platforms[cell.platform].host
-            release = self.catalog.torch[cell.torch or self.catalog.newest_torch]
-            shipped = sorted(filter(None, release.accelerators.get((host, named.kind), ())))
-        for accelerator in (named._replace(version=version) for version in shipped) if named and shipped else [named]:
-            yield cell._replace(accelerator=accelerator)
 
     def of_version(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
         """Return the evidence of the build of a cell, for the one version of its accelerator if that has versions."""
@@ -165,31 +150,11 @@ class Witness:
 
     def view(self, cell: Cell, platform: PlatformRequest) -> View:
         """Return the facts and variables that the build would get from the cell's job."""
-        facts = self.catalog.platforms[cell.platform]
-        name = ARCH_LISTS.get(cell.accelerator.kind) if cell.accelerator and platform.archs else None
-        told = {name: ";".join(platform.archs)} if name else {}
-        env = {**told, **dict(self.project.request.build.env), **dict(platform.env)}
-        release = self.catalog.torch[cell.torch or self.catalog.newest_torch]
-        return View(
-            facts.os,
-            facts.machine,
-            cell.python,
-            self.torch(cell),
-            cell.accelerator,
-            env=tuple(env.items()),
-            nccl=release.find_nccl(cell.accelerator) if facts.os == "linux" else "",
-        )
-
-    def torch(self, cell: Cell) -> str:
-        """Return the version string of torch on the cell's builder, such as `2.10.0+cu130`."""
-        release = self.catalog.torch[cell.torch or self.catalog.newest_torch]
-        facts = self.catalog.platforms[cell.platform]
-        label = cell.accelerator.label if cell.accelerator else "cpu"
-        return release.patch if facts.os == "macos" else f"{release.patch}+{label}"
+        return make_view(self.project.request, platform, cell, self.catalog)
 
     def explain_local_version(self, cell: Cell, platform: PlatformRequest) -> tuple[str, str] | None:
         """Return what makes the version of a cell's build local, and what gives a public one; None if unknown."""
-        return explain_local_version(self.observer, self.view(next(self.versions(cell)), platform))
+        return explain_local_version(self.observer, self.view(next(list_versions(cell, self.catalog)), platform))
 
     # -- wheels that would lack their kernels
 

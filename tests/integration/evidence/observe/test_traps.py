@@ -546,7 +546,7 @@ LATER = OPTIONAL.replace("if os", "if torch.__version__ >= '2.13' or os").replac
         pytest.param(HIDDEN, "", "setup.py:5: a.cu is compiled only where the build finds a GPU, "
                      "so every wheel of linux-cuda would lack it", id="a-gpu"),
         pytest.param(OPTIONAL, 'native: ["*.cu"],', "setup.py:4: b.cu is compiled only with DEMO_EXTRAS=1, "
-                     "which no cell sets, so every wheel of linux-cuda would lack it", id="a-variable-of-sources-that-the-config-names"),
+                     "which no cell sets, so every wheel of linux-cuda would lack it", id="a-variable"),
     ],
 )  # fmt: skip
 def test_sources_behind_a_condition_that_no_cell_meets_end_the_plan(
