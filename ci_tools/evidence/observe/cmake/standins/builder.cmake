@@ -86,6 +86,8 @@ if(FATWHEEL_CUDA)
   set(CMAKE_CUDA_LIBRARY_ARCHITECTURE "")
   set(CMAKE_CUDA_STANDARD_COMPUTED_DEFAULT 17)
   set(CMAKE_CUDA_EXTENSIONS_COMPUTED_DEFAULT ON)
+else()
+  set(CMAKE_CUDA_COMPILER NOTFOUND)
 endif()
 
 # What the builder has besides is not known: nothing of this machine is found in its place.
