@@ -267,7 +267,7 @@ class _Reader:
         return self.configured(read[cell.python], cell, request)
 
     def configured(self, files: CellEvidence, cell: Cell, request: PlatformRequest) -> CellEvidence:
-        """Return the evidence of the files, refined by cmake's configure step where they alone would keep torch."""
+        """Return the evidence of the files, refined by cmake's configure step where they leave torch open."""
         leaves_open = files.extensions is Extensions.SOME and files.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
         if not leaves_open or not self.project.request.torch or self.project.backend != "scikit_build_core.build":
             return files

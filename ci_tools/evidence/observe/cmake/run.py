@@ -48,7 +48,7 @@ IDLE = re.compile(r"(?i)CMAKE_.*|(.*_)?(s?ccache|git|doxygen|sphinx|clang_?(tidy
 
 
 class Configured(NamedTuple):
-    """What a configure step showed: its targets, its questions with their places, and why it shows nothing."""
+    """The result of a configure step: its targets, its questions with their places, and why it shows nothing."""
 
     targets: tuple[Target, ...] = ()
     asked: tuple[tuple[str, str], ...] = ()  # in order

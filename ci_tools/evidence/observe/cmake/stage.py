@@ -65,7 +65,7 @@ class Stage:
         return self.folder.parent / "standins"
 
     def set(self, tree: Tree, view: View, no: Sequence[str]) -> None:
-        """Make the stage anew for a view's configure step, whose compiler says no to some questions."""
+        """Clear the stage, and make it for a view's configure step, whose compiler says no to some questions."""
         for folder in (self.folder, self.stand_ins):
             clear(folder)
         tree.copy_to(self.source)

@@ -38,7 +38,7 @@ ABSOLUTE = re.compile(r"/[\w.+-]+(?:/[\w.+-]+)+")
 
 
 class Heard(NamedTuple):
-    """What a configure step asked, each with its place, and what no cell answers."""
+    """The questions of a configure step, each with its place, and what no cell answers."""
 
     asked: dict[str, str]  # in the order of the questions
     doubts: dict[str, str]
@@ -47,7 +47,7 @@ class Heard(NamedTuple):
 
 
 def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str]) -> Heard:
-    """Return what a trace says of a project in the folder `source`; files below `own` folders are no questions."""
+    """Return what a trace says of a project in the folder `source`; only files outside the `own` folders are questions."""
     heard = Heard({}, {}, {})
     place, answers = "", False
     for event in filter(None, map(_parse, lines)):

@@ -51,7 +51,7 @@ class CmakeWitness:
     def refine(self, files: CellEvidence, view: View, call: CmakeCall) -> CellEvidence:
         """Return the evidence of the files with what the configure step of a view shows.
 
-        That of the files alone for ROCm and XPU, whose compilers and torch have no stand-ins.
+        For ROCm and XPU it is that of the files: their compilers and torch have no stand-ins.
         """
         if view.accelerator and view.accelerator.kind is not AcceleratorKind.CUDA:
             return files
