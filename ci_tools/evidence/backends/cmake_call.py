@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["CmakeCall", "read_cmake_call"]
 
 TOOL = ("tool", "scikit-build")
+UNKNOWN_VERSION = "0"  # of a project that a plugin gives its version: cmake wants some
 UNREAD = ("SKBUILD_CMAKE_ARGS", "SKBUILD_CMAKE_DEFINE", "SKBUILD_CMAKE_BUILD_TYPE", "SKBUILD_CMAKE_SOURCE_DIR")
 
 
@@ -48,6 +49,8 @@ def read_cmake_call(project: ProjectFile, env: Mapping[str, str], cell: CellFact
     return CmakeCall(
         str(cmake.get("source-dir", ".")),
         (
+            f"-DSKBUILD_PROJECT_NAME={project.text('project', 'name')}",
+            f"-DSKBUILD_PROJECT_VERSION={project.text('project', 'version') or UNKNOWN_VERSION}",
             f"-DCMAKE_BUILD_TYPE={cmake.get('build-type', 'Release')}",
             *map(str, cmake.get("args", ())),
             *_definitions(table(cmake, "define"), env),

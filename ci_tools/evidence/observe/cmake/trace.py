@@ -47,7 +47,7 @@ class Heard(NamedTuple):
 
 
 def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str]) -> Heard:
-    """Return what a trace says of a project in the folder `source`; a look into the `own` folders is no question."""
+    """Return what a trace says of a project in the folder `source`; a look into the `own` folders asks nothing."""
     heard = Heard({}, {}, {})
     place, answers = "", False
     for event in filter(None, map(_parse, lines)):
