@@ -515,6 +515,8 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "build_requires": "what the build imports and the project does not name as a requirement",
         "built": "the libraries that the build links; empty where it was read and not observed",
         "spared": "libraries that the package does without on a torch older than their target",
+        "left_out": "sources that the build does not compile; each with the place of the condition, and the variable "
+        "that meets it (null: only a GPU does)",
         "members": "the members of the wheel besides dist-info; null: not known",
         "contents": "those that are not compiled, each with its hash",
         "written": "the sources that the build writes or changes, each with its hash, besides copies of others",
