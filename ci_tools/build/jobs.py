@@ -214,7 +214,7 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
             built = workshop.build_wheel(job, plan, tree, tools, out)
             checks.accept(built.path, job, outside)
         else:
-            built = workshop.build_sdist(plan, tree, tools.python, out)
+            built = workshop.build_sdist(plan, tree, tools, out)
     archs = checks.images(built.path, outside) if job and job.accelerator else ""
     built_with, seconds = built.built_with._replace(archs=archs), time.monotonic() - started
     for each in names:

@@ -57,7 +57,7 @@ def needs_of(
     lent = {(job.torch, str(job.accelerator)) for job in jobs if _takes_parts(job, torch)}
     has_toolkits, has_headers, has_parts = ((cache / name).exists() for name in ("toolchains", "torch", "torch-parts"))
     kept = (TOOLKIT + LIBRARIES) * len(toolkits) * (not has_toolkits) + PARTS * len(lent) * (not has_parts)
-    kept += HEADERS * any(job.torch for job in jobs) * (not has_headers)
+    kept += HEADERS * any(job.torch and not job.requires_torch for job in jobs) * (not has_headers)
     return (
         Need(temporary, max(builds, default=source + ENVIRONMENT), "to build in"),
         Need(cache, kept + LEAST, "for the cache"),
