@@ -114,7 +114,7 @@ def _decides_by_backslash(node: ast.AST) -> bool:
         return any(_has(BACKSLASH, each) for each in (node.left, *node.comparators))
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in DECIDES):
         return False
-    # A pattern matches a backslash by two of them: "\\s" is none.
+    # A pattern matches a backslash by two of them: "\s" matches none.
     is_pattern = isinstance(node.func.value, ast.Name) and node.func.value.id == "re"
     wanted = BACKSLASH * 2 if is_pattern else BACKSLASH
     return any(_has(wanted, each) for each in node.args)
