@@ -506,12 +506,24 @@ def test_each_library_of_a_wheel_is_held_to_its_own_architectures(tmp_path: Path
     }
 
 
-def test_architectures_that_the_project_chooses_by_itself_are_named(tmp_path: Path) -> None:
-    flags = "extra_compile_args={'nvcc': ['-gencode', 'arch=compute_80,code=sm_80']}"
+@pytest.mark.parametrize(
+    ("archs", "said"),
+    [
+        pytest.param(["80"], "no library is for 9.0 10.0+PTX, which the request names: the project chooses sm_80",
+                     id="others"),
+        pytest.param(["80", "90", "100", "100,code=compute_100"], "it compiles for more than the request names, which "
+                     "takes longer: the project chooses compute_100 sm_100 sm_80 sm_90", id="more"),
+    ],
+)  # fmt: skip
+def test_architectures_that_the_project_chooses_by_itself_are_named(
+    archs: list[str], said: str, tmp_path: Path
+) -> None:
+    codes = [f"arch=compute_{arch}" + ("" if "code" in arch else f",code=sm_{arch}") for arch in archs]
+    flags = f"extra_compile_args={{'nvcc': {[f'-gencode={code}' for code in codes]}}}"
     extension = f"ext_modules=[CUDAExtension('demo.a', ['a.cu'], {flags})] if os.getenv('CUDA_HOME') else []"
     script = setup(f"{extension}, cmdclass={{'build_ext': BuildExtension}}", TORCH)
     warnings = planned(tmp_path, {"setup.py": script, "a.cu": ""}).warnings
-    assert any("no library is for 9.0 10.0+PTX" in warning and "chooses sm_80" in warning for warning in warnings)
+    assert [warning for warning in warnings if warning.endswith(said)]
 
 
 # ---------------------------------------------------------------- hollow wheels, and builds that are not to be
