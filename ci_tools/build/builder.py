@@ -121,6 +121,7 @@ class Built(NamedTuple):
 
     path: Path
     built_with: BuiltWith
+    seconds: float  # what the project's own build took, of all that making the file took
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +138,8 @@ class Workshop:
         """
         with self._bench(plan, tree, job.name, job.minutes) as bench:
             variables = self._variables(job, toolchain, bench)
-            built, built_with = self._backend("wheel", bench, toolchain, variables, needs_of_job(job, plan))
-            if job.kind is JobKind.NATIVE:
-                built = self._repair_wheel(built, job, bench)
+            made = self._backend("wheel", bench, toolchain, variables, needs_of_job(job, plan))
+            built = self._repair_wheel(made.path, job, bench) if job.kind is JobKind.NATIVE else made.path
             project, version, rest = built.name.split("-", 2)
             rebuild = plan.request.release.rebuild
             rest = f"{rebuild}-{rest}" if rebuild else rest
@@ -153,17 +153,17 @@ class Workshop:
             for each, local in labels.items():
                 label = Label(local, job.requires_torch, job.drops, rebuild)
                 relabel(built, out / each, label, replaced=cleaned)
-            return Built(out / name, builtwith.of_job(job, built_with))
+            return made._replace(path=out / name, built_with=builtwith.of_job(job, made.built_with))
 
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
         """Build the project's sdist into `out`."""
         with self._bench(plan, tree, "sdist", plan.request.build.timeout_minutes) as bench:
             variables = {**dict(plan.request.build.env), **SAME_EVERY_TIME}
-            built, built_with = self._backend("sdist", bench, toolchain, variables, needs_of_sdist(plan))
-            _refuse_other(built.name, plan.sdist, bench)
-            with write_atomically(out / built.name) as sink:
-                write_with_date(built, sink, EPOCH)
-            return Built(out / built.name, builtwith.of_job(None, built_with))
+            made = self._backend("sdist", bench, toolchain, variables, needs_of_sdist(plan))
+            _refuse_other(made.path.name, plan.sdist, bench)
+            with write_atomically(out / made.path.name) as sink:
+                write_with_date(made.path, sink, EPOCH)
+            return made._replace(path=out / made.path.name, built_with=builtwith.of_job(None, made.built_with))
 
     # -- the place
 
@@ -261,7 +261,9 @@ class Workshop:
                 if what == "wheel":  # an sdist contains the unchanged source
                     shell.run_hooks("build.before", request.build.before)
                 needs.install(project.get_requires_for_build(what), isolated, self._place(bench))
+                began = time.monotonic()
                 built = Path(project.build(what, bench.scratch / "built"))
+                seconds = time.monotonic() - began
         except build.BuildBackendException as error:
             if isinstance(error.exception, FatwheelError):  # raised by the runner, shell.run
                 raise error.exception from None  # it is the error itself that the runner raised
@@ -272,7 +274,7 @@ class Workshop:
             raise Rejected(msg, hint=f"log: {bench.log}") from error
         if what == "wheel":
             _run_after(built, shell)
-        return Built(built, builtwith.asked_in(isolated, self.outside.environ))
+        return Built(built, builtwith.asked_in(isolated, self.outside.environ), seconds)
 
     def _repair_wheel(self, wheel: Path, job: Job, bench: _Bench) -> Path:
         """Return the wheel with its platform tag proven and written; raise Rejected if it does not keep to its tag."""

@@ -526,6 +526,38 @@ def test_architectures_that_the_project_chooses_by_itself_are_named(
     assert [warning for warning in warnings if warning.endswith(said)]
 
 
+OWN_NVCC = """
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+class CUDA(build_ext):
+    def build_extension(self, ext):
+        self.compiler.spawn(["nvcc", "-c", "a.cu", *FLAGS, "-o", "a.o"])
+        ext.extra_objects = ["a.o"]
+        super().build_extension(ext)
+
+setup(name="demo", version="1.0", packages=["demo"], cmdclass={"build_ext": CUDA},
+      ext_modules=[Extension("demo.a", ["b.c"])])
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "images"),
+    [
+        pytest.param([], None, id="by-its-compiler"),
+        pytest.param(["-gencode=arch=compute_90,code=sm_90"], {"sm_90"}, id="by-a-flag"),
+    ],
+)
+def test_the_images_of_what_the_project_compiles_by_a_command_of_its_own_are_those_of_the_command(
+    flags: list[str], images: set[str] | None, tmp_path: Path
+) -> None:
+    script = OWN_NVCC.replace("*FLAGS", repr(flags).strip("[]") or "'-O2'")
+    plan = planned(tmp_path, {"setup.py": script, "a.cu": "#include <torch/extension.h>\n", "b.c": ""})
+    jobs = [job for job in plan.jobs if job.platform == "linux-cuda"]
+    assert {job.libraries and frozenset(job.libraries[0].images) for job in jobs} == {images and frozenset(images)}
+    assert all(job.requires_torch for job in jobs)  # its header was read
+
+
 # ---------------------------------------------------------------- hollow wheels, and builds that are not to be
 
 
