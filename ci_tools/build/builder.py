@@ -121,7 +121,7 @@ class Built(NamedTuple):
 
     path: Path
     built_with: BuiltWith
-    seconds: float  # what the project's own build took, of all that making the file took
+    seconds: float  # the time of the project's own build
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

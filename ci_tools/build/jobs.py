@@ -52,7 +52,7 @@ class Made(NamedTuple):
     path: Path
     receipt: Receipt
     built: bool
-    own_seconds: float = 0.0  # what the project's own build took of the receipt's seconds, if this run built it
+    own_seconds: float = 0.0  # of the receipt's: those of the project's own build, if it ran now
 
 
 Look: TypeAlias = "Callable[[Made | None], None]"  # called with the sdist (None: no sdist) before anything is compiled
