@@ -53,7 +53,7 @@ platforms:
     wheel-platform: manylinux_2_36
     env: {MAX_JOBS: "1"}
 """
-NOT_LOADED = "no: a GPU and torch for CUDA are needed, and neither was there"
+NOT_LOADED = "no: built and audited only, without a GPU and a torch for CUDA"
 
 
 @dataclass
@@ -96,7 +96,7 @@ def record(project: dict[str, Any]) -> dict[str, Any]:
     heard = Heard()
     outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=heard)
     said = {
-        **{name: project[name] for name in ("name", "version", "sha256", "style")},
+        **{name: project[name] for name in ("name", "version", "sha256")},
         "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
     }
     before = cpu_seconds()
@@ -114,7 +114,7 @@ def record(project: dict[str, Any]) -> dict[str, Any]:
             **said,
             **_shown(made),
             "cpu_seconds": spent,
-            "fetched_mb": heard.megabytes,
+            "fetched_mb_beside_the_cache": heard.megabytes,
             "errors": errors,
             "warnings": sorted({found.rule for found in findings if found.level is Level.WARNING}),
             "torch_symbols": _symbols(made, plan.plan.jobs[0]),
