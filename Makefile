@@ -31,6 +31,7 @@ proof: $(VENV)/.tests ## run the longest tests, hold the toolkit against other p
 	@$(BIN)/python -m pytest -m long --numprocesses 2 --dist loadfile
 	@$(BIN)/python -m tests.proof
 	@$(BIN)/python -m tests.proof.starters
+	@$(BIN)/python -m tests.proof.cuda_builds
 
 lint: $(VENV)/.lint $(PARSER) ## check style, types, formatting and workflow files
 	@$(BIN)/ruff check

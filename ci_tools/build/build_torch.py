@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job
 
-__all__ = ["Expected", "installed_version", "require_torch", "torch_of_job"]
+__all__ = ["Expected", "installed_version", "require_torch", "torch_headers", "torch_of_job"]
 
 PACKAGES = ("lib/python*/site-packages", "Lib/site-packages")
 CPU = "cpu"
@@ -106,6 +106,12 @@ def installed_version(environment: Environment) -> str:
     """Return the version of an environment's torch with its local part, or "" if it has none."""
     found = _find_torch(environment.path)
     return found.version if found else ""
+
+
+def torch_headers(environment: Environment) -> Path | None:
+    """Return the folder of the headers of an environment's torch, or None if it has none."""
+    found = (path for pattern in PACKAGES for path in environment.path.glob(f"{pattern}/torch/include"))
+    return next(found, None)
 
 
 def _find_torch(environment: Path) -> _Torch | None:

@@ -20,9 +20,11 @@ import build
 from ci_tools import catalog as catalogs
 from ci_tools.build import built_with as builtwith
 from ci_tools.build import repair
+from ci_tools.build.build_torch import torch_headers
 from ci_tools.build.folders import base_folder, own_locks, refuse_stranger, sweep
 from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
+from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
 from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.evidence import git
@@ -106,6 +108,11 @@ class _Bench(NamedTuple):
     minutes: int  # the time limit of all its commands together
 
     @property
+    def torch_headers(self) -> Path:
+        """The folder that the build finds torch's headers in."""
+        return self.scratch / TORCH_INCLUDE.lower()
+
+    @property
     def source(self) -> Path:
         """The copy of the source that the build sees."""
         return self.scratch / "source"
@@ -116,6 +123,7 @@ class Built(NamedTuple):
 
     path: Path
     built_with: BuiltWith
+    seconds: float  # the time of the project's own build
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,10 +140,9 @@ class Workshop:
         """
         with self._bench(plan, tree, job.name, job.minutes) as bench:
             variables = self._variables(job, toolchain, bench)
-            built, asked = self._backend("wheel", bench, toolchain.python, variables, needs_of_job(job, plan))
-            built_with = builtwith.of_job(job, asked)
-            if job.kind is JobKind.NATIVE:
-                built = self._repair_wheel(built, job, bench)
+            made = self._backend("wheel", bench, toolchain, variables, needs_of_job(job, plan))
+            built_with = builtwith.of_job(job, made.built_with)
+            built = self._repair_wheel(made.path, job, bench) if job.kind is JobKind.NATIVE else made.path
             project, version, rest = built.name.split("-", 2)
             rebuild = plan.request.release.rebuild
             rest = f"{rebuild}-{rest}" if rebuild else rest
@@ -150,17 +157,17 @@ class Workshop:
                 label = Label(local, job.requires_torch, job.drops, rebuild)
                 inside = {SBOM: _sbom(built, job, plan, local, built_with)}
                 relabel(built, out / each, label, replaced=cleaned, beside=inside)
-            return Built(out / name, built_with)
+            return made._replace(path=out / name, built_with=built_with)
 
-    def build_sdist(self, plan: Plan, tree: Tree, interpreter: Path, out: Path) -> Built:
+    def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
         """Build the project's sdist into `out`."""
         with self._bench(plan, tree, "sdist", plan.request.build.timeout_minutes) as bench:
             variables = {**dict(plan.request.build.env), **SAME_EVERY_TIME}
-            built, built_with = self._backend("sdist", bench, interpreter, variables, needs_of_sdist(plan))
-            _refuse_other(built.name, plan.sdist, bench)
-            with write_atomically(out / built.name) as sink:
-                write_with_date(built, sink, EPOCH)
-            return Built(out / built.name, builtwith.of_job(None, built_with))
+            made = self._backend("sdist", bench, toolchain, variables, needs_of_sdist(plan))
+            _refuse_other(made.path.name, plan.sdist, bench)
+            with write_atomically(out / made.path.name) as sink:
+                write_with_date(made.path, sink, EPOCH)
+            return made._replace(path=out / made.path.name, built_with=builtwith.of_job(None, made.built_with))
 
     # -- the place
 
@@ -195,6 +202,8 @@ class Workshop:
         }
         for variable, folder in toolchain.folders:
             told[variable] = str(self._copy_or_link(folder, bench.scratch / variable.lower()))
+        if toolchain.fetch_headers:
+            told[TORCH_INCLUDE] = str(bench.torch_headers)
         for overlay in toolchain.overlays:
             shutil.copytree(overlay, told[toolchain.folders[0][0]], symlinks=True, dirs_exist_ok=True)
         shown = search_path(self.outside.environ.get("PATH", os.defpath), bench.scratch / "path")
@@ -234,7 +243,7 @@ class Workshop:
         self,
         what: Literal["wheel", "sdist"],
         bench: _Bench,
-        interpreter: Path,
+        toolchain: Toolchain,
         variables: Mapping[str, str],
         needs: Needs,
     ) -> Built:
@@ -245,17 +254,20 @@ class Workshop:
         if what == "sdist" and bench.plan.project.backend == MESON:
             git.commit_all(bench.source, bench.log, self.outside.environ)
         variables = {**variables, **_own_temporary(bench.scratch / "tmp")}
-        isolated = create(interpreter, bench.scratch / "env", bench.log, self.outside.environ, variables)
+        isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
         shell = _Shell(isolated, bench, time.monotonic() + bench.minutes * 60)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the backend's own warnings are in the log
                 project = build.ProjectBuilder(bench.source / request.subdirectory, str(isolated.python), shell.run)
                 needs.install(project.build_system_requires, isolated, self._place(bench))
+                _provide_headers(toolchain, isolated, bench)
                 if what == "wheel":  # an sdist contains the unchanged source
                     shell.run_hooks("build.before", request.build.before)
                 needs.install(project.get_requires_for_build(what), isolated, self._place(bench))
+                began = time.monotonic()
                 built = Path(project.build(what, bench.scratch / "built"))
+                seconds = time.monotonic() - began
         except build.BuildBackendException as error:
             if isinstance(error.exception, FatwheelError):  # raised by the runner, shell.run
                 raise error.exception from None  # it is the error itself that the runner raised
@@ -266,7 +278,7 @@ class Workshop:
             raise Rejected(msg, hint=f"log: {bench.log}") from error
         if what == "wheel":
             _run_after(built, shell)
-        return Built(built, builtwith.asked_in(isolated, self.outside.environ))
+        return Built(built, builtwith.asked_in(isolated, self.outside.environ), seconds)
 
     def _repair_wheel(self, wheel: Path, job: Job, bench: _Bench) -> Path:
         """Return the wheel with its platform tag proven and written; raise Rejected if it does not keep to its tag."""
@@ -352,6 +364,15 @@ def _copy_source(bench: _Bench) -> None:
     if Tree(bench.source, bench.tree.files).sha256 != bench.plan.pins.source_sha256:
         msg = f"the source {bench.tree.root} has changed since it was planned"
         raise MachineError(msg, hint="run the same command again once nothing writes to it")
+
+
+def _provide_headers(toolchain: Toolchain, isolated: Environment, bench: _Bench) -> None:
+    """Put torch's headers where the build looks for them: those of the torch in its environment, or else fetched."""
+    if toolchain.fetch_headers:
+        if own := torch_headers(isolated):
+            bench.torch_headers.symlink_to(own)
+        else:
+            shutil.copytree(toolchain.fetch_headers(), bench.torch_headers, symlinks=True)
 
 
 def _restate(bench: _Bench) -> None:

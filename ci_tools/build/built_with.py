@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.build.build_torch import installed_version
+from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.machine.process import output
 from ci_tools.model.files import BuiltWith
 from ci_tools.model.plan import JobKind
@@ -25,7 +26,6 @@ __all__ = ["asked_in", "of_job"]
 
 IMAGE = "FATWHEEL_IMAGE"  # the container image of a workflow's job: a process in a container cannot find it out
 HOSTED_IMAGE = ("ImageOS", "ImageVersion")  # set on GitHub's hosted runners (actions/runner-images)
-HEADERS = "FATWHEEL_TORCH_INCLUDE"
 VERSION_HEADERS = (
     "torch/headeronly/version.h",
     "torch/csrc/api/include/torch/version.h",
@@ -76,8 +76,8 @@ def _toolkit(variables: Mapping[str, str]) -> str:
 
 def _lent_torch(variables: Mapping[str, str]) -> str:
     """Return the version of the torch headers that a build without an installed torch uses."""
-    for name in VERSION_HEADERS if HEADERS in variables else ():
-        path = Path(variables[HEADERS]) / name
+    for name in VERSION_HEADERS if TORCH_INCLUDE in variables else ():
+        path = Path(variables[TORCH_INCLUDE]) / name
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
         if found := re.search(r'TORCH_VERSION\b[\s\\]*"([^"]+)"', text):
             return f"{found[1]} (headers)"

@@ -52,6 +52,7 @@ class Made(NamedTuple):
     path: Path
     receipt: Receipt
     built: bool
+    own_seconds: float = 0.0  # of the receipt's: those of the project's own build, if it ran now
 
 
 Look: TypeAlias = "Callable[[Made | None], None]"  # called with the sdist (None: no sdist) before anything is compiled
@@ -215,11 +216,12 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
             built = workshop.build_wheel(job, plan, tree, tools, out)
             checks.accept(built.path, job, outside)
         else:
-            built = workshop.build_sdist(plan, tree, tools.python, out)
+            built = workshop.build_sdist(plan, tree, tools, out)
     archs = checks.images(built.path, outside) if job and job.accelerator else ""
     built_with, seconds = built.built_with._replace(archs=archs), time.monotonic() - started
-    for each in names:
-        yield _write_receipt(built.path.with_name(each), plan, job, key, seconds, built_with)
+    for number, each in enumerate(names):
+        made = _write_receipt(built.path.with_name(each), plan, job, key, seconds, built_with)
+        yield made._replace(own_seconds=0.0 if number else built.seconds)  # its twin for PyPI is a copy
 
 
 @contextmanager

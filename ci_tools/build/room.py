@@ -90,7 +90,7 @@ def _parts_of(job: Job, includes: Collection[str], torch: BuildTorch) -> Iterato
         if libraries := parts_for(includes, torch=bool(job.requires_torch)):
             names, size = ", ".join(one.name for one in libraries), sum(one.kib for one in libraries) << 10
             yield Part(f"headers of CUDA {cuda}: {names}", size, "toolchains", (), is_certain)
-    if job.torch:
+    if job.torch and not job.requires_torch:  # else those of the torch in its environment serve
         yield Part(f"headers of torch {job.torch}", HEADERS, "torch", ())
     if job.requires_torch:
         of = f"torch {job.torch} for {job.accelerator.label if job.accelerator else 'cpu'}"

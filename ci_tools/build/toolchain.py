@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -30,16 +31,17 @@ from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from ci_tools.catalog import Catalog, Headers, PlatformFacts, TorchRelease
     from ci_tools.machine.context import Outside, Step
     from ci_tools.model.plan import Job
 
-__all__ = ["Toolchain", "Toolchains", "libc", "libc_doubt"]
+__all__ = ["TORCH_INCLUDE", "Toolchain", "Toolchains", "libc", "libc_doubt"]
 
 ICPX, ICPX_HOME = "icpx", "CMPLR_ROOT"
 HEADERS = "torch/include/"
+TORCH_INCLUDE = "FATWHEEL_TORCH_INCLUDE"  # the variable of a build that names the folder of torch's headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +50,9 @@ class Toolchain:
 
     identity: str
     python: Path
-    folders: tuple[tuple[str, Path], ...] = ()  # by the variable that names each: CUDA_HOME, FATWHEEL_TORCH_INCLUDE
+    folders: tuple[tuple[str, Path], ...] = ()  # by the variable that names each: CUDA_HOME
     overlays: tuple[Path, ...] = ()  # folders that are copied over the first of these
+    fetch_headers: Callable[[], Path] | None = None  # fetches torch's headers: not called if the build has a torch
 
 
 class Toolchains:
@@ -107,15 +110,20 @@ class Toolchains:
             return Toolchain(identity="none", python=python)
         compiler, *identity = self._compiler(job)
         folders = [compiler] if compiler else []
+        fetch_headers = self._headers_of(self.catalog.torch[job.torch]) if job.torch else None
         if job.torch:
-            release = self.catalog.torch[job.torch]
-            folders.append(("FATWHEEL_TORCH_INCLUDE", self._torch_headers(release)))
-            identity.append(f"torch-{release.patch}")
+            identity.append(f"torch-{self.catalog.torch[job.torch].patch}")
         is_cuda = job.accelerator is not None and job.accelerator.kind is AcceleratorKind.CUDA
         overlays = self.cuda.find_libraries(job, includes) if is_cuda else ()
         identity += [each.identity for each in overlays]
         paths = tuple(each.folder for each in overlays)
-        return Toolchain(identity=" ".join(identity), python=python, folders=tuple(folders), overlays=paths)
+        return Toolchain(
+            identity=" ".join(identity),
+            python=python,
+            folders=tuple(folders),
+            overlays=paths,
+            fetch_headers=fetch_headers,
+        )
 
     def _compiler(self, job: Job) -> tuple[tuple[str, Path] | None, str]:
         """Return the accelerator's home folder with the variable that names it, and an identity of the compilers."""
@@ -164,12 +172,15 @@ class Toolchains:
 
     # -- torch
 
-    def _torch_headers(self, release: TorchRelease) -> Path:
-        """Return a folder with a release's `torch/` headers, extracted from its smallest wheel that has them."""
-        headers = release.headers
-        if headers is None:
+    def _headers_of(self, release: TorchRelease) -> Callable[[], Path]:
+        """Return a function that fetches a release's headers; raise MachineError if it has not been published."""
+        if release.headers is None:
             msg = f"nobody has published torch {release.version} yet ({release.where}), so nothing is built with it"
             raise MachineError(msg)
+        return functools.partial(self._torch_headers, release, release.headers)
+
+    def _torch_headers(self, release: TorchRelease, headers: Headers) -> Path:
+        """Return a folder with a release's `torch/` headers, extracted from its smallest wheel that has them."""
 
         def fetch(target: Path) -> None:
             with self.reporter.step(f"fetch the headers of torch {release.patch}") as step:

@@ -24,7 +24,6 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - only the user's own folder below it is
 USUAL_SHARE = 4  # what is put there takes at most a quarter of this machine's memory
 
 
-
 def remove(folder: Path) -> None:
     """Remove a folder; ignore files that cannot be removed."""
     shutil.rmtree(folder, ignore_errors=True)

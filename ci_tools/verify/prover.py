@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from packaging.utils import canonicalize_name
 
 from ci_tools.build.builder import Workshop, build_key
-from ci_tools.build.toolchain import Toolchains
+from ci_tools.build.toolchain import TORCH_INCLUDE, Toolchains
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.machine.python import create
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from ci_tools.verify.fingerprint import Fingerprint
 
 __all__ = ["Proof", "prove", "status", "to_json"]
-
-TORCH_INCLUDE = "FATWHEEL_TORCH_INCLUDE"  # the variable that names the folder of a job's torch headers
 
 
 class Proof(NamedTuple):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
 
-__all__ = ["RECORD", "find_source", "record"]
+__all__ = ["RECORD", "cpu_seconds", "find_source", "record"]
 
 RECORD = HERE / "torchao.json"
 SOURCE = "TORCHAO_SOURCE"  # the variable with the path of a checkout
@@ -66,12 +66,12 @@ def record(outside: Outside) -> str:
     with tempfile.TemporaryDirectory() as scratch:
         config = Path(scratch) / "torchao.yml"
         config.write_text(CONFIG.replace("SOURCE", json.dumps(str(folder))), encoding="utf-8")
-        before = _cpu_seconds()
+        before = cpu_seconds()
         try:
             plan = make.make_plan(config, replace(outside, cache=Path(scratch) / "cache")).plan
         except FatwheelError as error:
             return f"torchao: {error}"
-        seconds = round(_cpu_seconds() - before)
+        seconds = round(cpu_seconds() - before)
     found = {
         "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
         "commit": _commit(folder),
@@ -112,7 +112,7 @@ def _commit(folder: Path) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
     """Return the time that this process and its children have used of the processors."""
     if sys.platform == "win32":  # it has no such count, and cannot observe a build
         return 0.0

@@ -16,6 +16,7 @@ __all__ = ["find_imports"]
 
 # Packages beside the real one, which wheels should not have and often do.
 BESIDE = frozenset({"benchmarks", "build", "docs", "examples", "scripts", "test", "tests", "tools"})
+SAYS_A_PROJECT = frozenset({"pyproject.toml", "setup.py"})
 DEEPEST = 2  # folders between a package's root and the folder of its modules: src, bindings/python
 
 
@@ -43,11 +44,13 @@ def _top_modules(members: Iterable[str]) -> Iterator[str]:
 
 
 def _modules_in(project: ProjectFile) -> Iterator[str]:
-    """Yield the packages and modules that lie near the top of the project's folder."""
+    """Yield the packages that lie near the top of the project's folder, but those of another project inside it."""
     prefix = project.path("pyproject.toml").removesuffix("pyproject.toml")
+    others = {file.rpartition("/")[0] for file in project.tree.files if file.rpartition("/")[2] in SAYS_A_PROJECT}
     for file in project.tree.files:
         *folders, last = file.removeprefix(prefix).split("/") if file.startswith(prefix) else ("",)
         if last == "__init__.py" and folders and len(folders) - 1 <= DEEPEST and not BESIDE & {*folders}:
             above = "/".join((*folders[:-1], "__init__.py"))
-            if f"{prefix}{above}" not in project.tree.names and folders[-1].isidentifier():
+            within = {f"{prefix}{'/'.join(folders[:depth])}" for depth in range(1, len(folders))}
+            if f"{prefix}{above}" not in project.tree.names and folders[-1].isidentifier() and not within & others:
                 yield folders[-1]

@@ -340,21 +340,24 @@ def _offload_targets(flag: str) -> Iterator[str]:
 
 
 def find_arch_warnings(built: Iterable[Extension], view: View) -> Iterator[str]:
-    """Yield warnings about requested architectures that the project does not build."""
+    """Yield warnings about requested architectures that the project does not build, and others that it does."""
     asked = list(list_request_archs(view))
     with_device_code = [one for one in built if one.images != ()]
     unknown = [one.member for one in with_device_code if one.images is None]
     if unknown and asked:
         yield f"{RAN}: its compiler decides which architectures {unknown[0].replace(OWN_SUFFIX, '')} is for"
     served = {image for one in with_device_code for image in one.images or ()}
-    missing = [arch for arch in asked if not unknown and served and not _serves(served, arch)]
+    missing = [arch for arch in asked if not unknown and served and not served.issuperset(_list_images(arch))]
+    found = " ".join(sorted(served))
     if missing:
-        found = " ".join(sorted(served))
         yield f"{RAN}: no library is for {' '.join(missing)}, which the request names: the project chooses {found}"
+    elif asked and not served.issubset(image for arch in asked for image in _list_images(arch)):
+        yield f"{RAN}: it compiles for more than the request names, which takes longer: the project chooses {found}"
 
 
-def _serves(images: set[str], arch: str) -> bool:
+def _list_images(arch: str) -> tuple[str, ...]:
+    """Return the device images of a requested architecture."""
     if arch.startswith("gfx"):
-        return arch in images
+        return (arch,)
     parsed = CudaArch.parse(arch)
-    return parsed.sm in images and (not parsed.ptx or parsed.compute in images)
+    return (parsed.sm, parsed.compute) if parsed.ptx else (parsed.sm,)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.catalog.symbols import missing
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.versions import Minor
 from tests.integration.conftest import own_python
+from tests.proof.cuda_builds import torch_symbols_of
 
 if TYPE_CHECKING:
     from tests.integration.conftest import CommandLine
@@ -99,3 +104,26 @@ def test_a_project_is_released_with_what_init_wrote(
     ran = fatwheel("release", "--to", "dir:dist/index", "--here", cwd=project)
     assert ran.status == 0, ran.stderr
     assert "pip install --extra-index-url" in ran.stdout
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="CUDA wheels are built on Linux")
+@pytest.mark.parametrize("sample", ["cuda-aten", "cuda-cmake"])
+def test_a_cuda_project_is_built_and_audited_with_what_init_wrote(
+    fatwheel: CommandLine, tmp_path: Path, sample: str
+) -> None:
+    """One Python, one chip and a compiler of the package index, without torch; only a CUDA torch could load it."""
+    project = start(fatwheel, sample, tmp_path, "--torch", "2.13")
+    config = project / "fatwheel.yml"
+    text = re.sub(r"^python: .*", f"python: [{own_python()}]", config.read_text(), flags=re.MULTILINE)
+    one = '    cuda: ["13.0"]\n    archs: ["9.0"]\n    toolchain: pypi\n    wheel-platform: linux\n'
+    config.write_text(re.sub(r"    cuda: .*\n    archs: .*\n", one, text))
+    (job,) = json.loads(fatwheel("plan", "--format", "json", cwd=project).stdout)["jobs"]
+    ran = fatwheel("build", "--job", job["name"], "--out", "dist", cwd=project)
+    assert ran.status == 0, ran.stderr
+    assert "builds with the parts of torch 2.13.0+cu130, without its libraries" in ran.stderr
+    ran = fatwheel("audit", "--plan", "dist/plan.json", cwd=project)
+    assert (ran.status, ran.stdout.startswith("1 wheel, 0 errors, ")) == (0, True), ran.stdout
+    asked = torch_symbols_of(project / "dist" / job["wheel"])
+    assert any("3c104cuda" in name for name in asked)
+    assert not missing(asked, Minor(2, 13), AcceleratorKind.CUDA)

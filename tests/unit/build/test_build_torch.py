@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 import zipfile
 from pathlib import Path
@@ -17,7 +18,7 @@ from ci_tools.errors import MachineError
 from ci_tools.machine.python import Environment, create
 from ci_tools.plan.make import make_plan
 from tests.builders.sources import demo, world
-from tests.builders.wheels import make
+from tests.builders.wheels import linked, make
 
 if TYPE_CHECKING:
     from ci_tools.plan.make import Planned
@@ -44,6 +45,13 @@ version = "1.0"
 SETUP = "from setuptools import Extension, setup\nsetup(ext_modules=[Extension('demo_C', ['a.cpp'])])\n"
 FULL = "#include <torch/extension.h>\n"
 STABLE = "#define TORCH_TARGET_VERSION 0x020a000000000000\n#include <torch/csrc/stable/library.h>\n"
+HEADERS = """\
+import os
+from setuptools import Extension, setup
+include = os.environ["FATWHEEL_TORCH_INCLUDE"]
+print("headers:", os.path.realpath(include))
+setup(ext_modules=[Extension("demo_C", ["a.cpp"], include_dirs=[include])])
+"""
 CUDA = Expected("2.10", "cu126")
 CPU = Expected("2.10", "cpu")
 ROCM = Expected("2.10", "rocm7.1")
@@ -136,3 +144,33 @@ def test_nothing_is_compiled_against_another_torch(tmp_path: Path, name: str) ->
     with pytest.raises(MachineError, match=r"^the build would get torch 2\.10\.1 for cu130, expected 2\.10 for "):
         workshop.build_wheel(job, made.plan, made.tree, tools, tmp_path / "dist")
     assert "build_ext" not in (tmp_path / "logs" / f"{job.name}.log").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("requires", "place"),
+    [
+        pytest.param('"setuptools", "torch"', "/site-packages/torch/include", id="those-of-its-torch"),
+        pytest.param('"setuptools"', "/fatwheel_torch_include", id="fetched-without-a-torch"),
+    ],
+)
+def test_a_build_finds_the_headers_of_torch_where_it_is_told(tmp_path: Path, requires: str, place: str) -> None:
+    include = tmp_path / "fetched/torch/include"
+    (include / "torch").mkdir(parents=True)
+    (include / "torch/extension.h").write_text("#pragma once\n")
+    members = {
+        "torch/version.py": b"__version__ = '2.10.0+cpu'\ncuda = None\n",
+        "torch/include/torch/extension.h": b"#pragma once\n",
+        "torch/lib/libc10.so": linked("int c10_one;"),
+    }
+    make(tmp_path / "links", f"torch-2.10.0+cpu-py3-none-manylinux_2_28_{platform.machine()}.whl", members)
+    text = {"pyproject.toml": PROJECT.replace('"setuptools", "torch"', requires), "setup.py": HEADERS, "a.cpp": FULL}
+    config = CONFIG.partition("  linux-cuda:")[0]
+    source = demo(tmp_path / "source", {"fatwheel.yml": config, **text})
+    made = make_plan(source / "fatwheel.yml", world(tmp_path))
+    (job,) = made.plan.jobs
+    workshop = Workshop(logs=tmp_path / "logs", outside=world(tmp_path, PIP_FIND_LINKS=str(tmp_path / "links")))
+    tools = Toolchain(identity="", python=Path(sys.executable), fetch_headers=lambda: include)
+    workshop.build_wheel(job, made.plan, made.tree, tools, tmp_path / "dist")
+    (told,) = {line for line in (tmp_path / f"logs/{job.name}.log").read_text().splitlines() if "headers:" in line}
+    assert told.endswith(place)

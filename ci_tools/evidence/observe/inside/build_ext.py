@@ -61,6 +61,7 @@ ENDINGS = {
 }
 PROBES = ("check_func", "check_header", "check_lib", "search_cpp", "search_text", "try_cpp", "try_link", "try_run")
 MOST_SAID = 60  # characters of a question
+SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx", ".hip")
 MARK = "in place of what would be linked as number {}\n"
 
 
@@ -133,7 +134,10 @@ class Recorder(UnixCCompiler):
 
     def spawn(self, cmd: Any, **_: Any) -> None:
         words = list(map(str, cmd))
-        record(" ".join(words), words[words.index("-o") + 1] if "-o" in words[:-1] else "", words[0], words[1:])
+        made = words[words.index("-o") + 1] if "-o" in words[:-1] else ""
+        sources = [word for word in words[1:] if word.endswith(SOURCES) and not word.startswith("-")]
+        for source in sources or [" ".join(words)]:
+            record(source, made, words[0], [word for word in words[1:] if word != source])
 
 
 def _read_ending(name: str, windows: str) -> property:

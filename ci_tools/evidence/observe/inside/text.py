@@ -111,14 +111,18 @@ def _lists_names(node: ast.AST) -> bool:
 
 def _decides_by_backslash(node: ast.AST) -> bool:
     if isinstance(node, ast.Compare):
-        return any(map(_has_backslash, (node.left, *node.comparators)))
-    decides = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in DECIDES
-    return decides and any(map(_has_backslash, node.args))
+        return any(_has(BACKSLASH, each) for each in (node.left, *node.comparators))
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in DECIDES):
+        return False
+    # A pattern matches a backslash by two of them: "\s" matches none.
+    is_pattern = isinstance(node.func.value, ast.Name) and node.func.value.id == "re"
+    wanted = BACKSLASH * 2 if is_pattern else BACKSLASH
+    return any(_has(wanted, each) for each in node.args)
 
 
-def _has_backslash(node: ast.AST) -> bool:
+def _has(wanted: str, node: ast.AST) -> bool:
     values = node.elts if isinstance(node, (ast.List, ast.Set, ast.Tuple)) else [node]
     texts = [value.value for value in values if isinstance(value, ast.Constant)]
-    return any(BACKSLASH in text for text in texts if isinstance(text, str)) or any(
-        b"\\" in t for t in texts if isinstance(t, bytes)
+    return any(wanted in text for text in texts if isinstance(text, str)) or any(
+        wanted.encode() in text for text in texts if isinstance(text, bytes)
     )

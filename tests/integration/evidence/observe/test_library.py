@@ -226,6 +226,20 @@ def test_what_windows_answers_is_known_or_a_doubt(tmp_path: Path) -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize(
+    ("question", "is_doubt"),
+    [
+        pytest.param(r"re.split(r'[;,\s]+', '8.0;9.0') == ['8.0', '9.0']", False, id="white-space"),
+        pytest.param(r"re.split(r'[/\\]', 'a/b') == ['a', 'b']", True, id="a-backslash"),
+    ],
+)
+def test_a_pattern_decides_by_a_backslash_only_if_it_matches_one(
+    question: str, *, is_doubt: bool, tmp_path: Path
+) -> None:
+    _, doubtful = judge(tmp_path, [question], ("windows", "3.12"), truth=True, more="import re\n")
+    assert bool(doubtful) == is_doubt
+
+
 @pytest.mark.parametrize("python", ["3.10", "3.13"])
 def test_what_a_python_answers_is_known_or_a_doubt(python: str, tmp_path: Path) -> None:
     truth = python == "3.13"

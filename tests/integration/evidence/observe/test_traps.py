@@ -506,12 +506,56 @@ def test_each_library_of_a_wheel_is_held_to_its_own_architectures(tmp_path: Path
     }
 
 
-def test_architectures_that_the_project_chooses_by_itself_are_named(tmp_path: Path) -> None:
-    flags = "extra_compile_args={'nvcc': ['-gencode', 'arch=compute_80,code=sm_80']}"
+@pytest.mark.parametrize(
+    ("archs", "said"),
+    [
+        pytest.param(["80"], "no library is for 9.0 10.0+PTX, which the request names: the project chooses sm_80",
+                     id="others"),
+        pytest.param(["80", "90", "100", "100,code=compute_100"], "it compiles for more than the request names, which "
+                     "takes longer: the project chooses compute_100 sm_100 sm_80 sm_90", id="more"),
+    ],
+)  # fmt: skip
+def test_architectures_that_the_project_chooses_by_itself_are_named(
+    archs: list[str], said: str, tmp_path: Path
+) -> None:
+    codes = [f"arch=compute_{arch}" + ("" if "code" in arch else f",code=sm_{arch}") for arch in archs]
+    flags = f"extra_compile_args={{'nvcc': {[f'-gencode={code}' for code in codes]}}}"
     extension = f"ext_modules=[CUDAExtension('demo.a', ['a.cu'], {flags})] if os.getenv('CUDA_HOME') else []"
     script = setup(f"{extension}, cmdclass={{'build_ext': BuildExtension}}", TORCH)
     warnings = planned(tmp_path, {"setup.py": script, "a.cu": ""}).warnings
-    assert any("no library is for 9.0 10.0+PTX" in warning and "chooses sm_80" in warning for warning in warnings)
+    assert [warning for warning in warnings if warning.endswith(said)]
+
+
+OWN_NVCC = """
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+class CUDA(build_ext):
+    def build_extension(self, ext):
+        self.compiler.spawn(["nvcc", "-c", "a.cu", *FLAGS, "-o", "a.o"])
+        ext.extra_objects = ["a.o"]
+        super().build_extension(ext)
+
+setup(name="demo", version="1.0", packages=["demo"], cmdclass={"build_ext": CUDA},
+      ext_modules=[Extension("demo.a", ["b.c"])])
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "images"),
+    [
+        pytest.param([], None, id="by-its-compiler"),
+        pytest.param(["-gencode=arch=compute_90,code=sm_90"], {"sm_90"}, id="by-a-flag"),
+    ],
+)
+def test_the_images_of_what_the_project_compiles_by_a_command_of_its_own_are_those_of_the_command(
+    flags: list[str], images: set[str] | None, tmp_path: Path
+) -> None:
+    script = OWN_NVCC.replace("*FLAGS", repr(flags).strip("[]") or "'-O2'")
+    plan = planned(tmp_path, {"setup.py": script, "a.cu": "#include <torch/extension.h>\n", "b.c": ""})
+    jobs = [job for job in plan.jobs if job.platform == "linux-cuda"]
+    assert {job.libraries and frozenset(job.libraries[0].images) for job in jobs} == {images and frozenset(images)}
+    assert all(job.requires_torch for job in jobs)  # its header was read
 
 
 # ---------------------------------------------------------------- hollow wheels, and builds that are not to be

@@ -59,6 +59,13 @@ def test_a_pure_project_asks_for_no_torch_and_no_accelerator(tmp_path: Path) -> 
     assert (request.validate.imports, request.validate.torch) == (("demo",), "2.15.0")
 
 
+def test_a_wheel_is_tried_by_its_own_module_and_not_by_one_of_a_project_inside_it(tmp_path: Path) -> None:
+    text = pyproject("scikit_build_core.build", project=PROJECT.replace("demo", "speed"))
+    inside = {"third/speedy/setup.py": "", "third/speedy/speedy/__init__.py": ""}
+    _, request = start(tmp_path, {"pyproject.toml": text, "CMakeLists.txt": CMAKE, "csrc/op.cpp": "", **inside})
+    assert request.validate.imports == ("demo",)
+
+
 @pytest.mark.parametrize(
     ("header", "lowest", "versions"),
     [
