@@ -390,6 +390,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "container": "the image it is built in, or null",
         "care": "what its runner gets: `free_disk`, `swap_gib`, and `job_memory_gib` for each compiler, or null",
         "minutes": "how long its build may take",
+        "batch": "the jobs of the same name here are built in turn by one runner; empty: it has a runner to itself",
         "owner": "who looks after the native code, or null",
         "required": "whether nothing of the release appears without it",
         "wheel": "the expected file name",
@@ -399,7 +400,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "requires_torch": "what its requirement of torch is narrowed to; empty: as the project says",
         "folder": "the folder of an index for its wheel; empty: every folder lists it",
         "also": "the other folders that list it",
-        "toolchain": "where the compiler comes from: `system`, `pypi` or `auto`",
+        "toolchain": "where the compiler comes from: `system`, `pypi`, `redist` or `auto`",
         "env": "the environment variables of the build, with the switches that its kernels need",
         "build_requires": "what its build imports and the project does not name as a requirement",
         "drops": "the names of requirements that neither its build nor its wheel gets (`build: drop`)",
@@ -696,7 +697,8 @@ A project adds rows of its own, with the keys that [the config](config.md#catalo
 does not know yet](../how-to/use-a-new-torch.md)."""
 
 CUDA = """\
-The PyPI column is the `cuda-toolkit` whose compiler `toolchain: pypi` fetches. A wheel's machine code (SASS) runs from
+The PyPI column is the `cuda-toolkit` whose compiler `toolchain: pypi` fetches, the next one the release of NVIDIA's
+archives that `toolchain: redist` takes. A wheel's machine code (SASS) runs from
 the first driver on, its PTX from the second. `a` compiles for that chip only, `f` for its family."""
 
 ROCM = """\
@@ -717,7 +719,8 @@ def catalog_tables() -> Iterator[str]:
     yield from table(("platform", "host", "accelerator", "wheel platform", "runner"), _platforms(known))
     yield from ("", "## Python", "", f"{code(known.pythons, ', ')}. A `t` is a free-threaded build.")
     yield from ("", "## CUDA", "", CUDA)
-    yield from table(("CUDA", "architectures", "PyPI", "driver for SASS", "driver for PTX"), _cudas(known))
+    columns = ("CUDA", "architectures", "PyPI", "NVIDIA's archives", "driver for SASS", "driver for PTX")
+    yield from table(columns, _cudas(known))
     yield from ("", "## ROCm", "", ROCM)
     yield from table(("ROCm", "clang", "architectures", "torch's own", "oldest kernel driver"), _rocms(known))
     yield from table(("generic", "runs on"), _generic(known))
@@ -743,7 +746,8 @@ def _minutes(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
 def _cudas(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
     for version, cuda in known.cuda.items():
         archs = sorted(cuda.architectures, key=lambda arch: (float(arch.rstrip("af")), arch))
-        yield version, " ".join(archs), cuda.pypi or "none", cuda.sass_driver, cuda.driver
+        release = cuda.redist.release if cuda.redist else NOT_SEEN
+        yield version, " ".join(archs), cuda.pypi or "none", release, cuda.sass_driver, cuda.driver
 
 
 def _rocms(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:

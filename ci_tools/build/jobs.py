@@ -148,8 +148,9 @@ def _refuse_place(out: Path, planned: Planned) -> None:
 
 def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -> None:
     """Raise MachineError if a disk has too little space; warn about wheels that may not keep to their tags."""
-    torch, base = planned.plan.request.build.torch, folders.base_folder()
-    room.refuse_no_room(room.needs_of(jobs, planned.tree, base, outside.cache, out, torch=torch))
+    torch, places = planned.plan.request.build.torch, room.Places(folders.base_folder(), outside.cache, out)
+    includes = headers.all_includes(planned.tree) if any(job.accelerator for job in jobs) else ()
+    room.refuse_no_room(room.needs_of(jobs, planned.tree, places, includes, torch=torch))
     for tag in dict.fromkeys(job.wheel_platform for job in jobs if job.kind is JobKind.NATIVE):
         if doubt := toolchain.libc_doubt(tag, toolchain.libc()):
             outside.reporter.say(f"warning: {doubt}")

@@ -1,4 +1,4 @@
-"""Checks before a build that the disks have enough space, rather than failing after an hour of compiling."""
+"""What builds fetch, and the space that it takes: checked before a build rather than failing after an hour of it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import shutil
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.catalog.cuda_parts import parts_for
 from ci_tools.errors import MachineError
-from ci_tools.machine.runner import host
 from ci_tools.model.plan import JobKind
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import BuildTorch, ToolchainKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from ci_tools.evidence.source import Tree
     from ci_tools.model.plan import Job
 
-__all__ = ["Need", "needs_of", "refuse_no_room"]
+__all__ = ["Need", "Part", "Places", "list_parts", "needs_of", "refuse_no_room"]
 
 MIB = 1 << 20
 # Lower bounds in bytes, so that no build with enough space is refused: somewhat less than was measured of torch 2.13
@@ -31,11 +31,23 @@ TORCH: Mapping[AcceleratorKind | None, int] = {
     AcceleratorKind.ROCM: 4096 * MIB,
     AcceleratorKind.XPU: 1024 * MIB,
 }
-TOOLKIT = 150 * MIB  # a CUDA compiler, its runtime and CCCL from the package index
+TOOLKIT = 150 * MIB  # a CUDA compiler, its runtime and CCCL; those of 13.0 take 271 MiB
 PARTS = 60 * MIB  # the build parts of a torch; those of 2.13 take 70 MiB
-LIBRARIES = 5 * MIB  # the headers of CUDA's libraries that torch asks for; those of 13.0 take 7 MiB
 HEADERS = 50 * MIB  # of one torch release; those of 2.10 take 63 MiB
 LEAST = 10 * MIB  # for finished files and logs
+TOOLKITS: Mapping[ToolchainKind, str] = {
+    ToolchainKind.PYPI: "from the package index",
+    ToolchainKind.REDIST: "of NVIDIA's archives",
+    ToolchainKind.AUTO: "from the package index where none is installed",
+}
+
+
+class Places(NamedTuple):
+    """The folders that a run of builds writes to."""
+
+    temporary: Path
+    cache: Path
+    out: Path
 
 
 class Need(NamedTuple):
@@ -46,41 +58,79 @@ class Need(NamedTuple):
     what: str
 
 
+class Part(NamedTuple):
+    """Something that is fetched for builds."""
+
+    what: str
+    size: int  # bytes on disk, at least
+    folder: str  # of the cache; "" if each build's own environment has it, and nothing is kept
+    jobs: tuple[str, ...]
+    is_certain: bool = True  # False: an installed toolkit serves as well, where there is one
+
+
+def list_parts(
+    jobs: Iterable[Job], includes: Collection[str] = (), *, torch: BuildTorch = BuildTorch.FULL
+) -> tuple[Part, ...]:
+    """Return what is fetched to build jobs whose sources include these headers; the same on every machine."""
+    found: dict[str, Part] = {}
+    for job in jobs:
+        for part in _parts_of(job, includes, torch):
+            known = found.get(part.what, part._replace(jobs=()))
+            found[part.what] = known._replace(jobs=(*known.jobs, job.name))
+    return tuple(found.values())
+
+
+def _parts_of(job: Job, includes: Collection[str], torch: BuildTorch) -> Iterator[Part]:
+    if job.kind is not JobKind.NATIVE:
+        return
+    if _fetches_toolkit(job):
+        cuda, whose = job.accelerator and job.accelerator.version, TOOLKITS[job.toolchain]
+        is_certain = job.toolchain is not ToolchainKind.AUTO
+        yield Part(f"compiler of CUDA {cuda}, {whose}", TOOLKIT, "toolchains", (), is_certain)
+        if libraries := parts_for(includes, torch=bool(job.requires_torch)):
+            names, size = ", ".join(one.name for one in libraries), sum(one.kib for one in libraries) << 10
+            yield Part(f"headers of CUDA {cuda}: {names}", size, "toolchains", (), is_certain)
+    if job.torch:
+        yield Part(f"headers of torch {job.torch}", HEADERS, "torch", ())
+    if job.requires_torch:
+        of = f"torch {job.torch} for {job.accelerator.label if job.accelerator else 'cpu'}"
+        kind = job.accelerator.kind if job.accelerator else None
+        takes_parts = _takes_parts(job, torch)
+        yield Part(f"build parts of {of}", PARTS, "torch-parts", ()) if takes_parts else Part(of, TORCH[kind], "", ())
+
+
 def needs_of(
-    jobs: Iterable[Job], tree: Tree, temporary: Path, cache: Path, out: Path, *, torch: BuildTorch = BuildTorch.FULL
+    jobs: Iterable[Job],
+    tree: Tree,
+    places: Places,
+    includes: Collection[str] = (),
+    *,
+    torch: BuildTorch = BuildTorch.FULL,
 ) -> tuple[Need, ...]:
     """Return the least space that building jobs in turn takes; the temporary folder is emptied after each."""
     jobs = tuple(jobs)
     source = sum((tree.root / name).stat().st_size for name in tree.files if (tree.root / name).is_file())
-    builds = [source + ENVIRONMENT + _torch(job, torch) + TOOLKIT * _fetches_toolkit(job) for job in jobs]
-    toolkits = {str(job.accelerator) for job in jobs if _fetches_toolkit(job)}
-    lent = {(job.torch, str(job.accelerator)) for job in jobs if _takes_parts(job, torch)}
-    has_toolkits, has_headers, has_parts = ((cache / name).exists() for name in ("toolchains", "torch", "torch-parts"))
-    kept = (TOOLKIT + LIBRARIES) * len(toolkits) * (not has_toolkits) + PARTS * len(lent) * (not has_parts)
-    kept += HEADERS * any(job.torch for job in jobs) * (not has_headers)
+    certain = [part for part in list_parts(jobs, includes, torch=torch) if part.is_certain]
+    # A build has a copy of what the cache has, but of the headers of torch, or has all of it to itself.
+    copied = [sum(part.size for part in certain if job.name in part.jobs and part.folder != "torch") for job in jobs]
+    kept = sum(part.size for part in certain if part.folder and not (places.cache / part.folder).exists())
     return (
-        Need(temporary, max(builds, default=source + ENVIRONMENT), "to build in"),
-        Need(cache, kept + LEAST, "for the cache"),
-        Need(out, LEAST, "for what is built"),
+        Need(places.temporary, source + ENVIRONMENT + max(copied, default=0), "to build in"),
+        Need(places.cache, kept + LEAST, "for the cache"),
+        Need(places.out, LEAST, "for what is built"),
     )
-
-
-def _torch(job: Job, torch: BuildTorch) -> int:
-    """Return the bytes of the torch in a job's build environment; 0 for the stable ABI, which may need none."""
-    if _takes_parts(job, torch):
-        return PARTS
-    return TORCH[job.accelerator.kind if job.accelerator else None] if job.requires_torch else 0
 
 
 def _takes_parts(job: Job, torch: BuildTorch) -> bool:
     kind = job.accelerator.kind if job.accelerator else None
-    is_lent = torch is BuildTorch.PARTS and kind in {None, AcceleratorKind.CUDA} and host().startswith("linux-")
-    return bool(job.requires_torch) and is_lent
+    is_linux = job.platform is not None and job.platform.startswith("linux-")
+    return torch is BuildTorch.PARTS and kind in {None, AcceleratorKind.CUDA} and is_linux
 
 
 def _fetches_toolkit(job: Job) -> bool:
     is_cuda = job.accelerator is not None and job.accelerator.kind is AcceleratorKind.CUDA
-    return job.kind is JobKind.NATIVE and is_cuda and job.toolchain is ToolchainKind.PYPI
+    is_linux = job.platform is not None and job.platform.startswith("linux-")
+    return is_cuda and is_linux and job.toolchain in TOOLKITS
 
 
 def refuse_no_room(needs: Iterable[Need]) -> None:

@@ -12,21 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.build.sdk.cuda_libraries import complete_links, fetch_libraries
+from ci_tools.build.cuda_toolkits import CudaToolkits, nvcc_build
 from ci_tools.build.sdk.offers import Offer
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_parts import refuse_record
-from ci_tools.catalog.cuda_parts import parts_for
 from ci_tools.catalog.symbols import records
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.machine import package_index
 from ci_tools.machine import python as interpreter
-from ci_tools.machine.process import (
-    clean_environment,
-    complaint,
-    output,
-    run,
-)
+from ci_tools.machine.process import output
 from ci_tools.machine.runner import host
 from ci_tools.machine.search_path import compiler_variables
 from ci_tools.machine.storage import fill_once
@@ -38,7 +32,6 @@ from ci_tools.model.versions import Minor
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ci_tools.build.sdk.cuda_libraries import Overlay
     from ci_tools.catalog import Catalog, Headers, PlatformFacts, TorchRelease
     from ci_tools.machine.context import Outside, Step
     from ci_tools.model.plan import Job
@@ -68,6 +61,7 @@ class Toolchains:
         self.cache = outside.cache
         self.environ = outside.environ
         self.reporter = outside.reporter
+        self.cuda = CudaToolkits(catalog, outside)
 
     def missing(self, job: Job) -> str:
         """Return why this machine cannot build `job`, or "" if it can. Fetches nothing."""
@@ -97,17 +91,7 @@ class Toolchains:
             return "" if found else f"{ICPX} is not on this machine (neither in {ICPX_HOME} nor on PATH)"
         if accelerator.kind is AcceleratorKind.ROCM:
             return "" if self._system_rocm(job) else self._no_rocm(job.toolchain, accelerator)
-        if self._system_cuda(job) or self._pypi_cuda(job):
-            return ""
-        return self._no_cuda(job.toolchain, accelerator)
-
-    def _no_cuda(self, kind: ToolchainKind, accelerator: Accelerator) -> str:
-        cuda = accelerator.version
-        reasons = {
-            ToolchainKind.SYSTEM: f"no CUDA {cuda} is installed (CUDA_HOME, /usr/local/cuda-{cuda})",
-            ToolchainKind.PYPI: f"the package index has no compiler of CUDA {cuda} for {host()}",
-        }
-        return reasons.get(kind) or " and ".join(reasons.values())
+        return self.cuda.missing(job)
 
     def prepare(self, job: Job, includes: Collection[str] = ()) -> Toolchain:
         """Return the job's toolchain, fetching the missing parts; `includes` are the headers that its sources name.
@@ -127,18 +111,11 @@ class Toolchains:
             release = self.catalog.torch[job.torch]
             folders.append(("FATWHEEL_TORCH_INCLUDE", self._torch_headers(release)))
             identity.append(f"torch-{release.patch}")
-        overlays = self._libraries(job, includes)
+        is_cuda = job.accelerator is not None and job.accelerator.kind is AcceleratorKind.CUDA
+        overlays = self.cuda.find_libraries(job, includes) if is_cuda else ()
         identity += [each.identity for each in overlays]
         paths = tuple(each.folder for each in overlays)
         return Toolchain(identity=" ".join(identity), python=python, folders=tuple(folders), overlays=paths)
-
-    def _libraries(self, job: Job, includes: Collection[str]) -> tuple[Overlay, ...]:
-        """Return the libraries of CUDA that a job needs beside the compiler; none with an installed toolkit."""
-        is_cuda = job.accelerator is not None and job.accelerator.kind is AcceleratorKind.CUDA
-        if not is_cuda or self._system_cuda(job):
-            return ()
-        parts = parts_for(includes, torch=bool(job.requires_torch))
-        return fetch_libraries(self._pypi_cuda(job), parts, self.outside)
 
     def _compiler(self, job: Job) -> tuple[tuple[str, Path] | None, str]:
         """Return the accelerator's home folder with the variable that names it, and an identity of the compilers."""
@@ -146,8 +123,8 @@ class Toolchains:
         if job.accelerator is None:
             return None, host_compiler
         if job.accelerator.kind is AcceleratorKind.CUDA:
-            home = self._system_cuda(job) or self._fetch_cuda(self._pypi_cuda(job))
-            return ("CUDA_HOME", home), f"{_nvcc_build(home)} {host_compiler}"
+            home = self.cuda.find_home(job)
+            return ("CUDA_HOME", home), f"{nvcc_build(home)} {host_compiler}"
         if job.accelerator.kind is AcceleratorKind.ROCM:
             variable, command, installed = "ROCM_HOME", "hipcc", self._system_rocm(job)
         else:
@@ -156,48 +133,11 @@ class Toolchains:
         build = hashlib.sha256(said.encode()).hexdigest()[:12]
         return (variable, installed) if installed else None, f"{command}-{build} {host_compiler}"
 
-    # -- CUDA
-
-    def _system_cuda(self, job: Job) -> Path | None:
-        """Return an installed toolkit of exactly the job's version."""
-        if job.toolchain is ToolchainKind.PYPI or job.accelerator is None:
-            return None
-        version = job.accelerator.version
-        named = [self.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if self.environ.get(name)]
-        for folder in (*named, f"/usr/local/cuda-{version}", "/usr/local/cuda"):
-            home = Path(folder)
-            if _nvcc_version(home) == version:
-                return home
-        return None
-
-    def _pypi_cuda(self, job: Job) -> str:
-        """Return the version of `cuda-toolkit` on the package index, or "" if it has no compiler for this host."""
-        if job.toolchain is ToolchainKind.SYSTEM or job.accelerator is None or job.accelerator.version is None:
-            return ""
-        return self.catalog.cuda[job.accelerator.version].pypi if host().startswith("linux-") else ""
-
-    def _fetch_cuda(self, toolkit: str) -> Path:
-        """Install the compiler, the runtime and CCCL of one toolkit into their own folder."""
-        folder = self.cache / "toolchains" / f"cuda-toolkit-{toolkit}-{host()}"
-
-        def fetch(target: Path) -> None:
-            with self.reporter.step(f"fetch the CUDA {toolkit} compiler"):
-                log = self.cache / "logs" / f"cuda-{toolkit}.log"
-                wanted = f"cuda-toolkit[nvcc,cudart,cccl]=={toolkit}"
-                command = [sys.executable, "-m", "pip", "install", "--no-compile", "--only-binary=:all:"]
-                ended = run([*command, "--target", target, wanted], log=log, env=clean_environment(self.environ, {}))
-                if ended.status:
-                    msg = f"the CUDA {toolkit} compiler cannot be fetched: {complaint(ended)}"
-                    raise MachineError(msg, hint=f"check the network and the disk, then run it again; log: {log}")
-            complete_links(next(target.glob("nvidia/cu*")), log)
-
-        return next(fill_once(folder, fetch, self.reporter.say).glob("nvidia/cu*"))
-
     # -- ROCm
 
     def _system_rocm(self, job: Job) -> Path | None:
         """Return the home of an installed ROCm of exactly the job's version."""
-        if job.toolchain is ToolchainKind.PYPI or job.accelerator is None:
+        if job.toolchain in {ToolchainKind.PYPI, ToolchainKind.REDIST} or job.accelerator is None:
             return None
         version = job.accelerator.version
         return next((home for home, found in self._find_rocm().items() if found == version), None)
@@ -216,8 +156,8 @@ class Toolchains:
         return output([compiler, "--version"], env=env) or ""
 
     def _no_rocm(self, kind: ToolchainKind, accelerator: Accelerator) -> str:
-        if kind is ToolchainKind.PYPI:
-            return "the package index has no compiler of ROCm: `toolchain: system` takes an installed one"
+        if kind in {ToolchainKind.PYPI, ToolchainKind.REDIST}:
+            return "only CUDA's compilers can be fetched: `toolchain: system` takes an installed one"
         found = ", ".join(f"{version} in {home}" for home, version in self._find_rocm().items())
         places = f"ROCM_HOME, ROCM_PATH, /opt/rocm-{accelerator.version}, /opt/rocm, hipcc on PATH"
         return f"no ROCm {accelerator.version} is installed ({places}){f'; found {found}' if found else ''}"
@@ -302,20 +242,9 @@ def libc_doubt(wheel_platform: str, libc: str) -> str:
     )
 
 
-def _nvcc_version(home: Path) -> Minor | None:
-    nvcc = home / "bin" / "nvcc"
-    return _version(r"release (\d+)\.(\d+)", output([nvcc, "--version"]) or "") if nvcc.exists() else None
-
-
 def _version(pattern: str, said: str) -> Minor | None:
     match = re.search(pattern, said)
     return Minor(int(match[1]), int(match[2])) if match else None
-
-
-def _nvcc_build(home: Path) -> str:
-    """Return the build of a compiler, such as `nvcc-V13.0.88`."""
-    match = re.search(r"V[\d.]+", output([home / "bin" / "nvcc", "--version"]) or "")
-    return f"nvcc-{match[0]}" if match else "nvcc"
 
 
 def _extract_headers(archive: Path, target: Path) -> None:

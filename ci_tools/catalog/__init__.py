@@ -39,6 +39,7 @@ __all__ = [
     "GfxFacts",
     "Headers",
     "PlatformFacts",
+    "Redist",
     "Rocm",
     "SourceSeconds",
     "TorchRelease",
@@ -73,6 +74,13 @@ class PlatformFacts(NamedTuple):
         return self.extension_suffix.format(digits=digits)
 
 
+class Redist(NamedTuple):
+    """NVIDIA's component archives of a toolkit: the release, and the sha256 of its list; "" if nobody has said it."""
+
+    release: str
+    sha256: str = ""
+
+
 class Cuda(NamedTuple):
     """One CUDA toolkit release."""
 
@@ -82,6 +90,7 @@ class Cuda(NamedTuple):
     driver: str  # the Linux driver it ships with: the floor for its PTX
     sass_driver: str  # the oldest Linux driver branch that runs its SASS
     has_image: bool = False  # whether upstream publishes a container image with it
+    redist: Redist | None = None  # NVIDIA's component archives of it; None: not known
 
     def knows(self, arch: CudaArch) -> bool:
         """Whether nvcc of this release compiles for `arch`."""
@@ -321,6 +330,7 @@ def _cuda(table: Mapping[str, Any]) -> Cuda:
         table["driver"],
         table["sass_driver"],
         table.get("image", False),
+        Redist(**table["redist"]) if "redist" in table else None,
     )
 
 

@@ -14,9 +14,9 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["CudaPart", "cuda_parts", "parts_for"]
+__all__ = ["CudaPart", "RedistFacts", "cuda_parts", "parts_for", "redist_facts"]
 
 TABLE = Path(__file__).parent / "cuda_parts.toml"
 
@@ -30,10 +30,28 @@ class CudaPart(NamedTuple):
     redist: str
     symbols: str
     torch: bool  # whether torch's own headers or CMake files ask for it
+    kib: int  # the size of its headers on disk
 
     def has(self, header: str) -> bool:
         """Whether a header, as an include names it, is one of this library's."""
         return bool(re.fullmatch(self.headers, header))
+
+
+class RedistFacts(NamedTuple):
+    """NVIDIA's component archives: their address, the components of a compiler, and its names of platforms by host."""
+
+    address: str
+    compiler: tuple[tuple[str, ...], ...]  # the names of each, of which a release has one
+    split: tuple[str, ...]  # components of a compiler that a release may lack
+    platforms: Mapping[str, str]
+
+
+@functools.cache
+def redist_facts() -> RedistFacts:
+    """Return the facts of the table about NVIDIA's archives."""
+    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))["redist"]
+    compiler = tuple(map(tuple, table["compiler"]))
+    return RedistFacts(table["address"], compiler, tuple(table["split"]), table["platforms"])
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from ci_tools.config.deviations import read_drops, read_patches, read_unsupporte
 from ci_tools.config.location import read_document
 from ci_tools.config.mistakes import find_mistakes, list_labels
 from ci_tools.errors import Problem, RejectedInput
+from ci_tools.evidence.cells import list_released
 from ci_tools.formats import json_file
 from ci_tools.formats import schema as shape
 from ci_tools.formats.yaml_file import Document
@@ -42,13 +43,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ci_tools.catalog import Catalog, PlatformFacts
-    from ci_tools.formats.yaml_file import Place
+    from ci_tools.formats.yaml_file import Keys, Place, Value
     from ci_tools.model.facts import Row
 
 __all__ = ["SCHEMA", "check_rows", "load"]
 
 SCHEMA = Path(__file__).with_name("fatwheel.schema.json")
 NO_CONTAINER = "none"
+NEWEST = "newest torch"  # a key that no config can have: the number in `torch: last 3`, once it is expanded
 UNKNOWN = " in the catalog, "  # of a version that a config names and the catalog lacks
 # Settings of a platform that default to those of `build`.
 SHARED = ("free-disk", "swap-gib", "job-memory-gib", "timeout-minutes")
@@ -78,7 +80,9 @@ def load(path: Path, catalog: Catalog, recorded: tuple[Row, ...] | None = None) 
         is_readable = not contradictions
     if is_readable:  # or else every version in it would be a mistake as well
         catalog = catalog.extend(rows)
+        document, too_many = _expand_torch(document, [flaw.keys for flaw in flaws], catalog)
         problems += find_mistakes(document, [flaw.keys for flaw in flaws], catalog, folder)
+        problems = problems or [*too_many]  # a CUDA that does not exist has no torch either
     if problems:
         problems.sort(key=lambda problem: _sort_key(problem, document.name))
         is_unknown = any(UNKNOWN in problem.what for problem in problems)
@@ -130,7 +134,7 @@ def _request(document: Document, catalog: Catalog, path: Path, rows: tuple[Row, 
         include=tuple(source["include"]) if "include" in source else None,
         version=root.get("version"),
         pythons=tuple(sorted(map(Python.parse, root["python"]))),
-        torch=_torch(root.get("torch")),
+        torch=_torch(root.get("torch"), root.get(NEWEST)),
         platforms=tuple(
             _platform(
                 Platform(platform),
@@ -178,11 +182,38 @@ def _source(table: Table, version: str) -> PathSource | GitSource | SdistSource:
     return PathSource(path=table.get("path", "."))
 
 
-def _torch(value: Table | list[str] | None) -> Torch | None:
+def _expand_torch(document: Document, flawed: Sequence[Keys], catalog: Catalog) -> tuple[Document, tuple[Problem, ...]]:
+    """Return the document with a list in place of `torch: last 3`, and the problem of one that asks for too many.
+
+    If another part of the document is flawed, the list has the newest of all: it only serves to find other mistakes.
+    """
+    root: Table = document.value  # type: ignore[assignment]  # checked by the schema
+    said = root.get("torch")
+    if not isinstance(said, str) or ("torch",) in flawed:
+        return document, ()
+    wanted, released = int(said.removeprefix("last ")), tuple(sorted(catalog.torch))
+    if not flawed:
+        kinds = {name: catalog.platforms[Platform(name)].accelerator for name in root["platforms"]}
+        stacks = [
+            (Platform(name), accelerator)
+            for name, kind in kinds.items()
+            for accelerator in _accelerators(kind, root["platforms"][name] or {}) or (None,)
+        ]
+        released = list_released(stacks, tuple(map(Python.parse, root["python"])), catalog)
+    problems = []
+    if wanted > len(released):
+        there = f"{len(released)} ({', '.join(map(str, released))})" if released else "none"
+        what = f"`{said}`: of torch, upstream has released {there} for these platforms, CUDA versions and Pythons"
+        problems = [Problem(document.where(("torch",)), what)]
+    newest: list[Value] = [str(torch) for torch in released[-wanted:] or (catalog.newest_torch,)]
+    return document._replace(value={**root, "torch": newest, NEWEST: wanted}), tuple(problems)
+
+
+def _torch(value: Table | list[str] | None, last: int | None) -> Torch | None:
     if value is None:
         return None
     if isinstance(value, list):
-        return Torch(versions=tuple(sorted(map(Minor.parse, value))))
+        return Torch(versions=tuple(sorted(map(Minor.parse, value))), last=last)
     return Torch(lowest=Minor.parse(value["lowest"]))
 
 

@@ -15,8 +15,8 @@ from ci_tools.errors import Problem, nearest
 from ci_tools.formats.path_patterns import is_pattern
 from ci_tools.model.edition import ALIAS_FIELDS, FIELDS
 from ci_tools.model.pep440 import read_version
-from ci_tools.model.platforms import Platform
-from ci_tools.model.request import HOSTED_MINUTES, GpuTrial, Route
+from ci_tools.model.platforms import AcceleratorKind, Platform
+from ci_tools.model.request import HOSTED_MINUTES, GpuTrial, Route, ToolchainKind
 from ci_tools.model.versions import CudaArch, GfxArch, Minor
 
 if TYPE_CHECKING:
@@ -122,8 +122,23 @@ class _Meaning:
         toolkits = [self.catalog.cuda[Minor.parse(name)] for name in versions]
         for (place, arch), toolkit in product(self.items(*keys, "archs"), toolkits):
             yield from self.arch(place, CudaArch.parse(arch), toolkit)
+        if self.get(*keys, "toolchain") == ToolchainKind.REDIST:
+            yield from self.archives(*keys)
         if keys[-1] == Platform.LINUX_ROCM:
             yield from self.rocm(*keys)
+
+    def archives(self, *keys: str) -> Iterator[Problem]:
+        """Yield the versions of CUDA whose archives by NVIDIA the catalog does not know."""
+        facts = self.catalog.platforms[Platform(keys[-1])]
+        if facts.accelerator is not AcceleratorKind.CUDA or facts.os != "linux":
+            what = "NVIDIA's archives are fetched for CUDA on Linux"
+            yield self.at((*keys, "toolchain"), f"{what}, expected `toolchain: system` for {keys[-1]}")
+            return
+        known = [str(version) for version, cuda in self.catalog.cuda.items() if cuda.redist]
+        for place, name in self.items(*keys, "cuda"):
+            if name not in known and Minor.parse(name) in self.catalog.cuda:
+                what = f"the catalog has no archives of CUDA {name} by NVIDIA"
+                yield self.at(place, f"{what} (`toolchain: redist`), {nearest(name, known)}")
 
     def arch(self, keys: Keys, arch: CudaArch, toolkit: Cuda) -> Iterator[Problem]:
         if not toolkit.knows(arch):

@@ -57,6 +57,8 @@ def _torch(text: str, request: Request, catalog: Catalog) -> Minor:
 
 def _shown(torch: Torch) -> str:
     """Return the torch of a config in words."""
+    if torch.last:
+        return f"the last {torch.last}"
     return ", ".join(map(str, torch.versions)) or f"{torch.lowest} and later"
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ci_tools.model.cell import Cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ci_tools.catalog import Catalog
+    from ci_tools.model.platforms import Accelerator, Platform
     from ci_tools.model.request import PlatformRequest, Request
-    from ci_tools.model.versions import Minor
+    from ci_tools.model.versions import Minor, Python
 
-__all__ = ["cells_of", "is_offered", "torches_of"]
+    Stack: TypeAlias = tuple[Platform, Accelerator | None]
+
+__all__ = ["cells_of", "is_offered", "list_released", "torches_of"]
 
 
 def torches_of(request: Request, catalog: Catalog) -> tuple[Minor | None, ...]:
@@ -29,6 +32,16 @@ def cells_of(request: Request, platform: PlatformRequest, torches: tuple[Minor |
     """Yield the cells of one platform."""
     for accelerator, torch, python in product(platform.accelerators or (None,), torches, request.pythons):
         yield Cell(platform.platform, accelerator, torch, python)
+
+
+def list_released(stacks: Iterable[Stack], pythons: Sequence[Python], catalog: Catalog) -> tuple[Minor, ...]:
+    """Return every torch that upstream has released for at least one of these stacks and Pythons, oldest first."""
+    points = tuple(product(stacks, pythons))
+    return tuple(
+        torch
+        for torch in sorted(catalog.torch)
+        if any(not catalog.explain_missing_torch(torch, *stack, python) for stack, python in points)
+    )
 
 
 def is_offered(cell: Cell, catalog: Catalog) -> bool:

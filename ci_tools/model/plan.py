@@ -60,6 +60,7 @@ class Job:
     drops: tuple[str, ...] = ()  # the names of requirements that neither its build nor its wheel gets
     care: Care = NO_CARE
     minutes: int = HOSTED_MINUTES  # the time limit of its build
+    batch: str = ""  # the name of the jobs that one runner builds in turn; "" if it has a runner to itself
     covers: tuple[Cell, ...]
 
     @property

@@ -52,10 +52,11 @@ class Enabled(Name):
 
 
 class ToolchainKind(Name):
-    """The source of a job's compiler: the machine, the package index, or the first of these two that has it."""
+    """The source of a job's compiler: the machine, the package index, NVIDIA's archives, or the first two in turn."""
 
     SYSTEM = "system"
     PYPI = "pypi"
+    REDIST = "redist"
     AUTO = "auto"
 
 
@@ -112,6 +113,7 @@ class Torch(NamedTuple):
 
     lowest: Minor | None = None
     versions: tuple[Minor, ...] = ()
+    last: int | None = None  # how many of the newest were asked for; `versions` are these
     instead_of: str | None = None  # the config's own text, if a run overrides it
 
 

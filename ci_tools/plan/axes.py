@@ -175,8 +175,9 @@ def choose_image(request: PlatformRequest, accelerator: Accelerator | None, cata
     if accelerator is None or accelerator.version is None:
         return image
     cuda = catalog.cuda.get(accelerator.version) if accelerator.kind is AcceleratorKind.CUDA else None
-    brings = request.toolchain is ToolchainKind.SYSTEM or (cuda and not cuda.pypi)
-    if cuda and cuda.has_image and brings and request.toolchain is not ToolchainKind.PYPI and image == facts.container:
+    is_fetched = request.toolchain in {ToolchainKind.PYPI, ToolchainKind.REDIST}
+    brings = request.toolchain is ToolchainKind.SYSTEM or (cuda and not cuda.pypi and not is_fetched)
+    if cuda and cuda.has_image and brings and image == facts.container:
         image = facts.toolkit_container
     return image and image.replace("{version}", str(accelerator.version))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.errors import InputError
 from ci_tools.model.plan import SDIST
 from ci_tools.model.request import HOSTED_MINUTES
+from ci_tools.plan.batches import INSTALLING
 from ci_tools.plan.plan_file import runs_on
 from ci_tools.plan.sites import awaiting_gpu
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Trials", "builds", "outputs", "sites", "trials"]
 
 MOST_ROWS = 256  # GitHub's limit of jobs in one matrix
-INSTALLING = 30  # minutes for a runner, a toolchain, torch and a wheel, over a slow line
 NO_CHANNEL = "none"  # the channel of a commit without the version's tag
 HOST = "/host"  # the path at which a container sees its runner's disk
 MOST_TEXT = 1 << 20  # bytes, GitHub's limit for all outputs of a job
@@ -77,12 +77,17 @@ def _matrix(rows: Sequence[Row]) -> str:
 
 
 def builds(plan: Plan) -> list[Row]:
-    """Return a row for each runner that builds: one job each; one row also builds the sdist, to compare its wheel.
+    """Return a row for each runner that builds: a job or a batch; one row also builds the sdist, to compare its wheel.
 
     If there are more rows than GitHub takes, jobs that differ only in their names share a runner and are built in
     turn. Raises InputError if that is not enough.
     """
-    return _few(list(_builds(plan)), "builds", _is_built_alike, _built_in_turn)
+    batches = {job.name: job.batch or job.name for job in plan.jobs}
+    together: dict[str, list[Row]] = {}
+    for row in _builds(plan):
+        together.setdefault(batches[row["name"]], []).append(row)
+    rows = [_built_as_batch(name, found) if found[1:] else found[0] for name, found in together.items()]
+    return _few(rows, "builds", _is_built_alike, _built_in_turn)
 
 
 def _builds(plan: Plan) -> Iterator[Row]:
@@ -113,6 +118,12 @@ def _is_built_alike(row: Row) -> str:
 
 def _built_in_turn(rows: Sequence[Row]) -> Row:
     return {**_in_turn(rows), "jobs": ",".join(row["jobs"] for row in rows)}
+
+
+def _built_as_batch(name: str, rows: Sequence[Row]) -> Row:
+    """Return the row of a batch: by the estimate it is far from the limits of its builds, so these are not added up."""
+    row = {**_built_in_turn(rows), "name": name}
+    return {**row, "minutes": max(rows[0]["minutes"], min(row["minutes"], HOSTED_MINUTES))}
 
 
 def _wants_room(job: Job) -> bool:

@@ -312,6 +312,7 @@ def _job(job: Job) -> dict[str, Any]:
         "container": job.container,
         "care": job.care._asdict(),
         "minutes": job.minutes,
+        "batch": job.batch,
         "owner": job.owner,
         "required": job.required,
         "wheel": job.wheel,

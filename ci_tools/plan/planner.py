@@ -34,6 +34,7 @@ from ci_tools.plan.axes import (
     is_below_limited_api,
     oldest_python,
 )
+from ci_tools.plan.batches import assign_batches
 from ci_tools.plan.contradictions import (
     describe_difference,
     explain_unsupported,
@@ -74,16 +75,17 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
         jobs, covered, skipped = select_additions(jobs, covered, skipped)
         refuse_nothing(jobs, skipped, request)
         sdist = None
+    made = tuple(assign_batches(jobs.values(), evidence, catalog.source_seconds))
     return Plan(
         request=request,
         project=evidence.project,
         pins=Pins(evidence.source_sha256, evidence.commit, catalog.sha256, __version__),
-        jobs=tuple(jobs.values()),
+        jobs=made,
         sdist=sdist,
         covered=tuple(Covered(cell, jobs[key].name, reason) for cell, key, reason in covered),
         skipped=tuple(skipped),
         warnings=tuple(dict.fromkeys(planner.warnings())),
-        sites=sites_of(request, tuple(jobs.values()), sdist),
+        sites=sites_of(request, made, sdist),
         edition=edition,
     )
 

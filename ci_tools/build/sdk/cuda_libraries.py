@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ci_tools.catalog.cuda_parts import CudaPart
     from ci_tools.machine.context import Outside
 
-__all__ = ["Overlay", "complete_links", "fetch_libraries"]
+__all__ = ["HOME", "Overlay", "complete_links", "fetch_libraries", "write_stand_ins"]
 
 PREFIX = re.compile(r"nvidia/(?:cu\d+|[a-z_]+)/")  # of CUDA 13's wheels, and of those before
 LIBRARY = re.compile(r"lib/(lib(\w+)\.so)\.\d+")
@@ -115,10 +115,14 @@ def _write(parts: Parts, part: CudaPart, target: Path, outside: Outside) -> None
     for folder in sorted((target / "fetched/nvidia").iterdir()):
         (folder / "include").rename(home / "include")
     _remove_empty(target / "fetched")
+    write_stand_ins(home, inside.values(), part, outside.cache / "logs" / f"{part.project}.log")
+
+
+def write_stand_ins(home: Path, members: Iterable[str], part: CudaPart, log: Path) -> None:
+    """Write a stand-in for each library among the members of a wheel or an archive: its headers are in `home`."""
     text = "\n".join(_text(path) for path in sorted((home / "include").rglob("*")) if path.is_file())
     names = sorted(set(re.findall(rf"\b((?:{part.symbols})\w*)\s*\(", text)))
-    sonames = {place.removeprefix("lib/"): found[2] for place in inside.values() if (found := LIBRARY.fullmatch(place))}
-    log = outside.cache / "logs" / f"{part.project}.log"
+    sonames = {place.removeprefix("lib/"): found[2] for place in members if (found := LIBRARY.fullmatch(place))}
     log.parent.mkdir(parents=True, exist_ok=True)
     for soname, stem in sonames.items():
         own = {name: False for name in names if _library_of(name, sonames.values()) == stem}
@@ -143,8 +147,9 @@ def _remove_empty(folder: Path) -> None:
 
 
 def complete_links(home: Path, log: Path) -> None:
-    """Add to a toolkit from the package index what linkers and CMake look for: lib64, link names, the driver's stub."""
-    (home / "lib64").symlink_to("lib")  # nvcc links with -L$CUDA_HOME/lib64
+    """Add to a fetched toolkit what linkers and CMake look for: lib64, link names, the driver's stub."""
+    if not (home / "lib64").exists():
+        (home / "lib64").symlink_to("lib")  # nvcc links with -L$CUDA_HOME/lib64
     for path in sorted((home / "lib").glob("lib*.so.*")):
         link = path.with_name(path.name.partition(".so.")[0] + ".so")
         if not os.path.lexists(link):

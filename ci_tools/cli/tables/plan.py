@@ -17,14 +17,15 @@ from ci_tools.plan.cell_ranges import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from ci_tools.build.room import Part
     from ci_tools.cli.tables.layout import Table
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Evidence
-    from ci_tools.model.facts import Row
     from ci_tools.model.plan import Plan
+    from ci_tools.model.request import Request
     from ci_tools.verify.prover import Proof
 
-__all__ = ["evidence_table", "plan_tables", "proof_table", "request_table"]
+__all__ = ["batch_table", "evidence_table", "parts_table", "plan_tables", "proof_table", "request_table"]
 
 MOST_SOURCES = 3  # sources of a library that a line names
 MOST_NAMES = 2  # jobs that a line names; more are counted, each name says what it is for
@@ -54,18 +55,50 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
         yield warnings
 
 
-def request_table(config: str, variables: Mapping[str, str], rows: Sequence[Row] = ()) -> Iterator[Table]:
+def request_table(config: str, variables: Mapping[str, str], request: Request) -> Iterator[Table]:
     """Yield where the request of a plan was read: the config, over it each environment variable with its value.
 
     The rows that the project adds to the catalog follow.
     """
     table = new_table("request", "read from", "value")
     add_row(table, config, "")
+    if request.torch and request.torch.last:
+        found = ", ".join(map(str, request.torch.versions))
+        add_row(
+            table,
+            f"torch: last {request.torch.last}",
+            f"{found}: the newest that upstream has released for what is asked",
+        )
     for name, value in variables.items():
         add_row(table, name, value)
-    for row in rows:
+    for row in request.catalog:
         add_row(table, row.where, f"{row.title}, for the catalog")
     yield table
+
+
+def parts_table(parts: Sequence[Part]) -> Iterator[Table]:
+    """Yield what is fetched to build the jobs of a plan, and the space that it takes on disk."""
+    if not parts:
+        return
+    total = sum(part.size for part in parts)
+    table = new_table(f"fetched to build: at least {total >> 20:,} MiB on disk", "what", "MiB", "for")
+    for part in parts:
+        whose = part.jobs[0] if len(part.jobs) == 1 else count(len(part.jobs), "job")
+        add_row(table, part.what, max(part.size >> 20, 1), whose)
+    yield table
+
+
+def batch_table(plan: Plan) -> Iterator[Table]:
+    """Yield the jobs that a workflow builds in turn on one runner."""
+    batches: dict[str, list[str]] = {}
+    for job in plan.jobs:
+        if job.batch:
+            batches.setdefault(job.batch, []).append(job.name.removeprefix(f"{job.batch}-"))
+    if batches:
+        table = new_table("built in turn, each on one runner: they share all but their Python", "runner", "jobs")
+        for name, jobs in batches.items():
+            add_row(table, name, ", ".join(jobs))
+        yield table
 
 
 def evidence_table(evidence: Evidence, plan: Plan) -> Iterator[Table]:

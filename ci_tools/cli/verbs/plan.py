@@ -153,7 +153,7 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
         from ci_tools.cli.tables.plan import request_table
         from ci_tools.config.location import describe
 
-        show(request_table(describe(path), options.variables, planned.plan.request.catalog))
+        show(request_table(describe(path), options.variables, planned.plan.request))
     _print_plan(planned, options.format, explain=options.explain)
     _say_next(planned, options, outside)
     return DONE
@@ -311,10 +311,15 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
         print(plan_file.dumps(plan) if form == "json" else outputs(matrix.outputs(plan)), end="")
         return
     from ci_tools.cli.tables.layout import show
-    from ci_tools.cli.tables.plan import evidence_table, plan_tables
+    from ci_tools.cli.tables.plan import batch_table, evidence_table, parts_table, plan_tables
 
     show(plan_tables(plan, explain=explain))
     if explain:
+        from ci_tools.build import headers, room
+
+        show(batch_table(plan))
+        includes = headers.all_includes(planned.tree)
+        show(parts_table(room.list_parts(plan.jobs, includes, torch=plan.request.build.torch)))
         show(evidence_table(planned.evidence, plan))
 
 

@@ -6,12 +6,14 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.catalog.cuda_parts import redist_facts
 from ci_tools.config.starter.imports import find_imports
 from ci_tools.config.starter.survey import GFX_ARCHS, HOST, admitted, choose_versions, cuda_archs
 from ci_tools.errors import InputError
 from ci_tools.evidence.includes import uncommented
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
 from ci_tools.model.platforms import AcceleratorKind, Platform
+from ci_tools.model.request import ToolchainKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,6 +28,7 @@ __all__ = ["Left", "PlatformChoice", "Starter", "TorchChoice", "choose"]
 
 # A project() of CMake that finds no CUDA compiler fails.
 NEEDS_CUDA = re.compile(r"^[ \t]*project\s*\([^)]*\bCUDA\b", re.MULTILINE | re.IGNORECASE)
+ARCHIVED = redist_facts().platforms  # by host
 FREE_THREADED = "Programming Language :: Python :: Free Threading"
 
 
@@ -47,6 +50,7 @@ class PlatformChoice(NamedTuple):
     kind: AcceleratorKind | None = None
     versions: tuple[Minor, ...] = ()
     archs: tuple[str, ...] = ()
+    toolchain: ToolchainKind = ToolchainKind.AUTO
 
 
 class Left(NamedTuple):
@@ -156,7 +160,10 @@ def _platform(found: PlatformEvidence, torch: TorchChoice, catalog: Catalog) -> 
     why = f"native code: {explain(shown)}" if is_native else f"no native code: {explain(shown)}"
     if kind is AcceleratorKind.CUDA:
         version = _cuda_version(_served(torch, catalog), facts.host, catalog)
-        return PlatformChoice(found.platform, is_native, why, kind, (version,), cuda_archs(version, catalog))
+        # No index has the compiler of CUDA 12: without this, only a machine with that very toolkit could build.
+        is_archived = not catalog.cuda[version].pypi and catalog.cuda[version].redist and facts.host in ARCHIVED
+        toolchain = ToolchainKind.REDIST if is_archived else ToolchainKind.AUTO
+        return PlatformChoice(found.platform, is_native, why, kind, (version,), cuda_archs(version, catalog), toolchain)
     if kind is AcceleratorKind.ROCM:
         return PlatformChoice(found.platform, is_native, why, kind, (max(catalog.rocm),), GFX_ARCHS)
     return PlatformChoice(found.platform, is_native, why, kind)

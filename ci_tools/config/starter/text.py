@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ci_tools.config.project import quote_names, to_comment, to_scalar
+from ci_tools.model.request import ToolchainKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +63,8 @@ def _platform(one: PlatformChoice) -> Iterator[str]:
     if one.versions:
         yield f"    {one.kind}: [{', '.join(quote_names(map(str, one.versions)))}]"
         yield f"    archs: [{', '.join(quote_names(one.archs))}]"
+    if one.toolchain is not ToolchainKind.AUTO:
+        yield f"    toolchain: {one.toolchain} # NVIDIA's component archives: no package index has this compiler"
 
 
 def _build(starter: Starter) -> Iterator[str]:

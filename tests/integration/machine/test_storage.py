@@ -29,14 +29,18 @@ def fill(folder):
     (folder / "half").write_text("")
     with pathlib.Path(sys.argv[2]).open("a") as file:
         file.write("filled\\n")
-    time.sleep(float(sys.argv[3]))
+    deadline = time.monotonic() + 60
+    while not pathlib.Path(sys.argv[3]).exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 fill_once(pathlib.Path(sys.argv[1]), fill, print)
 """
 
 
-def filling(folder: Path, log: Path, seconds: float) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", FILL, str(folder), str(log), str(seconds)], stdout=subprocess.PIPE)
+def filling(folder: Path, log: Path, go: Path) -> subprocess.Popen[bytes]:
+    """Start a process that fills a folder and is done with it when the file `go` is there, or after a minute."""
+    command = [sys.executable, "-u", "-c", FILL, str(folder), str(log), str(go)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE)
 
 
 def wait_for(path: Path) -> None:
@@ -48,7 +52,7 @@ def wait_for(path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_killed_fill_is_done_again_from_nothing(tmp_path: Path) -> None:
-    process = filling(tmp_path / "a", tmp_path / "log", 60)
+    process = filling(tmp_path / "a", tmp_path / "log", tmp_path / "never")
     wait_for(tmp_path / "log")
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -61,11 +65,16 @@ def test_a_killed_fill_is_done_again_from_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_two_processes_fill_once(tmp_path: Path) -> None:
-    both = [filling(tmp_path / "a", tmp_path / "log", 2.5) for _ in range(2)]
-    said = b"".join(process.communicate(timeout=30)[0] for process in both)
-    assert [process.returncode for process in both] == [0, 0]
+    go = tmp_path / "go"
+    first = filling(tmp_path / "a", tmp_path / "log", go)
+    wait_for(tmp_path / "log")
+    second = filling(tmp_path / "a", tmp_path / "log", go)
+    assert second.stdout is not None
+    assert b"waiting for another run that works on" in second.stdout.readline()
+    go.touch()
+    assert [process.communicate()[0] for process in (first, second)] == [b"", b""]
+    assert [first.returncode, second.returncode] == [0, 0]
     assert (tmp_path / "log").read_text() == "filled\n"
-    assert said.count(b"waiting for another run that works on") == 1
 
 
 # ---------------------------------------------------------------- locks

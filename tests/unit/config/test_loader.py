@@ -30,6 +30,14 @@ from tests.builders.sources import CONFIG, write
 if TYPE_CHECKING:
     from ci_tools.model.request import Request
 
+CUDA_ONLY = """\
+package: demo
+version: "1.0"
+python: [3.10, 3.14t]
+torch: last 3
+platforms:
+  linux-cuda: {owner: "@x/y", native: ["*.cu"], cuda: [13.0, 12.9], archs: [9.0]}
+"""
 GOOD = """\
 package: demo
 version: "1.0"
@@ -54,7 +62,6 @@ release: {tag: "v{version}"}
 """
 PYTHON = 'a Python version such as "3.12", or "3.14t" for free-threaded'
 PATTERN = "a path pattern in gitignore syntax such as kernels/**/*.cu, relative to the source"
-TORCH = 'the torch versions to serve: {lowest: "2.10"}, or a list where the ABI is not stable'
 OWNER = 'who looks after the platform\'s native code, such as "@org/team"'
 TOP = (
     "build, catalog, owner, package, platforms, publish, python, release, source, torch, unsupported, validate, "
@@ -63,6 +70,7 @@ TOP = (
 PYTHONS = "3.10, 3.11, 3.12, 3.13, 3.13t, 3.14, 3.14t, 3.15, 3.15t"
 CUDAS = "12.4, 12.5, 12.6, 12.8, 12.9, 13.0, 13.1, 13.2, 13.3, 13.4"
 LINUXES = "linux-aarch64, linux-cpu, linux-cuda, linux-cuda-aarch64, linux-rocm, linux-xpu"
+LAST = '`last 3` for the three newest that upstream has released for what is asked, or a list, or {lowest: "2.10"}'
 TORCHES = "2.6, 2.7, 2.8, 2.9, 2.10, 2.11, 2.12, 2.13, 2.14, 2.15"
 TARGET = "dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO or pypi[:NAME or URL]"
 
@@ -127,7 +135,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
                      id="python-is-a-number"),
         pytest.param("[3.10, 3.14t]", "[3.10, 3.12, 3.10]", ['4:22: "3.10" is here twice'], id="python-twice"),
         pytest.param("{lowest: 2.10}", "2.10", [
-            f'5:8: "2.10" is not allowed, expected {TORCH}'], id="torch-is-text"),
+            f'5:8: "2.10" is not allowed, expected {LAST}'], id="torch-is-text"),
         pytest.param("{lowest: 2.10}", "{}", [
             '5:8: the key "lowest" is missing: the oldest torch to serve, such as "2.10"'], id="torch-without-lowest"),
         pytest.param("{lowest: 2.10}", "[2.10, two]", ['5:15: "two" is not allowed, expected a version such as "13.0"'],
@@ -213,6 +221,20 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
             f'5:17: there is no torch "2.99" in the catalog, known: {TORCHES}'], id="unknown-lowest-torch"),
         pytest.param("{lowest: 2.10}", "[2.10, 1.9]", [
             f'5:15: there is no torch "1.9" in the catalog, known: {TORCHES}'], id="unknown-torch"),
+        pytest.param("{lowest: 2.10}", "last three", [f'5:8: "last three" is not allowed, expected {LAST}'],
+                     id="last-torches-without-a-number"),
+        pytest.param("{lowest: 2.10}", "last 0", [f'5:8: "last 0" is not allowed, expected {LAST}'],
+                     id="last-torches-are-none"),
+        pytest.param("{lowest: 2.10}", "last 99", [
+            (f"5:8: `last 99`: of torch, upstream has released 10 ({TORCHES}) for these platforms, CUDA versions and "
+            "Pythons")],
+            id="more-last-torches-than-there-are"),
+        pytest.param("[13.0, 12.9]", "[13.4, 12.9]\n    toolchain: redist", [
+            ("10:12: the catalog has no archives of CUDA 13.4 by NVIDIA (`toolchain: redist`), known: 12.4, 12.5, "
+            "12.6, 12.8, 12.9, 13.0, 13.1")], id="cuda-without-archives"),
+        pytest.param("[7.1]", "[7.1]\n    toolchain: redist", [
+            "16:16: NVIDIA's archives are fetched for CUDA on Linux, expected `toolchain: system` for linux-rocm"],
+            id="archives-for-rocm"),
         pytest.param("[13.0, 12.9]", "[12.9, 12.7]", [
             f'10:18: there is no CUDA "12.7" in the catalog, known: {CUDAS}'], id="unknown-cuda"),
         pytest.param("9.0, 12.0+PTX", "9.0, 7.0", [
@@ -400,3 +422,22 @@ def test_of_many_mistakes_some_are_shown(tmp_path: Path) -> None:
         load(tmp_path, wrong)
     assert len(caught.value.problems) == 80
     assert caught.value.message.splitlines()[50:] == ["and 30 more"]
+
+
+@pytest.mark.parametrize(
+    ("cudas", "pythons", "expected"),
+    [
+        pytest.param("[13.0, 13.2]", "[3.10, 3.14t]", ["2.13", "2.14", "2.15"], id="the-newest"),
+        pytest.param("[12.8]", "[3.12]", ["2.9", "2.10", "2.11"], id="the-newest-for-an-older-cuda"),
+        pytest.param("[12.8]", "[3.14]", ["2.9", "2.10", "2.11"], id="the-newest-for-its-python"),
+    ],
+)
+def test_the_last_three_torches_are(tmp_path: Path, cudas: str, pythons: str, expected: list[str]) -> None:
+    text = CUDA_ONLY.replace("[13.0, 12.9]", cudas).replace("[3.10, 3.14t]", pythons)
+    torch = load(tmp_path, text).torch
+    assert torch == Torch(versions=tuple(map(Minor.parse, expected)), last=3)
+
+
+def test_the_last_torches_are_values_of_a_release_s_names(tmp_path: Path) -> None:
+    text = CUDA_ONLY.replace("last 3", "last 1") + "release: {tag: 'v{version}-torch{torch}'}\n"
+    assert load(tmp_path, text).release.tag == "v{version}-torch2.14.1"

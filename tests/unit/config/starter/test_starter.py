@@ -11,7 +11,7 @@ from ci_tools import catalog
 from ci_tools.config import loader, starter
 from ci_tools.errors import InputError
 from ci_tools.model.platforms import Platform
-from ci_tools.model.request import Route
+from ci_tools.model.request import Route, ToolchainKind
 from ci_tools.model.versions import Minor
 from ci_tools.plan.make import make_plan
 from tests.builders.sources import git, world, write
@@ -83,6 +83,24 @@ def test_a_person_names_the_torch_to_begin_with(tmp_path: Path) -> None:
     _, request = start(tmp_path, {**files, "csrc/op.cpp": "#include <ATen/ATen.h>\n"}, torch=Minor(2, 13))
     assert request.torch
     assert (request.torch.versions, request.validate.torch) == ((Minor(2, 13),), "2.13.0")
+
+
+@pytest.mark.parametrize(
+    ("torch", "expected"),
+    [
+        pytest.param(Minor(2, 8), ("12.9", ToolchainKind.REDIST), id="only-cuda-12"),
+        pytest.param(Minor(2, 13), ("13.2", ToolchainKind.AUTO), id="cuda-13-too"),
+    ],
+)
+def test_a_compiler_comes_from_where_it_is(tmp_path: Path, torch: Minor, expected: tuple[str, ToolchainKind]) -> None:
+    files = {
+        "pyproject.toml": pyproject("scikit_build_core.build", '"torch"'),
+        "csrc/op.cu": "#include <ATen/ATen.h>\n",
+    }
+    files["CMakeLists.txt"] = CMAKE.replace("CXX)", "CXX CUDA)")
+    _, request = start(tmp_path, files, torch=torch)
+    cuda = next(one for one in request.platforms if one.platform is Platform.LINUX_CUDA)
+    assert (str(cuda.accelerators[0].version), cuda.toolchain) == expected
 
 
 def test_cmake_that_needs_cuda_has_no_other_platform(tmp_path: Path) -> None:

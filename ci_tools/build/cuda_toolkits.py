@@ -1,0 +1,136 @@
+"""Finds an installed CUDA toolkit, or fetches one: from the package index, or of NVIDIA's component archives."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.build.sdk.cuda_libraries import complete_links, fetch_libraries
+from ci_tools.build.sdk.redist import fetch_compiler, fetch_parts, read_release
+from ci_tools.catalog.cuda_parts import parts_for, redist_facts
+from ci_tools.errors import InputError, MachineError
+from ci_tools.machine.process import clean_environment, complaint, output, run
+from ci_tools.machine.runner import host
+from ci_tools.machine.storage import fill_once
+from ci_tools.model.request import ToolchainKind
+from ci_tools.model.versions import Minor
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ci_tools.build.sdk.cuda_libraries import Overlay
+    from ci_tools.catalog import Catalog, Cuda, Redist
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.plan import Job
+
+__all__ = ["CudaToolkits", "nvcc_build"]
+
+
+class CudaToolkits:
+    """Finds and fetches the CUDA toolkits of jobs."""
+
+    def __init__(self, catalog: Catalog, outside: Outside) -> None:
+        self.catalog = catalog
+        self.outside = outside
+
+    def missing(self, job: Job) -> str:
+        """Return why there is no toolkit for `job`, or "" if there is one. Fetches nothing."""
+        if self._installed(job) or self._pypi(job) or self._redist(job):
+            return ""
+        facts = self._facts(job)
+        if facts is None:
+            return f"the config names no version of CUDA for {job.platform}"
+        cuda = facts.version
+        reasons = {
+            ToolchainKind.SYSTEM: f"no CUDA {cuda} is installed (CUDA_HOME, /usr/local/cuda-{cuda})",
+            ToolchainKind.PYPI: f"the package index has no compiler of CUDA {cuda} for {host()}",
+            ToolchainKind.REDIST: f"NVIDIA's archives of CUDA {cuda} for {host()} are not in the catalog",
+        }
+        if job.toolchain is not ToolchainKind.AUTO:
+            return reasons[job.toolchain]
+        tried = f"{reasons[ToolchainKind.SYSTEM]} and {reasons[ToolchainKind.PYPI]}"
+        has_archives = facts.redist and host() in redist_facts().platforms
+        return f"{tried}; `toolchain: redist` fetches NVIDIA's archives" if has_archives else tried
+
+    def find_home(self, job: Job) -> Path:
+        """Return the home of a job's toolkit, fetched unless it is installed or in the cache."""
+        if installed := self._installed(job):
+            return installed
+        if redist := self._redist(job):
+            home = fetch_compiler(read_release(redist, self.outside), self.outside)
+            asked, found = job.accelerator and job.accelerator.version, _nvcc_version(home)
+            if found != asked:
+                msg = f"the archives of redistrib_{redist.release}.json have the compiler of CUDA {found}, not {asked}"
+                raise InputError(msg, hint=f"{home / 'bin/nvcc'} --version")
+            return home
+        return self._fetch_from_index(self._pypi(job))
+
+    def find_libraries(self, job: Job, includes: Collection[str]) -> tuple[Overlay, ...]:
+        """Return the libraries of CUDA that a job needs beside the compiler; none with an installed toolkit."""
+        if self._installed(job):
+            return ()
+        parts = parts_for(includes, torch=bool(job.requires_torch))
+        if redist := self._redist(job):
+            return fetch_parts(read_release(redist, self.outside), parts, self.outside) if parts else ()
+        return fetch_libraries(self._pypi(job), parts, self.outside)
+
+    def _facts(self, job: Job) -> Cuda | None:
+        """Return the facts of the CUDA that a job compiles with; None if its config names no version."""
+        version = job.accelerator.version if job.accelerator else None
+        return self.catalog.cuda[version] if version else None
+
+    # -- the places
+
+    def _installed(self, job: Job) -> Path | None:
+        """Return an installed toolkit of exactly the job's version."""
+        facts = self._facts(job)
+        if facts is None or job.toolchain not in {ToolchainKind.SYSTEM, ToolchainKind.AUTO}:
+            return None
+        version, environ = facts.version, self.outside.environ
+        named = [environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if environ.get(name)]
+        homes = map(Path, (*named, f"/usr/local/cuda-{version}", "/usr/local/cuda"))
+        return next((home for home in homes if _nvcc_version(home) == version), None)
+
+    def _pypi(self, job: Job) -> str:
+        """Return the version of `cuda-toolkit` on the package index, or "" if it has no compiler for this host."""
+        facts, is_asked = self._facts(job), job.toolchain in {ToolchainKind.PYPI, ToolchainKind.AUTO}
+        return facts.pypi if facts and is_asked and host().startswith("linux-") else ""
+
+    def _redist(self, job: Job) -> Redist | None:
+        """Return the release of NVIDIA's archives that a job is compiled with; None if it asks for another toolkit."""
+        facts, is_asked = self._facts(job), job.toolchain is ToolchainKind.REDIST
+        return facts.redist if facts and is_asked and host() in redist_facts().platforms else None
+
+    def _fetch_from_index(self, toolkit: str) -> Path:
+        """Install the compiler, the runtime and CCCL of one toolkit into their own folder."""
+        cache, reporter = self.outside.cache, self.outside.reporter
+        folder = cache / "toolchains" / f"cuda-toolkit-{toolkit}-{host()}"
+
+        def fetch(target: Path) -> None:
+            with reporter.step(f"fetch the CUDA {toolkit} compiler"):
+                log = cache / "logs" / f"cuda-{toolkit}.log"
+                wanted = f"cuda-toolkit[nvcc,cudart,cccl]=={toolkit}"
+                command = [sys.executable, "-m", "pip", "install", "--no-compile", "--only-binary=:all:"]
+                env = clean_environment(self.outside.environ, {})
+                ended = run([*command, "--target", target, wanted], log=log, env=env)
+                if ended.status:
+                    msg = f"the CUDA {toolkit} compiler cannot be fetched: {complaint(ended)}"
+                    raise MachineError(msg, hint=f"check the network and the disk, then run it again; log: {log}")
+            complete_links(next(target.glob("nvidia/cu*")), log)
+
+        return next(fill_once(folder, fetch, reporter.say).glob("nvidia/cu*"))
+
+
+def _nvcc_version(home: Path) -> Minor | None:
+    nvcc = home / "bin" / "nvcc"
+    said = output([nvcc, "--version"]) or "" if nvcc.exists() else ""
+    match = re.search(r"release (\d+)\.(\d+)", said)
+    return Minor(int(match[1]), int(match[2])) if match else None
+
+
+def nvcc_build(home: Path) -> str:
+    """Return the build of a compiler, such as `nvcc-V13.0.88`."""
+    match = re.search(r"V[\d.]+", output([home / "bin" / "nvcc", "--version"]) or "")
+    return f"nvcc-{match[0]}" if match else "nvcc"

@@ -1,0 +1,232 @@
+"""CUDA toolkits from NVIDIA's component archives ("redistributables"): the compiler, and libraries by need.
+
+A list, redistrib_X.Y.Z.json, names the archives of a release with their sizes and sha256. The catalog has the sha256 of
+the list, so that no server, and no mirror, can change what is built with.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import requests
+
+from ci_tools.build.room import Need, refuse_no_room
+from ci_tools.build.sdk.archives import Archive, download, unpack
+from ci_tools.build.sdk.cuda_libraries import HOME, Overlay, complete_links, write_stand_ins
+from ci_tools.catalog.cuda_parts import redist_facts
+from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools.machine import package_index
+from ci_tools.machine.package_index import TIMEOUT, UNANSWERED, innermost
+from ci_tools.machine.runner import host
+from ci_tools.machine.storage import CHUNK, fill_once, hold_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from ci_tools.catalog import Redist
+    from ci_tools.catalog.cuda_parts import CudaPart
+    from ci_tools.machine.context import Outside
+
+__all__ = ["MIRROR", "Release", "address_of", "fetch_compiler", "fetch_parts", "read_release"]
+
+MIRROR = "FATWHEEL_CUDA_REDIST"
+PAGE = "how-to/choose-a-toolchain.md#nvidias-archives"
+LIST = "redistrib.json"
+SHA256 = re.compile(r"[0-9a-f]{64}")
+# How many times the size of an archive its files have, at least: nothing says it before the archive is here. Those of
+# the compiler of CUDA 13.2 have 79 MB by its list, and the wheels of 13.0 with the same files take 271 MiB.
+UNPACKED = 3
+
+
+class Release(NamedTuple):
+    """The archives of one toolkit for this machine, by component."""
+
+    name: str  # 12.9.1
+    address: str
+    platform: str  # linux-x86_64, linux-sbsa
+    archives: Mapping[str, Archive]
+
+    @property
+    def listing(self) -> str:
+        """The file name of its list."""
+        return f"redistrib_{self.name}.json"
+
+    def find(self, *components: str) -> Archive:
+        """Return the archive of the first component that it has; raise MachineError if it has none."""
+        found = next((self.archives[name] for name in components if name in self.archives), None)
+        if found is None:
+            msg = f"{self.listing} has no {components[0]} for {self.platform}, {nearest(components[0], self.archives)}"
+            raise MachineError(msg, hint="`toolchain: system` takes an installed toolkit", page=PAGE)
+        return found
+
+    @property
+    def compiler(self) -> tuple[Archive, ...]:
+        """The archives of the compiler, the runtime and CCCL."""
+        facts = redist_facts()
+        split = (self.archives[name] for name in facts.split if name in self.archives)
+        return *(self.find(*names) for names in facts.compiler), *split
+
+
+def address_of(environ: Mapping[str, str]) -> str:
+    """Return the address of the archives: NVIDIA's, or that of the mirror that a variable names."""
+    address = environ.get(MIRROR, "").strip() or redist_facts().address
+    if not address.startswith(("https://", "http://")):
+        msg = f'{MIRROR} is "{address}"; expected an address such as {redist_facts().address}'
+        raise InputError(msg, page=PAGE)
+    return f"{address.rstrip('/')}/"
+
+
+@contextmanager
+def _session(outside: Outside) -> Iterator[requests.Session]:
+    with requests.Session() as session:
+        session.verify = _certificates(frozenset(outside.environ.items())) or True
+        yield session
+
+
+@functools.cache
+def _certificates(environ: frozenset[tuple[str, str]]) -> str:
+    """Return the CA bundle of pip's settings; pip is asked once, since each question starts a process."""
+    return package_index.users_index(dict(environ)).certificates
+
+
+# ---------------------------------------------------------------- the list
+
+
+def read_release(redist: Redist, outside: Outside) -> Release:
+    """Return a release's archives for this machine; its list is fetched unless the cache has it.
+
+    Raises MachineError if there is no such list, or the server does not answer, InputError if the list is another one
+    than the catalog says.
+    """
+    address, platform = address_of(outside.environ), redist_facts().platforms[host()]
+    whose = redist.sha256 or f"at-{hashlib.sha256(address.encode()).hexdigest()}"
+    folder = outside.cache / "toolchains" / f"redistrib-{redist.release}-{whose[:16]}"
+
+    def fill(target: Path) -> None:
+        content = _fetch_list(redist, address, outside)
+        _read_archives(content, redist.release, platform)  # a list that cannot be read is not kept
+        (target / LIST).write_bytes(content)
+
+    filled = fill_once(folder, fill, outside.reporter.say)
+    archives = _read_archives((filled / LIST).read_bytes(), redist.release, platform)
+    return Release(redist.release, address, platform, archives)
+
+
+def _fetch_list(redist: Redist, address: str, outside: Outside) -> bytes:
+    url = f"{address}redistrib_{redist.release}.json"
+    try:
+        with _session(outside) as session, session.get(url, stream=True, timeout=TIMEOUT) as answer:
+            if answer.status_code == requests.codes.not_found:
+                msg = f"there is no {url}"
+                raise MachineError(
+                    msg, hint=f"without {MIRROR}, it is looked for at {redist_facts().address}", page=PAGE
+                )
+            answer.raise_for_status()
+            content = b"".join(answer.iter_content(CHUNK))
+    except UNANSWERED as error:
+        msg = f"{url} cannot be fetched: {innermost(error)}"
+        raise MachineError(msg, hint="check the network and run the same command again", page=PAGE) from error
+    found = hashlib.sha256(content).hexdigest()
+    if redist.sha256 and found != redist.sha256:
+        msg = f"{url} has the sha256 {found}, the catalog says {redist.sha256}"
+        raise InputError(msg, hint="the server has another list under this name: nothing was kept", page=PAGE)
+    if not redist.sha256:
+        outside.reporter.say(f"the catalog has no sha256 of redistrib_{redist.release}.json: only TLS vouches for it")
+    return content
+
+
+def _read_archives(content: bytes, release: str, platform: str) -> dict[str, Archive]:
+    """Return the archives of a list for a platform, by component."""
+    try:
+        table: dict[str, Any] = json.loads(content)
+        components = {name: value for name, value in table.items() if isinstance(value, dict) and platform in value}
+        return {name: _read_archive(name, value, platform) for name, value in components.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        msg = f"redistrib_{release}.json is not a list of NVIDIA's archives: {type(error).__name__} {error}"
+        raise InputError(msg, page=PAGE) from error
+
+
+def _read_archive(component: str, value: Mapping[str, Any], platform: str) -> Archive:
+    said = value[platform]
+    if not SHA256.fullmatch(said["sha256"]):
+        msg = f"{component} has no sha256"
+        raise ValueError(msg)
+    return Archive(component, value["version"], said["relative_path"], said["sha256"], int(said["size"]))
+
+
+# ---------------------------------------------------------------- toolkits
+
+
+def fetch_compiler(release: Release, outside: Outside) -> Path:
+    """Return a toolkit's home with the compiler, the runtime and CCCL of a release, fetched unless the cache has it."""
+    archives = release.compiler
+    content = hashlib.sha256(" ".join(sorted(archive.sha256 for archive in archives)).encode()).hexdigest()
+    folder = outside.cache / "toolchains" / f"cuda-redist-{release.name}-{release.platform}-{content[:16]}"
+
+    def fill(target: Path) -> None:
+        _refuse_no_room(archives, folder, UNPACKED, f"for the compiler of CUDA {release.name}")
+        with _session(outside) as session:
+            for archive in archives:
+                _take(archive, _Source(release.address, session, outside), target / HOME)
+        complete_links(target / HOME, outside.cache / "logs" / f"{folder.name}.log")
+
+    return fill_once(folder, fill, outside.reporter.say) / HOME
+
+
+def fetch_parts(release: Release, parts: Iterable[CudaPart], outside: Outside) -> tuple[Overlay, ...]:
+    """Return the libraries of a release, fetched unless the cache has them: their headers, and stand-ins to link with.
+
+    An archive is fetched as a whole, since it is one compressed stream, and removed once its headers are out.
+    """
+    return tuple(_fetch_part(release, part, outside) for part in parts)
+
+
+def _fetch_part(release: Release, part: CudaPart, outside: Outside) -> Overlay:
+    archive = release.find(part.redist)
+    folder = outside.cache / "toolchains" / f"cuda-redist-{part.redist}-{release.platform}-{archive.sha256[:16]}"
+
+    def fill(target: Path) -> None:
+        _refuse_no_room([archive], folder, 0, f"for the headers of {part.name}")
+        home = target / HOME
+        with _session(outside) as session:
+            names = _take(archive, _Source(release.address, session, outside), home, ("include/", "lib/stubs/"))
+        write_stand_ins(home, names, part, outside.cache / "logs" / f"{part.redist}.log")
+
+    filled = fill_once(folder, fill, outside.reporter.say)
+    return Overlay(filled / HOME, f"{part.redist}-{archive.version}")
+
+
+class _Source(NamedTuple):
+    """Where archives come from, and the context of the run that fetches them."""
+
+    address: str
+    session: requests.Session
+    outside: Outside
+
+
+def _take(archive: Archive, source: _Source, home: Path, wanted: tuple[str, ...] = ("",)) -> tuple[str, ...]:
+    """Fetch an archive, and unpack into `home` the members whose paths start with `wanted`; return all their paths."""
+    reporter = source.outside.reporter
+    path = source.outside.cache / "toolchains" / "archives" / f"{archive.sha256}.tar.xz"
+    home.mkdir(parents=True, exist_ok=True)
+    with hold_lock(path, reporter.say):
+        with reporter.step(f"fetch {archive.file}") as step:
+            download(archive, f"{source.address}{archive.path}", path, source.session, step)
+            step.result(f"{archive.size / 1e6:.1f} MB")
+        try:
+            # Each has a LICENSE at its top, which the next one would replace.
+            return unpack(path, archive.file, home, lambda name: "/" in name and name.startswith(wanted))
+        finally:
+            path.unlink()
+
+
+def _refuse_no_room(archives: Iterable[Archive], folder: Path, times: int, what: str) -> None:
+    """Raise MachineError if the disk has no room for archives, one after the other, and for what is kept of them."""
+    sizes = [archive.size for archive in archives]
+    refuse_no_room([Need(folder, max(sizes) + times * sum(sizes), what)])
