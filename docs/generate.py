@@ -364,6 +364,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "commit": "the source's git commit; null where there is none",
         "catalog_sha256": "one hash of the catalog, with the rows that the project adds",
         "fatwheel": "the version of Fatwheel",
+        "config_commit": "the commit of the config's repository if the source is fetched; null otherwise",
     },
     "project": {
         "name": "its name",
@@ -514,6 +515,8 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "build_requires": "what the build imports and the project does not name as a requirement",
         "built": "the libraries that the build links; empty where it was read and not observed",
         "spared": "libraries that the package does without on a torch older than their target",
+        "left_out": "sources that the build does not compile; each with the place of the condition, and the variable "
+        "that meets it (null: only a GPU does)",
         "members": "the members of the wheel besides dist-info; null: not known",
         "contents": "those that are not compiled, each with its hash",
         "written": "the sources that the build writes or changes, each with its hash, besides copies of others",

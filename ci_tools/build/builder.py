@@ -29,6 +29,7 @@ from ci_tools.evidence import git
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import Tree
 from ci_tools.formats.relabel import Label, relabel
+from ci_tools.formats.wheel import SBOM, open_wheel
 from ci_tools.machine import runner
 from ci_tools.machine.process import run, tail
 from ci_tools.machine.python import create
@@ -78,6 +79,7 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
     inputs = [
         plan.pins.source_sha256,
         plan.pins.fatwheel,
+        *plan.stated_commits,
         request.subdirectory,
         repr(request.build),
         toolchain.identity,
@@ -130,7 +132,8 @@ class Workshop:
         """
         with self._bench(plan, tree, job.name, job.minutes) as bench:
             variables = self._variables(job, toolchain, bench)
-            built, built_with = self._backend("wheel", bench, toolchain.python, variables, needs_of_job(job, plan))
+            built, asked = self._backend("wheel", bench, toolchain.python, variables, needs_of_job(job, plan))
+            built_with = builtwith.of_job(job, asked)
             if job.kind is JobKind.NATIVE:
                 built = self._repair_wheel(built, job, bench)
             project, version, rest = built.name.split("-", 2)
@@ -145,8 +148,9 @@ class Workshop:
             labels = {name: job.local} | ({job.public: ""} if job.public else {})
             for each, local in labels.items():
                 label = Label(local, job.requires_torch, job.drops, rebuild)
-                relabel(built, out / each, label, replaced=cleaned)
-            return Built(out / name, builtwith.of_job(job, built_with))
+                inside = {SBOM: _sbom(built, job, plan, local, built_with)}
+                relabel(built, out / each, label, replaced=cleaned, beside=inside)
+            return Built(out / name, built_with)
 
     def build_sdist(self, plan: Plan, tree: Tree, interpreter: Path, out: Path) -> Built:
         """Build the project's sdist into `out`."""
@@ -272,6 +276,15 @@ class Workshop:
         if repair.proven(wheel, job, out, bench.log, self.outside.environ).status:
             raise _build_error(bench.log, f"the wheel does not keep to {job.wheel_platform}")
         return next(out.iterdir())
+
+
+def _sbom(wheel: Path, job: Job, plan: Plan, local: str, built_with: BuiltWith) -> bytes:
+    """Return the SBOM of a wheel that was just built."""
+    from ci_tools.build.sbom import sbom_of  # noqa: PLC0415 - its library loads longer than many a verb runs
+
+    opened = open_wheel(wheel)
+    with opened.archive:
+        return sbom_of(job, plan, local, opened.metadata, built_with)
 
 
 def _own_temporary(folder: Path) -> dict[str, str]:

@@ -61,6 +61,7 @@ def read_release(root: Table, catalog: Catalog) -> Release:
     """Return the names of a checked config's release, with the values of all fields that it knows."""
     table = dict(root.get("release") or {})
     table.pop("display", None)
+    table.pop("retention", None)  # publish/retention reads it: it changes nothing that is built
     known = {name: values[0] for name, values in values_of(root, catalog).items() if len(values) == 1}
     templates = [table.get(key) or "" for key in ("tag", "title", "local")]
     release = Release(**table, exact_torch=any("torch" in fields_in(template) for template in templates))

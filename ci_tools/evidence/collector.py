@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError
 from ci_tools.evidence import backends
+from ci_tools.evidence.backends.cmake_call import read_cmake_call
 from ci_tools.evidence.cells import cells_of, is_offered, torches_of
 from ci_tools.evidence.includes import (
     COMPILED,
@@ -32,6 +33,7 @@ from ci_tools.evidence.requirements import (
 from ci_tools.evidence.source import matching
 from ci_tools.model.evidence import (
     PURE_TAG,
+    Binding,
     CellEvidence,
     Evidence,
     Extensions,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
     from ci_tools.catalog import Catalog
+    from ci_tools.evidence.observe.cmake.witness import CmakeWitness
     from ci_tools.evidence.observe.interpretation import Witness
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
@@ -104,8 +107,13 @@ def read_platforms(project: ProjectFile, catalog: Catalog, outside: Outside) -> 
 
 
 def _open_reader(project: ProjectFile, catalog: Catalog, outside: Outside, stack: ExitStack) -> _Reader:
-    """Return a reader of the project's evidence; the witness that it may start is closed with `stack`."""
-    return _Reader(project, catalog, lambda: _witness(project, catalog, outside, stack))
+    """Return a reader of the project's evidence; the witnesses that it may start are closed with `stack`."""
+    return _Reader(
+        project,
+        catalog,
+        lambda: _witness(project, catalog, outside, stack),
+        lambda includes: _cmake_witness(project, includes, outside, stack),
+    )
 
 
 def read_metadata(platforms: Iterable[PlatformEvidence]) -> Metadata:
@@ -126,6 +134,14 @@ def _witness(project: ProjectFile, catalog: Catalog, outside: Outside, stack: Ex
     from ci_tools.evidence.observe.interpretation import Witness  # noqa: PLC0415 - a plan without it would take a tenth longer
 
     return stack.enter_context(closing(Witness(project, project.tree, catalog, outside)))
+
+
+def _cmake_witness(project: ProjectFile, includes: Includes, outside: Outside, stack: ExitStack) -> CmakeWitness:
+    """Return the witness that runs the project's configure step; it is closed with `stack`."""
+    from ci_tools.evidence.observe.cmake.witness import CmakeWitness  # noqa: PLC0415 - see above
+
+    folder = project.request.subdirectory or "."
+    return stack.enter_context(closing(CmakeWitness(project.tree, folder, includes, outside)))
 
 
 def _tag_warnings(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> Iterator[str]:
@@ -173,11 +189,18 @@ def _usual(platform: PlatformRequest) -> tuple[str, ...]:
 class _Reader:
     """Collects a project's evidence, from its backend's configuration or by running its own code."""
 
-    def __init__(self, project: ProjectFile, catalog: Catalog, witness: Callable[[], Witness]) -> None:
+    def __init__(
+        self,
+        project: ProjectFile,
+        catalog: Catalog,
+        witness: Callable[[], Witness],
+        cmake: Callable[[Includes], CmakeWitness],
+    ) -> None:
         self.project = project
         self.catalog = catalog
         self.includes = Includes(project.tree)
         self.witness = functools.cache(witness)
+        self.cmake = functools.cache(lambda: cmake(self.includes))
         self.torch_abi = functools.cache(self.torch_abi_of)
         self.configuration = functools.cache(self.configuration_of)
         self.known = 0  # cells
@@ -234,14 +257,31 @@ class _Reader:
     ) -> CellEvidence:
         """Return the evidence for one cell; that of the backend's configuration depends only on the cell's Python."""
         if cell.python in read:
-            return read[cell.python]
+            return self.configured(read[cell.python], cell, request)
         found = self.read_configuration(cell, request, sources)
         if found is None:
             self.witness().count(self.known, self.total)
             self.known += 1
             return self.witness().of(cell, request)
         read[cell.python] = next((one for one in read.values() if one == found), found)
-        return read[cell.python]
+        return self.configured(read[cell.python], cell, request)
+
+    def configured(self, files: CellEvidence, cell: Cell, request: PlatformRequest) -> CellEvidence:
+        """Return the evidence of the files, refined by cmake's configure step where they leave torch open."""
+        leaves_open = files.extensions is Extensions.SOME and files.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
+        if not leaves_open or not self.project.request.torch or self.project.backend != "scikit_build_core.build":
+            return files
+        from ci_tools.evidence.observe.views import list_versions, make_view  # noqa: PLC0415 - few plans need them
+
+        facts = self.catalog.platforms[cell.platform]
+        found = []
+        for each in list_versions(cell, self.catalog):
+            view = make_view(self.project.request, request, each, self.catalog)
+            call = read_cmake_call(
+                self.project, dict(view.env), backends.CellFacts(facts.os, facts.machine, cell.python)
+            )
+            found.append(self.cmake().refine(files, view, call))
+        return found[0] if all(one is found[0] for one in found) else files
 
     def read_configuration(self, cell: Cell, request: PlatformRequest, sources: tuple[str, ...]) -> CellEvidence | None:
         """Return the evidence in the backend's configuration, or None if only the project's own code can answer."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ci_tools.evidence.includes import Place
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["build_requirements", "doubt_torch_abi", "exclude_torch", "torch_requirement"]
+__all__ = ["build_requirements", "doubt_torch_abi", "exclude_torch", "list_undeclared", "torch_requirement"]
 
 # Build requirements that bring no torch, neither by themselves nor by what they require.
 # ruff: noqa: SIM905 - as words they fit on a page
@@ -23,6 +23,10 @@ WITHOUT_TORCH = frozenset(
     "pyproject-metadata scikit-build scikit-build-core setuptools setuptools-git-versioning setuptools-rust "
     "setuptools-scm swig tomli typing-extensions versioningit wheel".split()
 )
+
+# The packages of the modules that observed code can import without an installation.
+IMPORTED = {"Cython": "cython", "ninja": "ninja", "numpy": "numpy", "packaging": "packaging", "psutil": "psutil",
+            "pybind11": "pybind11", "torch": "torch"}  # fmt: skip
 
 
 def doubt_torch_abi(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
@@ -55,6 +59,12 @@ def build_requirements(project: ProjectFile) -> list[tuple[str, Place]]:
     """Return the build requirements of the project, each with its place."""
     place = project.place("build-system", "requires")
     return [(str(requirement), place) for requirement in project.list("build-system", "requires")]
+
+
+def list_undeclared(project: ProjectFile, imports: Iterable[str]) -> tuple[str, ...]:
+    """Return the packages of imported modules that the project does not list in `build-system.requires`."""
+    required = {name_of_required(text) for text, _ in build_requirements(project)}
+    return tuple(sorted({IMPORTED[module] for module in imports if module in IMPORTED} - required))
 
 
 def torch_requirement(requirements_of: Iterable[tuple[str, object]]) -> Requirement:

@@ -59,6 +59,11 @@ class Tree:
             digest.update(f"{name}\0{state}\n".encode())
         return Sha256(digest.hexdigest())
 
+    @property
+    def size(self) -> int:
+        """The bytes of all files; of a link, those of its target's name."""
+        return sum((self.root / name).lstat().st_size for name in self.files)
+
     @functools.cached_property
     def links(self) -> Mapping[str, str]:
         """The links among the files, each with its target."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import stat
 import time
 import zipfile
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.requirements import InvalidRequirement
 from packaging.utils import canonicalize_name
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
     from packaging.requirements import Requirement
 
-from ci_tools.formats.wheel import CONTROL, Hashing, Wheel, open_wheel
+from ci_tools.formats.wheel import CONTROL, SBOM, Hashing, Wheel, open_wheel
 
-__all__ = ["Label", "Member", "relabel", "write_plain", "write_variant"]
+__all__ = ["Label", "Member", "dump_sbom", "relabel", "write_plain", "write_variant"]
 
 EARLIEST = time.gmtime(EPOCH)[:6]
 WRITTEN_ANEW = ("METADATA", "RECORD", "RECORD.jws", "RECORD.p7s")  # the signatures belong to the old RECORD
@@ -69,13 +70,18 @@ NO_LABEL = Label()
 
 
 def relabel(
-    source: Path, destination: Path, label: Label = NO_LABEL, *, replaced: Mapping[str, Path] | None = None
+    source: Path,
+    destination: Path,
+    label: Label = NO_LABEL,
+    *,
+    replaced: Mapping[str, Path] | None = None,
+    beside: Mapping[str, bytes] | None = None,
 ) -> None:
     """Write the wheel at `source` to `destination` with a label, and with reproducible order, times and modes.
 
     The local version goes into METADATA, the dist-info and data folders and RECORD; `destination` is the new file name.
-    The files in `replaced` replace members. The same members always give the same bytes. Raises Rejected if the wheel
-    cannot be relabelled.
+    The files in `replaced` replace members; those in `beside` are put beside METADATA. The same members always give the
+    same bytes. Raises Rejected if the wheel cannot be relabelled.
     """
     wheel = open_wheel(source)
     with wheel.archive:
@@ -85,7 +91,8 @@ def relabel(
         texts = {"METADATA": _label_metadata(wheel.dist_info_text("METADATA"), label, source.name)}
         if label.rebuild is not None:
             texts["WHEEL"] = _number_build(wheel.dist_info_text("WHEEL"), label.rebuild)
-        own = {f"{new}.dist-info/{name}": text.encode() for name, text in texts.items()}
+        contents = {name: text.encode() for name, text in texts.items()} | dict(beside or {})
+        own = {f"{new}.dist-info/{name}": content for name, content in contents.items()}
         members = [member for member in _rename_members(wheel, new, replaced or {}) if member.name not in own]
         _write([*members, *(_new_member(name, data) for name, data in own.items())], f"{new}.dist-info", destination)
 
@@ -111,9 +118,29 @@ def write_plain(source: Path, destination: Path, beside: Mapping[str, bytes]) ->
         new = wheel.dist_info.removesuffix(".dist-info").partition("+")[0]
         head, blank, body = _partition_metadata(wheel.dist_info_text("METADATA"))
         metadata = (LOCAL_VERSION_FIELD.sub(r"\1", head) + blank + body).encode()
-        own = {f"{new}.dist-info/{name}": data for name, data in {"METADATA": metadata, **beside}.items()}
+        contents = {"METADATA": metadata, **_restate_sbom(wheel.dist_info_data(SBOM)), **beside}
+        own = {f"{new}.dist-info/{name}": data for name, data in contents.items()}
         members = [member for member in _rename_members(wheel, new, {}) if member.name not in own]
         _write([*members, *(_new_member(name, data) for name, data in own.items())], f"{new}.dist-info", destination)
+
+
+def dump_sbom(content: Mapping[str, Any]) -> bytes:
+    """Return the bytes of an SBOM: one way to write each content."""
+    return (json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def _restate_sbom(data: bytes) -> dict[str, bytes]:
+    """Return our SBOM without the local version in what it describes; nothing if the wheel has no such SBOM."""
+    try:
+        content = json.loads(data)
+        described = content["metadata"]["component"]
+        version = described["version"]
+        described["version"] = version.partition("+")[0]
+    except (ValueError, KeyError, TypeError, AttributeError):  # it has none, or one that the audit refuses
+        return {}
+    local = version.partition("+")[2]
+    described["purl"] = described.get("purl", "").replace(f"%2B{local}", "").replace(f"+{local}", "")
+    return {SBOM: dump_sbom(content)}
 
 
 def _rename_members(wheel: Wheel, new: str, replaced: Mapping[str, Path]) -> Iterator[Member]:

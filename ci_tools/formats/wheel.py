@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from packaging.tags import Tag
     from packaging.version import Version
 
-__all__ = ["CONTROL", "GRAFTED", "Hashing", "Wheel", "differing", "is_folder", "open_wheel", "record_hash"]
+__all__ = ["CONTROL", "GRAFTED", "SBOM", "Hashing", "Wheel", "differing", "is_folder", "open_wheel", "record_hash"]
 
+SBOM = "sboms/fatwheel.cdx.json"  # of our builds, in dist-info (PEP 770)
 MOST_MEMBER_BYTES = 4 << 30
 MOST_DIST_INFO_BYTES = 64 << 20  # of METADATA, RECORD and similar files, which are read whole
 MOST_TIMES = 100  # the highest ratio of uncompressed to compressed size; deflate reaches 1,032
@@ -218,11 +219,15 @@ class Hashing:
 
 
 def differing(one: Path, other: Path) -> tuple[str, ...]:
-    """Return the members that only one of two wheels has, or whose content differs; RECORD is not compared."""
+    """Return the members that only one of two wheels has, or whose content differs.
+
+    RECORD is not compared, nor the SBOM of our builds: it names the tools of a build, such as its image.
+    """
     first, second = open_wheel(one), open_wheel(other)
     with first.archive, second.archive:
         contents = [{info.filename: _hash(wheel, info) for info in wheel.infos} for wheel in (first, second)]
-    names = (contents[0].keys() | contents[1].keys()) - {f"{first.dist_info}/RECORD"}
+    ignored = {f"{wheel.dist_info}/{file}" for wheel in (first, second) for file in ("RECORD", SBOM)}
+    names = (contents[0].keys() | contents[1].keys()) - ignored
     return tuple(sorted(name for name in names if contents[0].get(name) != contents[1].get(name)))
 
 

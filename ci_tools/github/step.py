@@ -119,6 +119,7 @@ VERBS: Mapping[str, Verb] = {
             **{name: f"--{name}" for name in ("python", "torch", "cuda", "archs")},
         },
         always=("--format", "github"),
+        takes_attestation=True,
         prints=Prints.OUTPUTS,
         group="recipe",
         verb="watch",

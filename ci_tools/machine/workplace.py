@@ -13,11 +13,16 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from ci_tools.errors import MachineError
+from ci_tools.machine.runner import machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["own_folder", "scratch", "workplace"]
+__all__ = ["find_memory", "own_folder", "scratch", "workplace"]
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - only the user's own folder below it is used
+USUAL_SHARE = 4  # what is put there takes at most a quarter of this machine's memory
+
 
 
 def remove(folder: Path) -> None:
@@ -44,6 +49,20 @@ def own_folder(temporary: Path) -> Path:
         msg = f"{folder} can be written to by other users, expected a folder of your own"
         raise MachineError(msg, hint="remove it, or set TMPDIR to a folder of your own")
     return folder
+
+
+def find_memory(needed: int) -> Path | None:
+    """Return the user's own folder in a file system that is memory; None without room for `needed` bytes there.
+
+    Thousands of files that are made and removed again and again cost several times as much on a disk. A container's
+    file system of that kind is small by default, and often starts no program.
+    """
+    try:
+        found = os.statvfs(MEMORY)
+        fits = needed <= min(found.f_bavail * found.f_frsize, machine().memory // USUAL_SHARE)
+        return own_folder(MEMORY) if fits and not found.f_flag & os.ST_NOEXEC else None
+    except (AttributeError, OSError, MachineError):  # Windows, macOS, or somebody else's folder
+        return None
 
 
 @contextmanager

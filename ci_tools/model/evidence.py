@@ -22,6 +22,7 @@ __all__ = [
     "Evidence",
     "Extension",
     "Extensions",
+    "LeftOut",
     "PlatformEvidence",
     "Project",
     "PythonApi",
@@ -113,6 +114,14 @@ class Spared(NamedTuple):
     where: str  # the place that loads it, and passes over it if that fails
 
 
+class LeftOut(NamedTuple):
+    """A source behind a condition that the build does not meet, and the place of the condition."""
+
+    source: str
+    where: str
+    switch: tuple[str, str] | None = None  # the variable that meets it; None: only a GPU on the builder does
+
+
 OWN_SUFFIX = ".cpython-fatwheel.so"
 PURE_TAG = "py3"
 
@@ -134,6 +143,7 @@ class CellEvidence:
     build_requires: tuple[str, ...] = ()  # packages that its build imports but the project does not declare
     built: tuple[Extension, ...] = ()
     spared: tuple[Spared, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()  # sources of a platform that this build of it does not compile
     members: tuple[str, ...] | None = None  # of the wheel, without dist-info; None: unknown
     contents: tuple[str, ...] = ()  # those members that are not compiled, each with its hash
     written: tuple[str, ...] = ()  # the sources that its build writes or changes, each with its hash

@@ -9,7 +9,16 @@ from ci_tools.model.cell import Cell
 from ci_tools.model.evidence import Project
 from ci_tools.model.names import FileName, Name, Sha256
 from ci_tools.model.platforms import Accelerator, Platform
-from ci_tools.model.request import HOSTED_MINUTES, NO_CARE, STABLE, Care, Edition, Request, ToolchainKind
+from ci_tools.model.request import (
+    HOSTED_MINUTES,
+    NO_CARE,
+    STABLE,
+    Care,
+    Edition,
+    PathSource,
+    Request,
+    ToolchainKind,
+)
 from ci_tools.model.versions import Minor, Python
 
 __all__ = ["SDIST", "Covered", "Job", "JobKind", "Library", "Pins", "Plan", "Site", "Skipped"]
@@ -121,6 +130,7 @@ class Pins(NamedTuple):
     commit: str | None  # None if the source is not a git checkout
     catalog_sha256: Sha256
     fatwheel: str
+    config_commit: str | None = None  # of the repository with the config, if the source is fetched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +152,18 @@ class Plan:
     def cells(self) -> int:
         """The number of requested cells."""
         return len(self.covered) + len(self.skipped)
+
+    @property
+    def stated_commits(self) -> tuple[str, str]:
+        """The commits of the source and of the config that a wheel states inside, "" for one that it does not.
+
+        A build that no channel takes is kept while its files are the same, whatever else is committed: it states only
+        the commit that its source was fetched at.
+        """
+        is_released = self.edition.channel is not None
+        is_fetched = not isinstance(self.request.source, PathSource)
+        source = self.pins.commit if is_released or is_fetched else None
+        return source or "", (self.pins.config_commit if is_released else None) or ""
 
 
 SDIST = "sdist"  # stands in place of a job's name for the sdist

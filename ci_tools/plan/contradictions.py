@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import starmap
 from typing import TYPE_CHECKING
 
-from ci_tools.errors import InputError, Problem
+from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.platforms import AcceleratorKind, Platform
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ci_tools.model.cell import Cell
-    from ci_tools.model.evidence import CellEvidence, Evidence, Requirement
+    from ci_tools.model.evidence import CellEvidence, Evidence, LeftOut, PlatformEvidence, Requirement
     from ci_tools.model.request import Globs, PlatformRequest, Request, Unsupported
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "find_contradictions",
     "find_refused_torches",
     "find_warnings",
+    "refuse_hollow_wheels",
     "select_pythons",
 ]
 
@@ -150,6 +152,40 @@ def find_contradictions(axes: Axes, oldest: Minor | None, compiled: Iterable[str
         needs = f"the source needs {target} ({found.torch_abi.where})"
         what = f"{request.platform} is asked to serve torch {oldest}, but {needs}"
         yield Problem(where, what)
+
+
+def refuse_hollow_wheels(request: Request, evidence: Evidence) -> None:
+    """Raise RejectedInput if sources of a platform are behind a condition that none of its cells meets."""
+    off = {one.platform for one in request.platforms if one.enabled is Enabled.FALSE}
+    asked = (found for found in evidence.platforms if found.platform not in off)
+    if hollow := [(found.platform, left) for found in asked for left in _find_left_out(found)]:
+        page = "how-to/understand-a-skipped-or-native-cell.md#hollow-wheels"
+        raise RejectedInput(starmap(_describe_left_out, hollow), hint=_explain_ways_out(*hollow[0]), page=page)
+
+
+def _find_left_out(found: PlatformEvidence) -> Iterator[LeftOut]:
+    """Yield the sources of a platform that are behind a condition, and that no build of its cells compiles."""
+    shown = (found.shown, *found.apart.values())
+    compiled = {command.source for one in shown for library in one.built for command in library.compiles}
+    for left in dict.fromkeys(left for one in shown for left in one.left_out):
+        if left.source not in compiled:
+            yield left
+
+
+def _describe_left_out(platform: Platform, left: LeftOut) -> Problem:
+    condition = f"with {'='.join(left.switch)}, which no cell sets" if left.switch else "where the build finds a GPU"
+    what = f"{left.source} is compiled only {condition}, so every wheel of {platform} would lack it"
+    return Problem(left.where, what)
+
+
+def _explain_ways_out(platform: Platform, left: LeftOut) -> str:
+    """Return what to do about a source that every wheel of a platform would lack."""
+    name, value = left.switch or ("", "")
+    in_config = f'set it in the config, `{platform}: {{env: {{{name}: "{value}"}}}}`'
+    by_variable = (
+        in_config if left.switch else "let a variable ask for it too, such as FORCE_CUDA: builders have no GPU"
+    )
+    return f"{by_variable}; or exclude it, if the wheels are to do without: `native: {{exclude: [{left.source}], …}}`"
 
 
 def explain_unsupported(cell: Cell, unsupported: Iterable[Unsupported]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog as catalogs
@@ -11,7 +12,7 @@ from ci_tools.evidence import git, source
 from ci_tools.evidence.collector import gather
 from ci_tools.model import edition as editions
 from ci_tools.model.plan import SDIST
-from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED
+from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED, PathSource
 from ci_tools.plan import plan_file, planner
 from ci_tools.plan.aliases import names_of
 
@@ -74,6 +75,8 @@ def make_plan(
     if edition is None:
         edition = _edition_of_checkout(path.parent, tag, request, evidence.project, outside)
     plan = planner.make_plan(request, evidence, catalog, edition)
+    if not isinstance(request.source, PathSource):
+        plan = replace(plan, pins=plan.pins._replace(config_commit=git.head(path.parent, outside.environ)))
     names_of(plan)  # raises the error of an alias that names two wheels
     if expected:
         _refuse_difference(expected, plan, pinned)

@@ -41,6 +41,7 @@ from ci_tools.plan.contradictions import (
     find_contradictions,
     find_refused_torches,
     find_warnings,
+    refuse_hollow_wheels,
     select_pythons,
 )
 from ci_tools.plan.sites import sites_of
@@ -68,6 +69,7 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
     planner = _Planner(request, evidence, catalog, edition)
     covered, skipped = planner.decide()
     planner.refuse_contradictions()
+    refuse_hollow_wheels(request, evidence)
     jobs = planner.jobs(covered)
     planner.refuse_one_name_twice(jobs)
     sdist = FileName(f"{distribution_of(evidence.project.name)}-{version}.tar.gz") if request.build.sdist else None

@@ -12,7 +12,7 @@ from ci_tools.errors import RejectedInput
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.formats.fatbinary import images, read_undefined_symbols
 from ci_tools.formats.json_file import structure_bytes, unstructure
-from ci_tools.formats.wheel import open_wheel, record_hash
+from ci_tools.formats.wheel import SBOM, open_wheel, record_hash
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.model.names import Name, Sha256
 
@@ -65,7 +65,7 @@ class Interface(NamedTuple):
 
 
 class Fingerprint(NamedTuple):
-    """The compared parts of a wheel; RECORD is left out, since it repeats them."""
+    """The compared parts of a wheel, without RECORD, which repeats them, and the SBOM, which names a build's tools."""
 
     sha256: Sha256
     members: Mapping[str, str]  # a hash of the content by name; WHEEL without its Generator line
@@ -86,7 +86,8 @@ def fingerprint(path: Path) -> Fingerprint:
     """Return the compared parts of the wheel at `path`; raise Rejected if it or one of its libraries is damaged."""
     wheel = open_wheel(path)
     with wheel.archive:
-        infos = [info for info in wheel.infos if info.filename != f"{wheel.dist_info}/RECORD"]
+        ignored = {f"{wheel.dist_info}/{file}" for file in ("RECORD", SBOM)}
+        infos = [info for info in wheel.infos if info.filename not in ignored]
         return Fingerprint(
             sha256=sha256_of(path),
             members={info.filename: _member(wheel, info) for info in infos},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import json
 import platform
 import struct
 import zipfile
@@ -42,6 +43,9 @@ def make(folder: Path, name: str = PURE, files: Mapping[str, bytes] | None = Non
     members[f"{project}-{version}.dist-info/WHEEL"] = (
         f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: {purelib}\n{number}{tags}".encode()
     )
+    described = {"name": project, "version": version, "purl": f"pkg:pypi/{project}@{version.replace('+', '%2B')}"}
+    sbom = {"bomFormat": "CycloneDX", "specVersion": "1.6", "metadata": {"component": described}}
+    members[f"{project}-{version}.dist-info/sboms/fatwheel.cdx.json"] = json.dumps(sbom).encode()
     return pack(folder / name, recorded(members))
 
 

@@ -36,7 +36,8 @@ PURE = tuple(
     "plan.compare.published_sentences plan.compare.reach plan.compare.sentences plan.contradictions plan.matrix "
     "plan.planner "
     "plan.sites plan.wheel_names publish.index.directory publish.index.manifest publish.index.pages publish.notes "
-    "publish.units recipes.choice recipes.due".split()
+    "publish.retention.judgement publish.retention.naming publish.retention.tags publish.units recipes.choice "
+    "recipes.due".split()
 )
 OUTSIDE_WORLD = frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page
@@ -50,7 +51,19 @@ BACKEND = "install.fatwheel_backend"  # lies in a user's sdist, and is all that 
 ENDS_A_PROCESS = ("__main__", "machine.sandbox._fork_server", "machine._lifeline", INSIDE, BACKEND)
 VERBS = tuple(
     f"cli.verbs.{name}"
-    for name in ("build", "catalog", "ci", "completion", "index", "install", "plan", "publish", "recipe", "repository")
+    for name in (
+        "build",
+        "catalog",
+        "ci",
+        "completion",
+        "index",
+        "install",
+        "plan",
+        "publish",
+        "recipe",
+        "releases",
+        "repository",
+    )
 )
 SPEAKS = (*VERBS, "cli.failures", "cli.session", "cli.reporter", "cli.tables.layout", "cli.verbose", BACKEND)
 KNOWS_THE_ENVIRONMENT = (

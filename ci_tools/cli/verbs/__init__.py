@@ -158,6 +158,21 @@ VERBS: Mapping[str, Verb] = {
         "say which releases of recipes are due, which are not, and why",
         "fatwheel recipe watch --to github:my-org/wheels --follow version",
     ),
+    "releases list": Verb(
+        "releases",
+        "list the GitHub Releases of a repository, and say which are superseded and which tags no template gives",
+        "fatwheel releases list github:my-org/wheels",
+    ),
+    "releases prune": Verb(
+        "releases",
+        "remove superseded nightlies, and what exceeds a project's quota; without --yes only show them",
+        "fatwheel releases prune github:my-org/wheels --keep 'v1.*'",
+    ),
+    "releases readme": Verb(
+        "releases",
+        "write the table of the newest wheels, and how to install each, between two markers of a README",
+        "fatwheel releases readme github:my-org/wheels --check",
+    ),
     "ci step": Verb(
         "ci",
         "run a verb with the inputs of a workflow's step, given as variables (WITH_CONFIG and so on)",
@@ -215,6 +230,7 @@ GROUPS: Mapping[str, str] = {
     "install": "explain and prepare installations from a smart sdist: {verbs}",
     "catalog": "use a torch that Fatwheel does not know yet: {verbs}",
     "recipe": "make wheels of packages that others publish: {verbs}",
+    "releases": "look after the GitHub Releases of a repository: {verbs}",
     "ci": "the steps of a workflow, not for people",
 }
 FIRST_PAGE = {

@@ -1,7 +1,6 @@
 """Reads scikit-build-core's configuration: `[tool.scikit-build]`, its overrides, and the GPUs in CMake files.
 
-CMake itself cannot answer: its configure step tries the compilers and runs the project's commands. So its files are
-only read, and the bytes of the built wheels are audited.
+CMake's files are only read here; `evidence.observe.cmake` runs its configure step where they leave too much open.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.observe.build import (
-    ARCH_LISTS,
     CMAKE,
     CYTHON,
     RAN,
@@ -19,6 +18,7 @@ from ci_tools.evidence.observe.build import (
     list_request_archs,
 )
 from ci_tools.evidence.observe.observation import DEVICE_ENDINGS
+from ci_tools.evidence.observe.owned import Owned, explain_loss
 from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject, View
 from ci_tools.evidence.observe.suppositions import Looked, decide, describe_question, is_told, select_suppositions
 from ci_tools.evidence.observe.switches import (
@@ -31,8 +31,9 @@ from ci_tools.evidence.observe.switches import (
     list_switches,
     warn_of_off,
 )
-from ci_tools.evidence.requirements import doubt_torch_abi, exclude_torch
-from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
+from ci_tools.evidence.observe.views import list_versions, make_view
+from ci_tools.evidence.requirements import doubt_torch_abi, exclude_torch, list_undeclared
+from ci_tools.model.evidence import Binding, CellEvidence, Extensions, LeftOut, PythonApi, TorchAbi
 from ci_tools.model.pep440 import name_of_required
 
 if TYPE_CHECKING:
@@ -45,14 +46,11 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.cell import Cell
     from ci_tools.model.request import PlatformRequest
-    from ci_tools.model.versions import Minor
 
     Switches = tuple[tuple[str, str], ...]
 
 __all__ = ["Witness"]
 
-IMPORTED = {"Cython": "cython", "ninja": "ninja", "numpy": "numpy", "packaging": "packaging", "psutil": "psutil",
-            "pybind11": "pybind11", "torch": "torch"}  # fmt: skip
 HIPIFIED_ENDINGS = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp")  # torch writes each file's translation beside it
 STARTS_A_BUILD = ("runs make", "compiles by its own command")
 MOST_TRIED = 8  # switches of one build
@@ -67,9 +65,10 @@ class Witness:
         self.tree = tree
         self.catalog = catalog
         self.includes = Includes(tree)
+        self.owned = Owned(project.request, tree, catalog)
         self.observer = Observer(self.subject(), outside)
         self.unknown: dict[str, CellEvidence] = {}
-        self.shown: list[tuple[Observed, Switches, CellEvidence]] = []
+        self.shown: list[tuple[tuple[str, str, str], Observed, Switches, CellEvidence]] = []
         self.remedies: dict[tuple[str, str, str], tuple[Switches, object]] = {}
 
     def close(self) -> None:
@@ -101,7 +100,7 @@ class Witness:
                 continue
             if hook := self.explain_addition(name):
                 return self.once(f"{self.project.place('build-system', 'requires')}: {hook}")
-        found = [self.of_version(each, platform) for each in self.versions(cell)]
+        found = [self.of_version(each, platform) for each in list_versions(cell, self.catalog)]
         if any(one != found[0] for one in found):
             return self.once("its build depends on the version of the accelerator, and the config names none")
         return found[0]
@@ -113,20 +112,6 @@ class Witness:
         if hook is None:
             return f"what {name} adds to {to} is not known"
         return f"{name} adds {hook} to {to}, and what that does is not known" if hook else ""
-
-    def versions(self, cell: Cell) -> Iterator[Cell]:
-        """Yield the cell, or one for each version of an accelerator whose version the config does not name.
-
-        Only a platform without native code may go without; torch on its builder has a version all the same.
-        """
-        named = cell.accelerator
-        shipped: list[Minor] = []
-        if named and not named.version:
-            host = self.catalog.platforms[cell.platform].host
-            release = self.catalog.torch[cell.torch or self.catalog.newest_torch]
-            shipped = sorted(filter(None, release.accelerators.get((host, named.kind), ())))
-        for accelerator in (named._replace(version=version) for version in shipped) if named and shipped else [named]:
-            yield cell._replace(accelerator=accelerator)
 
     def of_version(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
         """Return the evidence of the build of a cell, for the one version of its accelerator if that has versions."""
@@ -146,12 +131,12 @@ class Witness:
         seen, switches = self.try_remedy(view) or self.add_switch(view, self.observer.observe(view))
         if switches:
             self.remedies[_kind(view)] = switches, seen.gist
-        for earlier, its_switches, found in self.shown:
-            if earlier is seen and its_switches == switches:
+        for kind, earlier, its_switches, found in self.shown:
+            if earlier is seen and (kind, its_switches) == (_kind(view), switches):
                 return found
         found = self.evidence(seen, switches, view)
         found = next((one for *_, one in self.shown if one == found), found)
-        self.shown.append((seen, switches, found))
+        self.shown.append((_kind(view), seen, switches, found))
         return found
 
     @cached_property
@@ -165,31 +150,11 @@ class Witness:
 
     def view(self, cell: Cell, platform: PlatformRequest) -> View:
         """Return the facts and variables that the build would get from the cell's job."""
-        facts = self.catalog.platforms[cell.platform]
-        name = ARCH_LISTS.get(cell.accelerator.kind) if cell.accelerator and platform.archs else None
-        told = {name: ";".join(platform.archs)} if name else {}
-        env = {**told, **dict(self.project.request.build.env), **dict(platform.env)}
-        release = self.catalog.torch[cell.torch or self.catalog.newest_torch]
-        return View(
-            facts.os,
-            facts.machine,
-            cell.python,
-            self.torch(cell),
-            cell.accelerator,
-            env=tuple(env.items()),
-            nccl=release.find_nccl(cell.accelerator) if facts.os == "linux" else "",
-        )
-
-    def torch(self, cell: Cell) -> str:
-        """Return the version string of torch on the cell's builder, such as `2.10.0+cu130`."""
-        release = self.catalog.torch[cell.torch or self.catalog.newest_torch]
-        facts = self.catalog.platforms[cell.platform]
-        label = cell.accelerator.label if cell.accelerator else "cpu"
-        return release.patch if facts.os == "macos" else f"{release.patch}+{label}"
+        return make_view(self.project.request, platform, cell, self.catalog)
 
     def explain_local_version(self, cell: Cell, platform: PlatformRequest) -> tuple[str, str] | None:
         """Return what makes the version of a cell's build local, and what gives a public one; None if unknown."""
-        return explain_local_version(self.observer, self.view(next(self.versions(cell)), platform))
+        return explain_local_version(self.observer, self.view(next(list_versions(cell, self.catalog)), platform))
 
     # -- wheels that would lack their kernels
 
@@ -238,9 +203,9 @@ class Witness:
             return frozenset()
         seen = self.find_kernels_of_gpus(view, observed) or observed.device_sources
         if seen or not self.has_kernels:
-            return seen
+            return seen - self.owned.excluded(view)
         switched = (tried.device_sources for _, tried in self.tried_for_hardware(view, observed))
-        return next(filter(None, switched), frozenset())
+        return next(filter(None, switched), frozenset()) - self.owned.excluded(view)
 
     def find_kernels_of_gpus(self, view: View, observed: Observed) -> frozenset[str]:
         """Return the kernels that the build compiles where it finds a GPU."""
@@ -320,7 +285,7 @@ class Witness:
         """Return the evidence of a successful build without doubts."""
         build = Build(observed, self.project.request.subdirectory, self.includes)
         api = build.python_api
-        lost = self.lost(observed, view)
+        lost = tuple(self.find_lost(observed, view))
         is_left_out = view.accelerator and self.has_kernels and build.extensions is Extensions.NONE
         told = {
             **told,
@@ -332,8 +297,9 @@ class Witness:
             python_api=api,
             torch_abi=self.torch_abi(build),
             pure_tag=build.pure_tag,
-            unsupported=lost or None,
-            build_requires=self.unsaid(observed),
+            unsupported=explain_loss(lost),
+            left_out=lost or tuple(self.find_switched_off(observed, view)),
+            build_requires=list_undeclared(self.project, observed.imports),
             built=build.built,
             spared=build.spared,
             members=self.members(build),
@@ -365,19 +331,20 @@ class Witness:
             return None
         return tuple(sorted([*names, *(one.member for one in build.built)]))
 
-    def lost(self, observed: Observed, view: View) -> str:
-        """Return why the wheel would lack its kernels, or "" if it has them or a switch helps."""
-        missing = sorted(self.find_kernels(view, observed) - observed.device_sources)
-        if not missing:
-            return ""
-        place = observed.asked.get("gpu", "setup.py")
-        return f"without a GPU its build leaves {missing[0]} out, and no switch for that is known ({place})"
+    def find_lost(self, observed: Observed, view: View) -> Iterator[LeftOut]:
+        """Yield the kernels that the wheel would lack; none if it has them or a switch helps."""
+        for source in sorted(self.find_kernels(view, observed) - observed.device_sources):
+            yield LeftOut(self.owned.in_tree(source), observed.asked.get("gpu", "setup.py"))
 
-    def unsaid(self, observed: Observed) -> tuple[str, ...]:
-        """Return the packages that the build imports but the project does not list in `build-system.requires`."""
-        required = {name_of_required(str(item)) for item in self.project.list("build-system", "requires")}
-        imported = {IMPORTED[module] for module in observed.imports if module in IMPORTED}
-        return tuple(sorted(imported - required))
+    def find_switched_off(self, observed: Observed, view: View) -> Iterator[LeftOut]:
+        """Yield the sources that the config names for the platform, and only a build with another variable compiles."""
+        missing = self.owned.named(view) - observed.sources
+        if not missing or CMAKE in observed.asked:
+            return
+        for switch, tried in self.tried(view, observed):
+            for source in sorted(missing & tried.sources) if not tried.failure else ():
+                place = observed.asked.get(f"env:{switch[0]}", "setup.py")
+                yield LeftOut(self.owned.in_tree(source), place, switch)
 
 
 def _unseen(where: str, unsupported: str = "") -> CellEvidence:

@@ -67,6 +67,11 @@ class Observed(NamedTuple):
     generated: Mapping[str, str] = {}  # the sources that the build wrote or changed, with their text
 
     @property
+    def sources(self) -> frozenset[str]:
+        """The compiled sources."""
+        return frozenset(one.source for one in self.commands)
+
+    @property
     def device_sources(self) -> frozenset[str]:
         """The compiled sources of GPU kernels."""
         return frozenset(one.source for one in self.commands if one.source.endswith(DEVICE_ENDINGS))

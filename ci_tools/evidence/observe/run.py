@@ -26,7 +26,7 @@ from ci_tools.machine.sandbox.leftovers import clear, read_safely
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.search_path import compiler_variables
 from ci_tools.machine.storage import write_atomically
-from ci_tools.machine.workplace import workplace
+from ci_tools.machine.workplace import find_memory, workplace
 from ci_tools.model.evidence import OWN_SUFFIX
 from ci_tools.model.files import EPOCH
 
@@ -224,7 +224,9 @@ class Observer:
             "observe on %s %s with Python %s and torch %s", view.os, view.machine, view.python, view.torch or "none"
         )
         if self.stage is None:
-            folder = self.shown.enter_context(workplace(self.outside.cache / "stages", clear))
+            needed = LIMITS.written + self.subject.tree.size
+            parent = find_memory(needed) or self.outside.cache
+            folder = self.shown.enter_context(workplace(parent / "stages", clear))
             self.stage = Stage(folder.resolve() / "stage")
         if self.prepared is None:
             plugins = {name: PLUGINS[name] for name in self.subject.plugins}

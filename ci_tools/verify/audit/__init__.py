@@ -19,6 +19,7 @@ from ci_tools.verify.audit import (
     hidden,
     instructions,
     labels,
+    sbom,
     system,
     torch,
 )
@@ -94,6 +95,7 @@ RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
     "index": labels.index,
     "entry-points": entry_points.entry_points,
     "licence": labels.licence,
+    "sbom": sbom.sbom,
     "secrets": hidden.secrets,
     "startup": hidden.startup,
     "overwritten": foreign.overwritten,

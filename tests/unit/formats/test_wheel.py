@@ -41,6 +41,7 @@ def test_the_local_version_is_in_every_place(tmp_path: Path) -> None:
         "demo/a.py",
         "demo-1.0+cu130.dist-info/METADATA",
         "demo-1.0+cu130.dist-info/WHEEL",
+        "demo-1.0+cu130.dist-info/sboms/fatwheel.cdx.json",
         "demo-1.0+cu130.dist-info/RECORD",
     ]
     assert found["demo-1.0+cu130.dist-info/RECORD"] == wheels.recorded(found)["demo-1.0+cu130.dist-info/RECORD"]

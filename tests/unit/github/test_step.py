@@ -209,9 +209,10 @@ def test_a_repository_that_chose_is_planned(environ: dict[str, str]) -> None:
     assert line("plan", environ)[0] == "plan"
 
 
-def test_a_private_repository_has_to_choose_before_anything_is_built() -> None:
+@pytest.mark.parametrize("step", ["plan", "due"])
+def test_a_private_repository_has_to_choose_before_anything_is_built(step: str) -> None:
     with pytest.raises(InputError, match="the repository is private, and GitHub attests private ones") as refused:
-        line("plan", {**PRIVATE, "WITH_ATTEST": "public"})
+        line(step, {**PRIVATE, "WITH_ATTEST": "public"})
     assert "`attest: never`, for publish.yml as well" in refused.value.hint
 
 

@@ -6,7 +6,7 @@ import pytest
 from filelock import FileLock
 
 from ci_tools.errors import MachineError
-from ci_tools.machine.workplace import own_folder, workplace
+from ci_tools.machine.workplace import MEMORY, find_memory, own_folder, workplace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,3 +52,11 @@ def test_the_lock_of_a_folder_that_stays_is_kept_for_the_next_run(tmp_path: Path
         assert (tmp_path / "left.lock").exists()
     with workplace(tmp_path):
         assert not (tmp_path / "left").exists()
+
+
+def test_memory_is_used_for_what_fits_and_for_nothing_else() -> None:
+    if not MEMORY.is_dir():
+        pytest.skip("this system has no folder in memory")
+    assert find_memory(1 << 60) is None
+    found = find_memory(0)
+    assert found is None or (found.parent == MEMORY and found.stat().st_mode & 0o077 == 0)

@@ -76,7 +76,7 @@ def test_a_run_that_is_killed_leaves_nothing_that_is_taken_for_an_answer(
     with pytest.raises(MachineError):
         evidence_of(project(tmp_path))
     left = {path.name for path in (tmp_path / "cache").rglob("*")}
-    assert left == {"stages", "sweep"}  # a folder, and its lock
+    assert left <= {"stages", "sweep"}  # a folder, and its lock; none of them where the stage is in memory
     monkeypatch.undo()
     assert evidence_of(tmp_path / "a").platforms[0].shown.built
 

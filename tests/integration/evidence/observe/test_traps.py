@@ -532,13 +532,47 @@ def test_the_switch_that_kernels_need_is_set_for_their_cells_alone(tmp_path: Pat
     assert "built with FORCE_CUDA=1, without which it would leave kernels out (setup.py:5)" in plan.covered[0].reason
 
 
-@pytest.mark.slow
-def test_kernels_that_no_switch_brings_are_not_left_out_in_silence(tmp_path: Path) -> None:
-    script = HOLLOW.replace(" or os.getenv('FORCE_CUDA', '0') == '1'", "")
-    plan = planned(tmp_path, {"setup.py": script, "a.cu": "", "a.cpp": ""})
-    reasons = {item.reason for item in plan.skipped if item.cell.platform == "linux-cuda"}
-    assert len(reasons) == 1
-    assert "without a GPU its build leaves a.cu out, and no switch for that is known (setup.py:5)" in reasons.pop()
+HIDDEN = HOLLOW.replace(" or os.getenv('FORCE_CUDA', '0') == '1'", "")
+OPTIONAL = setup(
+    "ext_modules=[CppExtension('demo.a', ['a.cpp'])] + more, cmdclass={'build_ext': BuildExtension}",
+    f"{TORCH}more = [CUDAExtension('demo.b', ['b.cu'])] if os.getenv('DEMO_EXTRAS') == '1' else []\n",
+)
+LATER = OPTIONAL.replace("if os", "if torch.__version__ >= '2.13' or os").replace(TORCH, f"import torch; {TORCH}")
+
+
+@pytest.mark.parametrize(
+    ("script", "native", "said"),
+    [
+        pytest.param(HIDDEN, "", "setup.py:5: a.cu is compiled only where the build finds a GPU, "
+                     "so every wheel of linux-cuda would lack it", id="a-gpu"),
+        pytest.param(OPTIONAL, 'native: ["*.cu"],', "setup.py:4: b.cu is compiled only with DEMO_EXTRAS=1, "
+                     "which no cell sets, so every wheel of linux-cuda would lack it", id="a-variable"),
+    ],
+)  # fmt: skip
+def test_sources_behind_a_condition_that_no_cell_meets_end_the_plan(
+    script: str, native: str, said: str, tmp_path: Path
+) -> None:
+    config = CONFIG.replace('archs: ["9.0", "10.0+PTX"], env: {ON_CUDA: "1"}', f'{native} archs: ["9.0", "10.0+PTX"]')
+    files = {"fatwheel.yml": config, "setup.py": script, "a.cu": "", "a.cpp": "", "b.cu": ""}
+    with pytest.raises(InputError) as caught:
+        planned(tmp_path, files)
+    assert caught.value.message == said
+    assert "`native: {exclude: [" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("script", "native"),
+    [
+        pytest.param(HIDDEN, 'native: {include: ["*.cpp"], exclude: [a.cu]},', id="they-are-excluded"),
+        pytest.param(OPTIONAL, "", id="the-config-names-none-and-the-switch-is-no-hardware"),
+        pytest.param(OPTIONAL, 'native: ["*.cu"], env: {DEMO_EXTRAS: "1"},', id="the-config-sets-the-switch"),
+        pytest.param(LATER, 'native: ["*.cu"],', id="a-newer-torch-of-the-plan-has-them"),
+    ],
+)
+def test_an_optional_extension_is_no_hollow_wheel(script: str, native: str, tmp_path: Path) -> None:
+    config = CONFIG.replace('archs: ["9.0", "10.0+PTX"], env: {ON_CUDA: "1"}', f'{native} archs: ["9.0", "10.0+PTX"]')
+    files = {"fatwheel.yml": config, "setup.py": script, "a.cu": "", "a.cpp": "#include <torch/torch.h>\n", "b.cu": ""}
+    assert jobs_of(planned(tmp_path, files), "linux-cuda")
 
 
 def test_a_wheel_from_the_network_is_not_taken_for_a_build(tmp_path: Path) -> None:

@@ -161,9 +161,12 @@ def test_a_variant_is_its_wheel_under_the_plain_version(release: Unit) -> None:
     after = members_of(variant.path)
     metadata, own = "demo-1.0.dist-info/METADATA", "demo-1.0.dist-info/variant.json"
     before[metadata] = before[metadata].replace(b"Version: 1.0+cu130", b"Version: 1.0")
+    sbom = "demo-1.0.dist-info/sboms/fatwheel.cdx.json"
+    described = json.loads(after[sbom])["metadata"]["component"]
+    assert (described["name"], described["version"], described["purl"]) == ("demo", "1.0", "pkg:pypi/demo@1.0")
     assert (variant.name, after[own]) == (VARIANT, dumps([Variant(LABEL, NEEDS)]))
     assert recorded({**before, own: after[own]}).keys() == after.keys()
-    assert {name for name in before if before[name] != after[name]} == {"demo-1.0.dist-info/RECORD"}
+    assert {name for name in before if before[name] != after[name]} == {"demo-1.0.dist-info/RECORD", sbom}
 
 
 def test_a_variant_has_the_same_bytes_each_time(release: Unit, tmp_path: Path) -> None:

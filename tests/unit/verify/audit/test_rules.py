@@ -12,7 +12,7 @@ import pytest
 from ci_tools.model.files import Level
 from ci_tools.model.plan import Library
 from tests.builders.wheels import LINUX, MACHINE, PURE, edited, linked, make
-from tests.unit.verify.audit.test_audit import INFO, PE, audit, findings, planned, raw, rewritten
+from tests.unit.verify.audit.test_audit import INFO, PE, SBOM, audit, findings, planned, raw, rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -284,6 +284,53 @@ def test_the_licence_of_what_was_put_into_the_wheel_is_told(
 ) -> None:
     files = {"demo/_C.so": PLAIN, "demo.libs/libtheirs-1a2b.so.1": PLAIN, f"{INFO}/licenses/LICENSE": text}
     assert seen(findings(make(tmp_path, LINUX, files))) == expected
+
+
+# ---------------------------------------------------------------- the SBOM
+
+ELSEWHERE = f"{INFO}/sboms/auditwheel.cdx.json"
+OTHER_PROJECT = b'{"bomFormat": "CycloneDX", "metadata": {"component": {"name": "other", "version": "1.0"}}}'
+OTHER_VERSION = b'{"bomFormat": "CycloneDX", "metadata": {"component": {"name": "demo", "version": "1.1"}}}'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "found"),
+    [
+        pytest.param(SBOM, None, "no such member", id="none"),
+        pytest.param(SBOM, b"{", "unreadable", id="no-json"),
+        pytest.param(SBOM, b"\xff", "unreadable", id="no-text"),
+        pytest.param(SBOM, b"[" * 100_000, "unreadable", id="deep"),
+        pytest.param(SBOM, b"[]", "list", id="a-list"),
+        pytest.param(SBOM, b"{}", "dict", id="another-format"),
+        pytest.param(SBOM, b'{"bomFormat": "CycloneDX"}', "no metadata.component", id="of-nothing"),
+        pytest.param(SBOM, b'{"bomFormat": "CycloneDX", "metadata": []}', "no metadata.component", id="odd-metadata"),
+        pytest.param(SBOM, OTHER_PROJECT, "other", id="of-another-project"),
+        pytest.param(SBOM, OTHER_VERSION, "1.1", id="of-another-version"),
+        pytest.param(ELSEWHERE, OTHER_PROJECT, "other", id="another-tools-of-another-project"),
+        pytest.param(ELSEWHERE, b"{", "unreadable", id="another-tools-that-is-no-json"),
+    ],
+)
+def test_an_sbom_that_does_not_name_its_wheel_is_found(
+    name: str, content: bytes | None, found: str, tmp_path: Path
+) -> None:
+    wheel = edited(make(tmp_path), {name: content})
+    assert seen(findings(wheel, planned(PURE))) == {("sbom", found, ERROR)}
+    assert seen(findings(wheel)) == (set() if content is None else {("sbom", found, WARNING)})
+
+
+def test_an_sbom_that_record_does_not_list_is_found(tmp_path: Path) -> None:
+    wheel = edited(edited(make(tmp_path), {SBOM: None}), {SBOM: OTHER_VERSION.replace(b"1.1", b"1.0")}, record=False)
+    assert seen(findings(wheel, planned(PURE))) == {("record", "no row", ERROR)}
+
+
+def test_an_sbom_of_another_tool_need_not_know_the_local_version(tmp_path: Path) -> None:
+    name = PURE.replace("1.0", "1.0+cu130")
+    info = INFO.replace("1.0", "1.0+cu130")
+    of_public = OTHER_VERSION.replace(b"1.1", b"1.0")
+    wheel = edited(make(tmp_path, name), {f"{info}/sboms/auditwheel.cdx.json": of_public})
+    assert seen(findings(wheel, planned(name))) == set()
+    ours = edited(wheel, {f"{info}/sboms/fatwheel.cdx.json": of_public})
+    assert seen(findings(ours, planned(name))) == {("sbom", "1.0", ERROR)}
 
 
 # ---------------------------------------------------------------- what was planned

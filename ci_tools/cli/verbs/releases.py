@@ -1,0 +1,171 @@
+"""The verbs about the GitHub Releases of a repository: list, prune and readme."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ci_tools.cli.arguments import add_format, parse_nonempty
+from ci_tools.cli.statuses import BAD, DONE
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from ci_tools.cli.arguments import Parser
+    from ci_tools.github.client import Hub
+    from ci_tools.machine.context import Outside
+    from ci_tools.publish.retention.judgement import Judged
+    from ci_tools.publish.retention.naming import Naming
+    from ci_tools.publish.retention.removal import Removed
+
+
+def _add_target(parser: Parser) -> None:
+    """Add the arguments that say which releases are looked at."""
+    parser.add_argument("target", metavar="TARGET", help="the repository, as github:OWNER/REPO")
+    text = "the config that names the tags; default: the nearest if there is one, and all recipes, yours and ours"
+    parser.add_argument("--config", type=Path, metavar="FILE", help=text)
+
+
+def _add_judgement(parser: Parser) -> None:
+    """Add the arguments that say which releases are looked at, and how they are judged."""
+    _add_target(parser)
+    text = "a pattern of tags that stay, besides those of the config; may be given several times"
+    parser.add_argument("--keep", action="append", default=[], type=parse_nonempty, metavar="TAG", help=text)
+    text = "remove releases of Fatwheel whose tags no template gives, too"
+    parser.add_argument("--misnamed", action="store_true", help=text)
+    add_format(parser, "json")
+
+
+def declare_list(parser: Parser) -> None:
+    """Add the arguments of `fatwheel releases list`."""
+    _add_judgement(parser)
+
+
+def run_list(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel releases list`."""
+    from ci_tools.publish.retention.removal import open_hub
+
+    namings = _namings(options, outside)
+    _print(_judge(open_hub(options.target, outside), namings, options), namings, options)
+    return DONE
+
+
+def declare_prune(parser: Parser) -> None:
+    """Add the arguments of `fatwheel releases prune`."""
+    _add_judgement(parser)
+    parser.add_argument("--yes", action="store_true", help="do it; without this, only show what would be removed")
+
+
+def run_prune(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel releases prune`."""
+    from ci_tools.publish.retention.judgement import Fate, describe, list_excess, refuse_idle_patterns
+    from ci_tools.publish.retention.removal import open_hub, remove
+
+    namings = _namings(options, outside)
+    hub = open_hub(options.target, outside)
+    judged = _judge(hub, namings, options)
+    refuse_idle_patterns([one.release for one in judged], namings)
+    doomed = [one for one in judged if one.fate is Fate.REMOVE]
+    if options.yes and doomed:
+        _print_removed(remove(hub, doomed), options)
+    else:
+        _print(doomed, namings, options)
+        way = "the same command with --yes removes them; nothing is changed yet"
+        outside.reporter.say(way if doomed else "nothing is superseded: there is nothing to remove")
+    excesses = list_excess(judged, namings)
+    for excess in excesses:
+        outside.reporter.say(f"warning: {describe(excess)}, and what is left is kept")
+    return BAD if excesses else DONE
+
+
+def declare_readme(parser: Parser) -> None:
+    """Add the arguments of `fatwheel releases readme`."""
+    _add_target(parser)
+    text = "the file with the markers; default: %(default)s"
+    parser.add_argument("--readme", type=Path, default=Path("README.md"), metavar="FILE", help=text)
+    text = "change nothing, and exit with 1 if the table is stale"
+    parser.add_argument("--check", action="store_true", help=text)
+
+
+def run_readme(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel releases readme`."""
+    from ci_tools.formats.yaml_file import text_of
+    from ci_tools.machine.storage import write_atomically
+    from ci_tools.publish.retention.removal import open_hub, read_releases
+    from ci_tools.recipes.readme import list_rows, replace_table, table_of
+
+    text_of(options.readme, str(options.readme), "a README")  # refuses what is not text
+    old = options.readme.read_bytes().decode()  # with its line ends, and its byte order mark
+    replace_table(old, "", str(options.readme))  # before GitHub is asked
+    rows = list_rows(read_releases(open_hub(options.target, outside)), _namings(options, outside))
+    new = replace_table(old, table_of(rows), str(options.readme))
+    if old == new:
+        outside.reporter.say(f"{options.readme} is up to date")
+    elif options.check:
+        outside.reporter.say(f"{options.readme} is stale: the same command without --check writes it")
+        return BAD
+    else:
+        with write_atomically(options.readme.resolve()) as file:  # a link stays one
+            file.write(new.encode())
+        print(options.readme)
+    return DONE
+
+
+def _namings(options: argparse.Namespace, outside: Outside) -> list[Naming]:
+    """Return how the configs name releases: the one that is given, or the nearest and all recipes."""
+    from ci_tools import catalog
+    from ci_tools.cli.values import find_config
+    from ci_tools.config import loader, location
+    from ci_tools.errors import InputError, RejectedInput
+    from ci_tools.publish.retention.naming import read_naming
+    from ci_tools.recipes.naming import read_namings
+
+    found = []
+    try:
+        path = find_config(options, outside)
+    except RejectedInput:  # one that cannot be read may have a keep-list
+        raise
+    except InputError:  # a repository of recipes has no config of its own
+        path = None
+    if path:
+        loader.load(path, catalog.load())  # raises the error of every mistake
+        root: Any = location.read_document(path, str(path)).value
+        found.append(read_naming(root))
+    found += [] if options.config else read_namings(outside)
+    kept = tuple(getattr(options, "keep", ()))
+    return [one._replace(retention=one.retention._replace(keep=(*one.retention.keep, *kept))) for one in found]
+
+
+def _judge(hub: Hub, namings: list[Naming], options: argparse.Namespace) -> list[Judged]:
+    from ci_tools.publish.retention.judgement import judge
+    from ci_tools.publish.retention.removal import read_releases, spare_guests
+
+    return spare_guests(hub, judge(read_releases(hub), namings, misnamed=options.misnamed))
+
+
+def _print(judged: list[Judged], namings: list[Naming], options: argparse.Namespace) -> None:
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.releases import judged_tables, judged_values
+
+    if options.format == "json":
+        print(json.dumps(judged_values(judged), indent=1))
+    else:
+        show(judged_tables(judged, namings))
+
+
+def _print_removed(removed: Iterable[Removed], options: argparse.Namespace) -> None:
+    """Print the result for each release, also for those before one that GitHub refuses to remove."""
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.releases import removed_table
+
+    done: list[Removed] = []
+    try:
+        for one in removed:
+            done.append(one)  # noqa: PERF402 - those before an error are shown
+    finally:
+        if options.format == "json":
+            print(json.dumps([one._asdict() for one in done], indent=1))
+        else:
+            show(removed_table(done))

@@ -1,0 +1,77 @@
+"""How scikit-build-core calls cmake's configure step: the arguments and variables in `[tool.scikit-build]`."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.evidence.backends.conditions import holds
+from ci_tools.evidence.backends.toml import table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ci_tools.evidence.backends.facts import CellFacts
+    from ci_tools.evidence.project_file import ProjectFile
+
+__all__ = ["CmakeCall", "read_cmake_call"]
+
+TOOL = ("tool", "scikit-build")
+UNKNOWN_VERSION = "0"  # of a project that a plugin gives its version: cmake wants some
+UNREAD = ("SKBUILD_CMAKE_ARGS", "SKBUILD_CMAKE_DEFINE", "SKBUILD_CMAKE_BUILD_TYPE", "SKBUILD_CMAKE_SOURCE_DIR")
+
+
+class CmakeCall(NamedTuple):
+    """The call of a configure step: the folder of its CMakeLists.txt, its arguments, and the variables set for it."""
+
+    folder: str = "."
+    arguments: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    doubt: str = ""  # why the call is not known
+
+
+def read_cmake_call(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> CmakeCall:
+    """Return the call that scikit-build-core makes for a cell, with the config's variables `env`."""
+    if unread := next((name for name in UNREAD if name in env), ""):
+        return CmakeCall(doubt=f"{unread} in the config changes how cmake is called")
+    cmake = dict(project.table(*TOOL, "cmake"))
+    told = project.table(*TOOL, "env")
+    for index, override in enumerate(project.list(*TOOL, "overrides")):
+        changed = table(override, "cmake")
+        applies = holds(table(override, "if"), env, cell, frozenset(told)) if changed else False
+        if applies is None:
+            place = project.place_of_table(r"tool\.scikit-build\.overrides", index)
+            return CmakeCall(doubt=f"{place}: how cmake is called depends on the machine")
+        if applies:
+            define = {**table(cmake, "define"), **table(changed, "define")}
+            cmake = {**cmake, **changed, "define": define}
+    variables = {name: _value(value, env) for name, value in told.items()}
+    return CmakeCall(
+        str(cmake.get("source-dir", ".")),
+        (
+            f"-DSKBUILD_PROJECT_NAME={project.text('project', 'name')}",
+            f"-DSKBUILD_PROJECT_VERSION={project.text('project', 'version') or UNKNOWN_VERSION}",
+            f"-DCMAKE_BUILD_TYPE={cmake.get('build-type', 'Release')}",
+            *map(str, cmake.get("args", ())),
+            *_definitions(table(cmake, "define"), env),
+            *shlex.split(env.get("CMAKE_ARGS", "")),
+        ),
+        tuple(sorted({**env, **{name: value for name, value in variables.items() if value is not None}}.items())),
+    )
+
+
+def _definitions(define: Mapping[str, Any], env: Mapping[str, str]) -> Iterator[str]:
+    for name, value in define.items():
+        text = _value(value, env)
+        if text is not None:
+            yield f"-D{name}={text}"
+
+
+def _value(value: Any, env: Mapping[str, str]) -> str | None:  # noqa: ANN401 - a value of a TOML file
+    """Return a setting's text: booleans as cmake writes them, lists with semicolons, `{env, default}` as it is set."""
+    if isinstance(value, dict):
+        default = value.get("default")
+        return env.get(str(value.get("env")), None if default is None else _value(default, env))
+    if isinstance(value, list):
+        return ";".join(map(str, value))
+    return {True: "TRUE", False: "FALSE"}[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,257 @@
+"""Runs cmake's configure step for a cell, confined, on a copy of the source, and keeps what it showed."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.errors import InputError
+from ci_tools.evidence.observe.cmake.reply import Target, read_targets
+from ci_tools.evidence.observe.cmake.stage import Stage
+from ci_tools.evidence.observe.cmake.tool import Cmake, open_cmake, pinned_version
+from ci_tools.evidence.observe.cmake.trace import FACTS, read_trace
+from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
+from ci_tools.machine.sandbox.leftovers import clear, read_safely
+from ci_tools.machine.seals import read_key, seal, unseal
+from ci_tools.machine.storage import sha256_of, write_atomically
+from ci_tools.machine.workplace import workplace
+from ci_tools.model.evidence import Compile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ci_tools.evidence.backends.cmake_call import CmakeCall
+    from ci_tools.evidence.observe.run import View
+    from ci_tools.evidence.source import Tree
+    from ci_tools.machine.context import Outside, Step
+
+__all__ = ["Configured", "Configurer"]
+
+LIMITS = Limits(seconds=60, memory=2 << 30, processes=16, written=2 << 30)
+MOST_TRACE = 256 << 20  # bytes
+MOST_KEPT = 64 << 20
+MOST_TOLD = 200  # characters of an error
+ERROR = re.compile(
+    r"""
+    ^CMake\ Error (?: \ (?:at|in)\ (?P<place>[^\n]+?) (?: \ \([^)\n]*\) )? )? :[ ]*\n
+    \n* (?P<text> (?: [ ]{2,}[^\n]+\n )+ )
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+# Programs that change no target: where one is missing, a project does without.
+IDLE = re.compile(r"(?i)CMAKE_.*|(.*_)?(s?ccache|git|doxygen|sphinx|clang_?(tidy|format)|cppcheck|iwyu)(_.*)?")
+
+
+class Configured(NamedTuple):
+    """The result of a configure step: its targets, its questions with their places, and why it shows nothing."""
+
+    targets: tuple[Target, ...] = ()
+    asked: tuple[tuple[str, str], ...] = ()  # in order
+    doubt: str = ""
+    failure: str = ""  # why it ends in an error; a check's other answer may not
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """The questions about the cell."""
+        return tuple(name for name, _ in self.asked if name in FACTS)
+
+    @property
+    def checks(self) -> dict[str, str]:
+        """The questions about the builder's compiler."""
+        return {name: place for name, place in self.asked if name not in FACTS}
+
+
+class Configurer:
+    """Observes the configure steps of one project, each only once."""
+
+    def __init__(self, tree: Tree, folder: str, outside: Outside) -> None:
+        self.tree = tree
+        self.folder = folder
+        self.outside = outside
+        self.sealing = read_key(outside.environ)
+        self.seen: list[tuple[View, CmakeCall, tuple[str, ...], Configured]] = []
+        self.open = ExitStack()
+        self.stage: Stage | None = None
+        self.cmake: Cmake | None = None
+        self.step: Step | None = None
+        self.runs = 0
+
+    def close(self) -> None:
+        """Remove the folder of the observations, and end the step that the user sees."""
+        if self.step:
+            self.step.result(f"{self.runs} run{'' if self.runs == 1 else 's'}")
+        self.open.close()
+
+    def configure(self, view: View, call: CmakeCall, no: tuple[str, ...] = ()) -> Configured:
+        """Return what the configure step shows for a view, with a compiler that says no to some questions."""
+        for earlier, its_call, said, found in self.seen:
+            if (its_call, said) == (call, no) and _is_alike(earlier, view, found):
+                return found
+        found = self._load_or_run(view, call, no)
+        self.seen.append((view, call, no, found))
+        return found
+
+    def _load_or_run(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> Configured:
+        name = self._key(view, call, no)
+        path = self.outside.cache.resolve() / "configured" / f"{name}.json"
+        kept = read_safely(path, MOST_KEPT)
+        if kept is not None and (entry := unseal(name, kept, self.sealing)) is not None:
+            return _parse(entry)
+        found = self._run(view, call, no)
+        with write_atomically(path) as file:
+            file.write(seal(name, found._asdict(), self.sealing))
+        return found
+
+    def _key(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> str:
+        inputs = (self.tree.sha256, self.folder, pinned_version(), _identify_observer(), _decisive(view), call, no)
+        return hashlib.sha256(repr(inputs).encode()).hexdigest()
+
+    def _run(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> Configured:
+        if not self.outside.trusts_source and (reason := why_not()):
+            msg = f"cmake must configure the project to show what it builds, and cannot be confined here: {reason}"
+            hint = "--trust-source runs it without confinement: use it only for a source that you trust"
+            raise InputError(msg, hint=hint, page="explanation/evidence.md#what-confinement-guarantees")
+        cmake = self.cmake = self.cmake or open_cmake(self.outside)
+        if self.step is None:
+            self.step = self.open.enter_context(self.outside.reporter.step("observe what cmake configures"))
+        if self.stage is None:
+            folder = self.open.enter_context(workplace(self.outside.cache / "stages", clear))
+            self.stage = Stage(folder.resolve() / "stage")
+        stage = self.stage
+        stage.set(self.tree, view, no)
+        self.runs += 1
+        log = stage.folder.parent / "log"
+        log.unlink(missing_ok=True)
+        ended = run_in_sandbox(
+            [cmake.program, *self._arguments(stage, call)],
+            folder=stage.folder,
+            readable=[cmake.folder, stage.stand_ins],
+            env={
+                "PATH": f"{stage.root}/bin",
+                "HOME": str(stage.folder),
+                "LANG": "C.UTF-8",
+                "SOURCE_DATE_EPOCH": "315532800",
+                **({"CUDA_HOME": f"{stage.root}/cuda"} if view.accelerator else {}),  # CUDA: see the witness
+                **dict(call.env),
+            },
+            log=log,
+            limits=LIMITS,
+            trusted=bool(why_not()),
+        )
+        if ended.verdict is not Verdict.ENDED:
+            return Configured(doubt=f"cmake's configure step ran into a limit: {ended.verdict.value}")
+        found = self._read(stage, cmake, ended.status, log.read_text(encoding="utf-8", errors="replace"))
+        return _name_folders_alike(found, stage, cmake)
+
+    def _arguments(self, stage: Stage, call: CmakeCall) -> list[str]:
+        return [
+            *("-S", str(stage.source / self.folder / call.folder), "-B", str(stage.build), "-G", "Ninja"),
+            f"-DCMAKE_MAKE_PROGRAM={stage.root}/bin/ninja",
+            f"-DCMAKE_TOOLCHAIN_FILE={stage.stand_ins}/builder.cmake",
+            f"-DCMAKE_PROJECT_TOP_LEVEL_INCLUDES={stage.stand_ins}/world.cmake",
+            f"-DCMAKE_INSTALL_PREFIX={stage.build}/install",
+            *("-Wno-author", "-Wno-unused-cli", "-DSKBUILD=2"),
+            "-DSKBUILD_STATE=wheel",
+            "-DSKBUILD_SOABI=cpython-fatwheel",
+            f"-DSKBUILD_PLATLIB_DIR={stage.build}/install",
+            f"-DPython_EXECUTABLE={stage.root}/bin/python",
+            f"-DPython3_EXECUTABLE={stage.root}/bin/python",
+            "--trace-expand",
+            "--trace-format=json-v1",
+            f"--trace-redirect={stage.trace}",
+            *call.arguments,
+        ]
+
+    def _read(self, stage: Stage, cmake: Cmake, status: int, log: str) -> Configured:
+        """Return what a configure step that ended by itself has left."""
+        trace = read_safely(stage.trace, MOST_TRACE)
+        if trace is None:
+            return Configured(doubt="cmake's configure step left no trace that can be read")
+        source = str(stage.source)
+        own = (stage.folder, stage.stand_ins, cmake.folder)
+        heard = read_trace(trace.splitlines(), source, tuple(map(str, own)))
+        asked = tuple(heard.asked.items())
+        for what, place in heard.doubts.items():
+            return Configured(asked=asked, doubt=f"{place}: cmake's configure step {what}".removeprefix(": "))
+        if status:
+            return Configured(asked=asked, failure=_describe_error(log, source, heard.end))
+        if missing := _find_missing(read_safely(stage.build / "CMakeCache.txt", MOST_KEPT) or b"", heard.finds):
+            name, place = missing
+            return Configured(asked=asked, doubt=f"{place}: what cmake compiles may depend on whether it finds {name}")
+        targets = read_targets(stage.build, source)
+        if targets is None:
+            return Configured(asked=asked, doubt="cmake left no reply that can be read")
+        return Configured(targets, asked)
+
+
+@functools.cache
+def _identify_observer() -> tuple[str, ...]:
+    """Return the hashes of the observer's own files: another observer may see something else."""
+    files = (path for path in Path(__file__).parent.rglob("*") if path.suffix in {".cmake", ".py"})
+    return tuple(sha256_of(path) for path in sorted(files))
+
+
+def _is_alike(earlier: View, view: View, found: Configured) -> bool:
+    """Whether a view's configure step gets the answers of an earlier one."""
+    return _always_asked(earlier) == _always_asked(view) and all(
+        earlier.fact(name) == view.fact(name) for name in found.facts
+    )
+
+
+def _always_asked(view: View) -> tuple[object, ...]:
+    """Return the facts that cmake itself reads for every project."""
+    return view.os, view.machine, view.accelerator, view.python.free_threaded, view.env
+
+
+def _decisive(view: View) -> tuple[object, ...]:
+    return (*_always_asked(view), view.python.version, view.torch)
+
+
+def _name_folders_alike(found: Configured, stage: Stage, cmake: Cmake) -> Configured:
+    """Return an observation with this host's folders replaced by names that are the same on every host."""
+    text = json.dumps(found._asdict())
+    for folder, name in (
+        (f"{stage.source}/", ""),
+        (stage.source, "."),
+        (stage.build, "<build>"),
+        (stage.root, "<builder>"),
+        (stage.stand_ins, "<package>"),
+        (cmake.folder, "<cmake>"),
+    ):
+        text = text.replace(json.dumps(str(folder))[1:-1], name)
+    return _parse(json.loads(text))
+
+
+def _parse(entry: Mapping[str, Any]) -> Configured:
+    targets = tuple(
+        Target(name, kind, file, tuple(Compile(a, b, tuple(c)) for a, b, c in compiles), tuple(links))
+        for name, kind, file, compiles, links in entry["targets"]
+    )
+    return Configured(
+        targets, tuple((name, place) for name, place in entry["asked"]), str(entry["doubt"]), str(entry["failure"])
+    )
+
+
+def _describe_error(log: str, source: str, end: str) -> str:
+    """Return the first error of a configure step, and its place: in the project, whose last line was `end`."""
+    found = ERROR.search(log)
+    text = " ".join((found["text"] if found else "it gives no reason").split())
+    named = (found["place"] or "") if found else ""
+    place = named.removeprefix(f"{source}/") if named.startswith(source) or not named.startswith("/") else end
+    return f"{place or end}: cmake's configure step fails: {text[:MOST_TOLD]}".removeprefix(": ")
+
+
+def _find_missing(cache: bytes, finds: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the first library, file or package that was searched for and not found, and the place of the search."""
+    for line in cache.decode(errors="replace").splitlines():
+        name, _, value = line.partition("=")
+        variable = name.partition(":")[0]
+        asked = variable if variable in finds else variable.removesuffix("_DIR")
+        if value.endswith("-NOTFOUND") and asked in finds and not IDLE.fullmatch(asked):
+            return asked, finds[asked]
+    return None

@@ -1,0 +1,117 @@
+"""Creates the folder in which a configure step is observed: a copy of the source, stand-ins and the cell's builder."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.evidence.observe.cmake.reply import QUERY
+from ci_tools.machine.sandbox.leftovers import clear
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.versions import CudaArch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ci_tools.evidence.observe.run import View
+    from ci_tools.evidence.source import Tree
+
+__all__ = ["Stage"]
+
+STAND_INS = Path(__file__).parent / "standins"
+SYSTEMS = {"linux": ("Linux", "GNU"), "macos": ("Darwin", "AppleClang"), "windows": ("Windows", "MSVC")}
+PROCESSORS = {("macos", "arm64"): "arm64", ("windows", "amd64"): "AMD64"}
+# Programs of the builder; none is run by a configure step whose questions the stand-ins answer.
+PROGRAMS = ("bin/compiler", "bin/python", "cuda/bin/nvcc")
+# Folders that the stand-ins name: cmake looks whether they are there.
+FOLDERS = (
+    *("cuda/include", "cuda/lib64", "python/numpy", "packages/nanobind/include", "packages/pybind11/include"),
+    "packages/torch/include/torch/csrc/api/include",
+)
+NINJA = "#!/bin/sh\necho 1.13.0\n"  # cmake itself asks for its version
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The folder in which a project's configure steps are observed."""
+
+    folder: Path
+
+    @property
+    def source(self) -> Path:
+        """The copy of the source."""
+        return self.folder / "source"
+
+    @property
+    def build(self) -> Path:
+        """The folder that cmake fills."""
+        return self.folder / "build"
+
+    @property
+    def root(self) -> Path:
+        """The builder: the only folder in which cmake finds programs, libraries and packages."""
+        return self.folder / "root"
+
+    @property
+    def trace(self) -> Path:
+        """The trace that cmake writes."""
+        return self.folder / "trace"
+
+    @property
+    def stand_ins(self) -> Path:
+        """The stand-ins and the facts that they answer by; outside the folder that the project can write to."""
+        return self.folder.parent / "standins"
+
+    def set(self, tree: Tree, view: View, no: Sequence[str]) -> None:
+        """Clear the stage, and make it for a view's configure step, whose compiler says no to some questions."""
+        for folder in (self.folder, self.stand_ins):
+            clear(folder)
+        tree.copy_to(self.source)
+        shutil.copytree(STAND_INS, self.stand_ins)
+        (self.stand_ins / "facts.cmake").write_text("".join(self._facts(view, no)), encoding="utf-8")
+        for name in PROGRAMS if view.accelerator else PROGRAMS[:2]:
+            self._script(name, "#!/bin/sh\nexit 1\n")
+        self._script("bin/ninja", NINJA)
+        for name in FOLDERS:
+            (self.root / name).mkdir(parents=True, exist_ok=True)
+        query = self.build / QUERY
+        query.parent.mkdir(parents=True)
+        query.touch()
+
+    def _script(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o755)
+
+    def _facts(self, view: View, no: Sequence[str]) -> Iterator[str]:
+        system, compiler = SYSTEMS[view.os]
+        is_cuda = view.accelerator is not None and view.accelerator.kind is AcceleratorKind.CUDA
+        cuda = f"{view.accelerator.version}.0" if is_cuda and view.accelerator else ""
+        facts = {
+            "SYSTEM": system,
+            "PROCESSOR": PROCESSORS.get((view.os, view.machine.lower()), view.machine),
+            "COMPILER": compiler,
+            "ROOT": self.root,
+            "PACKAGES": self.stand_ins / "packages",
+            "PYTHON": view.python.version,
+            "FREE_THREADED": "TRUE" if view.python.free_threaded else "",
+            "TORCH": view.torch,
+            "CUDA": cuda,
+            "GENCODES": " ".join(_list_gencodes(view)) if cuda else "",
+            "NO": ";".join(no),
+        }
+        return (f'set(FATWHEEL_{name} "{value}")\n' for name, value in facts.items())
+
+
+def _list_gencodes(view: View) -> Iterator[str]:
+    """Yield the flags that torch's CMake files make of TORCH_CUDA_ARCH_LIST."""
+    for text in dict(view.env).get("TORCH_CUDA_ARCH_LIST", "").replace(" ", ";").split(";"):
+        try:
+            arch = CudaArch.parse(text)
+        except ValueError:
+            continue
+        number = str(arch).removesuffix("+PTX").replace(".", "")
+        yield f"-gencode arch=compute_{number},code=sm_{number}"

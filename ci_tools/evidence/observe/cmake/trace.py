@@ -1,0 +1,99 @@
+"""Reads cmake's trace of a configure step (json-v1): what the project asked, in which of its lines, and each doubt.
+
+A trace has a line for every command, with its file. A question of the project is a call of one of the stand-ins'
+commands, or of a cmake command whose answer depends on the machine; its place is the project's last line before it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["FACTS", "Heard", "read_trace"]
+
+FACTS = frozenset({"python", "torch"})  # questions that the cell answers; all others are the builder's
+# Commands whose answers come from the machine or the network, with the first arguments for which that is so.
+DOUBTS: Mapping[str, Mapping[str, str] | str] = {
+    "cmake_host_system_information": "asks for a property of its machine",
+    "exec_program": "runs a program",
+    "externalproject_add": "fetches or builds another project",
+    "site_name": "asks for the name of its machine",
+    "file": {"DOWNLOAD": "opens the network", "UPLOAD": "opens the network", "REAL_PATH": "asks where a link leads"},
+    "string": {"RANDOM": "asks for a random value", "UUID": "asks for a random value"},
+}
+MOST_LINES = 1 << 31  # cmake gives a larger number to what it calls by itself
+STAND_INS = "/world.cmake"  # from the first command in it on, programs are answered for
+LOOKING = frozenset({"add_subdirectory", "elseif", "file", "if", "include", "while"})
+ELSEWHERE = frozenset(
+    {"NO_CACHE", "NO_CMAKE_FIND_ROOT_PATH"}
+)  # a search that leaves no trace, or the builder's folders
+FINDING = re.compile(r"find_(?:library|path|file|program|package)")
+# Files of cmake that find out about compilers: what they search for is in the builder's description, or of no matter.
+FOR_ITSELF = re.compile(r"/Modules/(?:CMake|Internal/|Platform/|Compiler/)[^/]*")
+ABSOLUTE = re.compile(r"/[\w.+-]+(?:/[\w.+-]+)+")
+
+
+class Heard(NamedTuple):
+    """The questions of a configure step, each with its place, and what no cell answers."""
+
+    asked: dict[str, str]  # in the order of the questions
+    doubts: dict[str, str]
+    finds: dict[str, str]  # the results that it searched for, by the name of their variable
+    end: str = ""  # the project's last line
+
+
+def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str]) -> Heard:
+    """Return what a trace says of a project in the folder `source`; a look into the `own` folders asks nothing."""
+    heard = Heard({}, {}, {})
+    place, answers = "", False
+    for event in filter(None, map(_parse, lines)):
+        file = str(event["file"])
+        answers = answers or file.endswith(STAND_INS)
+        is_project = file.startswith(f"{source}/")
+        if is_project and event["line"] < MOST_LINES:
+            place = f"{file[len(source) + 1 :]}:{event['line']}"
+        if is_project and not answers and event["cmd"].lower() == "execute_process":
+            heard.doubts.setdefault("runs a program before its first project()", place)
+        _note(event, place, is_project=is_project, own=(source, *own), heard=heard)
+    return heard._replace(end=place)
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return event if isinstance(event, dict) and {"cmd", "file", "line"} <= event.keys() else {}
+
+
+def _note(event: Mapping[str, Any], place: str, *, is_project: bool, own: Sequence[str], heard: Heard) -> None:
+    """Record a command."""
+    command = str(event["cmd"]).lower()
+    words = [str(word) for word in event.get("args", ())]
+    first = words[0] if words else ""
+    if command == "fatwheel_ask":
+        heard.asked.setdefault(first, place)
+    elif command == "fatwheel_doubt":
+        heard.doubts.setdefault(first, place)
+    elif FINDING.fullmatch(command) and not FOR_ITSELF.search(str(event["file"])):
+        heard.finds.setdefault(first, place)
+    if is_project:
+        for what in _list_doubts(command, words, own):
+            heard.doubts.setdefault(what, place)
+
+
+def _list_doubts(command: str, words: Sequence[str], own: Sequence[str]) -> Iterator[str]:
+    """Yield why the answer to a command of the project depends on the machine."""
+    known = DOUBTS.get(command, "")
+    if what := known if isinstance(known, str) else known.get(words[0] if words else "", ""):
+        yield what
+    if FINDING.fullmatch(command) and ELSEWHERE.intersection(words):
+        yield f"searches for {words[0]} in a way that is not observed"
+    for word in words if command in LOOKING else ():
+        for path in ABSOLUTE.findall(word):
+            if not path.startswith(tuple(own)):
+                yield f"looks at {path}"

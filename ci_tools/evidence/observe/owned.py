@@ -1,0 +1,60 @@
+"""The sources that the config names for a platform, or excludes, and the loss of a wheel without some of them."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from ci_tools.evidence.includes import COMPILED
+from ci_tools.evidence.source import matching
+from ci_tools.model.request import Globs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.evidence.observe.run import View
+    from ci_tools.evidence.source import Tree
+    from ci_tools.model.evidence import LeftOut
+    from ci_tools.model.request import Request
+
+__all__ = ["Owned", "explain_loss"]
+
+
+class Owned:
+    """The sources that `native` of each platform includes and excludes, relative to the project's folder."""
+
+    def __init__(self, request: Request, tree: Tree, catalog: Catalog) -> None:
+        self.tree = tree
+        self.folder = request.subdirectory or "."
+        self.native: dict[tuple[str, str, str], Globs] = {}
+        for one in request.platforms:
+            facts = catalog.platforms[one.platform]
+            self.native[facts.os, facts.machine, str(facts.accelerator or "")] = one.native
+
+    def named(self, view: View) -> frozenset[str]:
+        """Return the files for a compiler that the config names as native code of the view's platform."""
+        return frozenset(filter(COMPILED.search, self._matching(self._globs(view))))
+
+    def excluded(self, view: View) -> frozenset[str]:
+        """Return the files that the config excludes from the native code of the view's platform."""
+        return self._matching(Globs(self._globs(view).exclude))
+
+    def in_tree(self, source: str) -> str:
+        """Return a source as it is named from the root of the tree."""
+        return posixpath.normpath(posixpath.join(self.folder, source))
+
+    def _matching(self, globs: Globs) -> frozenset[str]:
+        return frozenset(posixpath.relpath(name, self.folder) for name in matching(self.tree.files, globs))
+
+    def _globs(self, view: View) -> Globs:
+        kind = str(view.accelerator.kind) if view.accelerator else ""
+        return self.native.get((view.os, view.machine, kind), Globs(()))
+
+
+def explain_loss(lost: Sequence[LeftOut]) -> str | None:
+    """Return why a build without a GPU cannot be used; None if it compiles all that one with a GPU would."""
+    if not lost:
+        return None
+    first = lost[0]
+    return f"without a GPU its build leaves {first.source} out, and no switch for that is known ({first.where})"

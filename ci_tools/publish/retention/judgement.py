@@ -1,0 +1,194 @@
+"""Decides which releases stay and which are removed, each with the reason. No I/O.
+
+Only what Fatwheel published is ever removed, and of that no draft and no stable release: others pin them.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.errors import Problem, RejectedInput, nearest
+from ci_tools.publish.retention.tags import Tag, read_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from packaging.version import Version
+
+    from ci_tools.publish.retention.naming import Naming, Retention
+
+__all__ = ["Asset", "Excess", "Fate", "Judged", "Stored", "describe", "judge", "list_excess", "refuse_idle_patterns"]
+
+GIGABYTE = 10**9
+MISNAMED = "no template gives this tag"
+
+
+class Fate(str, Enum):
+    """Whether a release stays."""
+
+    KEEP = "keep"
+    REMOVE = "remove"
+
+
+class Asset(NamedTuple):
+    """A file of a release."""
+
+    name: str
+    size: int  # bytes
+    url: str = ""  # of its download
+
+
+class Stored(NamedTuple):
+    """A release of a repository, as GitHub lists it."""
+
+    number: int
+    tag: str
+    is_draft: bool
+    is_ours: bool  # whether Fatwheel published it
+    mark: str  # of its files, changed by every upload and every edit of its notes
+    assets: tuple[Asset, ...]
+    page: str = ""  # its address
+
+    @property
+    def size(self) -> int:
+        """The bytes of all its assets."""
+        return sum(asset.size for asset in self.assets)
+
+
+class Judged(NamedTuple):
+    """A release, what its tag says, whether it stays, and why."""
+
+    release: Stored
+    tag: Tag | None  # None: of no template
+    fate: Fate
+    reason: str
+    is_superseded: bool = False  # whether it may go where the quota is exceeded
+
+    def remove(self, reason: str) -> Judged:
+        """Return the same release, to be removed for that reason."""
+        return self._replace(fate=Fate.REMOVE, reason=reason)
+
+
+class Excess(NamedTuple):
+    """A project whose remaining releases exceed its quota."""
+
+    project: str
+    size: int
+    assets: int
+    retention: Retention
+
+
+def judge(releases: Sequence[Stored], namings: Sequence[Naming], *, misnamed: bool = False) -> list[Judged]:
+    """Return every release with its fate, in the given order; `misnamed` removes those whose tags no template gives."""
+    tags = {release.number: read_tag(release.tag, namings) for release in releases}
+    ours = [
+        tag for one in releases if one.is_ours and not one.is_draft and (tag := tags[one.number])
+    ]  # a release of others does not supersede our releases
+    retentions = {naming.package: naming.retention for naming in reversed(namings)}
+    judged = [_judge_one(one, tags[one.number], ours, retentions, misnamed=misnamed) for one in releases]
+    for project, retention in retentions.items():
+        judged = _fit_quota(judged, project, retention)
+    return judged
+
+
+def _judge_one(
+    release: Stored, tag: Tag | None, ours: Sequence[Tag], retentions: Mapping[str, Retention], *, misnamed: bool
+) -> Judged:
+    if release.is_draft:
+        return Judged(release, tag, Fate.KEEP, "a draft: somebody may be publishing it")
+    if not release.is_ours:
+        what = "" if tag else f", and {MISNAMED}"
+        return Judged(release, tag, Fate.KEEP, f"Fatwheel did not publish it{what}")
+    patterns = retentions[tag.project].keep if tag else [text for one in retentions.values() for text in one.keep]
+    if pattern := next((text for text in patterns if fnmatchcase(release.tag, text)), ""):
+        return Judged(release, tag, Fate.KEEP, f'kept by "{pattern}"')
+    if tag is None:
+        return Judged(release, tag, Fate.REMOVE if misnamed else Fate.KEEP, MISNAMED)
+    if tag.is_nightly:
+        return _judge_nightly(release, tag, ours, retentions[tag.project].nightlies)
+    return _judge_version(release, tag, ours)
+
+
+def _judge_version(release: Stored, tag: Tag, ours: Sequence[Tag]) -> Judged:
+    """Return the fate of a release that is no nightly: it stays, unless its project's quota is exceeded."""
+    if tag.candidate and tag._replace(candidate=0) in ours:
+        return Judged(release, tag, Fate.KEEP, "a candidate of a release that is published", is_superseded=True)
+    newest = max(one.rebuild for one in ours if one._replace(rebuild=0) == tag._replace(rebuild=0))
+    if newest > tag.rebuild:
+        return Judged(release, tag, Fate.KEEP, f"rebuilt since, as -r{newest}", is_superseded=True)
+    return Judged(release, tag, Fate.KEEP, "a candidate" if tag.candidate else "a stable release")
+
+
+def _judge_nightly(release: Stored, tag: Tag, ours: Sequence[Tag], most: int) -> Judged:
+    same = [one for one in ours if one.is_nightly and (one.project, one.series) == (tag.project, tag.series)]
+    newer = sum((one.version, one.rebuild) > (tag.version, tag.rebuild) for one in same)
+    word = "nightly is" if newer == 1 else "nightlies are"
+    reason = f"{newer} {word} newer" if newer else "the newest nightly"
+    fate = Fate.REMOVE if newer >= most else Fate.KEEP
+    if fate is Fate.REMOVE:
+        reason += f", {most} {'is' if most == 1 else 'are'} kept"
+    return Judged(release, tag, fate, reason, is_superseded=newer > 0)
+
+
+def _fit_quota(judged: Sequence[Judged], project: str, retention: Retention) -> list[Judged]:
+    """Remove superseded releases of a project, the oldest nightlies first, as long as its quota is exceeded."""
+    found = list(judged)
+    spare = [
+        (_rank(one.tag), number)
+        for number, one in enumerate(found)
+        if one.is_superseded and one.fate is Fate.KEEP and one.tag and one.tag.project == project
+    ]
+    for _, number in sorted(spare):
+        exceeded = next(_excess(found, project, retention), None)
+        if exceeded is None:
+            break
+        found[number] = found[number].remove(f"{found[number].reason}, and {describe(exceeded)}")
+    return found
+
+
+def _rank(tag: Tag) -> tuple[bool, bool, Version, int]:
+    """Return a key of how much a superseded release is needed: nightlies least, then candidates, older ones first."""
+    return not tag.is_nightly, not tag.candidate, tag.version, tag.candidate
+
+
+def list_excess(judged: Sequence[Judged], namings: Sequence[Naming]) -> list[Excess]:
+    """Return the projects whose quota is exceeded even by the releases that stay."""
+    retentions = {naming.package: naming.retention for naming in reversed(namings)}
+    return [one for project, retention in retentions.items() for one in _excess(judged, project, retention)]
+
+
+def _excess(judged: Sequence[Judged], project: str, retention: Retention) -> Iterator[Excess]:
+    """Yield the excess of a project's releases, if there is any."""
+    stay = [one.release for one in judged if one.fate is Fate.KEEP and one.tag and one.tag.project == project]
+    stay = [release for release in stay if release.is_ours]
+    size, assets = sum(release.size for release in stay), sum(len(release.assets) for release in stay)
+    if size > retention.gigabytes * GIGABYTE or assets > retention.assets:
+        yield Excess(project, size, assets, retention)
+
+
+def describe(excess: Excess) -> str:
+    """Return in words which quota is exceeded."""
+    parts = []
+    if excess.size > excess.retention.gigabytes * GIGABYTE:
+        shown = f"{excess.size / GIGABYTE:.1f} GB"
+        parts.append(f"{excess.project} has {shown}, its quota is {excess.retention.gigabytes:g} GB")
+    if excess.assets > excess.retention.assets:
+        parts.append(f"{excess.project} has {excess.assets:,} assets, its quota is {excess.retention.assets:,}")
+    return "; ".join(parts)
+
+
+def refuse_idle_patterns(releases: Sequence[Stored], namings: Sequence[Naming]) -> None:
+    """Raise RejectedInput for patterns of a keep-list that match no tag: with a typing error, they keep nothing."""
+    tags = [release.tag for release in releases]
+    idle = dict.fromkeys(text for one in namings for text in one.retention.keep if not _matches(text, tags))
+    if idle:
+        raise RejectedInput(
+            [Problem("", f'keep: "{text}" is the tag of no release, {nearest(text, tags)}') for text in idle],
+            hint="correct it or take it out: nothing is removed before",
+        )
+
+
+def _matches(pattern: str, tags: Sequence[str]) -> bool:
+    return any(fnmatchcase(tag, pattern) for tag in tags)

@@ -1,0 +1,110 @@
+"""Writes the table of wheels in a README: each series' newest release, and how each wheel is installed. No I/O."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.utils import parse_wheel_filename
+
+from ci_tools.errors import InputError
+from ci_tools.formats import markdown
+from ci_tools.publish.retention.tags import read_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from packaging.version import Version
+
+    from ci_tools.publish.retention.judgement import Asset, Stored
+    from ci_tools.publish.retention.naming import Naming
+    from ci_tools.publish.retention.tags import Tag
+
+__all__ = ["BEGIN", "END", "Row", "list_rows", "replace_table", "table_of"]
+
+BEGIN, END = "<!-- fatwheel wheels: begin -->", "<!-- fatwheel wheels: end -->"
+SCHEMES = ("https://", "http://")
+
+
+class Row(NamedTuple):
+    """A wheel of the table."""
+
+    project: str
+    version: Version
+    label: str  # its local version
+    python: str  # the tags of Python and ABI: cp313, py3, cp310-abi3
+    platform: str
+    page: str  # the address of its release
+    url: str  # of its download
+
+
+def list_rows(releases: Sequence[Stored], namings: Sequence[Naming]) -> list[Row]:
+    """Return the wheels of each series' newest stable release, sorted by project, newest version and Python."""
+    newest: dict[tuple[object, ...], tuple[Tag, Stored]] = {}
+    for release in releases:
+        tag = read_tag(release.tag, namings)
+        if tag is None or release.is_draft or tag.candidate or tag.is_nightly:
+            continue
+        series = (tag.project, tag.series)
+        known = newest.get(series)
+        if known is None or (known[0].version, known[0].rebuild) < (tag.version, tag.rebuild):
+            newest[series] = (tag, release)
+    rows = [row for tag, release in newest.values() for asset in release.assets for row in _rows(tag, release, asset)]
+    rows.sort(key=lambda row: (row.python, row.label, row.platform))
+    rows.sort(key=lambda row: row.version, reverse=True)
+    return sorted(rows, key=lambda row: row.project)
+
+
+def _rows(tag: Tag, release: Stored, asset: Asset) -> Iterator[Row]:
+    """Yield the row of an asset; nothing for a file that is not a wheel, or is named otherwise than installers read."""
+    try:
+        _, version, _, tags = parse_wheel_filename(asset.name)
+    except ValueError:
+        return
+    first = min(tags, key=str)
+    python = first.abi if first.abi.startswith("cp") else first.interpreter
+    python = f"{first.interpreter}-abi3" if first.abi == "abi3" else python
+    platforms = " ".join(sorted({one.platform for one in tags}))
+    yield Row(tag.project, version, version.local or "", python, platforms, release.page, asset.url)
+
+
+def table_of(rows: Sequence[Row]) -> str:
+    """Return the table in Markdown; text of others has no effect in it."""
+    head = markdown.table_head("Package", "Version", "Built for", "Python", "Platform", "Install")
+    lines = [
+        markdown.row(
+            [
+                markdown.text(row.project),
+                _link(str(row.version.public), row.page),
+                markdown.text(row.label),
+                markdown.text(row.python),
+                markdown.text(row.platform),
+                markdown.code(f"pip install {row.url}"),
+            ]
+        )
+        for row in rows
+    ]
+    return head + "".join(lines) if lines else "No wheel is published yet.\n"
+
+
+def _link(shown: str, address: str) -> str:
+    if not address.startswith(SCHEMES):
+        return markdown.text(shown)
+    return f'<a href="{html.escape(markdown.one_line(address))}">{markdown.text(shown)}</a>'
+
+
+def replace_table(text: str, table: str, where: str) -> str:
+    """Return a README with another table between its markers; everything else stays, line ends included.
+
+    Raises InputError if `where` does not have each marker once, in this order.
+    """
+    lines = text.splitlines(keepends=True)
+    places = [[number for number, line in enumerate(lines) if line.strip() == mark] for mark in (BEGIN, END)]
+    if [len(found) for found in places] != [1, 1] or places[0][0] > places[1][0]:
+        found = f"{len(places[0])} and {len(places[1])} such lines" if places[0] or places[1] else "none"
+        msg = f"{where} has {found}, expected the lines {BEGIN} and {END}, once and in this order"
+        raise InputError(msg, hint="put both where the table is to be; what is between them is replaced")
+    begin, end = places[0][0], places[1][0]
+    line_end = "\r\n" if lines[begin].endswith("\r\n") else "\n"
+    new = [f"{line}{line_end}" for line in ("", *table.splitlines(), "")]
+    return "".join([*lines[: begin + 1], *new, *lines[end:]])

@@ -1,0 +1,197 @@
+"""What cmake's configure step shows of a project, and what remains a doubt: real steps of the pinned cmake."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools import catalog
+from ci_tools.evidence import collector, source
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.storage import cache_folder
+from ci_tools.model.evidence import Binding, CellEvidence
+from tests.builders.sources import request_of, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.model.evidence import PlatformEvidence
+
+pytestmark = pytest.mark.slow  # real processes
+
+CONFIG = """\
+package: demo
+python: ["3.12"]
+torch: ["2.10", "2.12"]
+platforms:
+  linux-cuda: {owner: "@demo/cuda", cuda: ["13.0"], archs: ["9.0"]}
+  linux-cpu: {owner: "@demo/cpu"}
+  macos-arm64: {owner: "@demo/macos"}
+  windows: {owner: "@demo/windows"}
+"""
+PROJECT = """\
+[build-system]
+requires = ["scikit-build-core", "torch"]
+build-backend = "scikit_build_core.build"
+[project]
+name = "demo"
+version = "1.0"
+"""
+HEAD = """\
+cmake_minimum_required(VERSION 3.26)
+project(demo LANGUAGES CXX)
+find_package(Python COMPONENTS Interpreter Development.Module)
+Python_add_library(_core MODULE core.cpp)
+install(TARGETS _core DESTINATION demo)
+"""
+FILES = {"fatwheel.yml": CONFIG, "pyproject.toml": PROJECT, "core.cpp": "", "op.cpp": "#include <torch/torch.h>\n"}
+WITH_TORCH = """\
+  find_package(Torch REQUIRED)
+  add_library(op SHARED op.cpp)
+  target_link_libraries(op PRIVATE ${TORCH_LIBRARIES})
+"""
+
+
+ONE_CELL = """\
+package: demo
+python: ["3.12"]
+torch: ["2.12"]
+platforms: {linux-cpu: {owner: "@demo/cpu"}}
+"""
+
+
+def shown(folder: Path, lines: str, **files: str) -> dict[str, PlatformEvidence]:
+    """Return the evidence of a project whose CMakeLists.txt ends with these lines, by platform."""
+    made = {name.replace("_", "."): text for name, text in files.items()}
+    root = write(folder / "a", {**FILES, "CMakeLists.txt": HEAD + lines, **made})
+    outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
+    request = request_of(root)
+    found = collector.gather(request, source.open_tree(request, root, outside), catalog.load(), outside)
+    return {str(one.platform): one for one in found.platforms}
+
+
+def bindings(found: PlatformEvidence) -> set[Binding]:
+    """Return how a platform's cells are bound to torch."""
+    return {one.torch_abi.kind for one in (found.shown, *found.apart.values())}
+
+
+def first(folder: Path, lines: str, **files: str) -> CellEvidence:
+    """Return the evidence of such a project for one cell."""
+    return shown(folder, lines, fatwheel_yml=ONE_CELL, **files)["linux-cpu"].shown
+
+
+def test_a_source_that_no_target_compiles_binds_no_wheel_to_torch(tmp_path: Path) -> None:
+    found = shown(tmp_path, "")
+    assert {name: bindings(one) for name, one in found.items()} == {name: {Binding.NONE} for name in found}
+    library = found["linux-cpu"].shown.built[0]
+    assert (library.member, [one.source for one in library.compiles]) == ("_core.so", ["core.cpp"])
+
+
+@pytest.mark.parametrize(
+    ("condition", "bound"),
+    [
+        pytest.param("WIN32", {"windows"}, id="the-system"),
+        pytest.param('CMAKE_SYSTEM_PROCESSOR STREQUAL "arm64"', {"macos-arm64"}, id="the-processor"),
+        pytest.param("MSVC OR APPLE", {"windows", "macos-arm64"}, id="the-compiler"),
+        pytest.param("DEFINED ENV{CUDA_HOME}", {"linux-cuda"}, id="a-variable-of-the-job"),
+        pytest.param("TRUE", {"linux-cuda", "linux-cpu", "macos-arm64", "windows"}, id="none"),
+    ],
+)
+def test_a_target_behind_a_condition_binds_the_platforms_that_meet_it(
+    condition: str, bound: set[str], tmp_path: Path
+) -> None:
+    found = shown(tmp_path, f"if({condition})\n{WITH_TORCH}endif()\n")
+    assert {name for name, one in found.items() if Binding.FULL in bindings(one)} == bound
+    assert not any(one.shown.warnings for one in found.values())
+
+
+def test_a_target_for_an_older_torch_binds_only_the_cells_of_that(tmp_path: Path) -> None:
+    lines = f"find_package(Torch REQUIRED)\nif(Torch_VERSION VERSION_LESS 2.11)\n{WITH_TORCH}endif()\n"
+    found = shown(tmp_path, lines)["linux-cpu"]
+    every = {found.shown.torch_abi.kind, *(one.torch_abi.kind for one in found.apart.values())}
+    assert every == {Binding.FULL, Binding.NONE}
+
+
+def test_cuda_is_a_language_of_the_platform_that_has_it(tmp_path: Path) -> None:
+    lines = (
+        "include(CheckLanguage)\ncheck_language(CUDA)\nif(CMAKE_CUDA_COMPILER)\n"
+        "  enable_language(CUDA)\n  find_package(CUDAToolkit REQUIRED)\n"
+        "  add_library(k SHARED k.cu)\n  target_link_libraries(k CUDA::cudart)\nendif()\n"
+    )
+    found = shown(tmp_path, lines, k_cu="")
+    libraries = {name: [one.member for one in each.shown.built] for name, each in found.items()}
+    assert libraries["linux-cuda"] == ["_core.so", "libk.so"]
+    assert libraries["linux-cpu"] == ["_core.so"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param("include(CheckCXXCompilerFlag)\ncheck_cxx_compiler_flag(-mavx2 HAS_AVX2)\n"
+                     "if(HAS_AVX2)\n  target_compile_options(_core PRIVATE -mavx2)\nendif()\n", id="a-flag"),
+        pytest.param("find_package(Threads REQUIRED)\ntarget_link_libraries(_core PRIVATE Threads::Threads)\n",
+                     id="threads"),
+        pytest.param("find_package(OpenMP)\nif(OpenMP_CXX_FOUND)\n"
+                     "  target_link_libraries(_core PRIVATE OpenMP::OpenMP_CXX)\nendif()\n", id="openmp"),
+        pytest.param("find_program(CCACHE ccache)\nexecute_process(COMMAND git describe OUTPUT_VARIABLE v)\n",
+                     id="tools"),
+    ],
+)  # fmt: skip
+def test_a_check_that_decides_nothing_is_no_doubt(lines: str, tmp_path: Path) -> None:
+    found = first(tmp_path, lines)
+    assert (found.torch_abi.kind, found.warnings) == (Binding.NONE, ())
+
+
+@pytest.mark.parametrize(
+    ("lines", "doubt"),
+    [
+        pytest.param("include(CheckIncludeFileCXX)\ncheck_include_file_cxx(x.h HAS_X)\n"
+                     f"if(HAS_X)\n{WITH_TORCH}endif()\n",
+                     "CMakeLists.txt:7: what cmake compiles may depend on the check HAS_X", id="a-check"),
+        pytest.param("find_library(MKL mkl)\n",
+                     "CMakeLists.txt:6: what cmake compiles may depend on whether it finds MKL", id="a-library"),
+        pytest.param("find_package(PkgConfig)\npkg_check_modules(FFI libffi)\n",
+                     "CMakeLists.txt:6: what cmake compiles may depend on whether it finds PKG_CONFIG_EXECUTABLE",
+                     id="a-library-of-pkg-config"),
+        pytest.param("find_program(GEN gen NO_CMAKE_FIND_ROOT_PATH)\n",
+                     "CMakeLists.txt:6: cmake's configure step searches for GEN in a way", id="a-search-elsewhere"),
+        pytest.param("find_package(Torch REQUIRED)\nif(USE_ROCM)\nendif()\n",
+                     "CMakeLists.txt:7: cmake's configure step reads USE_ROCM", id="a-variable-of-torch-s"),
+        pytest.param("find_package(Eigen3)\n",
+                     "CMakeLists.txt:6: what cmake compiles may depend on whether it finds Eigen3", id="a-package"),
+        pytest.param("execute_process(COMMAND nproc OUTPUT_VARIABLE n)\n",
+                     "CMakeLists.txt:6: cmake's configure step runs nproc", id="a-program"),
+        pytest.param("if(EXISTS /opt/vendor/sdk)\nendif()\n",
+                     "CMakeLists.txt:6: cmake's configure step looks at /opt/vendor/sdk", id="a-place-of-the-machine"),
+        pytest.param("cmake_host_system_information(RESULT n QUERY NUMBER_OF_LOGICAL_CORES)\n",
+                     "CMakeLists.txt:6: cmake's configure step asks for a property of its machine", id="the-machine"),
+        pytest.param("include(FetchContent)\nFetchContent_Declare(fmt URL https://127.0.0.1:9/fmt.zip)\n"
+                     "FetchContent_MakeAvailable(fmt)\n",
+                     "CMakeLists.txt:8: cmake's configure step fetches fmt from the network", id="the-network"),
+        pytest.param('message(FATAL_ERROR "no such luck")\n',
+                     "CMakeLists.txt:6: cmake's configure step fails: no such luck", id="an-error"),
+        pytest.param("add_custom_command(OUTPUT made.cpp COMMAND gen)\ntarget_sources(_core PRIVATE made.cpp)\n",
+                     "cmake compiles ../build/made.cpp, which is not in the source", id="a-generated-source"),
+    ],
+)  # fmt: skip
+def test_what_no_cell_decides_is_a_doubt_that_names_its_line(lines: str, doubt: str, tmp_path: Path) -> None:
+    found = first(tmp_path, lines)
+    assert found.torch_abi.kind is Binding.FULL
+    assert [one for one in found.warnings if one.startswith(doubt)] != []
+
+
+def test_a_library_that_links_torch_without_a_header_of_it_is_not_free_of_it(tmp_path: Path) -> None:
+    lines = "find_package(Torch REQUIRED)\ntarget_link_libraries(_core PRIVATE ${TORCH_LIBRARIES})\n"
+    assert first(tmp_path, lines).torch_abi.kind is Binding.UNKNOWN
+    by_name = "target_link_libraries(_core PRIVATE -ltorch_cpu)\n"
+    assert first(tmp_path / "by-name", by_name).torch_abi.kind is Binding.UNKNOWN
+
+
+def test_definitions_of_the_config_reach_cmake(tmp_path: Path) -> None:
+    project = f'{PROJECT}[tool.scikit-build.cmake.define]\nWITH_OP = {{env = "WITH_OP", default = "ON"}}\n'
+    lines = f"if(WITH_OP)\n{WITH_TORCH}endif()\n"
+    assert first(tmp_path, lines, pyproject_toml=project).torch_abi.kind is Binding.FULL
+    off = project.replace('"ON"', '"OFF"')
+    assert first(tmp_path / "off", lines, pyproject_toml=off).torch_abi.kind is Binding.NONE
