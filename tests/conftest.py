@@ -22,6 +22,8 @@ settings.register_profile("any machine", deadline=None)  # a slow machine is no 
 settings.load_profile("any machine")
 # uv installs the same files as pip in a tenth of the time; tests of pip itself, and of what users type, take pip.
 os.environ.setdefault("FATWHEEL_INSTALLER", "uv")
+# Beside other test processes, torch's threads wait for each other, and waiting takes processor time (OpenMP spins).
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 CONFIG = Path(__file__).parents[1] / "package" / "fatwheel.yml"
 MEMORY = Path("/dev/shm")  # noqa: S108 - each test makes a folder of its own there
 ROOM = 8 << 30  # bytes; a run of all tests takes less than half

@@ -8,16 +8,16 @@ import hashlib
 import json
 import platform
 import struct
-import subprocess
-import tempfile
 import zipfile
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from tests.builders.compiled import compiled
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 PURE = "demo-1.0-py3-none-any.whl"
 MACHINE = platform.machine()  # what gcc compiles for
@@ -88,26 +88,16 @@ def pack(path: Path, members: Mapping[str, bytes], time: tuple[int, int, int, in
     return path
 
 
-@functools.cache
 def library(source: str, language: str = "c") -> bytes:
     """Return a shared library compiled by gcc, from C or `assembler`."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "library.so"
-        command = ["gcc", "-shared", "-fPIC", "-nostdlib", "-x", language, "-", "-o", str(out)]
-        subprocess.run(command, input=source.encode(), check=True)
-        return out.read_bytes()
+    return compiled(source, ("-nostdlib", "-x", language, "-"))
 
 
-@functools.cache
 def linked(source: str, *flags: str, needs: str = "") -> bytes:
     """Return a shared library that gcc linked with the C library, and with another one of the name `needs`."""
-    with tempfile.TemporaryDirectory() as folder:
-        if needs:
-            (Path(folder) / "other.so").write_bytes(linked("int other;", f"-Wl,-soname,{needs}"))
-        other = ("-x", "none", "-Wl,--no-as-needed", "./other.so") if needs else ()
-        command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", *flags, *other, "-o", "library.so"]
-        subprocess.run(command, input=source.encode(), check=True, cwd=folder)
-        return (Path(folder) / "library.so").read_bytes()
+    other = ("-x", "none", "-Wl,--no-as-needed", "./other.so") if needs else ()
+    beside = linked("int other;", f"-Wl,-soname,{needs}") if needs else b""
+    return compiled(source, ("-x", "c", "-", *flags, *other), beside)
 
 
 @functools.cache

@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch._dynamo.backends.common import aot_autograd
 from torch.nn import functional
 
 from tests.kernels.exactness import sqnr
@@ -549,6 +548,8 @@ def test_the_operator_is_a_node_of_the_graph_that_is_compiled(tensor: type[Quant
     def compiler(graph: torch.fx.GraphModule, _: list[Tensor]) -> Callable[..., object]:
         nodes.extend(str(node.target) for node in graph.graph.nodes if node.op == "call_function")
         return graph.forward
+
+    from torch._dynamo.backends.common import aot_autograd  # noqa: PLC0415 - it takes as long as torch itself
 
     torch.compiler.reset()
     backend = aot_autograd(fw_compiler=compiler)

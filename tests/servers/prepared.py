@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
-# Scripts, and the observer, which takes modules' places.
-SKIPPED = ("inside", "_confined", "_fork_server", "_lifeline", "__main__")
+# Scripts; the observer, which takes modules' places; what packages get, which imports torch.
+SKIPPED = ("inside", "_confined", "_fork_server", "_lifeline", "__main__", "guard")
 BESIDE = ("boto3", "jsonschema", "readme_renderer.rst", "twine", "abi3audit")
 
 

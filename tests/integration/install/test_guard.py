@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import torch
 
 from ci_tools import install
-from ci_tools.install import guard
 from ci_tools.machine.storage import sha256_of
 from tests.builders.smart_sdists import environ_of, locked, smart_sdist
 from tests.builders.wheels import library, linked, make
@@ -94,6 +92,10 @@ def test_the_command_that_it_names_installs_the_wheel_that_fits(client: str, tmp
     ],
 )
 def test_a_library_that_torch_cannot_load_is_explained(made: Callable[[], bytes], reason: str, tmp_path: Path) -> None:
+    import torch  # noqa: PLC0415 - it takes two seconds, of each process that only looks for its tests
+
+    from ci_tools.install import guard  # noqa: PLC0415 - it imports torch
+
     path = tmp_path / "library.so"
     path.write_bytes(made())
     with pytest.raises(ImportError) as failed, guard.for_this_torch("demo"):

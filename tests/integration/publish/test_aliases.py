@@ -9,11 +9,11 @@ import subprocess
 import sys
 import tarfile
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import torch
 
 from ci_tools.formats import receipts
 from ci_tools.machine import package_index
@@ -36,10 +36,10 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 PEER = next(project for project in projects() if project["name"] == "flash-attn")
 VERSION = str(PEER["version"])
-TORCH = ".".join(torch.__version__.split(".")[:2])
+TORCH = ".".join(version("torch").split(".")[:2])
 PYTHON = f"cp{sys.version_info.major}{sys.version_info.minor}"
 TAGS = f"{PYTHON}-{PYTHON}-linux_{MACHINE}"
-ALIAS = f"flash_attn-{VERSION}+cu13torch{TORCH}cxx11abi{str(torch.compiled_with_cxx11_abi()).upper()}-{TAGS}.whl"
+ALIAS = f"flash_attn-{VERSION}+cu13torch{TORCH}cxx11abiTRUE-{TAGS}.whl"  # as all wheels of torch 2.7 and later
 CONFIG = f"""\
 package: flash-attn
 python: ["{sys.version_info.major}.{sys.version_info.minor}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import zipfile
@@ -33,6 +34,7 @@ SMALLER = "torch-{}-cp399-none-macosx_11_0_arm64.whl"
 LINUX = "torch-{}-cp312-cp312-manylinux_2_28_x86_64.whl"
 
 
+@functools.cache
 def wheel_for(cuda: str) -> bytes:
     """Return a wheel that says which CUDA it is built for; it is too large to be read by accident."""
     with io.BytesIO() as file:

@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import subprocess
 import sys
 import warnings
 import zipfile
 from pathlib import Path
 from re import fullmatch
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-import torch
 
 from ci_tools import install
-from ci_tools.install import guard
 from ci_tools.install.fatwheel_backend import SETTINGS, _code
 from tests.builders.wheels import make
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-GUARD = Path(install.__file__).with_name("guard.py").read_bytes()
+FILE = Path(install.__file__).with_name("guard.py")
+GUARD = FILE.read_bytes()
 ROOT = Path(__file__).parents[3]
+
+
+def beside(torch: ModuleType) -> ModuleType:
+    """Return the guard as a package has it, beside a torch that is only what it asks; the real one takes seconds."""
+    spec = importlib.util.spec_from_file_location("guard", FILE)
+    assert spec
+    assert spec.loader
+    guard = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "torch", torch)
+        spec.loader.exec_module(guard)
+    return guard
+
+
+torch = ModuleType("torch")
+torch.version = SimpleNamespace(hip=None)
+torch.cuda = SimpleNamespace(get_device_capability=None)
+guard = beside(torch)
 
 
 @pytest.fixture(autouse=True)
 def _torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "__version__", "2.11.0+cu130")
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch, "__version__", "2.11.0+cu130", raising=False)
+    monkeypatch.setattr(torch.version, "cuda", "13.0", raising=False)
 
 
 def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, version: str, label: str = "", archs: str = "") -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import io
 import random
 import re
@@ -22,6 +23,7 @@ WHEEL = "demo-1.0-py3-none-any.whl"
 NOISE = random.Random(1).randbytes(3_000_000)  # noqa: S311 - the same bytes every time
 
 
+@functools.cache
 def wheel(large: bytes = NOISE) -> bytes:
     """Return a wheel with a large member between two small ones."""
     with io.BytesIO() as file:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections import Counter
@@ -223,11 +224,14 @@ def plans() -> Iterator[Plan]:
         yield planned([asked(Platform.LINUX_CPU)], api, pythons=chosen, torch=None)
 
 
-EVERY_PLAN = tuple(plans())
+@functools.cache
+def every_plan() -> tuple[Plan, ...]:
+    """Return them, made once for all who look at them."""
+    return tuple(plans())
 
 
 def test_every_cell_is_covered_or_skipped_exactly_once() -> None:
-    for plan in EVERY_PLAN:
+    for plan in every_plan():
         cells = Counter([item.cell for item in plan.covered] + [item.cell for item in plan.skipped])
         torches = len(plan.request.torch.versions) if plan.request.torch else 1
         points = (
@@ -239,20 +243,20 @@ def test_every_cell_is_covered_or_skipped_exactly_once() -> None:
 
 
 def test_every_covered_cell_names_a_job_that_covers_it() -> None:
-    for plan in EVERY_PLAN:
+    for plan in every_plan():
         covers = {(job.name, cell) for job in plan.jobs for cell in job.covers}
         assert {(item.job, item.cell) for item in plan.covered} == covers
         assert all(item.reason for item in (*plan.covered, *plan.skipped))
 
 
 def test_every_job_has_a_name_and_a_wheel_of_its_own() -> None:
-    for plan in EVERY_PLAN:
+    for plan in every_plan():
         assert len({job.name for job in plan.jobs}) == len(plan.jobs)
         assert len({job.wheel for job in plan.jobs}) == len(plan.jobs)
 
 
 def test_every_python_that_builds_a_wheel_makes_that_wheel() -> None:
-    for plan in EVERY_PLAN:
+    for plan in every_plan():
         for job in plan.jobs:
             abi = job.wheel.split("-")[-2]
             assert job.python.free_threaded is (
@@ -266,7 +270,7 @@ def _only_free_threaded(cells: Iterable[object]) -> bool:
 
 
 def test_every_axis_that_stays_keeps_its_cells_apart() -> None:
-    for plan in EVERY_PLAN:
+    for plan in every_plan():
         for job, found in ((job, plan.request) for job in plan.jobs if job.kind is JobKind.NATIVE):
             assert len({cell.platform for cell in job.covers}) == 1
             assert len({cell.accelerator and cell.accelerator.version for cell in job.covers}) == 1 or (

@@ -15,7 +15,9 @@ from tests.servers.threads import Quiet, serve
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, BrowserContext
+    from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
+
+SCREEN: ViewportSize = {"width": 1280, "height": 720}
 
 
 @pytest.fixture(scope="module")
@@ -26,22 +28,41 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield Site(root, f"http://127.0.0.1:{server.server_port}/{quote(root.name)}/")
 
 
-@pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Iterator[Page]:
+    """The one page of a file of tests: a page of its own would cost each test more than all that it looks at."""
     # As a Linux machine, whatever the browser runs on: the first choice depends on it.
     agent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/140.0.0.0 Safari/537.36"
-    made = browser.new_context(user_agent=agent)
-    made.add_init_script("Object.defineProperty(navigator, 'platform', {get: () => 'Linux x86_64'})")
-    made.set_default_timeout(10_000)
-    yield made
-    made.close()
+    with browser.new_context(user_agent=agent, viewport=SCREEN) as made:
+        made.add_init_script("Object.defineProperty(navigator, 'platform', {get: () => 'Linux x86_64'})")
+        made.set_default_timeout(10_000)
+        yield made.new_page()
 
 
 @pytest.fixture
-def watched(context: BrowserContext) -> Watched:
-    found = Watched(context.new_page(), [], [])
-    found.page.on("request", lambda request: found.asked.append(request.url))
-    found.page.on("console", lambda message: found.wrong.append(message.text))
-    found.page.on("pageerror", lambda error: found.wrong.append(str(error)))
-    found.page.on("dialog", found.dismiss)
-    return found
+def context(page: Page) -> Iterator[BrowserContext]:
+    """What the page lives in, without what a test before has done to it."""
+    yield page.context
+    for other in page.context.pages:
+        if other != page:
+            other.close()
+    page.context.clear_permissions()
+
+
+@pytest.fixture
+def watched(page: Page) -> Iterator[Watched]:
+    found = Watched(page, [], [])
+    heard = {
+        "request": lambda request: found.asked.append(request.url),
+        "console": lambda message: found.wrong.append(message.text),
+        "pageerror": lambda error: found.wrong.append(str(error)),
+        "dialog": found.dismiss,
+    }
+    for event, hear in heard.items():
+        page.on(event, hear)
+    yield found
+    page.goto("about:blank")
+    page.set_viewport_size(SCREEN)
+    page.emulate_media(color_scheme="null", reduced_motion="null")
+    for event, hear in heard.items():
+        page.remove_listener(event, hear)
