@@ -46,7 +46,7 @@ def matcher_of(patterns: Iterable[str]) -> Callable[[str], bool]:
 @functools.cache
 def _plain_expression(pattern: str) -> str:
     """Return the regular expression of a plain pattern, "" for one that is not plain (gitignore(5), pattern format)."""
-    if not PLAIN.fullmatch(pattern):
+    if not PLAIN.fullmatch(pattern) or "**/**" in pattern:  # nobody writes the latter: pathspec says what it means
         return ""
     segments = pattern.strip("/").split("/")
     is_anchored = "/" in pattern.rstrip("/")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["find_memory", "own_folder", "scratch", "workplace"]
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - only the user's own folder below it is used
-USUAL_SHARE = 4  # what is put there takes at most a quarter of this machine's memory
+USUAL_SHARE = 4  # a quarter of this machine's memory at most is taken for it
 
 
 def remove(folder: Path) -> None:

@@ -279,9 +279,9 @@ def test_none_is_named_by_where_it_was_looked_for(tmp_path: Path) -> None:
     assert missing(tmp_path, machine(tmp_path)) == PLACES
 
 
-def test_the_package_index_has_none(tmp_path: Path) -> None:
+def test_no_compiler_of_rocm_can_be_fetched(tmp_path: Path) -> None:
     said = missing(tmp_path, machine(tmp_path), "pypi")
-    assert said == "the package index has no compiler of ROCm: `toolchain: system` takes an installed one"
+    assert said == "only CUDA's compilers can be fetched: `toolchain: system` takes an installed one"
 
 
 def test_it_is_asked_as_it_will_be_run(tmp_path: Path) -> None:
