@@ -13,6 +13,7 @@ __all__ = ["is_pattern", "matcher_of"]
 
 SEGMENT = r"(?:\*\*|(?!\*\*|\.{1,2}(?:/|\Z))[\w.+*?-]+)"
 PLAIN = re.compile(rf"/?{SEGMENT}(?:/{SEGMENT})*/?", re.ASCII)  # no brackets, no `!`, no backslash, no blank
+ODD = re.compile(r"\*\*/(?:\*\*|\Z)")  # nobody writes it: pathspec says what it means
 WILD = {"*": "[^/]*", "?": "[^/]"}
 
 
@@ -46,7 +47,7 @@ def matcher_of(patterns: Iterable[str]) -> Callable[[str], bool]:
 @functools.cache
 def _plain_expression(pattern: str) -> str:
     """Return the regular expression of a plain pattern, "" for one that is not plain (gitignore(5), pattern format)."""
-    if not PLAIN.fullmatch(pattern) or "**/**" in pattern:  # nobody writes the latter: pathspec says what it means
+    if not PLAIN.fullmatch(pattern) or ODD.search(pattern):
         return ""
     segments = pattern.strip("/").split("/")
     is_anchored = "/" in pattern.rstrip("/")

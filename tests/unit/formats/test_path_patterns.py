@@ -22,6 +22,7 @@ PATTERNS = st.tuples(st.sampled_from(["", "/"]), TEXTS, st.sampled_from(["", "/"
 @example(["a/**/b"], ["a/b", "a/b/c", "a/x/y/b", "ab"])
 @example(["a/"], ["a", "b/a", "b/a/c"])
 @example(["**/**"], ["a", "a/b"])
+@example(["**/"], ["a", "a/b"])
 @example(["*"], ["a/b"])
 @example([], ["a"])
 def test_patterns_match_what_pathspec_matches_with_them(patterns: list[str], paths: list[str]) -> None:
