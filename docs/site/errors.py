@@ -28,6 +28,7 @@ LISTS: Mapping[str, str] = {
     "how-to/install-from-pypi.md#release-it": "A smart sdist needs a place where its wheels are",
     "how-to/install-from-the-index.md#changing-what-is-published": "The index has this file with other bytes",
     "how-to/serve-a-platform.md#native-code": "A platform contradicts its source",
+    "how-to/understand-a-skipped-or-native-cell.md#hollow-wheels": "Every wheel of a platform would lack a source",
     "reference/audit-rules.md": "The audit rejects a file",
     "reference/config.md": "fatwheel.yml has mistakes",
 }

@@ -10,6 +10,7 @@ from ci_tools import catalog
 from ci_tools.config import loader
 from ci_tools.evidence import collector, source
 from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.storage import cache_folder
 from ci_tools.plan import make
 
 if TYPE_CHECKING:
@@ -54,6 +55,15 @@ def world(folder: Path, **environ: str) -> Outside:
     """Return an outside whose cache is below `folder`, and that shows nothing."""
     known = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     return Outside(environ={**known, **environ}, cache=folder / "cache", reporter=Silent())
+
+
+def lend_tools(folder: Path) -> None:
+    """Let the cache below `folder` have the programs of the user's: cmake is not fetched and unpacked for each test."""
+    own = cache_folder(os.environ) / "tools"
+    own.mkdir(parents=True, exist_ok=True)
+    (folder / "cache").mkdir(parents=True, exist_ok=True)
+    if not (folder / "cache" / "tools").exists():
+        (folder / "cache" / "tools").symlink_to(own)
 
 
 def request_of(folder: Path) -> Request:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import posixpath
 import re
 from contextlib import ExitStack
 from pathlib import Path
@@ -38,8 +39,10 @@ MOST_KEPT = 64 << 20
 MOST_TOLD = 200  # characters of an error
 ERROR = re.compile(
     r"""
-    ^CMake\ Error (?: \ (?:at|in)\ (?P<place>[^\n]+?) (?: \ \([^)\n]*\) )? )? :[ ]*\n
-    \n* (?P<text> (?: [ ]{2,}[^\n]+\n )+ )
+    ^CMake\ Error (?:
+        :[ ]* (?P<line> [^\s][^\n]* )
+        | (?: \ (?:at|in)\ (?P<place>[^\n]+?) (?: \ \([^)\n]*\) )? )? :[ ]*\n+ (?P<text> (?: [ ]{2,}[^\n]+\n )+ )
+    )
     """,
     re.MULTILINE | re.VERBOSE,
 )
@@ -86,6 +89,10 @@ class Configurer:
         if self.step:
             self.step.result(f"{self.runs} run{'' if self.runs == 1 else 's'}")
         self.open.close()
+
+    def script_of(self, call: CmakeCall) -> str:
+        """Return the path of the first file that cmake reads."""
+        return posixpath.normpath(f"{self.folder or '.'}/{call.folder}/CMakeLists.txt")
 
     def configure(self, view: View, call: CmakeCall, no: tuple[str, ...] = ()) -> Configured:
         """Return what the configure step shows for a view, with a compiler that says no to some questions."""
@@ -240,7 +247,7 @@ def _parse(entry: Mapping[str, Any]) -> Configured:
 def _describe_error(log: str, source: str, end: str) -> str:
     """Return the first error of a configure step, and its place: in the project, whose last line was `end`."""
     found = ERROR.search(log)
-    text = " ".join((found["text"] if found else "it gives no reason").split())
+    text = " ".join((found["line"] or found["text"] if found else "it gives no reason").split())
     named = (found["place"] or "") if found else ""
     place = named.removeprefix(f"{source}/") if named.startswith(source) or not named.startswith("/") else end
     return f"{place or end}: cmake's configure step fails: {text[:MOST_TOLD]}".removeprefix(": ")

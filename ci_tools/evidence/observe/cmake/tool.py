@@ -75,4 +75,5 @@ def open_cmake(outside: Outside) -> Cmake:
         archive.unlink()
         Cmake(folder).program.chmod(0o755)
 
-    return Cmake(fill_once(outside.cache / "tools" / f"cmake-{row['sha256'][:16]}", unpack, outside.reporter.say))
+    folder = fill_once(outside.cache / "tools" / f"cmake-{row['sha256'][:16]}", unpack, outside.reporter.say)
+    return Cmake(folder.resolve())  # by the path that cmake itself says

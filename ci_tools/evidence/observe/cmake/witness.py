@@ -51,9 +51,12 @@ class CmakeWitness:
     def refine(self, files: CellEvidence, view: View, call: CmakeCall) -> CellEvidence:
         """Return the evidence of the files with what the configure step of a view shows.
 
-        For ROCm and XPU it is that of the files: their compilers and torch have no stand-ins.
+        For ROCm and XPU it is that of the files: their compilers and torch have no stand-ins; and so it is where cmake
+        has nothing to read.
         """
         if view.accelerator and view.accelerator.kind is not AcceleratorKind.CUDA:
+            return files
+        if not self.includes.has(self.configurer.script_of(call)):
             return files
         call = call._replace(arguments=(*call.arguments, *_list_sabi(files, view)))
         found = Configured(doubt=call.doubt) if call.doubt else self.decide(view, call)

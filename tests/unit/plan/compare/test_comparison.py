@@ -11,7 +11,7 @@ from ci_tools.plan import make
 from ci_tools.plan.compare.changes import Side
 from ci_tools.plan.compare.comparison import Comparison, compare, empty_comparison
 from ci_tools.plan.compare.sentences import sentences, to_json
-from tests.builders.sources import demo, world
+from tests.builders.sources import demo, lend_tools, world
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ requires-python = ">=3.10"
 [tool.scikit-build]
 wheel.py-api = "py3"
 """
-CMAKE = "project(demo)\nadd_library(k k.cu)\n"
+CMAKE = "project(demo LANGUAGES CXX CUDA)\nadd_library(k k.cu)\n"
 BEFORE = {"fatwheel.yml": CONFIG, "pyproject.toml": PROJECT, "CMakeLists.txt": CMAKE, "k.cu": "int x;\n"}
 TORCH, PYTHON = "#include <torch/extension.h>\n", "#include <Python.h>\n"
 STABLE = "#include <torch/csrc/stable/library.h>\n"
@@ -50,6 +50,7 @@ Files = dict[str, str]
 
 def side(folder: Path, files: Mapping[str, str], *, seen: bool = True) -> Side:
     """Plan a project; where it is not `seen`, its plan alone is known."""
+    lend_tools(folder.parent)
     planned = make.make_plan(demo(folder, files) / "fatwheel.yml", world(folder.parent))
     return Side(planned.plan, planned.evidence, LINES) if seen else Side(planned.plan)
 
