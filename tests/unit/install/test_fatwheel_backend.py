@@ -115,6 +115,9 @@ def test_a_lock_says_the_same_in_any_order_and_is_read_back(tmp_path: Path) -> N
         pytest.param(
             CU130._replace(free_threaded=True, python="3.14"), PURE, "and this is cpython 3.14t", id="free-threaded"
         ),
+        pytest.param(
+            LINUX._replace(driver_cuda="13.0", gpus=("12.0",)), "+cu130", "", id="wsl-has-a-library-and-no-module"
+        ),
         pytest.param(CU130._replace(libc="musl 1.2"), PURE, "linux_x86_64 with musl 1.2", id="musl"),
         pytest.param(CU130._replace(libc="glibc 2.17"), PURE, "glibc 2.17", id="old-glibc"),
         pytest.param(CU130._replace(platform="linux_aarch64"), PURE, "and this is linux_aarch64", id="arm"),
