@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["find_memory", "own_folder", "scratch", "workplace"]
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - only the user's own folder below it is used
-USUAL_SHARE = 4  # a quarter of this machine's memory at most is taken for it
+SHARE = 4  # files there take at most a quarter of this machine's memory
 
 
 def remove(folder: Path) -> None:
@@ -58,7 +58,7 @@ def find_memory(needed: int) -> Path | None:
     """
     try:
         found = os.statvfs(MEMORY)
-        fits = needed <= min(found.f_bavail * found.f_frsize, machine().memory // USUAL_SHARE)
+        fits = needed <= min(found.f_bavail * found.f_frsize, machine().memory // SHARE)
         return own_folder(MEMORY) if fits and not found.f_flag & os.ST_NOEXEC else None
     except (AttributeError, OSError, MachineError):  # Windows, macOS, or somebody else's folder
         return None

@@ -19,14 +19,14 @@ from ci_tools.errors import InputError
 from ci_tools.evidence.observe import journal
 from ci_tools.evidence.observe.observation import Observed, name_folders_alike, parse_answer, read_wheel
 from ci_tools.evidence.observe.prepared import PYTHON, Prepared, prepare
-from ci_tools.evidence.observe.stage import PROGRAMS, TOOLS, Stage, identify_tools, readable
+from ci_tools.evidence.observe.stage import PROGRAMS, TOOLS, Stage, choose_place, identify_tools, readable
 from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
 from ci_tools.machine.sandbox.groups import SERVER
 from ci_tools.machine.sandbox.leftovers import clear, read_safely
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.search_path import compiler_variables
 from ci_tools.machine.storage import write_atomically
-from ci_tools.machine.workplace import find_memory, workplace
+from ci_tools.machine.workplace import workplace
 from ci_tools.model.evidence import OWN_SUFFIX
 from ci_tools.model.files import EPOCH
 
@@ -224,9 +224,8 @@ class Observer:
             "observe on %s %s with Python %s and torch %s", view.os, view.machine, view.python, view.torch or "none"
         )
         if self.stage is None:
-            needed = LIMITS.written + self.subject.tree.size
-            parent = find_memory(needed) or self.outside.cache
-            folder = self.shown.enter_context(workplace(parent / "stages", clear))
+            place = choose_place(self.subject.tree, LIMITS.written, self.outside)
+            folder = self.shown.enter_context(workplace(place, clear))
             self.stage = Stage(folder.resolve() / "stage")
         if self.prepared is None:
             plugins = {name: PLUGINS[name] for name in self.subject.plugins}

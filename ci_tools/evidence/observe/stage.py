@@ -21,15 +21,17 @@ from typing import TYPE_CHECKING
 from ci_tools.catalog import STANDARD_LIBRARY
 from ci_tools.machine.sandbox.leftovers import clear
 from ci_tools.machine.storage import sha256_of
+from ci_tools.machine.workplace import find_memory
 from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_tools.evidence.source import Tree
+    from ci_tools.machine.context import Outside
     from ci_tools.model.platforms import Accelerator
 
-__all__ = ["OBSERVER", "PROGRAMS", "TOOLS", "Stage", "identify_tools", "importable_folders", "readable"]
+__all__ = ["OBSERVER", "PROGRAMS", "TOOLS", "Stage", "choose_place", "identify_tools", "importable_folders", "readable"]
 
 OBSERVER = Path(__file__).parent / "inside"
 VERSIONED = ("setuptools", "packaging")
@@ -202,6 +204,11 @@ class Stage:
         elif accelerator.kind is AcceleratorKind.ROCM:
             for name in ("hipcc", "hipconfig"):
                 self._tool(self.accelerator / "bin" / name, version)
+
+
+def choose_place(tree: Tree, written: int, outside: Outside) -> Path:
+    """Return where the stages of a source go, whose builds write at most so many bytes: memory if there is room."""
+    return (find_memory(written + tree.size) or outside.cache) / "stages"
 
 
 @functools.cache  # finding a package's METADATA reads the list of all its files

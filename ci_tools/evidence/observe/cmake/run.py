@@ -16,6 +16,7 @@ from ci_tools.evidence.observe.cmake.reply import Target, read_targets
 from ci_tools.evidence.observe.cmake.stage import Stage
 from ci_tools.evidence.observe.cmake.tool import Cmake, open_cmake, pinned_version
 from ci_tools.evidence.observe.cmake.trace import FACTS, read_trace
+from ci_tools.evidence.observe.stage import choose_place
 from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
 from ci_tools.machine.sandbox.leftovers import clear, read_safely
 from ci_tools.machine.seals import read_key, seal, unseal
@@ -127,7 +128,8 @@ class Configurer:
         if self.step is None:
             self.step = self.open.enter_context(self.outside.reporter.step("observe what cmake configures"))
         if self.stage is None:
-            folder = self.open.enter_context(workplace(self.outside.cache / "stages", clear))
+            place = choose_place(self.tree, LIMITS.written, self.outside)
+            folder = self.open.enter_context(workplace(place, clear))
             self.stage = Stage(folder.resolve() / "stage")
         stage = self.stage
         stage.set(self.tree, view, no)
