@@ -76,7 +76,7 @@ def _move(folder: Path, workflows: Sequence[Path], outside: Outside) -> int:
     from ci_tools import catalog
     from ci_tools.cli.tables.change import move_table
     from ci_tools.cli.tables.layout import show
-    from ci_tools.config import migration
+    from ci_tools.config.test_infra import migration
 
     written = migration.write_from_test_infra(folder, workflows, catalog.load(), outside.environ)
     show([move_table(written.rows)], on_stderr=True)

@@ -11,8 +11,8 @@ import yaml
 
 from ci_tools import catalog
 from ci_tools.cli import main as command_line
-from ci_tools.config import loader, migration, test_infra
-from ci_tools.config.test_infra import Fate
+from ci_tools.config import loader, test_infra
+from ci_tools.config.test_infra import Fate, migration
 from ci_tools.config.test_infra.env_script import parse_exports
 from ci_tools.config.test_infra.triggers import merge_triggers, workflow
 from ci_tools.errors import InputError
