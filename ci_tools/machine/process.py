@@ -12,6 +12,7 @@ import sys
 import time
 from collections import deque
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,8 +20,9 @@ from ci_tools.errors import MachineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from threading import Event
 
-__all__ = ["Ended", "clean_environment", "complaint", "output", "redact", "run", "tail"]
+__all__ = ["STOP", "Ended", "clean_environment", "complaint", "output", "redact", "run", "tail"]
 
 LOG = logging.getLogger(__name__)
 
@@ -71,6 +73,9 @@ INHERITED_OF_PIP = (
     "PIP_USE_FEATURE",
 )
 INHERITED_OF_UV = ("UV_CACHE_DIR", "UV_OFFLINE")
+# Set while work runs in the background: once the event is set, its commands are killed and no further one starts.
+STOP: ContextVar[Event | None] = ContextVar("STOP", default=None)
+LOOK = 0.1  # seconds between two looks at that event
 PATIENCE = 10.0  # seconds in which _lifeline.py has to end the processes of a command
 # A user without a password is a token over HTTP, but not a secret over ssh.
 USERINFO = re.compile(r"//(?:(?<!ssh://)[^/\s]*|[^/\s:]*:[^/\s]*)@", re.IGNORECASE)
@@ -108,7 +113,7 @@ def run(
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
 ) -> Ended:
-    """Run `command` with its output appended to `log`; raise MachineError if it cannot be started.
+    """Run `command` with its output appended to `log`; raise MachineError if it cannot be started, or was stopped.
 
     `timeout` is in seconds. On a timeout, on an interrupt, or when this process is killed, all processes that the
     command started are killed, compilers included, whatever their process group.
@@ -122,10 +127,25 @@ def run(
         start = sink.tell()
         with _group(command, sink.fileno(), cwd, env) as process:
             try:
-                status, timed_out = process.wait(timeout), False
+                status, timed_out = _wait(process, timeout), False
             except subprocess.TimeoutExpired:
                 status, timed_out = -signal.SIGKILL, True
     return Ended(status, time.monotonic() - started, timed_out, log, start)
+
+
+def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:
+    """Return a command's exit status; raise TimeoutExpired, or MachineError once the background work is stopped."""
+    stop = STOP.get()
+    if stop is None:
+        return process.wait(timeout)
+    started = time.monotonic()
+    while not stop.is_set():
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(LOOK)
+        if timeout is not None and time.monotonic() - started > timeout:
+            raise subprocess.TimeoutExpired(process.args, timeout)
+    msg = "stopped: the run has ended"
+    raise MachineError(msg)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from ci_tools.verify.files import (
     Here,
     audit_files,
     count_outcomes,
+    prepare_torch,
     refuse_failures,
     refuse_findings,
     try_sdist,
@@ -80,21 +81,24 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     _refuse_no_gpu(planned.plan, without)
     jobs = [job for job in planned.plan.jobs if job not in {job for job, _ in left}]
 
-    def look(made: Made | None) -> None:
-        core = foresight.core_of(planned.plan, edition, made and (made.path, made.receipt))
-        foresight.refuse_clash(core, targets, outside.reporter.say)
-        if made and not core.items and not to.replace:
-            foresight.report_existing(core, targets, outside.reporter.say)
-
     names = [*([SDIST] if planned.plan.sdist else []), *(job.name for job in jobs)]
-    made = build(planned, names, out, outside, CHECKS._replace(look=look))
     with open_stock() as stock:
+        settings = Here(source=planned.tree.root, stock=stock)
+
+        def look(made: Made | None) -> None:
+            core = foresight.core_of(planned.plan, edition, made and (made.path, made.receipt))
+            foresight.refuse_clash(core, targets, outside.reporter.say)
+            if made and not core.items and not to.replace:
+                foresight.report_existing(core, targets, outside.reporter.say)
+            if made is None or made.built:  # else the files of an earlier run are there, and often their trials
+                prepare_torch([job.wheel for job in jobs], planned.plan.request.validate, settings, out, outside)
+
+        made = build(planned, names, out, outside, CHECKS._replace(look=look))
         with working_in(out, outside):
             wheels = [file.path for file in made if file.path.suffix == ".whl"]
             refuse_findings(audit_files([file.path for file in made], planned.plan, outside))
             from_sdist = (try_sdist(planned, made, out, outside),) if planned.plan.sdist else ()
             refuse_failures({made[0].path.name: from_sdist})
-            settings = Here(source=planned.tree.root, stock=stock)
             refuse_failures(validate_files(wheels, planned.plan.request, settings, outside))
         published = publish(out, to, outside)
         with working_in(out, outside):

@@ -48,6 +48,7 @@ __all__ = [
     "audit_files",
     "count_outcomes",
     "find_planned_files",
+    "prepare_torch",
     "refuse_failures",
     "refuse_findings",
     "try_sdist",
@@ -260,6 +261,18 @@ def validator_for(validation: Validation, python: Python | None, out: Path, outs
         raise MachineError(msg)
     logs = out / "logs"
     return Validator(validation=validation, interpreter=interpreter, logs=logs, outside=outside, gpu=has_gpu())
+
+
+def prepare_torch(wheels: Sequence[str], validation: Validation, here: Here, out: Path, outside: Outside) -> None:
+    """Begin to install torch, in the background, for the trials of wheels that are yet to be built.
+
+    Raises MachineError if this machine lacks the Python of one: its build would be for nothing.
+    """
+    if not validation.torch:
+        return
+    for python in dict.fromkeys(here.python or own_python(name) for name in wheels):
+        replace(validator_for(validation, python, out, outside), stock=here.stock).prepare_torch()
+    outside.reporter.say(f"install torch {validation.torch} for the trials, beside the builds")
 
 
 def count_outcomes(trials: Sequence[Trial]) -> str:
