@@ -73,7 +73,7 @@ INHERITED_OF_PIP = (
     "PIP_USE_FEATURE",
 )
 INHERITED_OF_UV = ("UV_CACHE_DIR", "UV_OFFLINE")
-# Set while work runs in the background: once the event is set, its commands are killed and no further one starts.
+# Set while work runs in the background: once the event is set, its command is killed, and a further one ends at once.
 STOP: ContextVar[Event | None] = ContextVar("STOP", default=None)
 LOOK = 0.1  # seconds between two looks at that event
 PATIENCE = 10.0  # seconds in which _lifeline.py has to end the processes of a command

@@ -167,7 +167,6 @@ class Validator:
 
         Raises Rejected if that torch cannot be installed, MachineError if the network or the disk failed.
         """
-
         if self.stock and self.validation.torch:
             with self.stock.lend(self._torch_key(), log, self._creating_for_stock(log)) as environment:
                 yield environment
@@ -188,7 +187,7 @@ class Validator:
 
         def create_and_import(path: Path) -> Environment:
             environment = self._create_with_torch(path, log)
-            seconds = self.validation.timeout_seconds  # whether the import fails is said by the trials
+            seconds = self.validation.timeout_seconds  # whether the import fails is shown by the trials
             run([environment.python, "-c", "import torch"], log=log, env=environment.variables, timeout=seconds)
             return environment
 

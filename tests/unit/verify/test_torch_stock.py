@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.machine.process import run
 from ci_tools.machine.python import Environment
 from ci_tools.verify.torch_stock import TorchStock, open_stock
 
@@ -81,6 +83,50 @@ def test_a_failed_installation_leaves_nothing(tmp_path: Path) -> None:
         pass
     with stock.lend("torch", tmp_path / "log", maker) as environment:
         assert (environment.path / "lib/torch/version.py").read_text() == "own"
+
+
+def test_what_was_prepared_is_lent_first(tmp_path: Path) -> None:
+    stock, maker = TorchStock(tmp_path), Maker()
+    stock.prepare("torch", maker)
+    stock.prepare("torch", maker)
+    for _ in range(2):
+        with stock.lend("torch", tmp_path / "log", maker) as environment:
+            assert environment.path == maker.made[0]
+            assert (environment.path / "lib/torch/version.py").read_text() == "own"
+    stock.prepare("torch", maker)
+    stock.close()
+    assert len(maker.made) == 1
+
+
+def test_an_error_of_the_preparation_is_raised_where_it_is_lent(tmp_path: Path) -> None:
+    stock, maker = TorchStock(tmp_path), Maker()
+
+    def fail(path: Path) -> Environment:
+        maker(path)
+        msg = "no such torch"
+        raise RuntimeError(msg)
+
+    stock.prepare("torch", fail)
+    with pytest.raises(RuntimeError, match="no such torch"), stock.lend("torch", tmp_path / "log", maker):
+        pass
+    with stock.lend("torch", tmp_path / "log", maker):  # as after an installation in the foreground
+        assert len(maker.made) == 2
+    stock.close()
+
+
+def test_a_stock_whose_preparation_still_runs_is_removed_at_its_end(tmp_path: Path) -> None:
+    began, maker = tmp_path / "began", Maker()
+
+    def create_slowly(path: Path) -> Environment:
+        environment = maker(path)
+        run(["sh", "-c", f"touch '{began}'; sleep 600"], log=tmp_path / "log")
+        return environment
+
+    with open_stock() as stock:
+        stock.prepare("torch", create_slowly)
+        while not began.exists():
+            time.sleep(0.02)
+    assert not stock.folder.exists()
 
 
 def test_a_stock_is_removed_at_its_end() -> None:
