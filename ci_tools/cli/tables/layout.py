@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ __all__ = [
     "add_row",
     "count",
     "draw",
+    "draw_apart",
     "make_rich_table",
     "near",
     "new_table",
@@ -58,7 +60,8 @@ def show(tables: Iterable[Table], *, on_stderr: bool = False) -> None:
     """Print tables on stdout, or on stderr if they are not the result of the command.
 
     Rows are wrapped only on a terminal that is too narrow for them, and only between words: a broken name cannot be
-    copied. Elsewhere rows stay whole, as logs are searched by line.
+    copied. Where even the longest words have no room side by side, each value of a row is below the one before.
+    Elsewhere rows stay whole, as logs are searched by line.
     """
     stream = sys.stderr if on_stderr else sys.stdout
     if stream.isatty() or not (stream.encoding or UTF).lower().startswith(UTF[:3]):
@@ -108,12 +111,46 @@ def _show_by_rich(tables: Iterable[Table], *, on_stderr: bool) -> None:
 
     stream = Console(stderr=on_stderr)
     for table in tables:
-        drawing = Console(width=WIDEST, color_system=None, force_terminal=False)
-        with drawing.capture() as drawn:
-            drawing.print(make_rich_table(table, stream.width if stream.is_terminal else WIDEST) if table.rows else "")
-        lines = (line.rstrip() for line in drawn.get().rstrip().split("\n"))
         stream.print(Text(table.title, style="bold"), soft_wrap=True)
+        lines = _draw_for(stream.width if stream.is_terminal else WIDEST, table)
         print(*lines, sep="\n", end="\n\n", file=stream.file)
+
+
+def _draw_for(available: int, table: Table) -> list[str]:
+    """Return the lines of a table in so many columns, of which only names that are longer take more."""
+    from rich.console import Console
+
+    if not table.rows:
+        return [""]
+    if _full_width(_fit_widths(table, available)) > available:
+        return ["", *draw_apart(table, available)]
+    drawing = Console(width=WIDEST, color_system=None, force_terminal=False)
+    with drawing.capture() as drawn:
+        drawing.print(make_rich_table(table, available))
+    return [line.rstrip() for line in drawn.get().rstrip().split("\n")]
+
+
+def draw_apart(table: Table, available: int) -> Iterator[str]:
+    """Yield the lines of a table whose rows are paragraphs: the first value, and below it the others by their names."""
+    for first, *others in table.rows:
+        yield from _wrap(first, available, " ", " ")
+        for name, text in zip(table.columns[1:], others, strict=True):
+            if text.strip():
+                yield from _wrap(f"{name}: {text}" if name and table.show_header else text, available, "   ", "     ")
+
+
+def _wrap(text: str, width: int, first: str, others: str) -> Iterator[str]:
+    """Yield a text's lines, each of at most `width` columns unless a word is longer, with what to begin them by."""
+    for line in text.split("\n"):
+        yield from textwrap.wrap(
+            line,
+            max(width, len(others) + 1),
+            initial_indent=first,
+            subsequent_indent=others,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        first = others
 
 
 def make_rich_table(table: Table, available: int = WIDEST) -> rich.table.Table:
@@ -141,13 +178,17 @@ def _fit_widths(table: Table, available: int) -> list[int]:
     ]
     natural = [max(map(_width, lines), default=0) for lines in columns]
     widths = [max((_width(word) for line in lines for word in WORD.findall(line)), default=0) for lines in columns]
-    left = available - 1 - len(GAP) * (len(columns) - 1) - sum(widths)
+    left = available - _full_width(widths)
     order = sorted(range(len(columns)), key=lambda index: natural[index] - widths[index])
     for number, index in enumerate(order):  # who lacks least gets it first, so that few columns are wrapped
         more = max(min(natural[index] - widths[index], left // (len(order) - number)), 0)
         widths[index] += more
         left -= more
     return widths
+
+
+def _full_width(widths: Sequence[int]) -> int:
+    return 1 + sum(widths) + len(GAP) * (len(widths) - 1)
 
 
 def new_table(title: str, *columns: str) -> Table:

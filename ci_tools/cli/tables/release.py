@@ -75,10 +75,9 @@ def release_tables(released: Released) -> Iterator[Table]:
 
 def publication_tables(shown: Sequence[Shown], withheld: Sequence[Withheld]) -> Iterator[Table]:
     """Yield the place of each published file, and the withheld platforms with the reasons."""
-    table = new_table("published", "file", "where", "")
-    for target, files in shown:
-        for file in files:
-            add_row(table, file.file, near(file.where), "new" if file.new else f"at {target} already")
+    table = new_table("published", "file", "")
+    for file in (file for _, files in shown for file in files):
+        add_row(table, near(file.where), "new" if file.new else "there already")
     yield table
     yield from _withheld_table(withheld)
 
