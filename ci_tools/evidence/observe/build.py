@@ -306,7 +306,7 @@ class Build:
         """
         written = {(PurePosixPath(name).name, text) for name, text in self.observed.generated.items()}
         names, tree = {name for name, _ in written}, self.includes.tree
-        own = {(last, tree.text(name)) for name in tree.files if (last := PurePosixPath(name).name) in names}
+        own = {(last, tree.text(name)) for name in tree.files if (last := name.rpartition("/")[2]) in names}
         return tuple(
             f"{name} sha256={hashlib.sha256(text.encode()).hexdigest()}" for name, text in sorted(written - own)
         )

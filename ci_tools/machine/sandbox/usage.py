@@ -203,24 +203,36 @@ def used_space(folder: Path) -> int:
 
 def size_of(folder: Path, tasks: Sequence[Task]) -> int:
     """Return the bytes that a folder uses on its disk, with the unlinked files that the processes have open."""
-    found = {(0, 0): 0}
-    entries = 0
+    size = entries = 0
+    shared = {(0, 0): 0}  # a file with two hard links counts once; an open one that is unlinked, once for all processes
     for status in (*_below(folder), *_find_unlinked_files(tasks)):
         entries += 1
-        found[status.st_dev, status.st_ino] = status.st_blocks * 512  # a file with two hard links counts once
-    return sum(found.values()) + entries * ENTRY
+        if status.st_nlink == 1:
+            size += status.st_blocks
+        else:
+            shared[status.st_dev, status.st_ino] = status.st_blocks
+    return (size + sum(shared.values())) * 512 + entries * ENTRY
 
 
 def _below(folder: Path) -> Iterator[os.stat_result]:
-    """Yield the status of everything below a folder, without following links; raise OSError if it is unreadable."""
+    """Yield the status of everything below a folder, without following links; raise OSError if it is unreadable.
+
+    It asks for thousands of files several times a second, so it enters no context for each.
+    """
     waiting = [str(folder)]
     while waiting:
-        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):
-                    yield entry.stat(follow_symlinks=False)
-                    if entry.is_dir(follow_symlinks=False):
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    try:
+                        status = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue
+                    yield status
+                    if stat.S_ISDIR(status.st_mode):
                         waiting.append(entry.path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
 
 
 def _find_unlinked_files(tasks: Iterable[Task]) -> Iterator[os.stat_result]:
