@@ -121,6 +121,44 @@ def test_the_operators_whose_schemas_are_compared_are_there_in_the_real_torch() 
     subprocess.run([sys.executable, "-c", asks, *OPERATORS], check=True)
 
 
+AT_RUN_TIME = """\
+import torch.utils.cpp_extension as jit
+from torch.utils.cpp_extension import _jit_compile, load, load_inline
+if not hasattr(jit, '_get_build_directory'):
+    raise RuntimeError('torch has changed')
+"""
+
+
+def test_a_function_for_run_time_may_be_looked_for_and_a_call_of_it_is_a_doubt(tmp_path: Path) -> None:
+    assert shown(tmp_path / "looked", CUDA, more=AT_RUN_TIME).extensions_where.startswith("observed by running")
+    called = f"{AT_RUN_TIME}jit._get_build_directory('demo', False)"
+    where = shown(tmp_path / "called", CUDA, more=called).extensions_where
+    assert where.startswith("setup.py:8: it asks for torch.utils.cpp_extension._get_build_directory"), where
+
+
+def test_the_real_torch_has_what_a_project_may_look_for() -> None:
+    pytest.importorskip("torch", reason="needs torch")
+    fake = Path(inside.__file__).parent / "fakes/torch/utils/cpp_extension.py"
+    names = re.findall(r'_only_when_called\("(\w+)"\)', fake.read_text(encoding="utf-8"))
+    asks = "import sys, torch.utils.cpp_extension as it; [getattr(it, name) for name in sys.argv[1:]]"
+    subprocess.run([sys.executable, "-c", asks, *names], check=True)
+    assert "_get_build_directory" in names
+
+
+@pytest.mark.parametrize(("variables", "built"), [("", Extensions.NONE), ('{CUDNN_HOME: "/cudnn"}', Extensions.SOME)])
+def test_cudnn_is_where_the_environment_of_the_build_says(variables: str, built: Extensions, tmp_path: Path) -> None:
+    more = f"build: {{env: {variables}}}\nplatforms:" if variables else "platforms:"
+    files = {
+        "fatwheel.yml": f'package: demo\nversion: "1.0"\npython: ["3.12"]\ntorch: ["2.11"]\n{more}\n  {CUDA}\n',
+        "setup.py": SETUP.replace("MORE", "from torch.utils.cpp_extension import CUDNN_HOME")
+        .replace("EXTENSIONS", f"{ALWAYS} if CUDNN_HOME else []")
+        .replace("COMMAND", "BuildExtension"),
+        "demo/__init__.py": "",
+        "a.cu": "",
+    }
+    assert evidence_of(write(tmp_path, files)).platforms[0].shown.extensions is built
+
+
 COMPARES = """\
 torch.ops.aten._flash_attention_forward.default._schema.is_backward_compatible_with(
     torch._C.parse_schema("aten::f(Tensor a) -> Tensor"))"""

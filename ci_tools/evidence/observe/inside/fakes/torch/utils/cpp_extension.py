@@ -10,14 +10,18 @@ those. Here the file that was written by a person is what is compiled: what it i
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import setuptools
 from setuptools.command.build_ext import build_ext
 
 from ci_tools.evidence.observe.inside.facts import FACTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LIMITED_API = "0x030a0000"
 COMMON_NVCC_FLAGS = [
@@ -53,7 +57,7 @@ def __getattr__(name: str) -> Any:
     kind = FACTS.ask("accelerator")["kind"]
     values = {
         "CUDA_HOME": FACTS.known["accelerator_home"] if kind == "cuda" else None,
-        "CUDNN_HOME": None,
+        "CUDNN_HOME": os.environ.get("CUDNN_HOME") or os.environ.get("CUDNN_PATH"),
         "HIP_HOME": str(Path(FACTS.known["accelerator_home"], "hip")) if kind == "rocm" else None,
         "IS_HIP_EXTENSION": kind == "rocm",
         "IS_LINUX": FACTS.known["os"] == "linux",
@@ -278,9 +282,26 @@ def _flags(source: str, postargs: Any) -> list[str]:
     return flags if any(flag.startswith(("-std=", "/std:")) for flag in flags) else [*flags, "-std=c++17"]
 
 
-def load(*_: Any, **__: Any) -> Any:
-    """Compile at run time, which a build does not do."""
-    return FACTS.unknown("torch.utils.cpp_extension.load")
+def _only_when_called(name: str) -> Callable[..., Any]:
+    """Return a function of torch that a project may import or look for; a call of it is not simulated."""
+
+    def function(*_: Any, **__: Any) -> Any:
+        return FACTS.unknown(f"torch.utils.cpp_extension.{name}")
+
+    return function
 
 
-load_inline = load
+# They compile at run time, which a build does not do; torch 1.8 had them as 2.13 has.
+load = _only_when_called("load")
+load_inline = _only_when_called("load_inline")
+_get_build_directory = _only_when_called("_get_build_directory")
+_get_num_workers = _only_when_called("_get_num_workers")
+_import_module_from_library = _only_when_called("_import_module_from_library")
+_jit_compile = _only_when_called("_jit_compile")
+_prepare_ldflags = _only_when_called("_prepare_ldflags")
+_run_ninja_build = _only_when_called("_run_ninja_build")
+_write_ninja_file = _only_when_called("_write_ninja_file")
+_write_ninja_file_and_build_library = _only_when_called("_write_ninja_file_and_build_library")
+_write_ninja_file_and_compile_objects = _only_when_called("_write_ninja_file_and_compile_objects")
+check_compiler_is_gcc = _only_when_called("check_compiler_is_gcc")
+remove_extension_h_precompiler_headers = _only_when_called("remove_extension_h_precompiler_headers")
