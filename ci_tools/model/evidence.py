@@ -119,7 +119,7 @@ class LeftOut(NamedTuple):
 
     source: str
     where: str
-    switch: tuple[str, str] | None = None  # the variable that meets it; None: only a GPU on the builder does
+    switches: tuple[tuple[str, str], ...] = ()  # the variables that meet it; none: only a GPU on the builder does
 
 
 OWN_SUFFIX = ".cpython-fatwheel.so"

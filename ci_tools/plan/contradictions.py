@@ -173,17 +173,18 @@ def _find_left_out(found: PlatformEvidence) -> Iterator[LeftOut]:
 
 
 def _describe_left_out(platform: Platform, left: LeftOut) -> Problem:
-    condition = f"with {'='.join(left.switch)}, which no cell sets" if left.switch else "where the build finds a GPU"
+    variables = " and ".join(map("=".join, left.switches))
+    condition = f"with {variables}, which no cell sets" if left.switches else "where the build finds a GPU"
     what = f"{left.source} is compiled only {condition}, so every wheel of {platform} would lack it"
     return Problem(left.where, what)
 
 
 def _explain_ways_out(platform: Platform, left: LeftOut) -> str:
     """Return what to do about a source that every wheel of a platform would lack."""
-    name, value = left.switch or ("", "")
-    in_config = f'set it in the config, `{platform}: {{env: {{{name}: "{value}"}}}}`'
+    env = ", ".join(f'{name}: "{value}"' for name, value in left.switches)
+    in_config = f"set it in the config, `{platform}: {{env: {{{env}}}}}`"
     by_variable = (
-        in_config if left.switch else "let a variable ask for it too, such as FORCE_CUDA: builders have no GPU"
+        in_config if left.switches else "let a variable ask for it too, such as FORCE_CUDA: builders have no GPU"
     )
     return f"{by_variable}; or exclude it, if the wheels are to do without: `native: {{exclude: [{left.source}], …}}`"
 

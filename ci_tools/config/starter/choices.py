@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ci_tools.catalog import Catalog
-    from ci_tools.config.starter.survey import Survey
+    from ci_tools.config.starter.survey import Survey, Switch
     from ci_tools.evidence.project_file import ProjectFile
     from ci_tools.model.evidence import CellEvidence, PlatformEvidence
     from ci_tools.model.versions import Minor, Python
@@ -128,11 +128,16 @@ def _why_not(one: PlatformEvidence, found: Survey) -> str:
         return f"its build fails there: {shown.unsupported}"
     if one.platform.endswith(("cuda", "rocm", "xpu")):
         plain = next((other.shown for other in found.platforms if other.platform is Platform.LINUX_CPU), None)
-        return _why_no_accelerator(shown, plain)
+        return _why_no_accelerator(
+            shown, plain, next((it for it in found.switches if it.platform == one.platform), None)
+        )
     return _needs_cuda(found.project) if shown.extensions is not Extensions.NONE else ""
 
 
-def _why_no_accelerator(shown: CellEvidence, plain: CellEvidence | None) -> str:
+def _why_no_accelerator(shown: CellEvidence, plain: CellEvidence | None, switch: Switch | None) -> str:
+    if switch:
+        value = f'`build: {{env: {{{switch.name}: "{switch.value}"}}}}`'
+        return f"nothing is compiled for it by default; with {value} ({switch.place}) there is"
     if shown.extensions is Extensions.NONE:
         return f"nothing is compiled for it ({explain(shown)})"
     if plain and shown.built and shown.built == plain.built:

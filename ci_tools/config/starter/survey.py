@@ -5,21 +5,24 @@ from __future__ import annotations
 import re
 from contextlib import closing
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.config.location import DEFAULT_NAME
 from ci_tools.errors import InputError
 from ci_tools.evidence.collector import read_metadata, read_platforms
 from ci_tools.evidence.includes import uncommented
+from ci_tools.evidence.observe.switches import MOST_TRIED, VALUES
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.requirements import build_requirements, torch_requirement
+from ci_tools.model.evidence import Extensions
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import Build, PlatformRequest, Torch
 from ci_tools.model.versions import CudaArch, admits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from ci_tools.catalog import Catalog, PlatformFacts, TorchRelease
     from ci_tools.config.packages import Package
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Request
     from ci_tools.model.versions import Minor, Python
 
-__all__ = ["GFX_ARCHS", "HOST", "Survey", "admitted", "choose_versions", "cuda_archs", "survey"]
+__all__ = ["GFX_ARCHS", "HOST", "Survey", "Switch", "admitted", "choose_versions", "cuda_archs", "survey"]
 
 CUDA_ARCHS = ("8.0", "9.0", "10.0")
 HOST = "linux-x86_64"  # the machine whose torch builds decide what is asked for
@@ -48,6 +51,15 @@ SPEAKS_OF_CUDA = re.compile(r"\bCUDAExtension\b|\bLANGUAGES\b[^)]*\bCUDA\b|\bena
 OF_LABELS = re.compile(r"[A-Z][A-Z0-9_]*(LABEL|LOCAL|SUFFIX|VERSION)[A-Z0-9_]*")
 
 
+class Switch(NamedTuple):
+    """A variable that is off by default, and with whose value a build compiles something for a platform."""
+
+    platform: Platform
+    name: str
+    value: str
+    place: str  # FILE:LINE that asks for it
+
+
 class Survey(NamedTuple):
     """The facts about a package: its metadata, its requirements of torch, and the evidence for each platform."""
 
@@ -60,6 +72,7 @@ class Survey(NamedTuple):
     classifiers: tuple[str, ...]
     platforms: tuple[PlatformEvidence, ...]
     env: tuple[tuple[str, str], ...] = ()  # variables without which its version has a label
+    switches: tuple[Switch, ...] = ()  # at most one for each platform for which nothing is compiled by default
 
 
 def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outside: Outside) -> Survey:
@@ -78,16 +91,31 @@ def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outsi
         torch=Torch(versions=(torch,)),
         platforms=tuple(_request(platform, torch, catalog) for platform in _candidates(tree, torch, catalog)),
     )
-    project = ProjectFile(asked, tree)
-    with closing(read_platforms(project, catalog, outside)) as read:
-        platforms = tuple(read)
-    found = _summarise(project, package, platforms, builds_with)
-    if "+" not in found.version:
-        return found
-    return _make_public(found, lambda request: read_platforms(ProjectFile(request, tree), catalog, outside))
+
+    def observe(request: Request) -> tuple[PlatformEvidence, ...]:
+        with closing(read_platforms(ProjectFile(request, tree), catalog, outside)) as read:
+            return tuple(read)
+
+    found = _summarise(ProjectFile(asked, tree), package, observe(asked), builds_with)
+    found = found._replace(switches=tuple(_find_switches(found, observe)))
+    return _make_public(found, observe) if "+" in found.version else found
 
 
-def _make_public(found: Survey, observe: Callable[[Request], Generator[PlatformEvidence]]) -> Survey:
+def _find_switches(found: Survey, observe: Callable[[Request], tuple[PlatformEvidence, ...]]) -> Iterator[Switch]:
+    """Yield the switch that makes the build compile something, for each accelerator for which it compiles nothing."""
+    told = found.project.request
+    for one in found.platforms:
+        only = tuple(platform for platform in told.platforms if platform.platform == one.platform)
+        if not only[0].accelerators or one.shown.extensions is not Extensions.NONE:
+            continue
+        for (name, place), value in product(one.shown.off[:MOST_TRIED], VALUES):
+            (seen,) = observe(replace(told, build=Build(env=((name, value),)), platforms=only))
+            if seen.shown.extensions is Extensions.SOME:
+                yield Switch(one.platform, name, value, place)
+                break
+
+
+def _make_public(found: Survey, observe: Callable[[Request], tuple[PlatformEvidence, ...]]) -> Survey:
     """Return a survey whose version has no label, by the variable that leaves it away; raise InputError without one.
 
     Projects put a commit or a CUDA version there; each wheel of a release gets a label of its own.
@@ -98,8 +126,8 @@ def _make_public(found: Survey, observe: Callable[[Request], Generator[PlatformE
     for name in asked if first else ():
         env = ((name, ""),)
         only = tuple(one for one in told.platforms if first and one.platform == first.platform)
-        with closing(observe(replace(told, build=Build(env=env), platforms=only))) as read:
-            seen = dict(line.partition(": ")[::2] for line in read_metadata(tuple(read)))
+        read = observe(replace(told, build=Build(env=env), platforms=only))
+        seen = dict(line.partition(": ")[::2] for line in read_metadata(read))
         version = seen.get("Version", "+")
         if "+" not in version:
             return found._replace(version=version, env=env)

@@ -179,9 +179,9 @@ class Witness:
         if not wanted - observed.device_sources and not observed.opens_network:
             return self.hidden(view, observed) or (observed, ())
         of_gpus = observed.opens_network or self.find_kernels_of_gpus(view, observed)
-        for switch, tried in self.tried(view, observed) if of_gpus else self.tried_for_hardware(view, observed):
+        for switches, tried in self.tried(view, observed) if of_gpus else self.tried_for_hardware(view, observed):
             if wanted <= tried.device_sources and not tried.doubts and not tried.failure:
-                return tried, (switch,)
+                return tried, switches
         return observed, ()
 
     def hidden(self, view: View, observed: Observed) -> tuple[Observed, Switches] | None:
@@ -189,9 +189,9 @@ class Witness:
         is_empty = view.accelerator and not observed.commands and not observed.doubts and not observed.failure
         if not is_empty or not self.has_kernels or CMAKE in observed.asked:
             return None
-        for switch, tried in self.tried_for_hardware(view, observed):
+        for switches, tried in self.tried_for_hardware(view, observed):
             if CMAKE in tried.asked or any(what.startswith(STARTS_A_BUILD) for what in tried.doubts):
-                return tried, (switch,)
+                return tried, switches
         return None
 
     def find_kernels(self, view: View, observed: Observed) -> frozenset[str]:
@@ -218,16 +218,17 @@ class Witness:
         capabilities = dict.fromkeys(list_capabilities(view))
         return tuple(self.observer.observe(view._replace(gpu=True, capability=one)) for one in capabilities)
 
-    def tried_for_hardware(self, view: View, observed: Observed) -> Iterator[tuple[tuple[str, str], Observed]]:
+    def tried_for_hardware(self, view: View, observed: Observed) -> Iterator[tuple[Switches, Observed]]:
         """Yield the build with each variable that names the hardware of the platform."""
         return self.tried(view, observed, HARDWARE[view.accelerator.kind]) if view.accelerator else iter(())
 
     def tried(
         self, view: View, observed: Observed, words: re.Pattern[str] = SWITCH
-    ) -> Iterator[tuple[tuple[str, str], Observed]]:
+    ) -> Iterator[tuple[Switches, Observed]]:
         """Yield the build with each variable that may switch kernels on, the likeliest first.
 
-        First all variables are set together: if that changes nothing, none of them is tried by itself.
+        First all variables are set together: if that changes nothing, none of them is tried by itself. A build that
+        then looks for a wheel online, as mamba's does, is tried with another variable beside it.
         """
         names = [name for name in list_switches(observed, view) if words.search(name)][:MOST_TRIED]
         archs = ";".join(arch.removesuffix("+PTX") for arch in list_request_archs(view))
@@ -238,7 +239,11 @@ class Witness:
             if together.gist == observed.gist:
                 continue
             for switch in switches:
-                yield switch, self.observer.observe(view._replace(env=(*view.env, switch)))
+                switched = view._replace(env=(*view.env, switch))
+                seen = self.observer.observe(switched)
+                yield (switch,), seen
+                if seen.opens_network and not observed.opens_network:
+                    yield from (((switch, *more), each) for more, each in self.tried(switched, seen))
 
     # -- evidence
 
@@ -269,12 +274,12 @@ class Witness:
         return self.understood(observed, view, told)
 
     def explain_switch(self, switches: Switches, observed: Observed, view: View) -> str:
-        """Return in words the switch that was set and the effect of a build without it; "" if none was set."""
+        """Return in words the switches that were set and the effect of a build without them; "" if none was set."""
         if not switches:
             return ""
-        name, value = switches[0]
-        place = observed.asked.get(f"env:{name}", "setup.py")
-        return f"built with {name}={value}, without which {self.without(view)} ({place})"
+        shown = " and ".join(f"{name}={value}" for name, value in switches)
+        places = dict.fromkeys(observed.asked.get(f"env:{name}", "setup.py") for name, _ in switches)
+        return f"built with {shown}, without which {self.without(view)} ({', '.join(places)})"
 
     def without(self, view: View) -> str:
         """Return in words the effect of a build without a GPU and without a switch."""
@@ -341,10 +346,10 @@ class Witness:
         missing = self.owned.named(view) - observed.sources
         if not missing or CMAKE in observed.asked:
             return
-        for switch, tried in self.tried(view, observed):
+        for switches, tried in self.tried(view, observed):
             for source in sorted(missing & tried.sources) if not tried.failure else ():
-                place = observed.asked.get(f"env:{switch[0]}", "setup.py")
-                yield LeftOut(self.owned.in_tree(source), place, switch)
+                place = observed.asked.get(f"env:{switches[0][0]}", "setup.py")
+                yield LeftOut(self.owned.in_tree(source), place, switches)
 
 
 def _unseen(where: str, unsupported: str = "") -> CellEvidence:

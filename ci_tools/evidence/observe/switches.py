@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HARDWARE",
+    "MOST_TRIED",
     "SWITCH",
     "VALUES",
     "explain_local_version",
@@ -40,7 +41,7 @@ OF_VERSIONS = re.compile(r"VERSION|SUFFIX|LOCAL|LABEL|RELEASE")
 OF_COMPILERS = re.compile(r"FLAGS|PATH")
 # A call that asks for a variable, with its default, and the defaults with which a switch is off.
 ASKS = r"""(?:getenv|environ\.get)\(\s*["']{}["']\s*(?:,\s*(?:default\s*=\s*)?([^()]*?)\s*)?\)"""
-MOST_TRIED = 8  # variables that may make a version
+MOST_TRIED = 8  # variables that may make a version, or switch something on
 OFF = frozenset({"", "0", "FALSE", "N", "NO", "NONE", "OFF"})
 
 

@@ -576,6 +576,24 @@ def test_the_switch_that_kernels_need_is_set_for_their_cells_alone(tmp_path: Pat
     assert "built with FORCE_CUDA=1, without which it would leave kernels out (setup.py:5)" in plan.covered[0].reason
 
 
+# As mamba-ssm 2.3.2: kernels are off by default, and once they are on, it looks for a wheel online before it compiles.
+KEPT = setup(
+    "ext_modules=[CUDAExtension('demo.a', ['a.cu'])] if keep else [], cmdclass={'build_ext': BuildExtension}",
+    f"import urllib.request\n{TORCH}keep = os.getenv('DEMO_KEEP_CUDA', 'FALSE') == 'TRUE'\n"
+    "if keep and os.getenv('DEMO_FORCE_BUILD', 'FALSE') != 'TRUE':\n"
+    "    urllib.request.urlretrieve('http://127.0.0.1:9/x.whl', 'x.whl')\n",
+)
+
+
+@pytest.mark.slow
+def test_a_switch_that_leads_to_the_network_is_set_with_the_one_that_leads_back(tmp_path: Path) -> None:
+    plan = planned(tmp_path, {"setup.py": KEPT, "a.cu": ""})
+    (env,) = {job.env for job in plan.jobs if job.platform == "linux-cuda"}
+    assert {("DEMO_KEEP_CUDA", "TRUE"), ("DEMO_FORCE_BUILD", "TRUE")} <= {*env}
+    assert "built with DEMO_KEEP_CUDA=TRUE and DEMO_FORCE_BUILD=TRUE, without which it would" in plan.covered[0].reason
+    assert not any(dict(job.env).keys() & {"DEMO_KEEP_CUDA"} for job in plan.jobs if job.platform != "linux-cuda")
+
+
 HIDDEN = HOLLOW.replace(" or os.getenv('FORCE_CUDA', '0') == '1'", "")
 OPTIONAL = setup(
     "ext_modules=[CppExtension('demo.a', ['a.cpp'])] + more, cmdclass={'build_ext': BuildExtension}",

@@ -271,3 +271,23 @@ def test_a_label_that_no_variable_leaves_away_is_a_persons_to_decide(tmp_path: P
     }
     with pytest.raises(InputError, match=r"the version of the project is 2\.0\+abc, expected one without a label"):
         start(tmp_path, files)
+
+
+SWITCHED = """\
+import os
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CUDAExtension
+
+built = [CUDAExtension("demo.a", ["a.cu"])] if os.environ.get("DEMO_BUILD_EXTRAS", "OFF") == "ON" else []
+setup(name="demo", version="2.0", packages=["demo"], ext_modules=built, cmdclass={"build_ext": BuildExtension})
+"""
+
+
+@pytest.mark.slow
+def test_the_variable_that_switches_kernels_on_is_found_and_left_to_a_person(tmp_path: Path) -> None:
+    files = {"pyproject.toml": pyproject("setuptools.build_meta", project=""), "setup.py": SWITCHED, "a.cu": ""}
+    written, request = start(tmp_path, files)
+    (left,) = written.starter.left
+    assert left.platform is Platform.LINUX_CUDA
+    assert '`build: {env: {DEMO_BUILD_EXTRAS: "ON"}}` (setup.py:5) there is' in left.why
+    assert Platform.LINUX_CUDA not in platforms_of(request)
