@@ -109,12 +109,15 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
 
 def _sort_platforms(found: Survey) -> tuple[list[PlatformEvidence], list[Left]]:
     """Return the platforms that the package can have, and those it cannot; raise InputError if there is none."""
-    reasons = [(one, _why_not(one, found)) for one in found.platforms]
-    kept = [one for one, why in reasons if not why]
-    left = [Left(one.platform, why) for one, why in reasons if why]
+    judged = [(one, _why_not(one, found)) for one in found.platforms]
+    kept = [one for one, why in judged if not why]
+    left = [Left(one.platform, why) for one, why in judged if why]
     if not kept:
-        first = next((one for one in left if one.platform is Platform.LINUX_CPU), left[0])
-        msg = f"no platform can be built, {first.platform} because of this: {first.why}"
+        reasons: dict[str, list[str]] = {}
+        for one in left:
+            reasons.setdefault(one.why, []).append(one.platform)
+        told = "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
+        msg = f"no platform can be built: {told}"
         raise InputError(
             msg, hint="write a fatwheel.yml whose `build: {env: …}` has the variables that the build needs"
         )

@@ -156,9 +156,7 @@ def test_what_only_setup_py_says_is_observed(tmp_path: Path) -> None:
 def test_a_build_that_fails_everywhere_is_told_in_one_sentence(tmp_path: Path) -> None:
     setup = "raise SystemExit('demo needs LIBDEMO_DIR')\n"
     files = {"pyproject.toml": pyproject("setuptools.build_meta", project=""), "setup.py": setup}
-    with pytest.raises(
-        InputError, match=r"no platform can be built, linux-cpu because of this: .*demo needs LIBDEMO_DIR"
-    ):
+    with pytest.raises(InputError, match=r"no platform can be built: linux-cpu, .*windows: .*demo needs LIBDEMO_DIR"):
         start(tmp_path, files)
     assert not (tmp_path / "demo/fatwheel.yml").exists()
 

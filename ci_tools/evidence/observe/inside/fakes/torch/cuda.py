@@ -17,14 +17,31 @@ def device_count() -> int:
     return int(is_available())
 
 
-def get_device_capability(_device: object = None) -> tuple[int, int]:
-    """Return the GPU's compute capability; raise where there is none, as torch does."""
+def init() -> None:
+    """Raise where there is no GPU, as torch does."""
     if not _is_compiled():
         msg = "Torch not compiled with CUDA enabled"
         raise AssertionError(msg)
     if not is_available():
         msg = "No CUDA GPUs are available"
         raise RuntimeError(msg)
+
+
+def current_device() -> int:
+    """Return the number of the GPU in use; raise where there is none."""
+    init()
+    return 0
+
+
+def get_device_name(_device: object = None) -> Any:
+    """Raise where there is no GPU; the name of one is not known."""
+    init()
+    return FACTS.unknown("torch.cuda.get_device_name")
+
+
+def get_device_capability(_device: object = None) -> tuple[int, int]:
+    """Return the GPU's compute capability; raise where there is none."""
+    init()
     major, _, minor = str(FACTS.ask("capability")).partition(".")
     return int(major), int(minor)
 
@@ -40,7 +57,7 @@ class _Properties:
 
 
 def get_device_properties(_device: object = None) -> _Properties:
-    """Return the GPU's properties; raise where there is none, as torch does."""
+    """Return the GPU's properties; raise where there is none."""
     return _Properties()
 
 
