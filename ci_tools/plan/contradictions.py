@@ -147,7 +147,9 @@ def find_contradictions(axes: Axes, oldest: Minor | None, compiled: Iterable[str
     target = found.torch_abi.target
     if found.torch_abi.uses_torch and oldest is None:
         expected = 'expected `torch: {lowest: "2.10"}` or a list'
-        yield Problem(where, f"{request.platform} uses torch ({found.torch_abi.where}), {expected}")
+        is_known = found.torch_abi.kind is not Binding.UNKNOWN
+        what = "uses torch" if is_known else "may be built in another way for each torch"
+        yield Problem(where, f"{request.platform} {what} ({found.torch_abi.where}), {expected}")
     if target and oldest and oldest < target:
         needs = f"the source needs {target} ({found.torch_abi.where})"
         what = f"{request.platform} is asked to serve torch {oldest}, but {needs}"

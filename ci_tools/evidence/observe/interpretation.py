@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.evidence.includes import Includes
@@ -258,19 +258,20 @@ class Witness:
             "switches": switches,
             "switches_where": self.explain_switch(switches, observed, view),
         }
+        unseen = partial(_unseen, imports_torch="torch" in observed.imports)
         if observed.doubts:
             what, place = next(iter(observed.doubts.items()))
-            return replace(_unseen(f"{place}: it {what}" if place else what), **told)
+            return replace(unseen(f"{place}: it {what}" if place else what), **told)
         if failure := observed.failure:
             place = failure.place or RAN
-            return replace(_unseen(f"{place}: {failure.text}", unsupported=f"{failure.text} ({place})"), **told)
+            return replace(unseen(f"{place}: {failure.text}", unsupported=f"{failure.text} ({place})"), **told)
         if CMAKE in observed.asked and observed.is_pure:
-            return replace(_unseen(f"{observed.asked[CMAKE]}: it runs cmake, and its wheel is for any machine"), **told)
+            return replace(unseen(f"{observed.asked[CMAKE]}: it runs cmake, and its wheel is for any machine"), **told)
         with_gpus = self.with_gpus(view._replace(env=(*view.env, *switches)), observed)
         if doubts := {what: place for seen in with_gpus for what, place in seen.doubts.items()}:
             what, place = next(iter(doubts.items()))
-            unseen = _unseen(f"{place}: with a GPU, it {what}" if place else f"with a GPU, it {what}")
-            return replace(unseen, metadata=observed.metadata, **told)  # the builder, without one, writes that
+            found = unseen(f"{place}: with a GPU, it {what}" if place else f"with a GPU, it {what}")
+            return replace(found, metadata=observed.metadata, **told)  # the builder, without one, writes that
         return self.understood(observed, view, told)
 
     def explain_switch(self, switches: Switches, observed: Observed, view: View) -> str:
@@ -352,13 +353,13 @@ class Witness:
                 yield LeftOut(self.owned.in_tree(source), place, switches)
 
 
-def _unseen(where: str, unsupported: str = "") -> CellEvidence:
+def _unseen(where: str, unsupported: str = "", *, imports_torch: bool = False) -> CellEvidence:
     """Return evidence of a build that is not understood, so that nothing collapses, or of an unsupported one."""
     return CellEvidence(
         extensions=Extensions.UNKNOWN,
         extensions_where=where,
         python_api=PythonApi(Binding.UNKNOWN, where),
-        torch_abi=TorchAbi(Binding.UNKNOWN, where),
+        torch_abi=TorchAbi(Binding.UNKNOWN, where, uses_torch=imports_torch),
         unsupported=unsupported,
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, RejectedInput
 from tests.builders.sources import plan_of, write
 from tests.builders.wheels import library
 
@@ -179,7 +179,6 @@ def tried(statement: str) -> str:
         pytest.param("socket.gethostname() == 'x'", "import socket\n", id="by-the-name-of-the-machine"),
         pytest.param("os.getuid() == 7", "", id="by-who-runs-it"),
         pytest.param("os.cpu_count() > 8", "", id="by-the-processors"),
-        pytest.param("torch.version.git_version.startswith('f')", "import torch\n", id="by-a-commit-of-torch"),
         pytest.param("time.strftime('%Y') > str(BEGUN)", f"import time\n{BEGUN}", id="by-the-year"),
         pytest.param("datetime.now().year > BEGUN", f"from datetime import datetime\n{BEGUN}",
                      id="by-the-date"),
@@ -187,6 +186,12 @@ def tried(statement: str) -> str:
 )  # fmt: skip
 def test_what_the_machine_decides_is_in_no_pure_wheel(condition: str, before: str, tmp_path: Path) -> None:
     assert "pure" not in jobs_of(deciding(tmp_path, condition, before), "linux-cpu")
+
+
+def test_what_a_commit_of_torch_decides_needs_the_torches_to_be_named(tmp_path: Path) -> None:
+    said = r"linux-cpu may be built in another way for each torch \(setup\.py:4: .*\), expected `torch: "
+    with pytest.raises(RejectedInput, match=said):
+        deciding(tmp_path, "torch.version.git_version.startswith('f')", "import torch\n")
 
 
 @pytest.mark.slow

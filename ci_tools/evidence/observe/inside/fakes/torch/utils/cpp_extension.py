@@ -54,10 +54,11 @@ TORCH_FOLDER = Path(__file__).parents[1]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "CUDNN_HOME":
+        return os.environ.get("CUDNN_HOME") or os.environ.get("CUDNN_PATH")
     kind = FACTS.ask("accelerator")["kind"]
     values = {
         "CUDA_HOME": FACTS.known["accelerator_home"] if kind == "cuda" else None,
-        "CUDNN_HOME": os.environ.get("CUDNN_HOME") or os.environ.get("CUDNN_PATH"),
         "HIP_HOME": str(Path(FACTS.known["accelerator_home"], "hip")) if kind == "rocm" else None,
         "IS_HIP_EXTENSION": kind == "rocm",
         "IS_LINUX": FACTS.known["os"] == "linux",
