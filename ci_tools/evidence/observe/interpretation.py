@@ -26,6 +26,7 @@ from ci_tools.evidence.observe.switches import (
     SWITCH,
     VALUES,
     explain_local_version,
+    find_turned_on,
     list_arch_variables,
     list_off,
     list_switches,
@@ -175,6 +176,8 @@ class Witness:
         A build needs a switch if it leaves its kernels out on a builder without a GPU, or looks for a wheel online.
         Without such a reason, only a switch that names the platform's hardware is set; all others stay off.
         """
+        if CMAKE in observed.asked and not observed.opens_network:
+            return self.switch_cmake_on(view, observed) or (observed, ())
         wanted = self.find_kernels(view, observed)
         if not wanted - observed.device_sources and not observed.opens_network:
             return self.hidden(view, observed) or (observed, ())
@@ -183,6 +186,18 @@ class Witness:
             if wanted <= tried.device_sources and not tried.doubts and not tried.failure:
                 return tried, switches
         return observed, ()
+
+    def switch_cmake_on(self, view: View, observed: Observed) -> tuple[Observed, Switches] | None:
+        """Return the build that gives cmake what it would give it where there is a GPU, if this one turns that off."""
+        on_gpu = self.find_turned_on_by_gpus(view, observed)
+        for switches, tried in self.tried(view, observed) if on_gpu else self.tried_for_hardware(view, observed):
+            if find_turned_on(observed, tried) and not tried.doubts and not tried.failure:
+                return tried, switches
+        return None
+
+    def find_turned_on_by_gpus(self, view: View, observed: Observed) -> str:
+        """Return a definition that the build gives cmake only because it finds no GPU; "" if there is none."""
+        return next(filter(None, (find_turned_on(observed, one) for one in self.with_gpus(view, observed))), "")
 
     def hidden(self, view: View, observed: Observed) -> tuple[Observed, Switches] | None:
         """Return the build whose switch starts another build system, if the build compiles nothing without a switch."""
@@ -303,7 +318,7 @@ class Witness:
             python_api=api,
             torch_abi=self.torch_abi(build),
             pure_tag=build.pure_tag,
-            unsupported=explain_loss(lost),
+            unsupported=explain_loss(lost) or self.explain_loss_of_cmake(observed, view),
             left_out=lost or tuple(self.find_switched_off(observed, view)),
             build_requires=list_undeclared(self.project, observed.imports),
             built=build.built,
@@ -341,6 +356,12 @@ class Witness:
         """Yield the kernels that the wheel would lack; none if it has them or a switch helps."""
         for source in sorted(self.find_kernels(view, observed) - observed.device_sources):
             yield LeftOut(self.owned.in_tree(source), observed.asked.get("gpu", "setup.py"))
+
+    def explain_loss_of_cmake(self, observed: Observed, view: View) -> str | None:
+        """Return why the wheel of a build that runs cmake would lack kernels; None if it is not known to."""
+        off = self.find_turned_on_by_gpus(view, observed) if CMAKE in observed.asked else ""
+        where = observed.asked.get("gpu", "setup.py")
+        return f"without a GPU its build gives cmake {off}, and no switch for that is known ({where})" if off else None
 
     def find_switched_off(self, observed: Observed, view: View) -> Iterator[LeftOut]:
         """Yield the sources that the config names for the platform, and only a build with another variable compiles."""

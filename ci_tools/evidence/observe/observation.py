@@ -79,7 +79,7 @@ class Observed(NamedTuple):
     @property
     def gist(self) -> tuple[object, ...]:
         """The parts that a switch may change."""
-        return self.commands, self.members, self.libraries, dict(self.doubts), self.failure
+        return self.commands, self.configured, self.members, self.libraries, dict(self.doubts), self.failure
 
     @property
     def version(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ci_tools.model.platforms import AcceleratorKind
@@ -20,6 +21,7 @@ __all__ = [
     "SWITCH",
     "VALUES",
     "explain_local_version",
+    "find_turned_on",
     "list_arch_variables",
     "list_off",
     "list_switches",
@@ -42,6 +44,7 @@ OF_COMPILERS = re.compile(r"FLAGS|PATH")
 # A call that asks for a variable, with its default, and the defaults with which a switch is off.
 ASKS = r"""(?:getenv|environ\.get)\(\s*["']{}["']\s*(?:,\s*(?:default\s*=\s*)?([^()]*?)\s*)?\)"""
 MOST_TRIED = 8  # variables that may make a version, or switch something on
+DEFINITION = re.compile(r"(\w+)(?::\w+)?=(.*)", re.DOTALL)
 OFF = frozenset({"", "0", "FALSE", "N", "NO", "NONE", "OFF"})
 
 
@@ -75,6 +78,22 @@ def list_off(observed: Observed, view: View, tree: Tree) -> Iterator[tuple[str, 
         asks = re.search(ASKS.format(re.escape(name)), _line(tree, file, int(line)))
         if asks and (asks[1] or "").strip("'\"").upper() in OFF:
             yield name, place
+
+
+def find_turned_on(before: Observed, after: Observed) -> str:
+    """Return the first definition that one build gives cmake and the other turns on, as `-DNAME=OFF`; "" if none is."""
+    on = {name for name, value in _list_definitions(after) if value.upper() not in OFF}
+    return next((f"-D{name}={value}" for name, value in _list_definitions(before)
+                 if value.upper() in OFF and name in on), "")  # fmt: skip
+
+
+def _list_definitions(observed: Observed) -> Iterator[tuple[str, str]]:
+    """Yield the variables that a build defines for cmake, and their values: `-DNAME[:TYPE]=VALUE` or `-D NAME=…`."""
+    for call in observed.configured:
+        for before, argument in pairwise(("", *call)):
+            text = argument if before == "-D" else argument.removeprefix("-D") if argument.startswith("-D") else ""
+            if found := DEFINITION.fullmatch(text):
+                yield found[1], found[2]
 
 
 def warn_of_off(off: tuple[tuple[str, str], ...]) -> Iterator[str]:

@@ -97,7 +97,7 @@ def test_a_lock_that_is_held_is_told_after_two_seconds(tmp_path: Path) -> None:
     started = time.monotonic()
     with hold_lock(tmp_path / "a", lines.append):
         assert lines == [f"waiting for another run that works on {tmp_path / 'a'}"]
-    assert 2 < time.monotonic() - started < 10
+    assert time.monotonic() - started > 2
     holder.join()
 
 

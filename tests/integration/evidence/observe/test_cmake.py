@@ -131,3 +131,32 @@ def test_what_cmake_is_given_is_part_of_the_build(more: str, after: str, tmp_pat
     builds = [platform.shown, *platform.apart.values()]
     assert len({one.recipe for one in builds}) == 2
     assert len({(one.configured, one.written) for one in builds}) == 2
+
+
+GPU = "-DWITH_CUDA={'ON' if torch.cuda.is_available() else 'OFF'}"
+FORCED = "-DWITH_CUDA={'ON' if torch.cuda.is_available() or os.getenv('FORCE_CUDA', '0') == '1' else 'OFF'}"
+NAMED = "-DWITH_GPU:BOOL={os.getenv('DEMO_WITH_CUDA', 'OFF')}"
+UNNAMED = "-DWITH_EXTRAS={os.getenv('DEMO_WITH_EXTRAS', 'OFF')}"
+
+
+@pytest.mark.parametrize(
+    ("argument", "switches", "unsupported"),
+    [
+        pytest.param(FORCED, (("FORCE_CUDA", "1"),), None, id="a-gpu-or-a-variable"),
+        pytest.param(NAMED, (("DEMO_WITH_CUDA", "1"),), None, id="a-variable-that-names-the-hardware"),
+        pytest.param(UNNAMED, (), None, id="another-variable"),
+        pytest.param(GPU, (), "without a GPU its build gives cmake -DWITH_CUDA=OFF, and no switch for that is known "
+                     "(setup.py:14)", id="a-gpu"),
+    ],
+)  # fmt: skip
+def test_cmake_is_told_to_compile_kernels_though_the_builder_has_no_gpu(
+    argument: str, switches: tuple[tuple[str, str], ...], unsupported: str | None, tmp_path: Path
+) -> None:
+    """As pyg-lib 0.9 does it: its wheels were planned without kernels."""
+    script = f"import torch\n{SETUP.replace('MORE', f'[f{argument!r}]').replace('AFTER', '')}"
+    cuda = 'linux-cuda: {owner: "@demo/cuda", cuda: ["13.0"], archs: ["9.0"]}'
+    config = f"{CONFIG.partition('platforms:')[0]}platforms:\n  {cuda}\n  linux-cpu: {{owner: '@demo/cpu'}}\n"
+    files = {"fatwheel.yml": config, "setup.py": script, **FILES, "a.cu": ""}
+    for_cuda, plain = evidence_of(write(tmp_path / "a", files)).platforms
+    assert (for_cuda.shown.switches, for_cuda.shown.unsupported) == (switches, unsupported)
+    assert plain.shown.switches == ()
