@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ci_tools.model.request import Build, Hook, Request
 
-__all__ = ["hooks_of", "missing", "refuse_missing", "resolve_script", "script_of", "warnings"]
+__all__ = ["explain_wrong", "hooks_of", "missing", "refuse_missing", "resolve_script", "script_of", "warnings"]
 
 ENDINGS = (".sh", ".py")
 INTERPRETERS = frozenset({"bash", "python", "python3", "sh"})
@@ -34,6 +34,15 @@ def script_of(command: str) -> str:
     else:
         is_script = "/" in word or word.endswith(ENDINGS)
     return posixpath.normpath(word) if is_script and not word.startswith(("-", "/")) else ""
+
+
+def explain_wrong(text: str) -> str:
+    """Return why a text is not a valid shell command, or "" if it is."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        return f"this is not a command: {str(error).lower()}, expected one such as python -m demo"
+    return "" if words else "this is not a command: it is blank, expected one such as python -m demo"
 
 
 def hooks_of(build: Build) -> Iterator[tuple[str, Hook]]:

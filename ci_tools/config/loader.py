@@ -292,6 +292,7 @@ def _build(table: Table, document: Document, name: str, catalog: Catalog) -> Bui
         before=_hooks("before", table, document, name),
         after=_hooks("after", table, document, name),
         env=_env(table.get("env")),
+        requires=tuple(table.get("requires", ())),
         constraints=table.get("constraints"),
         drop=read_drops(table),
         sdist=table.get("sdist", True),

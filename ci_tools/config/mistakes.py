@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import string
 from itertools import product
 from pathlib import Path
@@ -14,7 +13,7 @@ from ci_tools.config import release_names
 from ci_tools.errors import Problem, nearest
 from ci_tools.formats.path_patterns import is_pattern
 from ci_tools.model.edition import ALIAS_FIELDS, FIELDS
-from ci_tools.model.pep440 import read_version
+from ci_tools.model.pep440 import is_of_index, read_version
 from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.model.request import HOSTED_MINUTES, GpuTrial, Route, ToolchainKind
 from ci_tools.model.versions import CudaArch, GfxArch, Minor
@@ -68,6 +67,7 @@ class _Meaning:
         yield from self.gpu_trial("validate", "gpu")
         yield from self.commands("build", "before")
         yield from self.commands("build", "after")
+        yield from self.requirements("build", "requires")
         yield from self.pypi_cuda("publish", "pypi-cuda")
         yield from self.variants("publish", "variants")
         for name in self.get("platforms") or {}:
@@ -253,7 +253,7 @@ class _Meaning:
 
     def scripts(self, root: Path, *keys: str) -> Iterator[Problem]:
         for place, command in self.lines(*keys):
-            script = "" if _wrong_command(command) else hooks.script_of(command)
+            script = "" if hooks.explain_wrong(command) else hooks.script_of(command)
             if script and not (root / script).is_file():
                 beside = (root / script).parent.glob(f"*{Path(script).suffix}")
                 names = sorted(path.relative_to(root).as_posix() for path in beside)
@@ -285,7 +285,7 @@ class _Meaning:
 
     def commands(self, *keys: str) -> Iterator[Problem]:
         for place, command in self.lines(*keys):
-            if wrong := _wrong_command(command):
+            if wrong := hooks.explain_wrong(command):
                 yield self.at(place, wrong)
 
     def lines(self, *keys: str) -> Iterator[tuple[Keys, str]]:
@@ -348,6 +348,12 @@ class _Meaning:
         elif "{torch}" in local and not self.get("torch"):
             yield self.at(keys, 'the template names torch, and the key "torch" is missing')
 
+    def requirements(self, *keys: str) -> Iterator[Problem]:
+        for index, text in enumerate(self.get(*keys) or ()):
+            if not is_of_index(text):
+                what = f'"{text}" is not a requirement of the package index, expected one such as "setuptools<82"'
+                yield self.at((*keys, index), what)
+
     def deviations(self) -> Iterator[Problem]:
         """Yield the versions that the catalog lacks in what is unsupported or dropped, or served by a version."""
         torches, cudas = map(str, self.catalog.torch), map(str, self.catalog.cuda)
@@ -369,15 +375,6 @@ class _Meaning:
             yield self.at(keys, "second names are of CUDA wheels, and no platform asks for CUDA")
         elif ("{torch}" in alias or "{cxx11abi}" in alias) and not self.get("torch"):
             yield self.at(keys, 'the template names torch, and the key "torch" is missing')
-
-
-def _wrong_command(text: str) -> str:
-    """Return why a text is not a valid shell command, or "" if it is."""
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        return f"this is not a command: {str(error).lower()}, expected one such as python -m demo"
-    return "" if words else "this is not a command: it is blank, expected one such as python -m demo"
 
 
 def _wrong_in(template: str, known: frozenset[str]) -> str:

@@ -82,6 +82,10 @@ class ProjectFile:
         value = self.value(*keys)
         return value if isinstance(value, list) else []
 
+    def build_requires(self) -> tuple[str, ...]:
+        """Return the requirements of the project's build: those that it declares, and those that the config adds."""
+        return (*map(str, self.list("build-system", "requires")), *self.request.build.requires)
+
     def place(self, *keys: str) -> Place:
         """Return the place of a key, or line 1 if it is not found; earlier `keys` may be dotted into the last one."""
         return Place(self.name, self._lines_of_keys.get(".".join(keys), 1))
@@ -198,7 +202,7 @@ class ProjectFile:
 
     def _asks_its_repository(self) -> bool:
         """Whether a plugin reads the project's version from its repository."""
-        found = (re.match(r"[\w.-]+", str(requirement)) for requirement in self.list("build-system", "requires"))
+        found = (re.match(r"[\w.-]+", requirement) for requirement in self.build_requires())
         return any(canonicalize_name(name[0]) in VERSION_PLUGINS for name in found if name)
 
     def _version(self, observed: str, unseen: str, variables: Iterable[str]) -> str:

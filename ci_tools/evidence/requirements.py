@@ -10,7 +10,6 @@ from ci_tools.model.pep440 import name_of_required, read_required
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ci_tools.evidence.includes import Place
     from ci_tools.evidence.project_file import ProjectFile
 
 __all__ = ["build_requirements", "doubt_torch_abi", "exclude_torch", "list_undeclared", "torch_requirement"]
@@ -35,9 +34,8 @@ def doubt_torch_abi(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
     It is UNKNOWN if the build requires torch but no file includes a torch header.
     """
     abi = exclude_torch(abi, project)
-    for requirement in project.list("build-system", "requires"):
-        if abi.kind is Binding.NONE and name_of_required(str(requirement)) == "torch":
-            place = project.place("build-system", "requires")
+    for requirement, place in build_requirements(project):
+        if abi.kind is Binding.NONE and name_of_required(requirement) == "torch":
             where = f"{place}: {requirement} is a build requirement, but no file includes one of its headers"
             return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
     return abi
@@ -48,22 +46,23 @@ def exclude_torch(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
 
     A build is isolated, and has no other packages than it requires (PEP 517).
     """
-    required = [name_of_required(str(text)) for text in project.list("build-system", "requires")]
+    required = [name_of_required(text) for text in project.build_requires()]
     if abi.kind is Binding.UNKNOWN and not abi.uses_torch and required and set(required) <= WITHOUT_TORCH:
         place = project.place("build-system", "requires")
         return TorchAbi(Binding.NONE, f"{place}: none of its build requirements brings torch")
     return abi
 
 
-def build_requirements(project: ProjectFile) -> list[tuple[str, Place]]:
-    """Return the build requirements of the project, each with its place."""
-    place = project.place("build-system", "requires")
-    return [(str(requirement), place) for requirement in project.list("build-system", "requires")]
+def build_requirements(project: ProjectFile) -> list[tuple[str, str]]:
+    """Return the build requirements of the project and of its config, each with its place."""
+    place = str(project.place("build-system", "requires"))
+    own = [(str(requirement), place) for requirement in project.list("build-system", "requires")]
+    return [*own, *((requirement, project.request.config) for requirement in project.request.build.requires)]
 
 
 def list_undeclared(project: ProjectFile, imports: Iterable[str]) -> tuple[str, ...]:
-    """Return the packages of imported modules that the project does not list in `build-system.requires`."""
-    required = {name_of_required(text) for text, _ in build_requirements(project)}
+    """Return the packages of imported modules that neither `build-system.requires` lists nor the config."""
+    required = set(map(name_of_required, project.build_requires()))
     return tuple(sorted({IMPORTED[module] for module in imports if module in IMPORTED} - required))
 
 

@@ -94,6 +94,14 @@ def name_of_required(text: str) -> str:
     return found.name if found else ""
 
 
+def is_of_index(text: str) -> bool:
+    """Whether a text is a valid requirement (PEP 508) that is looked for on an index, and not at an address."""
+    try:
+        return parse_requirement(text).url is None
+    except ValueError:
+        return False
+
+
 def parse_requirement(text: str) -> Requirement:
     """Return a text as a requirement (PEP 508); raise ValueError if it, or a version in it, is invalid."""
     from packaging import requirements  # noqa: PLC0415 - see above

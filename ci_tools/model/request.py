@@ -187,6 +187,7 @@ class Build(NamedTuple):
     before: tuple[Hook, ...] = ()  # run before the backend is called
     after: tuple[Hook, ...] = ()  # run after the backend has built a wheel
     env: tuple[tuple[str, str], ...] = ()
+    requires: tuple[str, ...] = ()  # requirements of the build that the project does not declare
     constraints: str | None = None  # path of a pip constraints file in the source
     drop: tuple[Drop, ...] = ()
     sdist: bool = True  # whether a release has the project's sdist

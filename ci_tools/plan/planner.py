@@ -291,7 +291,7 @@ class _Planner:
             requires_torch="",
             toolchain=ToolchainKind.AUTO,
             env=(*self.request.build.env, *choose_env(self.request.platforms, cells)),
-            build_requires=shown.build_requires,
+            build_requires=(*shown.build_requires, *self.request.build.requires),
             minutes=min(self.request.build.timeout_minutes, HOSTED_MINUTES),
             covers=tuple(cells),
         )
@@ -336,7 +336,7 @@ class _Planner:
             requires_torch=f">={key.torch},<{key.torch.next}" if key.torch else "",
             toolchain=request.toolchain,
             env=(*self.request.build.env, *request.env, *shown.switches),
-            build_requires=shown.build_requires,
+            build_requires=(*shown.build_requires, *self.request.build.requires),
             care=self.care(request),
             minutes=request.minutes,
             drops=tuple(one.name for one in self.request.build.drop if not one.pythons or python in one.pythons),

@@ -6,15 +6,12 @@ values of these share one build. The compared values are cached, so that an inte
 
 from __future__ import annotations
 
-import re
 import sys
 import sysconfig
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from packaging.utils import canonicalize_name
 
 from ci_tools.build.builder import Workshop, build_key
 from ci_tools.build.toolchain import TORCH_INCLUDE, Toolchains
@@ -24,6 +21,7 @@ from ci_tools.machine.python import create
 from ci_tools.machine.runner import host
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.evidence import Binding, Extensions
+from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.plan import JobKind
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan.spared import list_only_for
@@ -208,8 +206,7 @@ class _Prover:
     def may_see_torch(self) -> bool:
         """Whether the project's build requires torch, or depends on the folder of torch's headers."""
         project = ProjectFile(self.planned.plan.request, self.planned.tree)
-        required = project.list("build-system", "requires")
-        names = {canonicalize_name(re.split(r"[^\w.-]", str(text).strip())[0]) for text in required}
+        names = set(map(name_of_required, project.build_requires()))
         return "torch" in names or any(TORCH_INCLUDE in line for line in project.lines)
 
     # -- cases
@@ -236,7 +233,7 @@ class _Prover:
             accelerator=cell.accelerator,
             archs=platform.archs if cell.accelerator else (),
             env=tuple(sorted(env.items())),
-            build_requires=shown.build_requires,
+            build_requires=(*shown.build_requires, *self.planned.plan.request.build.requires),
         )
 
     def own_inputs(self, job: Job, torch: Minor | None) -> Inputs:

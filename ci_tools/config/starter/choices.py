@@ -29,6 +29,7 @@ __all__ = ["Left", "PlatformChoice", "Starter", "TorchChoice", "choose"]
 # A project() of CMake that finds no CUDA compiler fails.
 NEEDS_CUDA = re.compile(r"^[ \t]*project\s*\([^)]*\bCUDA\b", re.MULTILINE | re.IGNORECASE)
 ARCHIVED = redist_facts().platforms  # by host
+MISSING = "ModuleNotFoundError"
 FREE_THREADED = "Programming Language :: Python :: Free Threading"
 
 
@@ -118,9 +119,8 @@ def _sort_platforms(found: Survey) -> tuple[list[PlatformEvidence], list[Left]]:
             reasons.setdefault(one.why, []).append(one.platform)
         told = "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
         msg = f"no platform can be built: {told}"
-        raise InputError(
-            msg, hint="write a fatwheel.yml whose `build: {env: …}` has the variables that the build needs"
-        )
+        key = "requires: […]}` names the packages" if MISSING in told else "env: {…}}` has the variables"
+        raise InputError(msg, hint=f"write a fatwheel.yml whose `build: {{{key} that the build needs")
     return kept, left
 
 

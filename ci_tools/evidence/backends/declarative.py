@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ci_tools.evidence.backends.facts import Read, requires_python
 from ci_tools.evidence.backends.sdist_contents import select_binaries
 from ci_tools.evidence.backends.toml import TomlFile, table
+from ci_tools.evidence.requirements import build_requirements
 from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, PythonApi
 from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.versions import Minor, admits
@@ -118,9 +119,8 @@ def _nothing(_project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
 
 def _plugins(project: ProjectFile) -> Iterator[str]:
     """Yield a doubt for each build requirement that may add code to the build."""
-    for requirement in project.list("build-system", "requires"):
-        if name_of_required(str(requirement)) not in PLAIN_COMPANIONS:
-            place = project.place("build-system", "requires")
+    for requirement, place in build_requirements(project):
+        if name_of_required(requirement) not in PLAIN_COMPANIONS:
             yield f"{place}: what {requirement} adds to {project.backend.partition('.')[0]} is not known"
 
 

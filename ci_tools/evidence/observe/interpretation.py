@@ -83,7 +83,7 @@ class Witness:
     def subject(self) -> Subject:
         """Return the project to observe."""
         project = self.project
-        required = [name_of_required(str(item)) for item in project.list("build-system", "requires")]
+        required = [name_of_required(item) for item in project.build_requires()]
         return Subject(
             tree=self.tree,
             folder=project.request.subdirectory or ".",
@@ -91,7 +91,7 @@ class Witness:
             backend_path=tuple(map(str, project.list("build-system", "backend-path"))),
             provided=tuple(sorted({name for name in required if name} - SIMULATED - PLUGINS.keys())),
             plugins=tuple(sorted(PLUGINS.keys() & required)),
-            capped=any(CAPPED.match(str(item)) for item in project.list("build-system", "requires")),
+            capped=any(map(CAPPED.match, project.build_requires())),
         )
 
     def of(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
@@ -341,7 +341,7 @@ class Witness:
 
     def members(self, build: Build) -> tuple[str, ...] | None:
         """Return the wheel's expected members; None if a plugin, hipify or Cython may write a file into it."""
-        required = {name_of_required(str(item)) for item in self.project.list("build-system", "requires")}
+        required = set(map(name_of_required, self.project.build_requires()))
         names = [name for name, _ in build.observed.members]
         if (
             build.runs_cmake

@@ -258,6 +258,11 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
             id="runner-of-two-lines"),
         pytest.param("max-jobs: 2", "constraints: pins.txt", ['17:22: the source has no file "pins.txt"'],
                      id="constraints-not-there"),
+        pytest.param("max-jobs: 2", 'requires: ["setuptools<82", "a b", "x @ https://example.org/x.whl"]', [
+            '17:37: "a b" is not a requirement of the package index, expected one such as "setuptools<82"',
+            ('17:44: "x @ https://example.org/x.whl" is not a requirement of the package index, expected one such as '
+             '"setuptools<82"')],
+            id="requirements-that-are-none"),
         pytest.param("[demo, {run: demo -g,", "[python -c 'oops, {run: ' ',", [
             "18:55: this is not a command: no closing quotation, expected one such as python -m demo",
             "18:78: this is not a command: it is blank, expected one such as python -m demo"],

@@ -1,0 +1,51 @@
+"""A project that does not declare what its build needs: the config does."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.builders.sources import write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.integration.conftest import CommandLine
+
+pytestmark = pytest.mark.slow
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+CONFIG = f"""\
+package: demo
+version: "1.0"
+python: ["{PYTHON}"]
+platforms:
+  linux-cpu: {{owner: "@demo/cpu", wheel-platform: linux}}
+build: {{requires: ["pathspec>=0.12", "setuptools>=61"]}}
+"""
+# As FBGEMM's, which imports a package that no file of it declares.
+SETUP = """\
+import pathspec
+from setuptools import Extension, setup
+assert pathspec.__version__
+setup(name="demo", version="1.0", ext_modules=[Extension("demo", ["demo.c"])])
+"""
+SOURCE = """\
+#include <Python.h>
+static struct PyModuleDef demo = {PyModuleDef_HEAD_INIT, "demo"};
+PyMODINIT_FUNC PyInit_demo(void) { return PyModule_Create(&demo); }
+"""
+
+
+def test_what_a_project_fails_to_declare_is_installed_for_its_build(fatwheel: CommandLine, tmp_path: Path) -> None:
+    write(tmp_path, {"fatwheel.yml": CONFIG, "setup.py": SETUP, "demo.c": SOURCE})
+    ran = fatwheel("build", "--job", f"linux-cpu-cp{PYTHON.replace('.', '')}", "--out", "dist", cwd=tmp_path)
+    assert ran.status == 0, ran.stderr
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    assert wheel.name.startswith(f"demo-1.0-cp{PYTHON.replace('.', '')}-")
+    without = CONFIG.replace('"pathspec>=0.12", ', "")
+    write(tmp_path, {"fatwheel.yml": without})
+    ran = fatwheel("plan", cwd=tmp_path)
+    assert "ModuleNotFoundError: No module named 'pathspec' (setup.py:1)" in ran.stdout + ran.stderr
