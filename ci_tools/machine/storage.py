@@ -96,6 +96,7 @@ def fill_once(folder: Path, fill: Callable[[Path], None], say: Callable[[str], N
 
     `fill` works in a temporary folder beside it, which is renamed when it is complete. A seal with the digest of the
     content is written last, so a killed run leaves nothing that looks finished. Of two parallel runs, one fills it.
+    The files are read again for it only if one of them looks touched, as git judges it: a toolkit has gigabytes.
     """
     is_hit = _is_sealed(folder)
     LOG.debug("cache %s: %s", "hit" if is_hit else "miss", folder)
@@ -113,8 +114,7 @@ def fill_once(folder: Path, fill: Callable[[Path], None], say: Callable[[str], N
         try:
             fill(partial)
             partial.rename(folder)
-            with write_atomically(_seal(folder)) as seal:
-                seal.write(digest_of(folder).encode())
+            _write_seal(folder, digest_of(folder))
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
@@ -125,9 +125,40 @@ def _seal(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.sha256")
 
 
+def _write_seal(folder: Path, digest: str) -> None:
+    with write_atomically(_seal(folder)) as seal:
+        seal.write(f"{digest}\n{_stamp_of(folder)}\n".encode())
+
+
 def _is_sealed(folder: Path) -> bool:
     seal = _seal(folder)
-    return folder.is_dir() and seal.is_file() and seal.read_text(encoding="utf-8") == digest_of(folder)
+    if not folder.is_dir() or not seal.is_file():
+        return False
+    digest, _, stamp = seal.read_text(encoding="utf-8").partition("\n")
+    if stamp.strip() == _stamp_of(folder):
+        return True
+    if digest.strip() != digest_of(folder):
+        return False
+    with suppress(OSError, MachineError):  # a cache that came from elsewhere, and may be read-only
+        _write_seal(folder, digest.strip())
+    return True
+
+
+def _stamp_of(folder: Path) -> str:
+    """Return one sha256 over the path and state of every entry below `folder`: what changes when a file is touched."""
+    stamps = []
+    waiting, start = [str(folder)], len(str(folder))
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.name == ".git":
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                found = entry.stat(follow_symlinks=False)
+                state = (found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+                stamps.append((os.fsencode(entry.path[start:]), state))
+    return hashlib.sha256(repr(sorted(stamps)).encode()).hexdigest()
 
 
 def digest_of(folder: Path) -> str:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog
@@ -15,7 +20,6 @@ from ci_tools.plan import make
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from ci_tools.model.evidence import Evidence
     from ci_tools.model.plan import Plan
@@ -55,6 +59,15 @@ def world(folder: Path, **environ: str) -> Outside:
     """Return an outside whose cache is below `folder`, and that shows nothing."""
     known = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     return Outside(environ={**known, **environ}, cache=folder / "cache", reporter=Silent())
+
+
+@functools.cache
+def shared_world() -> Outside:
+    """Return an outside whose cache all tests of this process share: what a build shows is observed once for them."""
+    folder = Path(tempfile.mkdtemp(prefix="fatwheel-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    lend_tools(folder)
+    return world(folder)
 
 
 def lend_tools(folder: Path) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,6 +77,43 @@ def test_two_processes_fill_once(tmp_path: Path) -> None:
     assert [process.communicate()[0] for process in (first, second)] == [b"", b""]
     assert [first.returncode, second.returncode] == [0, 0]
     assert (tmp_path / "log").read_text() == "filled\n"
+
+
+@pytest.mark.parametrize("how", ["other-bytes", "one-file-more", "one-file-less", "another-mode"])
+def test_what_has_changed_since_is_filled_again(how: str, tmp_path: Path) -> None:
+    filled = []
+
+    def fill(folder: Path) -> None:
+        filled.append(folder)
+        (folder / "sub").mkdir()
+        (folder / "sub/file").write_text("right")
+
+    file = fill_once(tmp_path / "a", fill, print) / "sub/file"
+    fill_once(tmp_path / "a", fill, print)
+    assert len(filled) == 1
+    before = file.stat()
+    if how == "other-bytes":  # as many, and the file's times are put back
+        file.write_text("wrong")
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    elif how == "one-file-more":
+        file.with_name("other").touch()
+    elif how == "one-file-less":
+        file.unlink()
+    else:
+        file.chmod(0o755)
+    assert fill_once(tmp_path / "a", fill, print) == tmp_path / "a"
+    assert len(filled) == (1 if how == "another-mode" else 2)  # its bytes are the same
+    assert file.read_text() == "right"
+
+
+def test_a_copy_of_what_was_filled_is_taken_as_it_is(tmp_path: Path) -> None:
+    fill_once(tmp_path / "a", lambda folder: (folder / "file").touch(), print)
+    shutil.copytree(tmp_path / "a", tmp_path / "copied" / "a")
+    shutil.copy(tmp_path / "a.sha256", tmp_path / "copied" / "a.sha256")
+    fill_once(tmp_path / "copied" / "a", lambda _: pytest.fail("it is there"), print)
+    first, second = ((folder / "a.sha256").read_text().split() for folder in (tmp_path, tmp_path / "copied"))
+    assert (first[0], len(second)) == (second[0], 2)
+    assert first[1] != second[1]
 
 
 # ---------------------------------------------------------------- locks

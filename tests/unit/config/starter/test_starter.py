@@ -14,7 +14,7 @@ from ci_tools.model.platforms import Platform
 from ci_tools.model.request import Route, ToolchainKind
 from ci_tools.model.versions import Minor
 from ci_tools.plan.make import make_plan
-from tests.builders.sources import git, world, write
+from tests.builders.sources import git, shared_world, world, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ class Started(NamedTuple):
 def start(root: Path, files: dict[str, str], *, package: str = "", torch: Minor | None = None) -> Started:
     """Write the files and a starter for them, and make its plan, which raises if it is refused."""
     write(root / "demo", {"pyproject.toml": pyproject(), "demo/__init__.py": "", **files})
-    outside = world(root)
+    outside = shared_world()
     written = starter.write(root / "demo", catalog.load(), outside, package=package, torch=torch)
     make_plan(written.path, outside)
     return Started(written, loader.load(written.path, catalog.load()))
@@ -164,7 +164,7 @@ def test_a_build_that_fails_everywhere_is_told_in_one_sentence(tmp_path: Path) -
 def test_a_project_below_is_found(tmp_path: Path) -> None:
     (tmp_path / "python").mkdir()
     (tmp_path / "python/pyproject.toml").write_text(pyproject())
-    written = starter.write(tmp_path, catalog.load(), world(tmp_path))
+    written = starter.write(tmp_path, catalog.load(), shared_world())
     assert loader.load(written.path, catalog.load()).subdirectory == "python"
 
 
@@ -184,14 +184,14 @@ def test_a_version_that_the_source_lacks_is_the_newest_tag(tmp_path: Path, tag: 
     project = write(tmp_path / "demo", {"pyproject.toml": text})
     for words in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "x"), ("tag", tag)):
         git(project, *words)
-    written = starter.write(project, catalog.load(), world(tmp_path))
+    written = starter.write(project, catalog.load(), shared_world())
     assert loader.load(written.path, catalog.load()).version == version
 
 
 def test_a_config_that_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "fatwheel.yml").write_text("mine")
     with pytest.raises(InputError, match="exists already"):
-        starter.write(tmp_path, catalog.load(), world(tmp_path))
+        starter.write(tmp_path, catalog.load(), shared_world())
     assert (tmp_path / "fatwheel.yml").read_text() == "mine"
 
 
@@ -221,7 +221,7 @@ def test_a_project_that_cannot_be_is_refused(tmp_path: Path, project: str, messa
 def test_whatever_a_project_is_called_its_config_loads(tmp_path: Path, name: str, folder: str) -> None:
     text = pyproject(project=PROJECT.replace("demo", name))
     write(tmp_path, {f"{folder}pyproject.toml": text, f"{folder}a\n: b.cu": ""})
-    written = starter.write(tmp_path, catalog.load(), world(tmp_path))
+    written = starter.write(tmp_path, catalog.load(), shared_world())
     request = loader.load(written.path, catalog.load())
     assert (request.name, request.subdirectory) == (name, folder.rstrip("/"))
 

@@ -11,7 +11,7 @@ from ci_tools.plan import make
 from ci_tools.plan.compare.changes import Side
 from ci_tools.plan.compare.comparison import Comparison, compare, empty_comparison
 from ci_tools.plan.compare.sentences import sentences, to_json
-from tests.builders.sources import demo, lend_tools, world
+from tests.builders.sources import demo, shared_world
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,8 +50,7 @@ Files = dict[str, str]
 
 def side(folder: Path, files: Mapping[str, str], *, seen: bool = True) -> Side:
     """Plan a project; where it is not `seen`, its plan alone is known."""
-    lend_tools(folder.parent)
-    planned = make.make_plan(demo(folder, files) / "fatwheel.yml", world(folder.parent))
+    planned = make.make_plan(demo(folder, files) / "fatwheel.yml", shared_world())
     return Side(planned.plan, planned.evidence, LINES) if seen else Side(planned.plan)
 
 
