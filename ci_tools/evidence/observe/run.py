@@ -103,7 +103,7 @@ class View(NamedTuple):
             "env": self.env,
             "python": self.python.version,
             "free_threaded": self.python.free_threaded,
-            "hipify": self.accelerator,
+            **dict.fromkeys(("cuda", "hipify"), self.accelerator),
             "cmake": None,  # no question: that it was run is noted among them
         }
         return answers[name] if name in answers else getattr(self, name)
