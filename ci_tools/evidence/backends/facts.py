@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["FORCED", "CellFacts", "Forced", "Read", "oldest", "requires_python"]
 
 
-FORCED = "whatever the request says"  # the end of what is said of architectures that files set
+FORCED = "whatever the request says"  # the end of a warning about architectures that files set
 
 
 class CellFacts(NamedTuple):

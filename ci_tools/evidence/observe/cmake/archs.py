@@ -1,4 +1,4 @@
-"""The GPU architectures of configured targets: those of their flags, and how cmake is told those of a request.
+"""Reads the GPU architectures of configured targets from their flags, and spells those of a request for cmake.
 
 An ordinary `set(CMAKE_CUDA_ARCHITECTURES …)` hides the cache entry that `-D` makes; one with CACHE keeps it, as one
 does behind `if(NOT DEFINED …)` (cmake-commands(7), set). Which of them a project does, its targets say.

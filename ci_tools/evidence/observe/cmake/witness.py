@@ -51,12 +51,12 @@ class Ask(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a configure step shows, and the variables without which it would not."""
+    """The result of a configure step, and the variables without which it would be another."""
 
     configured: Configured
     switches: tuple[tuple[str, str], ...] = ()
     archs: tuple[str, ...] = ()  # those of its targets, where they are not the request's
-    told: tuple[str, ...] = ()  # what is to be said of them
+    told: tuple[str, ...] = ()  # warnings about them
 
 
 class CmakeWitness:
@@ -90,6 +90,8 @@ class CmakeWitness:
         known = id(files), gists[0]
         if known not in self.shown:
             refined = self.refined(files, found[0])
+            if not is_torch_open:
+                refined = replace(refined, torch_abi=files.torch_abi)
             self.shown[known] = files, refined if is_torch_open or not found[0].configured.doubt else files
         return self.shown[known][1]
 

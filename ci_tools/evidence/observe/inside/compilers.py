@@ -1,7 +1,7 @@
-"""What the cell's compilers say of themselves: the one that made Python, and the one that its build would call.
+"""Answers what a build asks about the compiler that made the cell's Python.
 
-Their kind and their age differ between builders of one cell. So each is asked for twice, as old as a builder's can be
-and as new: what both lead to depends on neither.
+Its kind and its age differ between builders of one cell. So it is tried twice, as old as a builder's can be and as
+new: what both lead to depends on neither.
 """
 
 from __future__ import annotations
