@@ -514,6 +514,7 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "switches_where": "what the build would leave out without them",
         "build_requires": "what the build imports and the project does not name as a requirement",
         "built": "the libraries that the build links; empty where it was read and not observed",
+        "archs": "the GPU architectures that the project itself chooses for all its libraries; empty: the request's",
         "spared": "libraries that the package does without on a torch older than their target",
         "left_out": "sources that the build does not compile; each with the place of the condition, and the variable "
         "that meets it (null: only a GPU does)",

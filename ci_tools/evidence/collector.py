@@ -16,6 +16,8 @@ from packaging.utils import canonicalize_name
 from ci_tools.errors import InputError
 from ci_tools.evidence import backends
 from ci_tools.evidence.backends.cmake_call import read_cmake_call
+from ci_tools.evidence.backends.facts import FORCED
+from ci_tools.evidence.backends.scikit_build_core import reads_request_archs
 from ci_tools.evidence.cells import cells_of, is_offered, torches_of
 from ci_tools.evidence.includes import (
     COMPILED,
@@ -267,21 +269,34 @@ class _Reader:
         return self.configured(read[cell.python], cell, request)
 
     def configured(self, files: CellEvidence, cell: Cell, request: PlatformRequest) -> CellEvidence:
-        """Return the evidence of the files, refined by cmake's configure step where they leave torch open."""
-        leaves_open = files.extensions is Extensions.SOME and files.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
-        if not leaves_open or not self.project.request.torch or self.project.backend != "scikit_build_core.build":
+        """Return the evidence of the files, refined by cmake's configure step where they leave torch or GPUs open."""
+        is_open = self.project.request.torch and files.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
+        sets_archs = any(one.endswith(FORCED) for one in files.warnings) or not self.heeds_archs
+        has_kernels = cell.accelerator and request.archs and self.has_kernels and sets_archs
+        if files.extensions is not Extensions.SOME or self.project.backend != "scikit_build_core.build":
             return files
-        from ci_tools.evidence.observe.views import list_versions, make_view  # noqa: PLC0415 - few plans need them
+        if not is_open and not has_kernels:
+            return files
+        from ci_tools.evidence.observe.cmake.witness import Ask  # noqa: PLC0415 - few plans need them
+        from ci_tools.evidence.observe.views import list_versions, make_view  # noqa: PLC0415 - see above
 
         facts = self.catalog.platforms[cell.platform]
-        found = []
-        for each in list_versions(cell, self.catalog):
-            view = make_view(self.project.request, request, each, self.catalog)
-            call = read_cmake_call(
-                self.project, dict(view.env), backends.CellFacts(facts.os, facts.machine, cell.python)
-            )
-            found.append(self.cmake().refine(files, view, call))
-        return found[0] if all(one is found[0] for one in found) else files
+        of_cell = backends.CellFacts(facts.os, facts.machine, cell.python)
+        views = [
+            make_view(self.project.request, request, each, self.catalog) for each in list_versions(cell, self.catalog)
+        ]
+        asks = [Ask(view, read_cmake_call(self.project, dict(view.env), of_cell)) for view in views]
+        return self.cmake().refine(files, asks, cell, is_torch_open=bool(is_open))
+
+    @functools.cached_property
+    def has_kernels(self) -> bool:
+        """Whether the source has kernels of CUDA."""
+        return any(name.endswith(".cu") for name in self.includes.tree.files)
+
+    @functools.cached_property
+    def heeds_archs(self) -> bool:
+        """Whether CMake files name what a job says of architectures, or torch's files, which read it."""
+        return reads_request_archs(self.project)
 
     def read_configuration(self, cell: Cell, request: PlatformRequest, sources: tuple[str, ...]) -> CellEvidence | None:
         """Return the evidence in the backend's configuration, or None if only the project's own code can answer."""
@@ -292,7 +307,7 @@ class _Reader:
             return None
         api = found.python_api
         abi = found.torch or self.torch_abi(sources)
-        forced = (f"{one.where}: its build is for {one.archs}, whatever the request says" for one in found.archs)
+        forced = (f"{one.where}: its build is for {one.archs}, {FORCED}" for one in found.archs)
         return CellEvidence(
             extensions=found.extensions,
             extensions_where=found.where,

@@ -142,6 +142,7 @@ class CellEvidence:
     switches_where: str = ""
     build_requires: tuple[str, ...] = ()  # packages that its build imports but the project does not declare
     built: tuple[Extension, ...] = ()
+    archs: tuple[str, ...] = ()  # the GPU architectures of its libraries, where those are not the request's
     spared: tuple[Spared, ...] = ()
     left_out: tuple[LeftOut, ...] = ()  # sources of a platform that this build of it does not compile
     members: tuple[str, ...] | None = None  # of the wheel, without dist-info; None: unknown

@@ -31,6 +31,7 @@ __all__ = [
     "decide_torch",
     "explain_key",
     "is_below_limited_api",
+    "keep_archs",
     "oldest_python",
     "python_reason",
 ]
@@ -92,6 +93,11 @@ class Axes(NamedTuple):
         """Whether the cells get a wheel of their own platform: code is, or might be, compiled for them."""
         compiles = self.evidence.extensions is not Extensions.NONE
         return bool(self.native_files) or compiles or self.request.enabled is Enabled.TRUE
+
+    @property
+    def archs(self) -> tuple[str, ...]:
+        """The GPU architectures of the wheels: those that the project chooses itself, or else the request's."""
+        return self.evidence.archs or self.request.archs
 
 
 Decision = tuple[Cell, Key, str]  # a covered cell, the key of its wheel, and the reason
@@ -188,6 +194,11 @@ def choose_env(platforms: Iterable[PlatformRequest], cells: Iterable[Cell]) -> t
     return min((platform.env for platform in platforms if platform.platform in served), key=len)
 
 
+def keep_archs(axes: Axes) -> tuple[tuple[str, str], ...]:
+    """Return what tells a build the request's architectures, as it was observed, if its wheels are for its own."""
+    return (("TORCH_CUDA_ARCH_LIST", ";".join(axes.request.archs)),) if axes.evidence.archs else ()
+
+
 def is_below_limited_api(python: Python, api: PythonApi) -> bool:
     """Whether a Python is too old for wheels that must use the limited API."""
     return bool(api.lowest and not api.builds_older and python.version < api.lowest and not python.free_threaded)
@@ -217,4 +228,4 @@ def _archs(key: Key, axes: Axes) -> str:
     served = [str(asked.version) for asked, built in axes.builders.items() if asked and built == key.accelerator]
     minors = f", for CUDA {', '.join(served)} (`one-per-major`)" if axes.request.one_per_major else ""
     images = sorted({image for built in axes.evidence.built for image in built.images or ()})
-    return f"one fatbinary for {' '.join(images or axes.request.archs)}{minors}"
+    return f"one fatbinary for {' '.join(images or axes.archs)}{minors}"

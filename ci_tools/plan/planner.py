@@ -32,6 +32,7 @@ from ci_tools.plan.axes import (
     choose_tag,
     decide_torch,
     is_below_limited_api,
+    keep_archs,
     oldest_python,
 )
 from ci_tools.plan.batches import assign_batches
@@ -307,7 +308,7 @@ class _Planner:
         request, accelerator, shown = axes.request, key.accelerator, axes.evidence
         torch = key.torch or self.oldest_torch([cell for cell in cells if self.axes(cell) is axes])
         patch = self.catalog.torch[torch].patch if torch else None
-        local = local_version(self.request.release.local, accelerator, key.torch, request.archs, patch)
+        local = local_version(self.request.release.local, accelerator, key.torch, axes.archs, patch)
         python = key.tag.python or oldest_python(cell.python for cell in cells)
         suffix = self.catalog.platforms[request.platform].suffix(python)
         tags = f"{key.tag.tag}-{list_platform_tags(axes.wheel_platform)}"
@@ -321,7 +322,7 @@ class _Planner:
             torch=torch,
             exact_torch=patch if self.request.release.exact_torch else None,
             accelerator=accelerator,
-            archs=request.archs,
+            archs=axes.archs,
             runner=request.runner,
             container=choose_image(request, accelerator, self.catalog),
             owner=request.owner,
@@ -335,7 +336,7 @@ class _Planner:
             spared=tuple((library_path(one.member, suffix), one.target) for one in self.find_spared(cells, axes)),
             requires_torch=f">={key.torch},<{key.torch.next}" if key.torch else "",
             toolchain=request.toolchain,
-            env=(*self.request.build.env, *request.env, *shown.switches),
+            env=(*keep_archs(axes), *self.request.build.env, *request.env, *shown.switches),
             build_requires=(*shown.build_requires, *self.request.build.requires),
             care=self.care(request),
             minutes=request.minutes,

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from ci_tools.model.evidence import Extensions, PythonApi, TorchAbi
     from ci_tools.model.versions import Minor, Python
 
-__all__ = ["CellFacts", "Forced", "Read", "oldest", "requires_python"]
+__all__ = ["FORCED", "CellFacts", "Forced", "Read", "oldest", "requires_python"]
+
+
+FORCED = "whatever the request says"  # the end of a warning about architectures that files set
 
 
 class CellFacts(NamedTuple):

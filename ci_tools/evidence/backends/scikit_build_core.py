@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ci_tools.evidence.backends.facts import CellFacts
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["BACKENDS", "read"]
+__all__ = ["BACKENDS", "read", "reads_request_archs"]
 
 BACKENDS = frozenset({"scikit_build_core.build", "scikit_build_core.setuptools.build_meta"})
 NO = frozenset({"", "0", "false", "no", "off"})  # values of a variable that it reads as false, in any case
@@ -38,6 +38,7 @@ CMAKE_ARCHS = re.compile(
     re.VERBOSE,
 )
 CACHED = re.compile(r"\sCACHE\b")
+READS_ARCHS = re.compile(r"\bTORCH_CUDA_ARCH_LIST\b|\bfind_package\s*\(\s*Torch\b")
 ARGUMENT = re.compile(r"-D\s*CMAKE_CUDA_ARCHITECTURES(?::\w+)?=(\S+)")
 
 
@@ -177,6 +178,11 @@ def _cmake_archs(project: ProjectFile, files: Iterable[str]) -> Iterator[Forced]
             archs = (CACHED.split(match[1] or "", 1)[0] or match[2] or match[3] or "").strip().strip('"')
             if archs and archs != "OFF" and "$" not in archs:
                 yield Forced(archs, f"{file}:{line}")
+
+
+def reads_request_archs(project: ProjectFile) -> bool:
+    """Whether CMake files name what a job says of architectures, or torch's CMake files, which read it."""
+    return any(READS_ARCHS.search(project.tree.text(name)) for name in _cmake_files(project))
 
 
 def _cmake_files(project: ProjectFile) -> Iterator[str]:

@@ -51,8 +51,12 @@ __all__ = [
     "RAN",
     "Build",
     "find_arch_warnings",
+    "find_own_archs",
     "list_capabilities",
     "list_request_archs",
+    "list_wanted",
+    "name_archs",
+    "read_images",
 ]
 
 RAN = "observed by running setup.py"
@@ -61,6 +65,7 @@ ARCH_LISTS = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM
 OFFLOAD = re.compile(r"--(?:offload-arch|cuda-gpu-arch|amdgpu-target)=(\S+)")  # one or several, separated by commas
 GFX = re.compile(r"gfx[0-9a-f]{3,4}(:[a-z]+[+-])*")
 NATIVE = "native"  # the GPU of the builder
+MACHINE_CODE = re.compile(r"sm_(\d{1,2})(\d)([af]?)")
 GENCODE = re.compile(r"arch=compute_(\w+),code=(?:\[([\w,]+)\]|([\w,]+))")
 LIMITED_FLAGS = ("-DPy_LIMITED_API", "/DPy_LIMITED_API", "-DCYTHON_LIMITED_API")
 UNLIMITED_FLAGS = ("-UPy_LIMITED_API", "/UPy_LIMITED_API")
@@ -317,11 +322,17 @@ def _images(commands: Iterable[Compile]) -> tuple[str, ...] | None:
     images: dict[str, None] = {}
     for command in commands:
         if command.source.endswith((".cu", ".hip")):
-            found = [image for flag in command.flags for image in (*_gencode(flag), *_offload_targets(flag))]
-            if not found or NATIVE in found:
+            found = read_images(command.flags)
+            if found is None:
                 return None
-            images.update(dict.fromkeys(found))
+            images.update(found)
     return tuple(images)
+
+
+def read_images(flags: Iterable[str]) -> dict[str, None] | None:
+    """Return the images that the flags of a compiler of kernels request; None if it chooses them itself."""
+    found = [image for flag in flags for image in (*_gencode(flag), *_offload_targets(flag))]
+    return None if not found or NATIVE in found else dict.fromkeys(found)
 
 
 def _gencode(flag: str) -> Iterator[str]:
@@ -355,9 +366,33 @@ def find_arch_warnings(built: Iterable[Extension], view: View) -> Iterator[str]:
         yield f"{RAN}: it compiles for more than the request names, which takes longer: the project chooses {found}"
 
 
+def find_own_archs(built: Iterable[Extension], view: View) -> tuple[str, ...]:
+    """Return the architectures that all libraries with device code are for, where those are not the request's."""
+    wanted = list_wanted(list_request_archs(view))
+    kinds = {one.images and frozenset(one.images) for one in built if one.images != ()}
+    images = kinds.pop() if len(kinds) == 1 else None
+    return name_archs(images) if images and wanted and images != wanted else ()
+
+
 def _list_images(arch: str) -> tuple[str, ...]:
     """Return the device images of a requested architecture."""
     if arch.startswith("gfx"):
         return (arch,)
     parsed = CudaArch.parse(arch)
     return (parsed.sm, parsed.compute) if parsed.ptx else (parsed.sm,)
+
+
+def list_wanted(archs: Iterable[str]) -> frozenset[str]:
+    """Return the device images of requested architectures."""
+    return frozenset(image for arch in archs for image in _list_images(arch))
+
+
+def name_archs(images: Iterable[str]) -> tuple[str, ...]:
+    """Return images as a request names architectures, `9.0` or `10.0+PTX`; nothing where it has no name for one."""
+    names = set(images)
+    found = []
+    for match in filter(None, map(MACHINE_CODE.fullmatch, names)):
+        compute = f"compute_{match[1]}{match[2]}{match[3]}"
+        found.append(CudaArch.parse(f"{match[1]}.{match[2]}{match[3]}{'+PTX' if compute in names else ''}"))
+    named = list_wanted(map(str, found))
+    return tuple(map(str, sorted(found))) if named == names else ()

@@ -14,6 +14,7 @@ from ci_tools.evidence.observe.build import (
     RAN,
     Build,
     find_arch_warnings,
+    find_own_archs,
     list_capabilities,
     list_request_archs,
 )
@@ -322,6 +323,7 @@ class Witness:
             left_out=lost or tuple(self.find_switched_off(observed, view)),
             build_requires=list_undeclared(self.project, observed.imports),
             built=build.built,
+            archs=find_own_archs(build.built, view),
             spared=build.spared,
             members=self.members(build),
             contents=tuple(" ".join(member) for member in observed.members),

@@ -56,11 +56,13 @@ HARMLESS = frozenset(
 # finds what they add to it.
 PLUGINS: Mapping[str, Mapping[str, str]] = {
     "cffi": {"distutils.setup_keywords": "cffi_modules = cffi:cffi_modules"},
+    "cppy": {},
     "pkgconfig": {},
     "setuptools-rust": {
         "distutils.setup_keywords": "rust_extensions = setuptools_rust:rust_extensions",
         "setuptools.finalize_distribution_options": "setuptools_rust = setuptools_rust:read_project",
     },
+    "setuptools-scm": {},  # its version is the release's
 }
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
 SUPPOSED = "supposed:"  # see inside/facts.py
@@ -101,7 +103,7 @@ class View(NamedTuple):
             "env": self.env,
             "python": self.python.version,
             "free_threaded": self.python.free_threaded,
-            "hipify": self.accelerator,
+            **dict.fromkeys(("cuda", "hipify"), self.accelerator),
             "cmake": None,  # no question: that it was run is noted among them
         }
         return answers[name] if name in answers else getattr(self, name)

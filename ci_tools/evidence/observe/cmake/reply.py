@@ -31,6 +31,7 @@ class Target(NamedTuple):
     file: str
     compiles: tuple[Compile, ...]
     links: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()  # names of targets that are built before it
 
     @property
     def is_linked(self) -> bool:
@@ -49,10 +50,12 @@ def read_targets(build: Path, source: str) -> tuple[Target, ...] | None:
 def _read_all(reply: Path, source: str) -> Iterator[Target]:
     (index,) = reply.glob("index-*.json")
     (model,) = (one for one in _load(index)["objects"] if one["kind"] == "codemodel")
-    for one in _load(reply / model["jsonFile"])["configurations"][0]["targets"]:
+    targets = _load(reply / model["jsonFile"])["configurations"][0]["targets"]
+    names = {str(one["id"]): str(one["name"]) for one in targets}
+    for one in targets:
         found = _load(reply / one["jsonFile"])
         if found["type"] in COMPILED:
-            yield _target(found, source)
+            yield _target(found, source, names)
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -64,7 +67,7 @@ def _load(path: Path) -> dict[str, Any]:
     return value
 
 
-def _target(found: dict[str, Any], source: str) -> Target:
+def _target(found: dict[str, Any], source: str, targets: dict[str, str]) -> Target:
     flags = [tuple(_flags(group)) for group in found.get("compileGroups", ())]
     languages = [str(group["language"]) for group in found.get("compileGroups", ())]
     compiled = [one for one in found.get("sources", ()) if "compileGroupIndex" in one]
@@ -82,6 +85,7 @@ def _target(found: dict[str, Any], source: str) -> Target:
             for one in compiled
         ),
         tuple(str(one["fragment"]) for one in found.get("link", {}).get("commandFragments", ())),
+        tuple(targets[str(one["id"])] for one in found.get("dependencies", ()) if one["id"] in targets),
     )
 
 

@@ -58,6 +58,7 @@ class Configured(NamedTuple):
     asked: tuple[tuple[str, str], ...] = ()  # in order
     doubt: str = ""
     failure: str = ""  # why it ends in an error; a check's other answer may not
+    archs: str = ""  # the last line that names GPU architectures
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -195,7 +196,7 @@ class Configurer:
         targets = read_targets(stage.build, source)
         if targets is None:
             return Configured(asked=asked, doubt="cmake left no reply that can be read")
-        return Configured(targets, asked)
+        return Configured(targets, asked, archs=heard.archs.get("last", ""))
 
 
 @functools.cache
@@ -238,11 +239,13 @@ def _name_folders_alike(found: Configured, stage: Stage, cmake: Cmake) -> Config
 
 def _parse(entry: Mapping[str, Any]) -> Configured:
     targets = tuple(
-        Target(name, kind, file, tuple(Compile(a, b, tuple(c)) for a, b, c in compiles), tuple(links))
-        for name, kind, file, compiles, links in entry["targets"]
+        Target(name, kind, file, tuple(Compile(a, b, tuple(c)) for a, b, c in compiles), tuple(links), tuple(needs))
+        for name, kind, file, compiles, links, needs in entry["targets"]
     )
     return Configured(
-        targets, tuple((name, place) for name, place in entry["asked"]), str(entry["doubt"]), str(entry["failure"])
+        targets,
+        tuple((name, place) for name, place in entry["asked"]),
+        *(str(entry[name]) for name in ("doubt", "failure", "archs")),
     )
 
 

@@ -107,11 +107,12 @@ class Stage:
 
 
 def _list_gencodes(view: View) -> Iterator[str]:
-    """Yield the flags that torch's CMake files make of TORCH_CUDA_ARCH_LIST."""
+    """Yield the flags that torch's CMake files make of TORCH_CUDA_ARCH_LIST (select_compute_arch.cmake there)."""
     for text in dict(view.env).get("TORCH_CUDA_ARCH_LIST", "").replace(" ", ";").split(";"):
         try:
             arch = CudaArch.parse(text)
         except ValueError:
             continue
         number = str(arch).removesuffix("+PTX").replace(".", "")
-        yield f"-gencode arch=compute_{number},code=sm_{number}"
+        for code in ("sm", "compute") if arch.ptx else ("sm",):
+            yield f"-gencode arch=compute_{number},code={code}_{number}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FACTS", "Heard", "read_trace"]
 
-FACTS = frozenset({"python", "torch"})  # questions that the cell answers; all others are the builder's
+FACTS = frozenset({"cuda", "python", "torch"})  # questions that the cell answers; all others are the builder's
 # Commands whose answers come from the machine or the network, with the first arguments for which that is so.
 DOUBTS: Mapping[str, Mapping[str, str] | str] = {
     "cmake_host_system_information": "asks for a property of its machine",
@@ -32,6 +32,14 @@ ELSEWHERE = frozenset(
     {"NO_CACHE", "NO_CMAKE_FIND_ROOT_PATH"}
 )  # a search that leaves no trace, or the builder's folders
 FINDING = re.compile(r"find_(?:library|path|file|program|package)")
+# Commands that can say for which architectures a target is compiled.
+SETTING = frozenset(
+    {
+        *("add_compile_options", "list", "set", "set_property", "set_target_properties", "string"),
+        "target_compile_options",
+    }
+)
+ARCHITECTURES = re.compile(r"\bCUDA_ARCHITECTURES\b|\bCMAKE_CUDA_ARCHITECTURES\b|-gencode|--generate-code|-arch[= ]")
 # Files of cmake that find out about compilers: what they search for is in the builder's description, or of no matter.
 FOR_ITSELF = re.compile(r"/Modules/(?:CMake|Internal/|Platform/|Compiler/)[^/]*")
 ABSOLUTE = re.compile(r"/[\w.+-]+(?:/[\w.+-]+)+")
@@ -43,12 +51,13 @@ class Heard(NamedTuple):
     asked: dict[str, str]  # in the order of the questions
     doubts: dict[str, str]
     finds: dict[str, str]  # the results that it searched for, by the name of their variable
+    archs: dict[str, str]  # the last line that names GPU architectures, by what it does
     end: str = ""  # the project's last line
 
 
 def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str]) -> Heard:
     """Return what a trace says of a project in the folder `source`; a look into the `own` folders asks nothing."""
-    heard = Heard({}, {}, {})
+    heard = Heard({}, {}, {}, {})
     place, answers = "", False
     for event in filter(None, map(_parse, lines)):
         file = str(event["file"])
@@ -81,6 +90,8 @@ def _note(event: Mapping[str, Any], place: str, *, is_project: bool, own: Sequen
         heard.doubts.setdefault(first, place)
     elif FINDING.fullmatch(command) and not FOR_ITSELF.search(str(event["file"])):
         heard.finds.setdefault(first, place)
+    if is_project and command in SETTING and ARCHITECTURES.search(" ".join(words)):
+        heard.archs["last"] = place
     if is_project:
         for what in _list_doubts(command, words, own):
             heard.doubts.setdefault(what, place)

@@ -1,7 +1,7 @@
 """Refines what the files of a project say by what cmake's configure step shows: which of them a cell compiles.
 
-cmake is asked only where the files leave an axis open: where a wheel would be bound to one torch because of a file
-that may not be compiled at all.
+cmake is asked only where the files leave something open: where a wheel would be bound to one torch because of a file
+that may not be compiled at all, and for which GPU architectures kernels are compiled.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ import hashlib
 import re
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.evidence.backends.facts import FORCED
 from ci_tools.evidence.includes import abi_of_commands
+from ci_tools.evidence.observe.build import list_request_archs, list_wanted, name_archs
+from ci_tools.evidence.observe.cmake.archs import VARIABLE, images_of, spell_for_cmake
 from ci_tools.evidence.observe.cmake.reply import LINKS_TORCH
 from ci_tools.evidence.observe.cmake.run import Configured, Configurer
 from ci_tools.model.evidence import Binding, Extension, TorchAbi
 from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.evidence.backends.cmake_call import CmakeCall
     from ci_tools.evidence.includes import Includes
@@ -27,13 +30,33 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.run import View
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
+    from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Compile
 
-__all__ = ["CmakeWitness"]
+__all__ = ["Ask", "CmakeWitness"]
 
 MOST = 16  # ways through a project's checks that are tried
 TORCH_LIBRARY = re.compile(r"(?:^|[/\s]|-l|lib)(?:torch|c10)(?:_\w+)?(?:\.\w+)*(?:$|\s)")
 CONFIGURED = "observed by running cmake's configure step"
+WITHOUT_ARCHS = "without which it would not be for the architectures of the request"
+ARGUMENTS = "CMAKE_ARGS"  # the variable whose arguments scikit-build-core adds to its own
+MOST_NAMED = 3  # targets of a message
+
+
+class Ask(NamedTuple):
+    """One configure step to observe: the cell with one version of its accelerator, and how cmake is called for it."""
+
+    view: View
+    call: CmakeCall
+
+
+class Found(NamedTuple):
+    """The result of a configure step, and the variables without which it would be another."""
+
+    configured: Configured
+    switches: tuple[tuple[str, str], ...] = ()
+    archs: tuple[str, ...] = ()  # those of its targets, where they are not the request's
+    told: tuple[str, ...] = ()  # warnings about them
 
 
 class CmakeWitness:
@@ -42,28 +65,58 @@ class CmakeWitness:
     def __init__(self, tree: Tree, folder: str, includes: Includes, outside: Outside) -> None:
         self.includes = includes
         self.configurer = Configurer(tree, folder, outside)
-        self.shown: dict[tuple[int, Configured], tuple[CellEvidence, CellEvidence]] = {}  # with the files' own
+        self.shown: dict[tuple[int, Found], tuple[CellEvidence, CellEvidence]] = {}  # with the files' own
 
     def close(self) -> None:
         """Remove what the observations left."""
         self.configurer.close()
 
-    def refine(self, files: CellEvidence, view: View, call: CmakeCall) -> CellEvidence:
-        """Return the evidence of the files with what the configure step of a view shows.
+    def refine(self, files: CellEvidence, asks: Sequence[Ask], cell: Cell, *, is_torch_open: bool) -> CellEvidence:
+        """Return the evidence of the files with what the configure step of a cell shows.
 
-        For ROCm and XPU it is that of the files: their compilers and torch have no stand-ins; and so it is where cmake
-        has nothing to read.
+        A doubt changes nothing where the files already say how the cell is bound to torch. For ROCm and XPU it is that
+        of the files: their compilers and torch have no stand-ins; and so it is where cmake has nothing to read. A cell
+        whose accelerator has no version is several asks, which have to show the same.
         """
-        if view.accelerator and view.accelerator.kind is not AcceleratorKind.CUDA:
+        if any(one.view.accelerator and one.view.accelerator.kind is not AcceleratorKind.CUDA for one in asks):
             return files
-        if not self.includes.has(self.configurer.script_of(call)):
+        if not all(self.includes.has(self.configurer.script_of(one.call)) for one in asks):
             return files
+        found = [self.look(files, one) for one in asks]
+        gists = [one._replace(configured=one.configured._replace(asked=(), archs="")) for one in found]
+        if any(one != gists[0] for one in gists):
+            said = _explain_difference(asks, [one.configured for one in found], cell)
+            return replace(files, warnings=(*files.warnings, said))
+        known = id(files), gists[0]
+        if known not in self.shown:
+            refined = self.refined(files, found[0])
+            if not is_torch_open:
+                refined = replace(refined, torch_abi=files.torch_abi)
+            self.shown[known] = files, refined if is_torch_open or not found[0].configured.doubt else files
+        return self.shown[known][1]
+
+    def look(self, files: CellEvidence, ask: Ask) -> Found:
+        """Return what a configure step shows, told the architectures of the request where that makes it heed them."""
+        view, call = ask.view, ask.call
         call = call._replace(arguments=(*call.arguments, *_list_sabi(files, view)))
         found = Configured(doubt=call.doubt) if call.doubt else self.decide(view, call)
-        known = id(files), found._replace(asked=())
-        if known not in self.shown:
-            self.shown[known] = files, self.refined(files, found)
-        return self.shown[known][1]
+        asked = tuple(list_request_archs(view)) if view.accelerator else ()
+        wanted = list_wanted(asked)
+        if not asked or (found.doubt and not found.failure):
+            return Found(found)
+        if not found.failure and images_of(found.targets).names in {frozenset[str](), wanted}:
+            return Found(found)
+        if not _are_archs_told(view):
+            words = f"-D{VARIABLE}={spell_for_cmake(asked)}"
+            value = f"{dict(call.env).get(ARGUMENTS, '')} {words}".strip()
+            told = call._replace(
+                arguments=(*call.arguments, words), env=tuple({**dict(call.env), ARGUMENTS: value}.items())
+            )
+            tried = self.decide(view, told)
+            is_heeded = not tried.doubt and images_of(tried.targets).names == wanted
+            if is_heeded and (found.failure or _list_decided(tried.targets) == _list_decided(found.targets)):
+                return Found(tried, ((ARGUMENTS, value),))
+        return Found(found) if found.failure else _describe_own_archs(found, asked)
 
     def decide(self, view: View, call: CmakeCall) -> Configured:
         """Return what the configure step shows whatever the builder's compiler answers, or the doubt."""
@@ -81,20 +134,28 @@ class CmakeWitness:
                 return _doubt_check(found)
         known = [one for one in found if not one.failure]
         if not known:
-            return Configured(doubt=found[0].failure)
+            return Configured(doubt=found[0].failure, failure=found[0].failure)
         return known[0] if len({_list_decided(one.targets) for one in known}) == 1 else _doubt_check(found)
 
-    def refined(self, files: CellEvidence, found: Configured) -> CellEvidence:
+    def refined(self, files: CellEvidence, found: Found) -> CellEvidence:
         """Return evidence with the targets of a configure step; with a warning if that shows nothing."""
-        targets = [target._replace(compiles=tuple(map(self.in_source, target.compiles))) for target in found.targets]
-        if doubt := found.doubt or next(self.list_unread(targets), ""):
+        configured = found.configured
+        targets = [one._replace(compiles=tuple(map(self.in_source, one.compiles))) for one in configured.targets]
+        if doubt := configured.doubt or next(self.list_unread(targets), ""):
             return replace(files, warnings=(*files.warnings, f"{doubt}: every file of the source counts as compiled"))
+        by_name = {one.name: one for one in targets}
         linked = [target for target in targets if target.is_linked]
+        decided = _list_decided(tuple(targets)), found.archs
+        switched = f"built with {'='.join(found.switches[0])}, {WITHOUT_ARCHS}" if found.switches else ""
         return replace(
             files,
             torch_abi=self.torch_abi(targets),
-            built=tuple(Extension(one.file, one.compiles, one.links, images=None) for one in linked),
-            recipe=hashlib.sha256(repr(_list_decided(tuple(targets))).encode()).hexdigest(),
+            built=tuple(Extension(one.file, _list_parts(one, by_name), one.links, images=None) for one in linked),
+            archs=found.archs,
+            switches=found.switches,
+            switches_where=switched,
+            recipe=hashlib.sha256(repr(decided if found.archs else decided[0]).encode()).hexdigest(),
+            warnings=(*(one for one in files.warnings if not one.endswith(FORCED)), *found.told),
         )
 
     def list_unread(self, targets: Iterable[Target]) -> Iterator[str]:
@@ -126,6 +187,57 @@ class CmakeWitness:
             return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
         names = ", ".join(target.name for target in targets) or "nothing"
         return TorchAbi(Binding.NONE, f"{CONFIGURED}: it builds {names}, and no file that is compiled includes torch")
+
+
+def _list_parts(target: Target, targets: Mapping[str, Target]) -> tuple[Compile, ...]:
+    """Return the compiler calls of a linked target, and those of the static libraries and objects in it."""
+    parts, waiting = dict.fromkeys(target.compiles), list(target.needs)
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        part = targets.get(name)
+        if part and not part.is_linked and name not in seen:
+            seen.add(name)
+            parts |= dict.fromkeys(part.compiles)
+            waiting += part.needs
+    return tuple(parts)
+
+
+def _are_archs_told(view: View) -> bool:
+    """Whether the config's own variables already tell cmake the architectures."""
+    variables = dict(view.env)
+    return "CUDAARCHS" in variables or VARIABLE in variables.get(ARGUMENTS, "")
+
+
+def _describe_own_archs(found: Configured, asked: Sequence[str]) -> Found:
+    """Return what a configure step shows that does not heed the request's architectures."""
+    images = images_of(found.targets)
+    archs = name_archs(images.names or ())
+    shown = " ".join(archs or sorted(images.names or ()))
+    if images.names is None:
+        of_targets = "; ".join(images.differing[:MOST_NAMED]) or "those that its compiler chooses"
+        said = f"it compiles for its own architectures, {of_targets}, and not for {' '.join(asked)} of the request"
+    elif archs:
+        said = f"its wheels are for {shown}, and not for {' '.join(asked)} of the request"
+    else:
+        said = f"its kernels are compiled for {shown}, which no request can name, and not for {' '.join(asked)}"
+    place = f"{found.archs}: " if found.archs else f"{CONFIGURED}: no file sets {VARIABLE}: "
+    return Found(found, archs=archs, told=(f"{place}{said}",))
+
+
+def _explain_difference(asks: Sequence[Ask], found: Sequence[Configured], cell: Cell) -> str:
+    """Return which targets differ between the versions of torch that a cell stands for, and what is asked of them."""
+    first, other = next((0, index) for index, one in enumerate(found) if one.targets != found[0].targets or one.doubt)
+    shown = [{one.name: one for one in found[index].targets} for index in (first, other)]
+    names = [name for name in {**shown[0], **shown[1]} if shown[0].get(name) != shown[1].get(name)]
+    doubt = next((one.doubt for one in found if one.doubt), "")
+    what = doubt or f"cmake makes different targets ({', '.join(names[:MOST_NAMED])})"
+    asked = {name: place for one in found for name, place in one.asked if name in {"cuda", "torch"}}
+    place = next((f"{place}: " for place in asked.values()), "")
+    versions = " and ".join(asks[index].view.torch for index in (first, other))
+    return (
+        f"{place}{what} for torch {versions}, and {cell} stands for both: every file of the source counts as compiled"
+    )
 
 
 def _list_sabi(files: CellEvidence, view: View) -> Iterator[str]:

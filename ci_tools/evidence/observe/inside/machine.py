@@ -28,6 +28,7 @@ from ci_tools.evidence.observe.inside.cell import (
     python_version,
     version_info,
 )
+from ci_tools.evidence.observe.inside.compilers import Version, compiler_of_python
 from ci_tools.evidence.observe.inside.environ import set_variables
 from ci_tools.evidence.observe.inside.facts import FACTS, GuardedModule
 from ci_tools.evidence.observe.inside.python_build import answer_for_distutils, wrap_config_var, wrap_config_vars
@@ -42,7 +43,7 @@ __all__ = ["install_fakes"]
 
 # Functions whose answers no cell defines, by module.
 UNSAID: dict[ModuleType, Sequence[str]] = {
-    platform: "freedesktop_os_release libc_ver node python_build python_compiler release version".split(),
+    platform: "freedesktop_os_release libc_ver node python_build release version".split(),
     os: "getgroups getlogin getegid geteuid getgid getuid sysconf".split(),
 }
 
@@ -132,7 +133,7 @@ def _answers() -> dict[str, dict[str, Callable[[], Any]]]:
     answers["sys"] |= {
         "platform": lambda: SYS_PLATFORMS[FACTS.ask("os")],
         "version_info": version_info,
-        "version": lambda: f"{python_version()} (main)",
+        "version": lambda: Version(f"{python_version()} (main)"),
         "hexversion": _hexversion,
         "abiflags": lambda: "t" if FACTS.ask("free_threaded") else "",
         "implementation": _implementation,
@@ -198,6 +199,7 @@ def _platform_answers() -> dict[str, Callable[..., Any]]:
         "machine": machine_name,
         "processor": machine_name,
         "platform": lambda *_, **__: f"{SYSTEMS[FACTS.ask('os')]}-{machine_name()}",
+        "python_compiler": compiler_of_python,
         "architecture": lambda *_, **__: ("64bit", ""),
         "python_version": python_version,
         "python_version_tuple": lambda: tuple(python_version().split(".")),

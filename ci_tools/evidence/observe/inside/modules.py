@@ -27,7 +27,8 @@ BROUGHT_BY_TORCH = frozenset(
 )
 OF_CUDA = frozenset({"cuda", "nvidia"})
 STOOD_IN_FOR = frozenset({"Cython", "ninja", "numpy", "psutil", "pybind11", "torch"})
-PLUGINS = frozenset({"cffi", "pkgconfig", "setuptools_rust"})  # fakes that are there where the project requires them
+# Fakes that are there where the project requires them, and a package that comes with one and has none.
+PLUGINS = frozenset({"cffi", "cppy", "pkgconfig", "setuptools_rust", "setuptools_scm", "vcs_versioning"})
 FAKES = Path(__file__).with_name("fakes")
 FAKED = frozenset(
     ".".join(path.relative_to(FAKES).with_suffix("").parts).removesuffix(".__init__") for path in FAKES.rglob("*.py")
@@ -184,7 +185,7 @@ def _fake_metadata(function: str, real: Any, provided: Sequence[str]) -> Any:
             FACTS.ask("accelerator")
             return FACTS.ask("torch")
         top = "nvidia" if key.startswith("nvidia_") else key
-        names = {each.lower() for each in (*STOOD_IN_FOR, *BROUGHT_BY_TORCH, *OWN)}
+        names = {each.lower() for each in (*STOOD_IN_FOR, *BROUGHT_BY_TORCH, *OWN, *FACTS.known["plugins"])}
         if (top in names and not _is_without_cuda(top)) or provided:
             FACTS.doubt(f"asks importlib.metadata for {name}, which is not simulated")
         raise importlib.metadata.PackageNotFoundError(name)

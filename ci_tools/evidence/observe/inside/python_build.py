@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["answer_for_distutils", "wrap_config_var", "wrap_config_vars"]
 
 LATEST = 99  # a minor version that no Python 3 will reach
+# The oldest glibc of a builder, and versions that no builder has yet; the older names of tags (PEP 600).
+OLDEST_LIBC, NEWEST_LIBC, NEWEST_MACOS = 17, 60, 40
+LIBC_NAMES = {17: ("manylinux2014",), 12: ("manylinux2010",), 5: ("manylinux1",)}
 
 
 def _cell_config() -> dict[str, Callable[[], Any]]:
@@ -123,19 +126,37 @@ def answer_for_distutils() -> None:
     for module in _twice("distutils.spawn"):
         module.find_executable = files.which(module.find_executable)
     answered(packaging.markers, default_environment=_markers)
+    answered(packaging.tags, platform_tags=_platform_tags)
     packaging.markers.Marker.evaluate = _wrap_evaluate(packaging.markers.Marker.evaluate)
     every_tag = {name: _every_tag(getattr(packaging.tags, name)) for name in ("cpython_tags", "sys_tags")}
     bdist_wheel.tags = SimpleNamespace(**{**vars(packaging.tags), **every_tag})
     unsaid = {
         bdist_wheel: ("get_abi_tag", "get_platform"),
         packaging.tags: (
-            "compatible_tags cpython_tags generic_tags interpreter_name interpreter_version mac_platforms "
-            "platform_tags sys_tags"
+            "compatible_tags cpython_tags generic_tags interpreter_name interpreter_version mac_platforms sys_tags"
         ).split(),
     }
     for module, names in unsaid.items():
         for name in names:
             setattr(module, name, doubt_function(f"{module.__name__}.{name}", getattr(module, name)))
+
+
+def _platform_tags() -> Iterator[str]:
+    """Yield the tags of the cell's builder, newest first: a new one has all those of an old one."""
+    system, machine = FACTS.ask("os"), FACTS.ask("machine")
+    if system == "linux" and FACTS.suppose("the builder has musl"):
+        newest = 2 if FACTS.suppose("the builder's libc is new") else 1
+        yield from (f"musllinux_1_{minor}_{machine}" for minor in range(newest, -1, -1))
+    elif system == "linux":
+        newest = NEWEST_LIBC if FACTS.suppose("the builder's libc is new") else OLDEST_LIBC
+        for minor in range(newest, (5 if machine == "x86_64" else OLDEST_LIBC) - 1, -1):
+            yield f"manylinux_2_{minor}_{machine}"
+            yield from (f"{name}_{machine}" for name in LIBC_NAMES.get(minor, ()))
+    elif system == "macos":
+        for major in range(NEWEST_MACOS if FACTS.suppose("the builder's macOS is new") else 11, 10, -1):
+            yield from (f"macosx_{major}_0_{kind}" for kind in (machine, "universal2"))
+    if system != "macos":
+        yield platform_tag().replace("-", "_")
 
 
 def _every_tag(real: Any) -> Any:

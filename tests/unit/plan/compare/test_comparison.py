@@ -223,7 +223,10 @@ def test_jobs_that_are_new_gone_or_others_are_named(tmp_path: Path) -> None:
     found = change(tmp_path, {}, {"fatwheel.yml": new})
     assert [job.name for job in found.added] == ["linux-cuda-cu128"]
     assert [job.name for job in found.removed] == ["linux-cuda-cu129"]
-    assert found.changed == (("linux-cuda-cu130", ("architectures: 9.0 → 9.0 10.0", "owner: @team/cuda → @us")),)
+    told = "CMAKE_ARGS=-DCMAKE_CUDA_ARCHITECTURES=90-real"
+    variables = f"variables: {told} → {told};100-real"
+    changes = ("architectures: 9.0 → 9.0 10.0", "owner: @team/cuda → @us", variables)
+    assert found.changed == (("linux-cuda-cu130", changes),)
 
 
 def test_a_cell_that_moves_says_from_where_to_where(tmp_path: Path) -> None:

@@ -1,0 +1,148 @@
+"""What builds ask of compilers and of their builder's libc: it decides nothing of a wheel, or is a doubt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.model.evidence import Extensions
+from tests.builders.sources import evidence_of, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.model.evidence import CellEvidence
+
+pytestmark = pytest.mark.slow  # real processes
+
+CONFIG = """\
+package: demo
+version: "1.0"
+python: ["3.12"]
+torch: ["2.10"]
+platforms:
+  linux-cpu: {owner: "@demo/cpu"}
+  macos-arm64: {owner: "@demo/macos"}
+  windows: {owner: "@demo/windows"}
+"""
+PROJECT = '[build-system]\nrequires = ["setuptools"REQUIRES]\nbuild-backend = "setuptools.build_meta"\n'
+SETUP = """\
+import platform, re, sys
+from setuptools import Extension, setup
+
+module = Extension("demo.a", ["a.c"])
+modules = [module]
+BODY
+setup(name="demo", version="1.0", packages=["demo"], ext_modules=modules)
+"""
+COMPILER = "platform.python_compiler()"
+
+
+def shown(folder: Path, body: str, requires: str = "", **files: str) -> dict[str, CellEvidence]:
+    """Return the evidence of a project whose setup.py has these lines before it calls setup(), by platform."""
+    project = PROJECT.replace("REQUIRES", requires)
+    named = {name.replace("__", "-"): text for name, text in files.items()}
+    written = {"fatwheel.yml": CONFIG, "pyproject.toml": project, "setup.py": SETUP.replace("BODY", body), "a.c": ""}
+    found = evidence_of(write(folder / "a", {**written, "demo/__init__.py": "", **named}))
+    return {str(one.platform): one.shown for one in found.platforms}
+
+
+def extensions(found: dict[str, CellEvidence]) -> dict[str, str]:
+    """Return whether each platform compiles something."""
+    return {name: str(one.extensions) for name, one in found.items()}
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        pytest.param(f"'MSC' in {COMPILER}", id="by-platform"),
+        pytest.param(f"{COMPILER}.startswith('MSC')", id="its-start"),
+        pytest.param("'MSC' in sys.version", id="by-sys"),
+        pytest.param("sys.version.find('MSC v.') != -1", id="as-distutils-finds-it"),
+    ],
+)
+def test_the_kind_of_compiler_that_each_python_of_a_system_has_is_known(asks: str, tmp_path: Path) -> None:
+    found = shown(tmp_path, f"if {asks}:\n    modules.clear()\n")
+    assert extensions(found) == {"linux-cpu": "some", "macos-arm64": "some", "windows": "none"}
+
+
+@pytest.mark.parametrize(
+    ("asks", "known"),
+    [
+        pytest.param(f"'GCC' in {COMPILER}", {"macos-arm64", "windows"}, id="the-kind"),
+        pytest.param("'GCC' in sys.version", {"macos-arm64", "windows"}, id="the-kind-by-sys"),
+        pytest.param(f"int(re.search(r'\\d+', {COMPILER})[0]) > 14", {"windows"}, id="the-version"),
+        pytest.param(f"int(re.search(r'\\d+', {COMPILER})[0]) > 1930", {"linux-cpu", "macos-arm64"}, id="microsofts"),
+    ],
+)
+def test_what_differs_between_pythons_is_a_doubt_where_it_decides(asks: str, known: set[str], tmp_path: Path) -> None:
+    found = shown(tmp_path, f"if {asks}:\n    modules.clear()\n")
+    assert {name for name, one in found.items() if one.extensions is not Extensions.UNKNOWN} == known
+    doubt = next(one.extensions_where for one in found.values() if one.extensions is Extensions.UNKNOWN)
+    assert doubt.startswith("setup.py:6: its result may depend on whether")
+
+
+@pytest.mark.parametrize(
+    ("body", "known"),
+    [
+        pytest.param("module.extra_compile_args.append('-DX')", {"linux-cpu", "macos-arm64", "windows"}, id="a-flag"),
+        pytest.param("modules.clear()", {"macos-arm64", "windows"}, id="the-wheel"),
+    ],
+)
+def test_the_tags_of_the_builder_are_asked_for_old_and_new(body: str, known: set[str], tmp_path: Path) -> None:
+    asks = "import packaging.tags as t\nif any(tag.startswith('musllinux_1_1_') for tag in t.platform_tags()):\n"
+    found = shown(tmp_path, f"{asks}    {body}\n")
+    assert {name for name, one in found.items() if one.extensions is not Extensions.UNKNOWN} == known
+
+
+def test_a_new_libc_decides_nothing_that_an_old_one_does_not(tmp_path: Path) -> None:
+    asks = "from packaging.tags import platform_tags\nif {}: modules.clear()\n"
+    old = "'manylinux_2_17_x86_64' in platform_tags() or 'musllinux_1_1_x86_64' in platform_tags()"
+    found = shown(tmp_path, asks.format(old))
+    assert extensions(found) == {"linux-cpu": "none", "macos-arm64": "some", "windows": "some"}
+    newer = shown(tmp_path / "new", asks.format("'manylinux_2_28_x86_64' in platform_tags()"))
+    assert newer["linux-cpu"].extensions is Extensions.UNKNOWN
+
+
+# ---------------------------------------------------------------- packages that add no more than flags or a version
+
+
+def test_cppy_adds_headers_and_flags(tmp_path: Path) -> None:
+    body = "from cppy import CppyBuildExt, get_include\nmodule.extra_link_args.append(get_include())\n"
+    own = SETUP.replace("ext_modules=modules", 'ext_modules=modules, cmdclass={"build_ext": CppyBuildExt}')
+    found = shown(tmp_path, "", ', "cppy"', **{"setup.py": own.replace("BODY", body)})
+    assert extensions(found) == {"linux-cpu": "some", "macos-arm64": "some", "windows": "some"}
+    flags = {name: one.built[0].compiles[0].flags for name, one in found.items()}
+    assert all("-I<cppy>/include" in each for each in flags.values()), flags
+    assert ("-std=c++11" in flags["linux-cpu"], "/EHsc" in flags["windows"]) == (True, True)
+    missing = shown(tmp_path / "b", body)["linux-cpu"]
+    assert "No module named 'cppy'" in (missing.unsupported or "")
+
+
+VERSION = "from setuptools_scm import get_version\nmodule.define_macros.append(('VERSION', get_version({})))\n"
+SCM = ', "setuptools-scm"'
+
+
+def test_the_version_of_an_sdist_is_that_of_its_metadata(tmp_path: Path) -> None:
+    body = VERSION.format("local_scheme=lambda version: ''")
+    found = shown(tmp_path, body, SCM, **{"PKG-INFO": "Metadata-Version: 2.4\nName: demo\nVersion: 1.7\n"})
+    assert "-DVERSION=1.7" in found["linux-cpu"].built[0].compiles[0].flags
+
+
+@pytest.mark.parametrize(
+    ("body", "doubt"),
+    [
+        pytest.param(VERSION.format(""), "it asks setuptools_scm for the version of a checkout", id="a-checkout"),
+        pytest.param(VERSION.format("write_to='demo/v.py'"), "arguments that are not simulated", id="a-written-file"),
+        pytest.param(VERSION.format("'demo'"), "arguments that are not simulated", id="another-folder"),
+        pytest.param("from setuptools_scm import Configuration\n", "Configuration, which is not simul", id="a-name"),
+        pytest.param("try:\n    import vcs_versioning\nexcept ImportError:\n    modules.clear()\n",
+                     "it imports vcs_versioning, which is not simulated", id="what-comes-with-it"),
+        pytest.param("import importlib.metadata as m\ntry:\n    m.version('setuptools-scm')\n"
+                     "except m.PackageNotFoundError:\n    modules.clear()\n",
+                     "it asks importlib.metadata for setuptools-scm", id="its-own-version"),
+    ],
+)  # fmt: skip
+def test_what_else_is_asked_of_setuptools_scm_is_a_doubt(body: str, doubt: str, tmp_path: Path) -> None:
+    assert doubt in shown(tmp_path, body, SCM)["linux-cpu"].extensions_where
