@@ -63,6 +63,11 @@ VERBS: Mapping[str, Verb] = {
         "report what in a GitHub repository would stop a release, and how to fix it",
         "fatwheel doctor my-org/my-project",
     ),
+    "status": Verb(
+        "repository",
+        "show how the last builds of recipes and platforms went, who owns each, and write a page and a badge of it",
+        "fatwheel status github:my-org/wheels --page public/status.html --badge public/status.svg",
+    ),
     "evidence": Verb(
         "plan",
         "print the evidence for every cell, with its places in the source, as JSON",
