@@ -163,6 +163,11 @@ VERBS: Mapping[str, Verb] = {
         "say which releases of recipes are due, which are not, and why",
         "fatwheel recipe watch --to github:my-org/wheels --follow version",
     ),
+    "recipe answer": Verb(
+        "recipe",
+        "answer an issue that asks for a wheel: published, to be built, or refused, and why",
+        "fatwheel recipe answer event.json --to github:my-org/wheels",
+    ),
     "releases list": Verb(
         "releases",
         "list the GitHub Releases of a repository, and say which are superseded and which tags no template gives",
@@ -218,7 +223,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "ci comment": Verb(
         "ci",
-        "write a file into one comment of a pull request, or update that comment",
+        "write a file into one comment of a pull request or an issue, or update that comment",
         "fatwheel ci comment plan.md --pull 7 --repository my-org/demo",
     ),
     "ci canary": Verb(

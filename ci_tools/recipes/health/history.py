@@ -38,7 +38,7 @@ WORDS = {
 
 
 class Key(NamedTuple):
-    """What a line is about; a platform is a series with the one field `job`."""
+    """The subject of a line; a platform is a series with the one field `job`."""
 
     project: str
     series: Series
