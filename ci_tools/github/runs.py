@@ -29,7 +29,7 @@ FILE = re.compile(r"[A-Za-z0-9._-]+\.ya?ml")
 
 
 class Outcome(Name):
-    """What a run or a job says of what it did; GitHub has ten words for it."""
+    """The result of a run or a job; GitHub has ten words for it."""
 
     GOOD = "good"
     BAD = "bad"

@@ -46,7 +46,7 @@ class Fate(str, Enum):
 
 
 class Event(NamedTuple):
-    """What an event says of an issue."""
+    """The parts of an event about an issue."""
 
     number: int
     body: str

@@ -33,7 +33,7 @@ SINGLE = frozenset({"Package", "Version"})
 
 
 class Wish(NamedTuple):
-    """What is asked for: the name of a recipe, and the values that take the place of its own."""
+    """A request: the name of a recipe, and the values that take the place of its own."""
 
     recipe: str
     choice: Choice

@@ -90,8 +90,8 @@ VERBS: Mapping[str, Verb] = {
     "index repair": Verb("index", "repair what `verify` finds", "fatwheel index repair s3://my-bucket/whl"),
     "index pages": Verb(
         "index",
-        "write an index over a project's GitHub Releases, as for GitHub Pages",
-        "fatwheel index pages github:my-org/demo demo --out public",
+        "write an index over the GitHub Releases of one or several repositories, as for GitHub Pages",
+        "fatwheel index pages github:my-org/demo github:my-org/wheels --out public",
     ),
     "index promote": Verb(
         "index",
