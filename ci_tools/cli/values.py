@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools import catalog
 from ci_tools.config import location
-from ci_tools.errors import InputError, nearest
+from ci_tools.errors import InputError, RejectedInput, nearest
 from ci_tools.model import edition
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import UNTAGGED, Run
@@ -37,6 +37,16 @@ def find_config(options: argparse.Namespace, outside: Outside) -> Path:
     if path.parent != Path():
         outside.reporter.say(f"the config is {location.describe(path)}")
     return path
+
+
+def find_config_or_none(options: argparse.Namespace, outside: Outside) -> Path | None:
+    """Return the same; None if there is none, as in a repository of recipes. Raises RejectedInput for a damaged one."""
+    try:
+        return find_config(options, outside)
+    except RejectedInput:
+        raise
+    except InputError:
+        return None
 
 
 def find_project(outside: Outside) -> Path:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.machine.process import (
@@ -58,6 +59,12 @@ ONE_REPOSITORY = frozenset(
     }
 )
 # The `ext` protocol runs commands, so it stays off; no user setting may change the bytes of a file.
+# What git and libcurl print where another try may help; everything else is wrong with the submodule itself.
+NETWORK = re.compile(
+    r"Could not resolve|Failed to connect|Connection (?:timed out|refused|reset)|timed out|RPC failed|early EOF"
+    r"|error: 5\d\d|hung up|No space left|SSL"
+)
+SUBMODULE_PATH = re.compile(r"(?:submodule path|for submodule path|in submodule path) '([^'\n]+)'")
 UPDATE = ("submodule", "update", "--quiet", "--init", "--depth=1")
 COMMAND = ("git", "-c", "protocol.ext.allow=never", "-c", "core.autocrlf=false")
 
@@ -313,12 +320,25 @@ def commit_all(folder: Path, log: Path, environ: Mapping[str, str]) -> None:
             raise MachineError(msg)
 
 
+def _refuse_submodule(printed: str, source: GitSource) -> NoReturn:
+    """Raise InputError for a submodule that cannot be had: another try would change nothing."""
+    reasons = [line for line in printed.splitlines() if line.startswith(("fatal: ", "remote: ", "error: "))]
+    paths = dict.fromkeys(SUBMODULE_PATH.findall(printed))
+    what = f"the submodule {', '.join(paths)}" if paths else "a submodule"
+    why = (reasons[0] if reasons else printed.strip().rpartition("\n")[2]).partition(": ")[2]
+    msg = f"{what} of {source.url} at {source.ref} is missing: {why}"
+    command = redact(f"git clone --recurse-submodules {shlex.quote(source.url)}")
+    raise InputError(redact(msg), hint=f"`{command}` gets it where git may read it; if it is gone, name another ref")
+
+
 def _git(arguments: list[str], source: GitSource, folder: Path | None, environ: Mapping[str, str]) -> str:
     """Return the output of git; raise MachineError with its last line if it fails."""
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch) / "git.log"
         ended = run([*COMMAND, *arguments], log=log, cwd=folder, env=_variables(environ), timeout=MINUTES * 60)
         printed, last = log.read_text(encoding="utf-8", errors="replace"), tail(log, 1)
+    if ended.status and arguments[0] == UPDATE[0] and not NETWORK.search(printed):
+        _refuse_submodule(printed.replace(f"{folder}{os.sep}", ""), source)
     if ended.status:
         msg = f"git {arguments[0]} failed for {source.url} at {source.ref}: {last}"
         raise MachineError(redact(msg), hint="check the address, the ref, the network, and that git may read it")

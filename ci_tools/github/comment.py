@@ -1,9 +1,9 @@
-"""The verb comment: keeps one comment of a pull request equal to the content of a file."""
+"""The verb comment: keeps one comment of a pull request or an issue equal to the content of a file."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from github.GithubException import UnknownObjectException
@@ -12,15 +12,17 @@ from ci_tools.errors import InputError, LeftUndone
 from ci_tools.github.client import Forbidden
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from github.IssueComment import IssueComment
     from github.PullRequest import PullRequest
-    from github.Repository import Repository
 
     from ci_tools.github.client import Hub
 
-__all__ = ["PERMISSION", "comment", "fit_comment", "read"]
+__all__ = ["PERMISSION", "comment", "comment_on_issue", "fit_comment", "read"]
+
+Found = TypeVar("Found")
 
 PERMISSION = "pull-requests"
 MOST = 65_536  # characters that GitHub accepts; counted in UTF-16 code units, to be safe
@@ -55,14 +57,25 @@ def comment(hub: Hub, number: int, text: str, name: str) -> str:
     for a pull request from a fork, whose runs may not write, and InputError if there is no such pull request.
     """
     with hub.opened() as opened:
-        pull = _pull(hub, opened, number)
-        thread = _Thread(hub, pull, hub.login(opened), marker(name))
+        pull = _find(hub, f"pull request {number}", lambda: opened.get_pull(number), PERMISSION)
+        thread = _Thread(hub, pull.get_issue_comments, pull.create_issue_comment, hub.login(opened), marker(name))
         try:
             return _upsert_comment(thread, fit_comment(thread.marker, text))
         except Forbidden as error:
             if not _is_from_fork(pull):
                 raise
             raise LeftUndone(FORK.format(number=number)) from error
+
+
+def comment_on_issue(hub: Hub, number: int, text: str, name: str) -> str:
+    """Create or update the one comment of that name on an issue, and return its address, as `comment` does.
+
+    Raises InputError if there is no such issue.
+    """
+    with hub.opened() as opened:
+        issue = _find(hub, f"issue {number}", lambda: opened.get_issue(number), "issues")
+        thread = _Thread(hub, issue.get_comments, issue.create_comment, hub.login(opened), marker(name))
+        return _upsert_comment(thread, fit_comment(thread.marker, text))
 
 
 def marker(name: str) -> str:
@@ -90,16 +103,17 @@ def _length(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Thread:
-    """The comments of a pull request, and the means to recognise Fatwheel's own."""
+    """The comments of a pull request or an issue, and the means to recognise Fatwheel's own."""
 
     hub: Hub
-    pull: PullRequest
+    listed: Callable[[], Iterable[IssueComment]]
+    create: Callable[[str], IssueComment]
     login: str
     marker: str
 
     def own(self) -> list[IssueComment]:
         """Return Fatwheel's comments, the oldest first; comments of other authors never count."""
-        listed = self.hub.ask(lambda _: list(self.pull.get_issue_comments()))
+        listed = self.hub.ask(lambda _: list(self.listed()))
         ours = [one for one in listed if one.user and one.user.login == self.login and self._is_marked(one)]
         return sorted(ours, key=lambda one: one.id)
 
@@ -109,7 +123,7 @@ class _Thread:
     def add(self, text: str) -> IssueComment:
         def call(again: bool) -> IssueComment:  # noqa: FBT001 - the hub says whether it asks again
             found = self.own() if again else []
-            return found[0] if found else self.pull.create_issue_comment(text)
+            return found[0] if found else self.create(text)
 
         return self.hub.ask(call)
 
@@ -143,18 +157,18 @@ def plain(text: str | None) -> str:
     return (text or "").replace("\r\n", "\n").strip()
 
 
-def _pull(hub: Hub, opened: Repository, number: int) -> PullRequest:
-    def call(_: bool) -> PullRequest | None:  # noqa: FBT001 - the hub says whether it asks again
+def _find(hub: Hub, what: str, get: Callable[[], Found], permission: str) -> Found:
+    def call(_: bool) -> Found | None:  # noqa: FBT001 - the hub says whether it asks again
         try:
-            return opened.get_pull(number)
+            return get()
         except UnknownObjectException:
             return None
 
-    pull = hub.ask(call)
-    if pull is None:
-        msg = f"{hub.repository} has no pull request {number}, or the token does not see it"
-        raise InputError(msg, hint="the job needs `permissions: pull-requests: write`")
-    return pull
+    found = hub.ask(call)
+    if found is None:
+        msg = f"{hub.repository} has no {what}, or the token does not see it"
+        raise InputError(msg, hint=f"the job needs `permissions: {permission}: write`")
+    return found
 
 
 def _is_from_fork(pull: PullRequest) -> bool:

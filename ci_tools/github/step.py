@@ -109,7 +109,14 @@ VERBS: Mapping[str, Verb] = {
         group=CI,
     ),
     "unattested": Verb({"folder": POSITIONAL}, prints=Prints.PAGE, group=CI),
-    "comment": Verb({"file": POSITIONAL, "pull": "--pull", "name": "--name"}, group=CI),
+    "comment": Verb({"file": POSITIONAL, "pull": "--pull", "issue": "--issue", "name": "--name"}, group=CI),
+    "answer": Verb(
+        {"event_path": POSITIONAL, "target": "--to", "label": "--label", "page": "--page"},
+        several={"results": "--result"},
+        always=("--format", "github"),
+        prints=Prints.OUTPUTS,
+        group="recipe",
+    ),
     "tell": Verb({"config": POSITIONAL, "platform": "--platform"}, several={"results": "--result"}, group=CI),
     "due": Verb(
         {"version": "--version", "target": "--to", "page": "--page"},

@@ -2,36 +2,58 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import InputError
 from ci_tools.machine.process import output
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from ci_tools.machine.context import Outside
 
-__all__ = ["read_archs"]
+__all__ = ["read_archs", "resolve_native"]
 
 NATIVE = "native"
+CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]")
 ASK = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader")
 
 
-def read_archs(archs: Sequence[str], outside: Outside) -> tuple[str, ...]:
+def read_archs(archs: Sequence[str], outside: Outside, where: str = "--archs") -> tuple[str, ...]:
     """Return architectures with those of this machine's GPUs in the place of `native`.
 
-    Raises InputError if no GPU answers: what a config writes must not depend on luck.
+    Raises InputError if no GPU answers: what a config writes must not depend on luck. `where` says who names them.
     """
     if NATIVE not in archs:
         return tuple(archs)
     answer = output(ASK, env=dict(outside.environ)) or ""
-    found = sorted({line.strip() for line in answer.splitlines() if line.strip()}, key=_by_number)
+    found = sorted({line.strip() for line in answer.splitlines() if CAPABILITY.fullmatch(line.strip())}, key=_by_number)
     if not found:
-        msg = "--archs native: no GPU of this machine answers (nvidia-smi), expected architectures such as 8.9"
-        raise InputError(msg)
-    outside.reporter.say(f"--archs native: {', '.join(found)}")
+        msg = f"{where} native: no GPU of this machine answers (nvidia-smi), expected architectures such as 8.9"
+        hint = f"`{' '.join(ASK)}` prints them on the machine that is to run the wheel; write them in its place"
+        raise InputError(msg, hint=hint)
+    outside.reporter.say(f"{where} native: {', '.join(found)}")
     return tuple(dict.fromkeys(one for arch in archs for one in (found if arch == NATIVE else [arch])))
+
+
+def resolve_native(root: Mapping[str, Any], config: Path, outside: Outside) -> dict[str, Any]:
+    """Return the values of a recipe with this machine's architectures where a platform says `archs: native`.
+
+    Raises InputError if no GPU answers.
+    """
+    platforms = {
+        name: {**table, "archs": list(read_archs(_listed(table["archs"]), outside, f"{config}: {name}: archs:"))}
+        if isinstance(table, dict) and NATIVE in _listed(table.get("archs"))
+        else table
+        for name, table in root["platforms"].items()
+    }
+    return {**root, "platforms": platforms}
+
+
+def _listed(archs: object) -> list[str]:
+    return [archs] if archs == NATIVE else archs if isinstance(archs, list) else []
 
 
 def _by_number(arch: str) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from packaging.utils import parse_wheel_filename
 
 from ci_tools.errors import InputError
 from ci_tools.formats import markdown
-from ci_tools.publish.retention.tags import read_tag
+from ci_tools.publish.retention.newest import newest_of_series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,15 +40,7 @@ class Row(NamedTuple):
 
 def list_rows(releases: Sequence[Stored], namings: Sequence[Naming]) -> list[Row]:
     """Return the wheels of each series' newest stable release, sorted by project, newest version and Python."""
-    newest: dict[tuple[object, ...], tuple[Tag, Stored]] = {}
-    for release in releases:
-        tag = read_tag(release.tag, namings)
-        if tag is None or release.is_draft or tag.candidate or tag.is_nightly:
-            continue
-        series = (tag.project, tag.series)
-        known = newest.get(series)
-        if known is None or (known[0].version, known[0].rebuild) < (tag.version, tag.rebuild):
-            newest[series] = (tag, release)
+    newest = newest_of_series(releases, namings)
     rows = [row for tag, release in newest.values() for asset in release.assets for row in _rows(tag, release, asset)]
     rows.sort(key=lambda row: (row.python, row.label, row.platform))
     rows.sort(key=lambda row: row.version, reverse=True)

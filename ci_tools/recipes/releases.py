@@ -19,6 +19,7 @@ from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import STABLE
 from ci_tools.plan.contradictions import explain_unsupported
 from ci_tools.recipes.choice import cut, version_of
+from ci_tools.recipes.native import resolve_native
 from ci_tools.recipes.upstream import pin_sdist
 
 if TYPE_CHECKING:
@@ -49,13 +50,18 @@ def list_releases(recipe: Recipe, choice: Choice, folder: Path, outside: Outside
 
     Raises InputError if the recipe cannot give what is chosen, or with every mistake in it.
     """
-    parts = cut(recipe.read(), choice, recipe.name)
+    parts = _cut(recipe, choice, outside)
     return [
         name_release(
             recipe.name, write_config(pin_sdist(part, outside), recipe.folder, folder / recipe.name / str(number))
         )
         for number, part in enumerate(parts)
     ]
+
+
+def _cut(recipe: Recipe, choice: Choice, outside: Outside) -> list[dict[str, Any]]:
+    root = recipe.read()
+    return cut(root if choice.archs else resolve_native(root, recipe.config, outside), choice, recipe.name)
 
 
 def releases_of_all(recipes: Iterable[Recipe], choice: Choice, outside: Outside) -> list[RecipeRelease]:
@@ -72,7 +78,7 @@ def copy_release(recipe: Recipe, choice: Choice, folder: Path, outside: Outside)
     if folder.exists():
         msg = f"{folder} exists already, expected a new folder for the config"
         raise InputError(msg)
-    parts = cut(recipe.read(), choice, recipe.name)
+    parts = _cut(recipe, choice, outside)
     if len(parts) > 1:
         shown = ", ".join(f"{version_of(part)} for Python {', '.join(part['python'])}" for part in parts)
         msg = f"the recipe {recipe.name} has {len(parts)} releases: {shown}"

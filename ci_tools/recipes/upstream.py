@@ -34,6 +34,7 @@ __all__ = [
     "cudas_of",
     "find_newest",
     "list_sdists",
+    "list_versions",
     "newest_torch",
     "pin_sdist",
     "read_news",
@@ -85,6 +86,12 @@ def _news_of(recipe: Recipe, outside: Outside) -> Iterator[News]:
 
 def find_newest(root: Root, recipe: Recipe, outside: Outside) -> Version | None:
     """Return the newest final version that upstream has a tag or an sdist of; None if it has none."""
+    versions = list_versions(root, recipe, outside)
+    return max((one for one in versions if not one.is_prerelease and not one.local), default=None)
+
+
+def list_versions(root: Root, recipe: Recipe, outside: Outside) -> list[Version]:
+    """Return the versions that upstream has a tag or an sdist of, in any order."""
     source = root.get("source") or {}
     if "git" in source:
         asked = GitSource(url=source["git"], ref=str(source.get("ref", "")))
@@ -95,8 +102,7 @@ def find_newest(root: Root, recipe: Recipe, outside: Outside) -> Version | None:
         texts = [str(parse_sdist_filename(file.filename)[1]) for file in list_sdists(source["sdist"]["name"], outside)]
     else:
         texts = []
-    versions = [version for text in texts if (version := read_version(text))]
-    return max((one for one in versions if not one.is_prerelease and not one.local), default=None)
+    return [version for text in texts if (version := read_version(text))]
 
 
 def newest_torch(root: Root) -> Minor | None:

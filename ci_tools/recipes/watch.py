@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.errors import FatwheelError, InputError, nearest
+from ci_tools.errors import FatwheelError, InputError, RejectedInput, nearest
 from ci_tools.github.client import Hub
 from ci_tools.model.request import PathSource
 from ci_tools.plan.plan_file import hash_request
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FOLLOWED", "read_published", "watch"]
 
-FOLLOWED = ("version", "torch", "python")
+FOLLOWED = ("version", "torch", "python", "none")  # none: only what the recipes say
 PREFIX = "github:"
 SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -63,7 +63,9 @@ def _judge(
         return [decide(wanted, published) for wanted in _wanted_of(recipe, choice, follow, outside)]
     except FatwheelError as error:
         nothing = Wanted(recipe.name, recipe.name, "", "", "", "", "", "", "", "")
-        return [Verdict(State.UNKNOWN, error.message, nothing)]
+        # The places of a config's mistakes are in a copy of the recipe, which is gone by now.
+        said = "; ".join(one.what for one in error.problems) if isinstance(error, RejectedInput) else error.message
+        return [Verdict(State.UNKNOWN, said, nothing)]
 
 
 def read_published(target: str, outside: Outside) -> dict[str, str]:

@@ -20,6 +20,7 @@ import pytest
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.github import client
+from ci_tools.github.client import Hub
 from ci_tools.machine import waits
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.request import Channel, Edition
@@ -625,7 +626,7 @@ def test_pip_installs_from_an_index_over_the_release_with_required_hashes(
 ) -> None:
     publish(hub.url, unit(made))
     outside = Outside(environ={"GH_TOKEN": TOKEN, "GITHUB_API_URL": hub.url}, cache=tmp_path, reporter=Silent())
-    write_pages(f"github:{REPOSITORY}", "demo", tmp_path / "site/simple", outside)
+    write_pages([Hub(REPOSITORY, outside)], ["demo"], tmp_path / "site/simple", outside)
     with web(tmp_path / "site") as address:
         for folder, file in (("cu130", LOCAL), ("cpu", PLAIN)):
             install(tmp_path / folder, made / file, "--index-url", f"{address}/simple/{folder}/")

@@ -13,6 +13,7 @@ from urllib.request import urlopen
 import pytest
 
 from ci_tools.errors import InputError, MachineError
+from ci_tools.github.client import Hub
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.index.pages import is_sealed
@@ -81,7 +82,8 @@ def publish(hub: GitHub, tmp_path: Path, release: Unit, reporter: Silent | None 
 
 
 def write(hub: GitHub, tmp_path: Path, project: str = "demo", reporter: Silent | None = None) -> Path:
-    write_pages(f"github:{REPOSITORY}", project, tmp_path / "site", outside(hub, tmp_path, reporter))
+    around = outside(hub, tmp_path, reporter)
+    write_pages([Hub(REPOSITORY, around)], [project], tmp_path / "site", around)
     return tmp_path / "site"
 
 

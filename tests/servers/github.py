@@ -362,11 +362,22 @@ def get_object(hub: GitHub, _: Asked, number: str) -> Answer:
     return Answer(200, pair[1].content) if pair else missing()
 
 
-def download(hub: GitHub, _: Asked, tag: str, name: str) -> Answer:
+def download(hub: GitHub, asked: Asked, tag: str, name: str) -> Answer:
     kept = hub.published(tag)
     assets = kept.assets if kept else []
     content = next((one.content for one in assets if one.name == name and one.state == "uploaded"), None)
-    return missing() if content is None else Answer(200, content)
+    return missing() if content is None else part_of(asked, content)
+
+
+def part_of(asked: Asked, content: bytes) -> Answer:
+    """Return bytes, or the part of them that is asked for (RFC 9110, 14)."""
+    found = re.fullmatch(r"bytes=(\d*)-(\d*)", asked.headers.get("Range", ""))
+    if found is None:
+        return Answer(200, content)
+    size = len(content)
+    start = int(found[1]) if found[1] else max(size - int(found[2]), 0)
+    stop = min(int(found[2]) + 1, size) if found[1] and found[2] else size
+    return Answer(206, content[start:stop], {"Content-Range": f"bytes {start}-{stop - 1}/{size}"})
 
 
 def expanded(hub: GitHub, _: Asked, tag: str) -> Answer:

@@ -122,6 +122,11 @@ def create_issue(talk: Talk, hub: GitHub, asked: Asked) -> Answer:
     return Answer(201, issue_document(hub, opened))
 
 
+def get_issue(talk: Talk, hub: GitHub, _: Asked, number: str) -> Answer:
+    found = _issue(talk, number)
+    return Answer(200, issue_document(hub, found)) if found else missing()
+
+
 def change_issue(talk: Talk, hub: GitHub, asked: Asked, number: str) -> Answer:
     found = _issue(talk, number)
     if not found:
@@ -228,6 +233,7 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("GET", API, get_repository),
     ("GET", rf"{API}/issues", list_issues),
     ("POST", rf"{API}/issues", create_issue),
+    ("GET", rf"{API}/issues/(\d+)", get_issue),
     ("PATCH", rf"{API}/issues/(\d+)", change_issue),
     ("GET", rf"{API}/issues/(\d+)/comments", list_comments),
     ("POST", rf"{API}/issues/(\d+)/comments", create_comment),

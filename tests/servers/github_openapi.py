@@ -22,8 +22,11 @@ OPERATIONS = {
     f"{REPOSITORY}/actions/permissions/selected-actions": ("get",),
     f"{REPOSITORY}/actions/permissions/workflow": ("get", "put"),
     f"{REPOSITORY}/actions/secrets": ("get",),
+    f"{REPOSITORY}/actions/runs/{{run_id}}/jobs": ("get",),
     f"{REPOSITORY}/actions/workflows": ("get",),
+    f"{REPOSITORY}/actions/workflows/{{workflow_id}}": ("get",),
     f"{REPOSITORY}/actions/workflows/{{workflow_id}}/enable": ("put",),
+    f"{REPOSITORY}/actions/workflows/{{workflow_id}}/runs": ("get",),
     f"{REPOSITORY}/compare/{{basehead}}": ("get",),
     f"{REPOSITORY}/contents/{{path}}": ("get",),
     f"{REPOSITORY}/environments": ("get",),
@@ -35,7 +38,7 @@ OPERATIONS = {
     f"{REPOSITORY}/git/tags/{{tag_sha}}": ("get",),
     f"{REPOSITORY}/immutable-releases": ("get",),
     f"{REPOSITORY}/issues": ("get", "post"),
-    f"{REPOSITORY}/issues/{{issue_number}}": ("patch",),
+    f"{REPOSITORY}/issues/{{issue_number}}": ("get", "patch"),
     f"{REPOSITORY}/issues/{{issue_number}}/comments": ("get", "post"),
     f"{REPOSITORY}/issues/comments/{{comment_id}}": ("patch", "delete"),
     f"{REPOSITORY}/pulls/{{pull_number}}": ("get",),
@@ -91,6 +94,8 @@ def _bare(node: Any, *, named: bool) -> Any:  # noqa: ANN401 - any JSON
     bare = {key: _bare(part, named=not named and key == "properties") for key, part in kept.items()}
     if isinstance(bare.get("responses"), dict) and not named:
         bare["responses"] = {status: _described(answer) for status, answer in bare["responses"].items()}
+    if bare.get("nullable") and "enum" in bare and None not in bare["enum"]:
+        bare["enum"] = [*bare["enum"], None]  # GitHub leaves it out; OpenAPI 3.0.3 wants null to be listed
     return bare
 
 

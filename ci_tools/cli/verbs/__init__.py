@@ -63,6 +63,11 @@ VERBS: Mapping[str, Verb] = {
         "report what in a GitHub repository would stop a release, and how to fix it",
         "fatwheel doctor my-org/my-project",
     ),
+    "status": Verb(
+        "repository",
+        "show how the last builds of recipes and platforms went, who owns each, and write a page and a badge of it",
+        "fatwheel status github:my-org/wheels --page public/status.html --badge public/status.svg",
+    ),
     "evidence": Verb(
         "plan",
         "print the evidence for every cell, with its places in the source, as JSON",
@@ -85,8 +90,8 @@ VERBS: Mapping[str, Verb] = {
     "index repair": Verb("index", "repair what `verify` finds", "fatwheel index repair s3://my-bucket/whl"),
     "index pages": Verb(
         "index",
-        "write an index over a project's GitHub Releases, as for GitHub Pages",
-        "fatwheel index pages github:my-org/demo demo --out public",
+        "write an index over the GitHub Releases of one or several repositories, as for GitHub Pages",
+        "fatwheel index pages github:my-org/demo github:my-org/wheels --out public",
     ),
     "index promote": Verb(
         "index",
@@ -158,6 +163,11 @@ VERBS: Mapping[str, Verb] = {
         "say which releases of recipes are due, which are not, and why",
         "fatwheel recipe watch --to github:my-org/wheels --follow version",
     ),
+    "recipe answer": Verb(
+        "recipe",
+        "answer an issue that asks for a wheel: published, to be built, or refused, and why",
+        "fatwheel recipe answer event.json --to github:my-org/wheels",
+    ),
     "releases list": Verb(
         "releases",
         "list the GitHub Releases of a repository, and say which are superseded and which tags no template gives",
@@ -213,7 +223,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "ci comment": Verb(
         "ci",
-        "write a file into one comment of a pull request, or update that comment",
+        "write a file into one comment of a pull request or an issue, or update that comment",
         "fatwheel ci comment plan.md --pull 7 --repository my-org/demo",
     ),
     "ci canary": Verb(

@@ -254,8 +254,9 @@ def run_tell(options: argparse.Namespace, outside: Outside) -> int:
 def declare_comment(parser: Parser) -> None:
     """Add the arguments of `fatwheel ci comment`."""
     parser.add_argument("file", type=Path, metavar="FILE", help="its text, as Markdown")
-    parser.add_argument("--pull", type=parse_number, required=True, metavar="NUMBER", help="the pull request")
-    text = "the name of the comment, if a pull request has several; default: %(default)s"
+    parser.add_argument("--pull", type=parse_number, metavar="NUMBER", help="the pull request")
+    parser.add_argument("--issue", type=parse_number, metavar="NUMBER", help="the issue, in place of a pull request")
+    text = "the name of the comment, if there are several; default: %(default)s"
     parser.add_argument("--name", type=parse_nonempty, default="plan", metavar="NAME", help=text)
     _add_repository(parser)
 
@@ -265,9 +266,16 @@ def run_comment(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.github import comment
     from ci_tools.github.client import Hub
 
+    if (options.pull is None) == (options.issue is None):
+        msg = "expected --pull NUMBER or --issue NUMBER, one of them"
+        raise InputError(msg)
     text = comment.read(options.file)
-    hub = Hub(_read_repository(options, outside), outside, permission=comment.PERMISSION)
-    print(comment.comment(hub, options.pull, text, options.name))
+    permission = "issues" if options.issue else comment.PERMISSION
+    hub = Hub(_read_repository(options, outside), outside, permission=permission)
+    if options.issue:
+        print(comment.comment_on_issue(hub, options.issue, text, options.name))
+    else:
+        print(comment.comment(hub, options.pull, text, options.name))
     return DONE
 
 

@@ -155,15 +155,22 @@ def run_repair(options: argparse.Namespace, outside: Outside) -> int:
 def declare_pages(parser: Parser) -> None:
     """Add the arguments of `fatwheel index pages`."""
     parser.add_argument("target", metavar="TARGET", help="github:OWNER/REPO")
-    parser.add_argument("project", metavar="PROJECT", help="the project whose releases they are")
+    text = "more repositories as github:OWNER/REPO, and the projects; default: every project of the releases"
+    parser.add_argument("more", nargs="*", metavar="TARGET|PROJECT", help=text)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the pages go")
+    text = "also list wheels that Fatwheel did not publish, if GitHub has their sha256 and their METADATA fits"
+    parser.add_argument("--others", action="store_true", help=text)
 
 
 def run_pages(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel index pages`."""
     from ci_tools.publish.index import release_pages
+    from ci_tools.publish.retention.removal import PREFIX, open_hub
 
-    for path in release_pages.write_pages(options.target, options.project, options.out, outside):
+    targets = [options.target, *(word for word in options.more if word.startswith(PREFIX))]
+    hubs = [open_hub(target, outside) for target in dict.fromkeys(targets)]
+    projects = [word for word in options.more if not word.startswith(PREFIX)]
+    for path in release_pages.write_pages(hubs, projects, options.out, outside, others=options.others):
         print(path)
     return DONE
 

@@ -195,7 +195,7 @@ def declare_watch(parser: Parser) -> None:
     parser.add_argument("recipes", nargs="*", metavar="RECIPE", help="the recipes' names; default: all")
     text = "where the releases are: github:OWNER/REPO"
     parser.add_argument("--to", required=True, type=parse_nonempty, metavar="TARGET", help=text)
-    text = "whose news make a release due beside what the recipes say: version, torch, cuda or python; several times"
+    text = "whose news make a release due beside what the recipes say: version, torch or python; or none; several times"
     parser.add_argument("--follow", action="append", default=[], type=parse_nonempty, metavar="WHAT", help=text)
     _add_choice(parser)
     text = "a file for the same as a page of Markdown, as for the summary of a workflow's run"
@@ -225,4 +225,38 @@ def run_watch(options: argparse.Namespace, outside: Outside) -> int:
         print(outputs({"due": json.dumps({"include": rows}), "count": str(len(rows))}), end="")
     else:
         show(tables.verdicts_table(verdicts))
+    return DONE
+
+
+def declare_answer(parser: Parser) -> None:
+    """Add the arguments of `fatwheel recipe answer`."""
+    text = "the event of an issue, as GITHUB_EVENT_PATH names it"
+    parser.add_argument("event", type=Path, metavar="FILE", help=text)
+    text = "where the releases are: github:OWNER/REPO"
+    parser.add_argument("--to", required=True, type=parse_nonempty, metavar="TARGET", help=text)
+    text = "the label by which a maintainer approves a request of others; default: %(default)s"
+    parser.add_argument("--label", type=parse_nonempty, default="build", metavar="LABEL", help=text)
+    text = "the result of a job that has built it; may be given several times; default: it was not built yet"
+    parser.add_argument("--result", action="append", default=[], metavar="RESULT", help=text)
+    parser.add_argument("--page", type=Path, metavar="FILE", help="a file for the answer, as the Markdown of a comment")
+    forms = "what stdout gets: the answer, JSON, or a workflow's outputs; default: %(default)s"
+    parser.add_argument("--format", choices=("text", "json", "github"), default="text", help=forms)
+
+
+def run_answer(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel recipe answer`."""
+    from ci_tools.cli.values import outputs
+    from ci_tools.github.owners import run_of
+    from ci_tools.recipes import answer
+
+    event = answer.read_event(options.event, options.label)
+    given = answer.answer(event, options.to, options.result, outside)
+    page = answer.write_page(given, options.label, run_of(outside.environ))
+    if options.page:
+        options.page.write_text(page, encoding="utf-8")
+    said = answer.outputs(event, given)
+    if options.format == "json":
+        print(json.dumps(said, indent=1))
+    else:
+        print(outputs(said) if options.format == "github" else page, end="")
     return DONE

@@ -116,19 +116,13 @@ def run_readme(options: argparse.Namespace, outside: Outside) -> int:
 def _namings(options: argparse.Namespace, outside: Outside) -> list[Naming]:
     """Return how the configs name releases: the one that is given, or the nearest and all recipes."""
     from ci_tools import catalog
-    from ci_tools.cli.values import find_config
+    from ci_tools.cli.values import find_config_or_none
     from ci_tools.config import loader, location
-    from ci_tools.errors import InputError, RejectedInput
     from ci_tools.publish.retention.naming import read_naming
     from ci_tools.recipes.naming import read_namings
 
     found = []
-    try:
-        path = find_config(options, outside)
-    except RejectedInput:  # one that cannot be read may have a keep-list
-        raise
-    except InputError:  # a repository of recipes has no config of its own
-        path = None
+    path = find_config_or_none(options, outside)
     if path:
         loader.load(path, catalog.load())  # raises the error of every mistake
         root: Any = location.read_document(path, str(path)).value

@@ -1,17 +1,21 @@
-"""The verb about a repository on GitHub: doctor."""
+"""The verbs about a repository on GitHub: doctor and status."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ci_tools.cli.arguments import add_format
+from ci_tools.cli.arguments import add_format, parse_nonempty, parse_number
+from ci_tools.cli.statuses import DONE
+from ci_tools.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
 
     from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
+    from ci_tools.recipes.health import Known
 
 
 def declare_doctor(parser: Parser) -> None:
@@ -37,3 +41,75 @@ def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
         show(doctor_tables(checked))
         say_next(after_doctor(checked), outside)
     return check.status(checked)
+
+
+MOST_RUNS = 100  # of a workflow: GitHub answers as many at once
+
+
+def declare_status(parser: Parser) -> None:
+    """Add the arguments of `fatwheel status`."""
+    parser.add_argument("target", metavar="TARGET", help="the repository, as github:OWNER/REPO")
+    text = "the file of a workflow, such as recipes.yml; may be given several times; default: those that use Fatwheel"
+    parser.add_argument("--workflow", action="append", default=[], type=parse_nonempty, metavar="FILE", help=text)
+    text = "how many runs of each workflow are looked at, at most 100; default: %(default)s"
+    parser.add_argument("--runs", type=parse_number, default=20, metavar="N", help=text)
+    text = "the config whose platforms are built there; default: the nearest, if there is one; recipes always count"
+    parser.add_argument("--config", type=Path, metavar="FILE", help=text)
+    parser.add_argument("--page", type=Path, metavar="FILE", help="a file for the same as a page of HTML")
+    parser.add_argument("--badge", type=Path, metavar="FILE", help="a file for a badge, an SVG image")
+    add_format(parser, "json")
+
+
+def run_status(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel status`."""
+    from datetime import datetime, timezone
+
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.status import status_table, status_values
+    from ci_tools.github.runs import read_runs
+    from ci_tools.publish.retention.removal import open_hub, read_releases
+    from ci_tools.recipes import health
+
+    if options.runs > MOST_RUNS:
+        msg = f"--runs {options.runs} is too much, expected at most {MOST_RUNS}"
+        raise InputError(msg)
+    hub = open_hub(options.target, outside)
+    known, package = _read_known(options, outside)
+    runs = read_runs(hub, options.workflow, options.runs)
+    lines = health.list_lines(runs, known, read_releases(hub), package)
+    if options.page:
+        _write(options.page, health.write_page(hub.repository, lines, datetime.now(timezone.utc)))
+    if options.badge:
+        _write(options.badge, health.write_badge(health.summarize(lines)).encode())
+    if options.format == "json":
+        print(json.dumps(status_values(lines), indent=1))
+    else:
+        show(status_table(lines))
+    return DONE
+
+
+def _read_known(options: argparse.Namespace, outside: Outside) -> tuple[list[Known], str]:
+    """Return the config, if there is one, and the recipes, with the name of the config's package."""
+    from ci_tools import catalog
+    from ci_tools.cli.values import find_config_or_none
+    from ci_tools.config import loader, location
+    from ci_tools.publish.retention.naming import read_naming
+    from ci_tools.recipes.health import Known
+    from ci_tools.recipes.naming import read_namings_and_owners
+
+    found, path = [], find_config_or_none(options, outside)
+    if path:
+        request = loader.load(path, catalog.load())
+        owners = {str(platform.platform): platform.owner or "" for platform in request.platforms}
+        root: Any = location.read_document(path, str(path)).value  # what loads is a mapping
+        found.append(Known(read_naming(root), owners))
+    recipes = [Known(naming, owners) for naming, owners in read_namings_and_owners(outside)]
+    return found + recipes, found[0].naming.package if found else ""
+
+
+def _write(path: Path, content: bytes) -> None:
+    from ci_tools.machine.storage import write_atomically
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with write_atomically(path) as file:
+        file.write(content)

@@ -1,4 +1,4 @@
-"""An index over a project's GitHub Releases: it has every page of an index in a folder; the files stay on GitHub.
+"""An index over the GitHub Releases of repositories: every page is in a folder, and the files stay on GitHub.
 
 The folder keeps a ledger as any index does, so that a second project, or the same one later, can be added to it.
 """
@@ -6,11 +6,12 @@ The folder keeps a ledger as any index does, so that a second project, or the sa
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, nearest
+from ci_tools.github.client import printable
 from ci_tools.machine.objects.store import FolderStore
 from ci_tools.publish.index.directory import Directory
 from ci_tools.publish.index.finder import DATA
@@ -21,12 +22,14 @@ from ci_tools.publish.index.pages import is_sealed
 from ci_tools.publish.index.wheel_index import WheelIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from packaging.utils import NormalizedName
 
+    from ci_tools.github.client import Hub
     from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.of_releases import Listing
     from ci_tools.publish.index.page_writer import Page
 
 __all__ = ["write_pages"]
@@ -35,30 +38,74 @@ ROOTS = ("", "nightly/", "test/")  # the channels of an index
 FINDER_DATA = b"finder({"  # the start of a finder's data, which has no seal
 
 
-def write_pages(address: str, project: str, out: Path, outside: Outside) -> tuple[Path, ...]:
-    """Write the pages of a project's GitHub Releases into a folder, and return them.
+def write_pages(
+    hubs: Sequence[Hub], projects: Sequence[str], out: Path, outside: Outside, *, others: bool = False
+) -> tuple[Path, ...]:
+    """Write the pages of projects over the GitHub Releases of repositories into a folder, and return them.
 
-    Raises InputError if the address names no releases, or if a file that is not ours is at the place of a page.
+    Without `projects`, all that the releases have. Of one file name in two repositories, that of the first counts. With
+    `others`, wheels that Fatwheel did not publish are listed, too. Raises InputError if no release has a file of a
+    project, or if a file that is not ours is at the place of a page.
     """
-    kind, _, repository = address.partition(":")
-    if kind != "github" or not repository:
-        msg = f'"{address}" does not name GitHub Releases, expected github:OWNER/REPO'
-        raise InputError(msg)
-    from ci_tools.github.client import Hub  # noqa: PLC0415 - only this verb needs it
-    from ci_tools.publish.targets.github_release.listings import listings_of  # noqa: PLC0415 - see above
-
-    name = canonicalize_name(project)
-    if not is_project(name):
+    names = [canonicalize_name(project) for project in projects]
+    for name in filter(lambda name: not is_project(name), names):
         msg = f"a project cannot be called {name}: an index has a folder of that name"
         raise InputError(msg)
-    found = {root: stock(listings) for root, listings in listings_of(Hub(repository, outside), name).items()}
+    found = _collect(hubs, names, others=others)
     index = WheelIndex(FolderStore(out, outside.reporter), order=0)
-    shown = {root: found.get(root, Stock({}, {})) for root in ROOTS if root in found or _has_pages(index, root)}
-    for root, has in shown.items():
+    plans = [(name, root, has) for name, channels in found.items() for root, has in _shown(index, channels).items()]
+    for name, root, has in plans:
         _refuse_foreign(index, root, name, has, out)
     with index.store.alone():
-        pages = [page for root, has in shown.items() for page in _write(index, Ledger(index.store, root), name, has)]
+        pages = [page for name, root, has in plans for page in _write(index, Ledger(index.store, root), name, has)]
     return tuple(sorted({out / key for page in pages for key in page.keys}))
+
+
+def _collect(
+    hubs: Sequence[Hub], names: Sequence[NormalizedName], *, others: bool
+) -> dict[NormalizedName, dict[str, Stock]]:
+    """Return the files of each project by channel; raise InputError if there is none of a project."""
+    from ci_tools.publish.targets.github_release.listings import read_listings  # noqa: PLC0415 - only this verb needs it
+
+    found: dict[NormalizedName, dict[str, list[Listing]]] = {}
+    seen: dict[str, tuple[str, str]] = {}  # the sha256 of each file name, and the repository that has it
+    for hub in hubs:
+        for channel, one in read_listings(hub, others=others):
+            own = _first_ones(hub, one, seen)
+            project = canonicalize_name(one.project)
+            if own.files and is_project(project):
+                found.setdefault(project, {}).setdefault(channel, []).append(own)
+    missing = [name for name in names if name not in found]
+    if missing or not found:
+        _refuse_unknown(hubs, missing[0] if missing else "", found)
+    return {
+        name: {channel: stock(listings) for channel, listings in found[name].items()} for name in names or sorted(found)
+    }
+
+
+def _first_ones(hub: Hub, one: Listing, seen: dict[str, tuple[str, str]]) -> Listing:
+    """Return a list without the files whose names an earlier repository has; report those of other bytes."""
+    kept = []
+    for file in one.files:
+        sha256, where = seen.setdefault(file.name, (file.sha256, hub.repository))
+        if sha256 == file.sha256 or where == hub.repository:
+            kept.append(file)
+        else:
+            hub.outside.reporter.say(f"left out: {file.name} of {hub.repository}, {where} has another of that name")
+    return one._replace(files=tuple(kept))
+
+
+def _refuse_unknown(hubs: Sequence[Hub], name: str, known: Iterable[str]) -> NoReturn:
+    where = ", ".join(hub.repository for hub in hubs)
+    there = nearest(name, known) if known else "nor one of any other project"
+    what = f'has a file of the project "{printable(name)}", {there}' if name else "has a file of any project"
+    msg = f"no release of {where} {what}"
+    raise InputError(msg, hint="the index lists the releases that `fatwheel publish` made; --others adds other wheels")
+
+
+def _shown(index: WheelIndex, channels: Mapping[str, Stock]) -> dict[str, Stock]:
+    """Return the channels of a project that have pages, or get some."""
+    return {root: channels.get(root, Stock({}, {})) for root in ROOTS if root in channels or _has_pages(index, root)}
 
 
 def _has_pages(index: WheelIndex, root: str) -> bool:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.errors import InputError, MachineError
 from tests.builders.sources import PROJECT, git, write
 from tests.servers.threads import serve
 from tests.unit.evidence.test_source import FIXED, _with_submodule, asking, opened, refusal, repositories, repository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 
@@ -56,6 +57,46 @@ def test_a_git_source_has_its_submodules(tmp_path: Path) -> None:
     folder = asking(tmp_path / "ask", "source: {git: ../whole, ref: main}")
     allowed = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "protocol.file.allow", "GIT_CONFIG_VALUE_0": "always"}
     assert set(opened(folder, **allowed).files) == {*FIXED, ".gitmodules", "part/a.cu"}
+
+
+def _lose_repository(part: Path) -> None:
+    part.rename(part.with_name("elsewhere"))
+
+
+def _lose_commit(part: Path) -> None:
+    git(part, "commit", "--quiet", "--amend", "--message", "another")
+    git(part, "reflog", "expire", "--expire=now", "--all")
+    git(part, "gc", "--quiet", "--prune=now")
+
+
+@pytest.mark.parametrize(
+    ("lose", "why"),
+    [
+        pytest.param(_lose_repository, "part' does not exist", id="repository"),
+        pytest.param(_lose_commit, "not our ref", id="commit"),
+    ],
+)
+def test_a_submodule_that_is_gone_is_an_error_of_the_source(
+    tmp_path: Path, lose: Callable[[Path], None], why: str
+) -> None:
+    _with_submodule(tmp_path)
+    lose(tmp_path / "part")
+    folder = asking(tmp_path / "ask", "source: {git: ../whole, ref: main}")
+    allowed = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "protocol.file.allow", "GIT_CONFIG_VALUE_0": "always"}
+    with pytest.raises(InputError) as caught:
+        opened(folder, **allowed)
+    assert caught.value.message.startswith("the submodule part of ../whole at main is missing: ")
+    assert why in caught.value.message
+    assert "git clone --recurse-submodules ../whole" in caught.value.hint
+
+
+def test_a_submodule_whose_server_does_not_answer_may_be_tried_again(tmp_path: Path) -> None:
+    whole = _with_submodule(tmp_path)
+    git(whole, "config", "--file", ".gitmodules", "submodule.part.url", "http://127.0.0.1:1/part")
+    git(whole, "commit", "--quiet", "--all", "--message", "moved")
+    folder = asking(tmp_path / "ask", "source: {git: ../whole, ref: main}")
+    with pytest.raises(MachineError, match="git submodule failed"):
+        opened(folder)
 
 
 class Quiet(SimpleHTTPRequestHandler):

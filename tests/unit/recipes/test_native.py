@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import InputError
+from ci_tools.recipes.choice import Choice
 from ci_tools.recipes.native import read_archs
+from ci_tools.recipes.releases import list_releases
+from ci_tools.recipes.shelf import Recipe
 from tests.builders.sources import world, write
 
 if TYPE_CHECKING:
@@ -33,3 +36,36 @@ def test_native_without_a_gpu_is_an_error_and_no_guess(tmp_path: Path) -> None:
 
 def test_named_architectures_ask_no_gpu(tmp_path: Path) -> None:
     assert read_archs(["8.9"], world(tmp_path, PATH=str(tmp_path))) == ("8.9",)
+
+
+DEFAULT = Choice()
+RECIPE = """\
+package: demo
+version: "1.0"
+source: {{ git: https://github.com/octo/demo, ref: "v{{version}}" }}
+python: ["3.13"]
+platforms: {{ linux-cuda: {{ cuda: ["13.0"], archs: {archs} }}, linux-cpu: }}
+"""
+
+
+def archs_of(folder: Path, archs: str, path: str, choice: Choice = DEFAULT) -> tuple[str, ...]:
+    """Return the architectures of a recipe's release."""
+    recipe = Recipe("demo", write(folder / "demo", {"fatwheel.yml": RECIPE.format(archs=archs)}), is_ours=False)
+    (release,) = list_releases(recipe, choice, folder / "out", world(folder, PATH=path))
+    return release.request.platforms[0].archs
+
+
+@pytest.mark.parametrize(("archs", "found"), [("native", ("8.9",)), ("[native, '12.0+PTX']", ("8.9", "12.0+PTX"))])
+def test_a_recipe_may_say_native(tmp_path: Path, archs: str, found: tuple[str, ...]) -> None:
+    assert archs_of(tmp_path, archs, answering(tmp_path / "bin", "8.9\\n")) == found
+
+
+@pytest.mark.parametrize("answer", ["", "[N/A]\\n", "NVIDIA-SMI has failed\\n"])
+def test_a_native_recipe_without_a_gpu_says_what_to_write(tmp_path: Path, answer: str) -> None:
+    with pytest.raises(InputError, match=r"yml: linux-cuda: archs: native: no GPU .* such as 8.9") as caught:
+        archs_of(tmp_path, "native", answering(tmp_path / "bin", answer))
+    assert "nvidia-smi --query-gpu=compute_cap --format=csv,noheader" in caught.value.hint
+
+
+def test_a_choice_takes_the_place_of_native(tmp_path: Path) -> None:
+    assert archs_of(tmp_path, "native", str(tmp_path), Choice(archs=("9.0",))) == ("9.0",)

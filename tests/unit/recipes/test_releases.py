@@ -10,7 +10,7 @@ from packaging.utils import parse_wheel_filename
 from ci_tools.errors import InputError
 from ci_tools.recipes import shelf
 from ci_tools.recipes.choice import Choice, cut
-from ci_tools.recipes.releases import copy_release, name_release, write_config
+from ci_tools.recipes.releases import copy_release, list_releases, name_release, write_config
 from ci_tools.recipes.shelf import find_recipe, list_recipes
 from tests.builders.sources import world, write
 
@@ -86,6 +86,13 @@ def test_archs_go_where_the_project_looks_for_them(tmp_path: Path) -> None:
 def test_what_a_package_cannot_do_is_said_before_its_source_is_fetched(tmp_path: Path) -> None:
     (reason,) = released(tmp_path, "sageattention", pythons=("3.14t",)).cannot
     assert "without the GIL (Py_mod_gil)" in reason
+
+
+@pytest.mark.parametrize("recipe", NAMES)
+def test_each_of_our_recipes_has_three_pythons_and_says_which_it_cannot_serve(tmp_path: Path, recipe: str) -> None:
+    found = list_releases(find_recipe(recipe, tmp_path), Choice(), tmp_path / "out", world(tmp_path))
+    assert [(str(python), bool(release.cannot)) for release in found for python in release.request.pythons] == [
+        ("3.13", False), ("3.14", False), ("3.14t", recipe != "cupy-cuda13x")]  # fmt: skip
 
 
 def test_a_recipe_of_the_callers_comes_before_ours(tmp_path: Path) -> None:

@@ -35,7 +35,20 @@ if TYPE_CHECKING:
     from ci_tools.machine.objects.store import Entry, Store
     from ci_tools.publish.index.foreign.pages import Listed
 
-__all__ = ["FILES", "METADATA_SUFFIX", "PAGES", "Completed", "Found", "complete", "merge_listings", "resolve"]
+__all__ = [
+    "FILES",
+    "METADATA_SUFFIX",
+    "MOST_METADATA",
+    "MOST_READ",
+    "PAGES",
+    "Completed",
+    "Found",
+    "complete",
+    "is_metadata_of",
+    "merge_listings",
+    "requires_python_in",
+    "resolve",
+]
 
 METADATA_SUFFIX = ".metadata"  # PEP 658
 TAIL = 1 << 16  # bytes at the end of a wheel, read first: its directory, and usually its METADATA
@@ -158,20 +171,21 @@ def complete(file: IndexedFile, store: Store, root: str, entry: Entry | None, me
         return Completed(file, read=read)
     found = store.read(f"{key}{METADATA_SUFFIX}") if metadata and metadata.size <= MOST_METADATA else None
     content = found[0] if found else b"" if metadata else _metadata_in(store, key, entry.size)
-    if not _is_metadata_of(file.name, content):  # the METADATA of others stays, but is not offered
+    if not is_metadata_of(file.name, content):  # the METADATA of others stays, but is not offered
         return Completed(file._replace(metadata_sha256=""), read=read)
     file = file._replace(
         metadata_sha256=hashlib.sha256(content).hexdigest(),
-        requires_python=file.requires_python or _requires_python(content),
+        requires_python=file.requires_python or requires_python_in(content),
     )
     return Completed(file, metadata=b"" if found else content, read=read + len(content))
 
 
-def _requires_python(metadata: bytes) -> str:
+def requires_python_in(metadata: bytes) -> str:
+    """Return the Requires-Python of METADATA; "" if it has none."""
     return str(HeaderParser().parsestr(metadata.decode(errors="replace")).get("Requires-Python", "")).strip()
 
 
-def _is_metadata_of(name: str, content: bytes) -> bool:
+def is_metadata_of(name: str, content: bytes) -> bool:
     """Return whether METADATA belongs to a wheel of that name: installers refuse any other."""
     if not content:
         return False

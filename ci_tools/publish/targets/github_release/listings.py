@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from packaging.utils import canonicalize_name
-
-from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools.errors import MachineError
 from ci_tools.github.client import printable
 from ci_tools.model.edition import candidate_of
 from ci_tools.model.pep440 import parse_version
@@ -18,6 +16,7 @@ from ci_tools.publish.index.of_releases import read_listing
 from ci_tools.publish.index.pages import project_and_version
 from ci_tools.publish.targets import notice
 from ci_tools.publish.targets.github_release.assets import download_asset, hash_asset, read_assets
+from ci_tools.publish.targets.github_release.strangers import read_strangers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,46 +28,41 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.of_releases import Listing
     from ci_tools.publish.index.pages import IndexedFile
 
-__all__ = ["listings_of"]
+__all__ = ["read_listings"]
 
 LIST = re.compile(r"fatwheel-[A-Za-z0-9-]+\.json")
 
 
-def listings_of(hub: Hub, project: str) -> dict[str, tuple[Listing, ...]]:
-    """Return a project's entries in the lists of published releases, by an index's channels, newest first.
+def read_listings(hub: Hub, *, others: bool = False) -> tuple[tuple[str, Listing], ...]:
+    """Return the lists of a repository's published releases, each with its channel of an index, newest first.
 
     Their files stay on GitHub, and those of a retracted release are yanked. A file that was deleted from its release is
-    left out. Raises InputError if no release has a file of the project, MachineError if a list is damaged.
+    left out. With `others`, a wheel that no list names has one of its own. Raises MachineError if a list is damaged.
     """
-    with hub.opened() as repository:
+    with hub.opened(anonymous=True) as repository:
         releases = hub.ask(lambda _: list(repository.get_releases()))
-        found = [one for release in releases if not release.draft for one in _read_listings(hub, release)]
-    of_project = [one for one in found if one[1].project == canonicalize_name(project) and one[1].files]
-    if not of_project:
-        known = {listing.project for _, listing in found}
-        there = nearest(project, known) if known else "nor one of any other project"
-        msg = f'no release of {hub.repository} has a file of the project "{printable(project)}", {there}'
-        raise InputError(msg, hint="the index lists the releases that `fatwheel publish` made")
-    channels = dict.fromkeys(channel for channel, _ in of_project)
-    return {channel: tuple(one for where, one in of_project if where == channel) for channel in channels}
+        public = [release for release in releases if not release.draft]
+        return tuple(one for release in public for one in _read_listings(hub, release, others=others))
 
 
-def _read_listings(hub: Hub, release: GitRelease) -> Iterator[tuple[str, Listing]]:
-    """Yield a release's lists, each with its channel, and report the wheels that no list names."""
-    if not any(asset.name.startswith("fatwheel-") for asset in release.assets):
+def _read_listings(hub: Hub, release: GitRelease, *, others: bool) -> Iterator[tuple[str, Listing]]:
+    """Yield a release's lists, each with its channel, and report the wheels that no list names, or list them, too."""
+    if not others and not any(asset.name.startswith("fatwheel-") for asset in release.assets):
         return
     there = {name: asset for name, asset in read_assets(hub, release).items() if asset.state == "uploaded"}
     listings = [_read_listing(hub, release, there[name]) for name in sorted(filter(LIST.fullmatch, there))]
     named = {name for one in listings for name in (*one.aliases, *(file.name for file in one.files))}
-    strangers = sorted(name for name in there if name.endswith(".whl") and name not in named)
-    if strangers:
+    strangers = {name: asset for name, asset in there.items() if name.endswith(".whl") and name not in named}
+    if strangers and not others:
         what = f"{len(strangers)} wheels of {printable(release.tag_name)} that no fatwheel-*.json lists"
-        hub.outside.reporter.say(f"left out: {what}, such as {strangers[0]}")
+        hub.outside.reporter.say(f"left out: {what}, such as {min(strangers)}")
     retracted = notice.notice_of(release.body or "")
     for one in listings:
         files = (_link_file(hub, file, there, release) for file in one.files if file.name in there)
         shown = tuple(file._replace(yanked=retracted.reason) if retracted else file for file in files)
         yield _channel_of(release, one), one._replace(files=shown)
+    for one in read_strangers(hub, release, strangers) if others else ():
+        yield f"{Channel.TEST}/" if release.prerelease else _channel_of(release, one), one
 
 
 def _read_listing(hub: Hub, release: GitRelease, asset: GitReleaseAsset) -> Listing:

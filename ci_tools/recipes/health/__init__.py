@@ -1,0 +1,9 @@
+"""How the builds of recipes and platforms have gone: their lines, a page and a badge."""
+
+from __future__ import annotations
+
+from ci_tools.recipes.health.badge import write_badge
+from ci_tools.recipes.health.history import Known, Line, list_lines, summarize
+from ci_tools.recipes.health.page import write_page
+
+__all__ = ["Known", "Line", "list_lines", "summarize", "write_badge", "write_page"]

@@ -1,0 +1,81 @@
+"""Writes the page of a repository's builds, one HTML file without scripts. No I/O but that of its template."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
+
+from ci_tools.github.runs import Outcome
+from ci_tools.recipes.health.history import summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from ci_tools.recipes.health.history import Line, Result
+
+__all__ = ["write_page"]
+
+HERE = Path(__file__).parent
+WORDS = {Outcome.GOOD: "succeeded", Outcome.BAD: "failed", Outcome.RUNNING: "is running", Outcome.NONE: "was cancelled"}
+SIGNS = {Outcome.GOOD: "✓", Outcome.BAD: "✗", Outcome.RUNNING: "…", Outcome.NONE: "-"}
+SCHEMES = ("https://", "http://")
+
+
+def write_page(repository: str, lines: Sequence[Line], now: datetime) -> bytes:
+    """Return the page: a row for each line, with its owner, its newest release and the results of its runs.
+
+    Its content security policy allows nothing but its own style. The text of others has no effect in it.
+    """
+    style = f"\n{(HERE / 'page.css').read_text(encoding='utf-8')}"
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    summary = summarize(lines)
+    page = Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+        style=style,
+        repository=html.escape(repository),
+        summary=f"{summary.good} of {summary.known} build" if summary.known else "No run has ended yet",
+        now=_time(now),
+        parts="\n".join(_row(line) for line in lines if line.part),
+        wholes="\n".join(_row(line) for line in lines if not line.part),
+    )
+    return page.encode()
+
+
+def _row(line: Line) -> str:
+    last = _time(line.last_success) if line.last_success else "never"
+    part = f"<span>{html.escape(line.part)}</span>" if line.part else ""
+    owner = f'<td data-label="Owner">{html.escape(line.owner) or "none"}</td>' if line.part else ""
+    release = f'<td data-label="Newest release">{_link(line.published, line.page) or "none"}</td>' if line.part else ""
+    marks = "".join(map(_mark, reversed(line.results)))
+    return f"""\
+<tr class="{line.outcome}">
+<th scope="row">{html.escape(line.name)} {part}</th>
+<td data-label="State"><strong>{WORDS[line.outcome]}</strong></td>
+{owner}{release}<td data-label="Last success">{last}</td>
+<td data-label="Runs, oldest first">{line.succeeded} of {line.tried}<ol>{marks}</ol></td>
+</tr>"""
+
+
+def _mark(result: Result) -> str:
+    said = f"{result.when:%Y-%m-%d}: {WORDS[result.outcome]}"
+    sign = f'<span aria-hidden="true">{SIGNS[result.outcome]}</span><span class="said">{said}</span>'
+    linked = f'<a href="{html.escape(result.page)}" title="{said}">{sign}</a>' if _is_address(result.page) else sign
+    return f'<li class="{result.outcome}">{linked}</li>'
+
+
+def _link(shown: str, address: str) -> str:
+    text = html.escape(shown)
+    return f'<a href="{html.escape(address)}">{text}</a>' if shown and _is_address(address) else text
+
+
+def _is_address(text: str) -> bool:
+    return text.startswith(SCHEMES)
+
+
+def _time(when: datetime) -> str:
+    return f'<time datetime="{when:%Y-%m-%dT%H:%M:%SZ}">{when:%Y-%m-%d %H:%M} UTC</time>'

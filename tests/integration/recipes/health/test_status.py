@@ -1,0 +1,137 @@
+"""fatwheel status on a server that answers like GitHub, and its page in a browser."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from tests.servers import github_settings
+from tests.servers.github import REPOSITORY, TOKEN, GitHub, github_server
+from tests.servers.github_runs import Workflows, settle
+from tests.servers.prepared import run_prepared
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[4]
+RECIPE = """\
+package: demo
+version: "1.0"
+owner: "@octo/gpu"
+source: { git: "https://example.invalid/demo", ref: "v{version}" }
+python: ["3.13"]
+platforms: { linux-cpu: {} }
+release: { tag: "demo-v{version}-py{python}", untagged: true }
+"""
+JOB = "Recipes / Build demo-v1.0-py313"
+
+
+@pytest.fixture
+def hub() -> Iterator[GitHub]:
+    with github_server() as server:
+        yield server
+
+
+@pytest.fixture
+def workflows(hub: GitHub) -> Workflows:
+    """Return two workflows: of recipes, with three runs and one of a pull request, and of a project's wheels."""
+    workflows = settle(hub)
+    workflows.run("2026-11-02T03:23:00Z", {JOB: "success", "Recipes / Publish": "success"})
+    workflows.run("2026-11-09T03:23:00Z", {JOB: "failure", "Recipes / Publish": "skipped"})
+    workflows.run("2026-11-10T03:23:00Z", {JOB: "failure"}, event="pull_request")
+    workflows.run("2026-11-16T03:23:00Z", {JOB: None})
+    workflows.run("2026-11-15T12:00:00Z", {"Build windows": "success"}, workflow="release.yml", event="push")
+    hub.add({"tag_name": "demo-v0.9-py313"})
+    return workflows
+
+
+@pytest.fixture
+def place(tmp_path: Path, workflows: Workflows) -> Path:
+    assert workflows.runs
+    (tmp_path / "recipes/demo").mkdir(parents=True)
+    (tmp_path / "recipes/demo/fatwheel.yml").write_text(RECIPE, encoding="utf-8")
+    return tmp_path
+
+
+def status(place: Path, hub: GitHub, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    own = {"GITHUB_API_URL": hub.url, "GH_TOKEN": TOKEN, "HOME": str(place), "PYTHONPATH": str(ROOT), **environ}
+    return run_prepared(["status", f"github:{REPOSITORY}", *words], cwd=place, env={**os.environ, **own})
+
+
+BOTH = ("--workflow", "recipes.yml", "--workflow", "release.yml")
+
+
+def test_each_line_has_its_owner_its_release_and_its_past(place: Path, hub: GitHub) -> None:
+    ran = status(place, hub, *BOTH, "--format", "json")
+    assert ran.returncode == 0, ran.stderr
+    found = {(one["name"], one["part"]): one for one in json.loads(ran.stdout)}
+    assert [*found] == [("demo", "Python 3.13"), ("release.yml", "windows"), ("recipes.yml", ""), ("release.yml", "")]
+    demo = found["demo", "Python 3.13"]
+    assert [one["outcome"] for one in demo["runs"]] == ["running", "bad", "good"]
+    assert (demo["outcome"], demo["succeeded"], demo["tried"], demo["owner"]) == ("bad", 1, 2, "@octo/gpu")
+    assert (demo["published"], demo["last_success"]) == ("demo-v0.9-py313", "2026-11-02T03:23:00+00:00")
+
+
+def test_the_table_the_page_and_the_badge_say_the_same(place: Path, hub: GitHub) -> None:
+    ran = status(place, hub, *BOTH, "--page", "public/status.html", "--badge", "public/status.svg")
+    assert ran.returncode == 0, ran.stderr
+    assert "1 of 2 lines good" in ran.stdout
+    assert "1 of 2 build" in (place / "public/status.html").read_text(encoding="utf-8")
+    assert "wheels: 1 of 2 build" in (place / "public/status.svg").read_text(encoding="utf-8")
+
+
+def test_only_the_newest_runs_are_read(place: Path, hub: GitHub) -> None:
+    found = json.loads(status(place, hub, *BOTH, "--runs", "1", "--format", "json").stdout)
+    assert [len(one["runs"]) for one in found] == [1, 1, 1, 1]
+    assert sum(request.endswith("/jobs") for request in hub.requests) == 2
+
+
+def test_without_a_name_the_workflows_that_use_fatwheel_are_found(place: Path, hub: GitHub) -> None:
+    caller = "on: push\njobs:\n  a:\n    uses: octo/fatwheel/.github/workflows/recipes.yml@v1\n"
+    settings = github_settings.settle(hub)
+    settings.files[".github/workflows/recipes.yml"] = caller.encode()
+    settings.files[".github/workflows/release.yml"] = b"on: push\njobs:\n  a:\n    runs-on: ubuntu-24.04\n"
+    found = json.loads(status(place, hub, "--format", "json").stdout)
+    assert [one["name"] for one in found] == ["demo", "recipes.yml"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(("--workflow", "recipe.yml"), 'no workflow "recipe.yml", did you mean "recipes.yml"?', id="typo"),
+        pytest.param(("--workflow", "../x"), 'no workflow "../x"', id="a-path"),
+        pytest.param(("--runs", "101"), "expected at most 100", id="too-many"),
+        pytest.param(("--runs", "0"), "is not a number", id="none"),
+        pytest.param((*BOTH, "--config", "gone.yml"), "gone.yml", id="no-config"),
+    ],
+)
+def test_what_is_wrong_is_said(place: Path, hub: GitHub, words: tuple[str, ...], said: str) -> None:
+    ran = status(place, hub, *words)
+    assert (ran.returncode, said in ran.stderr) == (2, True), ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1440])
+def test_the_page_fits_and_has_no_barrier(
+    place: Path, hub: GitHub, browser: Browser, width: int, scheme: Literal["light", "dark"]
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-core looks for barriers")
+    status(place, hub, *BOTH, "--page", "status.html")
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)
+    page = context.new_page()
+    page.goto((place / "status.html").as_uri())
+    found: list[dict[str, Any]] = axe.Axe().run(page).response["violations"]
+    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.get_by_role("rowheader").count() == 4
+    context.close()

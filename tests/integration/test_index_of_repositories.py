@@ -1,0 +1,131 @@
+"""One index over the releases of several repositories, wheels of others included: what is listed, and what is not."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+
+from ci_tools.errors import InputError
+from ci_tools.github.client import Hub
+from ci_tools.publish.index.release_pages import write_pages
+from tests.builders import wheels
+from tests.integration.test_releasepages import PLAIN, Recorder, document, hub, made, outside, publish, unit
+from tests.servers.github import REPOSITORY, GitHub, github_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+__all__ = ["hub", "made"]  # fixtures
+
+
+@pytest.fixture
+def other() -> Iterator[GitHub]:
+    """Return a second server, whose repository has another owner in real life."""
+    with github_server() as server:
+        yield server
+
+
+def upload(hub: GitHub, tag: str, *paths: Path, **fields: object) -> None:
+    """Put wheels into a release as somebody does by hand."""
+    kept = hub.add({"tag_name": tag, **fields})
+    for path in paths:
+        stored = hub.upload(kept, path.name)
+        stored.content, stored.state = path.read_bytes(), "uploaded"
+
+
+def write_all(tmp_path: Path, *hubs: GitHub, projects: tuple[str, ...] = (), others: bool = True) -> tuple[Path, str]:
+    """Write an index over several repositories; return its folder, and what was said."""
+    recorder = Recorder()
+    opened = [Hub(REPOSITORY, outside(hub, tmp_path, recorder), base_url=hub.url) for hub in hubs]
+    write_pages(opened, projects, tmp_path / "site", outside(hubs[0], tmp_path, recorder), others=others)
+    return tmp_path / "site", "\n".join(recorder.lines)
+
+
+def test_one_index_has_the_projects_of_several_repositories(
+    hub: GitHub, other: GitHub, made: Path, tmp_path: Path
+) -> None:
+    publish(hub, tmp_path, unit(made))
+    wheel = wheels.make(tmp_path, "gpu-2.0+cu130sm89torch2.10.0-py3-none-any.whl", fields="Requires-Python: >=3.9\n")
+    upload(other, "gpu-v2.0", wheel, made / "other-1.0-py3-none-any.whl")
+    site, _ = write_all(tmp_path, hub, other)
+    assert {name for name in ("demo", "gpu", "other") if (site / name / "index.json").is_file()} == {
+        "demo", "gpu", "other"}  # fmt: skip
+    (file,) = document(site / "cu130torch2.10/gpu/index.json").values()
+    assert file["url"] == f"{other.url}/{REPOSITORY}/releases/download/gpu-v2.0/{quote(wheel.name)}"
+    assert file["hashes"] == {"sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}
+    assert file["requires-python"] == ">=3.9"
+    assert document(site / "cpu/gpu/index.json") == {}
+    installed = subprocess.run(
+        [*(sys.executable, "-m", "pip", "install", "--no-deps", "--target", tmp_path / "there", "--no-cache-dir"),
+         *("--index-url", f"file://{site}/cu130torch2.10/", "gpu==2.0", "demo")],
+        capture_output=True, text=True, check=False, env=PLAIN,
+    )  # fmt: skip
+    assert installed.returncode == 0, installed.stderr
+
+
+def test_metadata_is_read_once_and_by_parts(hub: GitHub, tmp_path: Path) -> None:
+    wheel = wheels.make(tmp_path, "gpu-2.0-py3-none-any.whl")
+    upload(hub, "gpu-v2.0", wheel)
+    write_all(tmp_path, hub)
+    asked = [one for one in hub.requests if "/download/" in one]
+    write_all(tmp_path, hub)
+    assert [one for one in hub.requests if "/download/" in one] == asked
+    assert asked
+
+
+def test_a_wheel_that_installers_refuse_is_left_out(hub: GitHub, tmp_path: Path) -> None:
+    good = wheels.make(tmp_path, "gpu-2.0-py3-none-any.whl")
+    liar, broken = tmp_path / "gpu-2.1-py3-none-any.whl", tmp_path / "gpu-2.2-py3-none-any.whl"
+    liar.write_bytes(good.read_bytes())
+    broken.write_bytes(good.read_bytes()[:-40])
+    odd = tmp_path / "gpu-2.3-cp314t-cp314t-linux_x86_64.whl"
+    odd.write_bytes(good.read_bytes())
+    upload(hub, "v2", good, liar, broken, odd)
+    site, said = write_all(tmp_path, hub)
+    assert [*document(site / "gpu/index.json")] == [good.name]
+    assert "gpu-2.1-py3-none-any.whl of v2: the project and version of its METADATA are not those of its name" in said
+    assert "no Python has the tag cp314t, expected cp314-cp314t" in said
+    assert {name for name in (liar.name, broken.name, odd.name) if f"left out: {name}" in said} == {
+        liar.name, broken.name, odd.name}  # fmt: skip
+
+
+def test_without_a_hash_of_githubs_nothing_of_others_is_listed(hub: GitHub, tmp_path: Path) -> None:
+    hub.knows_digests = False
+    upload(hub, "v2", wheels.make(tmp_path, "gpu-2.0-py3-none-any.whl"))
+    with pytest.raises(InputError, match="has a file of any project"):
+        write_all(tmp_path, hub)
+
+
+def test_of_one_name_in_two_repositories_the_first_counts(hub: GitHub, other: GitHub, tmp_path: Path) -> None:
+    one = wheels.make(tmp_path / "one", "gpu-2.0-py3-none-any.whl")
+    two = wheels.make(tmp_path / "two", "gpu-2.0-py3-none-any.whl", fields="Requires-Python: >=3.11\n")
+    upload(hub, "v2", one)
+    upload(other, "v2", two)
+    site, _ = write_all(tmp_path, hub, other)
+    (file,) = document(site / "gpu/index.json").values()
+    assert file["hashes"] == {"sha256": hashlib.sha256(one.read_bytes()).hexdigest()}
+
+
+def test_prereleases_and_nightlies_of_others_are_in_channels_of_their_own(hub: GitHub, tmp_path: Path) -> None:
+    upload(hub, "v3", wheels.make(tmp_path, "gpu-3.0-py3-none-any.whl"), prerelease=True)
+    upload(hub, "n", wheels.make(tmp_path, "gpu-3.1.dev1-py3-none-any.whl"))
+    upload(hub, "v2", wheels.make(tmp_path, "gpu-2.0-py3-none-any.whl"))
+    upload(hub, "v4", wheels.make(tmp_path, "gpu-4.0-py3-none-any.whl"), draft=True)
+    site, _ = write_all(tmp_path, hub)
+    found = {root: [*document(site / root / "gpu/index.json")] for root in ("", "test", "nightly")}
+    assert found == {"": ["gpu-2.0-py3-none-any.whl"], "test": ["gpu-3.0-py3-none-any.whl"],
+                     "nightly": ["gpu-3.1.dev1-py3-none-any.whl"]}  # fmt: skip
+
+
+def test_a_project_that_no_repository_has_is_an_error_with_the_nearest(hub: GitHub, made: Path, tmp_path: Path) -> None:
+    publish(hub, tmp_path, unit(made))
+    with pytest.raises(InputError, match='project "demmo", did you mean "demo"'):
+        write_all(tmp_path, hub, projects=("demmo",))

@@ -1,0 +1,96 @@
+"""What the results of jobs say of recipes and platforms."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from ci_tools.github.runs import Job, Outcome, Run
+from ci_tools.publish.retention.judgement import Stored
+from ci_tools.publish.retention.naming import Naming, Retention
+from ci_tools.recipes.health import Known, Line, list_lines, summarize
+
+GOOD, BAD, RUNNING, NONE = Outcome.GOOD, Outcome.BAD, Outcome.RUNNING, Outcome.NONE
+RECIPE = Known(
+    Naming("demo", "{package}-v{version}-py{python}-cu{cuda}", "Demo", Retention()), {"linux-cuda": "@o/gpu"}
+)
+CONFIG = Known(
+    Naming("own", "v{version}", "Own", Retention()), {"linux-cuda": "@o/cuda", "linux-cpu": "", "windows": ""}
+)
+
+
+def run(day: int, *jobs: tuple[str, Outcome], outcome: Outcome = GOOD, workflow: str = "recipes.yml") -> Run:
+    when = datetime(2026, 11, day, tzinfo=timezone.utc)
+    found = tuple(Job(name, result, f"https://github.com/{day}/{name}") for name, result in jobs)
+    return Run(workflow, day, when, outcome, f"https://github.com/{day}", found)
+
+
+def lines(*runs: Run, package: str = "own") -> dict[tuple[str, str], Line]:
+    found = list_lines(sorted(runs, key=lambda one: one.when, reverse=True), [CONFIG, RECIPE], (), package)
+    return {(line.name, line.part): line for line in found}
+
+
+@pytest.mark.parametrize(
+    ("job", "part"),
+    [
+        pytest.param("Build demo-v1.0-py314t-cu130", ("demo", "Python 3.14t, CUDA 13.0"), id="recipe"),
+        pytest.param("Recipes / Build demo-v1.1-py314t-cu130-r2", ("demo", "Python 3.14t, CUDA 13.0"), id="called"),
+        pytest.param("Build linux-cuda-cu130-cp313", ("own", "linux-cuda"), id="platform"),
+        pytest.param("GPU / Wheels / Validate linux-cuda-aarch64-cu130", ("own", "linux-cuda-aarch64"), id="longest"),
+        pytest.param("Validate windows (2)", ("own", "windows"), id="with-a-number"),
+        pytest.param("Build pure", ("own", "pure"), id="for-several-platforms"),
+    ],
+)
+def test_the_name_of_a_job_says_what_it_built(job: str, part: tuple[str, str]) -> None:
+    assert [*lines(run(1, (job, GOOD)))] == [part, ("recipes.yml", "")]
+
+
+@pytest.mark.parametrize("job", ["Plan", "Publish", "Build ${{ matrix.name }}", "Rebuild x", "Build", ""])
+def test_other_jobs_count_for_their_workflow_alone(job: str) -> None:
+    assert [*lines(run(1, (job, BAD)))] == [("recipes.yml", "")]
+
+
+def test_one_failing_job_of_a_platform_makes_its_run_a_failure() -> None:
+    line = lines(run(1, ("Build windows", GOOD), ("Validate windows", BAD), ("Build linux-cpu", GOOD)))[
+        "own", "windows"
+    ]
+    assert [one.outcome for one in line.results] == [BAD]
+    assert line.results[0].page.endswith("Validate windows")
+
+
+def test_a_line_has_its_past_and_what_is_not_known_yet_says_nothing() -> None:
+    past = [GOOD, BAD, NONE, RUNNING]
+    line = lines(*(run(day, ("Build windows", result)) for day, result in enumerate(past, 1)))["own", "windows"]
+    assert (line.outcome, line.succeeded, line.tried) == (BAD, 1, 2)
+    assert line.last_success == datetime(2026, 11, 1, tzinfo=timezone.utc)
+    assert [one.outcome for one in line.results] == [RUNNING, NONE, BAD, GOOD]
+
+
+def test_a_line_that_never_ended_has_the_state_of_its_newest_run() -> None:
+    line = lines(run(1, ("Build windows", NONE)), run(2, ("Build windows", RUNNING)))["own", "windows"]
+    assert (line.outcome, line.tried, line.last_success) == (RUNNING, 0, None)
+
+
+def test_each_line_names_its_owner() -> None:
+    jobs = ("Build demo-v1.0-py313-cu130", "Build linux-cuda-cu130", "Build linux-cpu", "Build pure")
+    assert [line.owner for line in lines(run(1, *((job, GOOD) for job in jobs))).values()] == [
+        "@o/gpu", "", "@o/cuda", "", ""]  # fmt: skip
+
+
+def test_without_a_config_the_workflow_stands_for_its_package() -> None:
+    assert ("recipes.yml", "windows") in lines(run(1, ("Build windows", GOOD)), package="")
+
+
+def test_a_series_names_its_newest_stable_release() -> None:
+    tags = ["demo-v1.0-py313-cu130", "demo-v1.2-py313-cu130", "demo-v1.3-py314-cu130", "demo-v2.0-py313-cu130-rc1"]
+    releases = [Stored(1, tag, is_draft=False, is_ours=True, mark="", assets=(), page=f"p/{tag}") for tag in tags]
+    line = list_lines([run(1, ("Build demo-v1.0-py313-cu130", GOOD))], [RECIPE], releases)[0]
+    assert (line.published, line.page) == ("demo-v1.2-py313-cu130", "p/demo-v1.2-py313-cu130")
+
+
+def test_the_summary_counts_what_was_built_and_else_the_workflows() -> None:
+    builds = run(1, ("Build windows", GOOD), ("Build linux-cpu", BAD), ("Build pure", RUNNING), outcome=BAD)
+    assert summarize([*lines(builds).values()]) == (1, 2)
+    assert summarize([*lines(run(1, ("Plan", BAD), outcome=BAD)).values()]) == (0, 1)
+    assert summarize([]) == (0, 0)

@@ -1,0 +1,65 @@
+"""request.yml as it stands: an issue is answered, and what a maintainer approves is built, published and said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.builders.sources import committed, git, write
+from tests.servers.github import REPOSITORY
+from tests.unit.recipes.test_form import body
+from tests.workflows import api, harness
+from tests.workflows.harness import Event
+from tests.workflows.projects import call, workflow
+from tests.workflows.test_recipes import PROJECT, RECIPE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.workflows.api import Api
+    from tests.workflows.harness import Run
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with api.opened(tmp_path_factory.mktemp("ours")) as opened:
+        yield opened
+
+
+def run(home: Path, github: Api, text: str, action: str, label: str = "") -> Run:
+    upstream = home.parent / "upstream"
+    if not upstream.exists():
+        write(upstream, {"pyproject.toml": PROJECT, "hello.py": "ANSWER = 42\n"})
+        committed(upstream)
+        git(upstream, "tag", "v1.0")
+    recipe = RECIPE.format(version="1.0", upstream=upstream)
+    caller = workflow("issues", call("request", "request.yml")).replace("PIN", github.ours.pin)
+    caller = caller.replace('"contents": "write"', '"issues": "write", "contents": "write"')
+    files = {".github/workflows/main.yml": caller, "recipes/hello/fatwheel.yml": recipe}
+    mine = harness.repository(home / "caller", name=REPOSITORY, files=files)
+    issue = {"number": 1, "body": text, "author_association": "NONE"}
+    event = Event(name="issues", payload={"action": action, "issue": issue, "label": {"name": label}})
+    return harness.run("main.yml", event, home / "run", mine, github.ours)
+
+
+def test_a_request_is_answered_approved_built_and_published(tmp_path: Path, github: Api) -> None:
+    github.talk.open("Wheel: hello", "", author="mallory")
+    text = body(Package="hello", Version="1.0")
+    asked = run(tmp_path / "asked", github, text, "opened")
+    assert asked.job("Answer").result == "success", asked.log
+    assert "A maintainer starts it by the label" in github.talk.of(1)[0]
+    approved = run(tmp_path / "approved", github, text, "labeled", "build")
+    assert approved.job("Answer with the result").result == "success", approved.log
+    assert [one.fields["tag_name"] for one in github.hub.releases if not one.fields["draft"]] == ["hello-v1.0-py312"]
+    assert len(github.talk.of(1)) == 1
+    assert "is published:" in github.talk.of(1)[0]
+    hostile = "### Package\n\n$(touch pwned) `id` ${{ github.token }}\n::error::x"
+    refused = run(tmp_path / "refused", github, hostile, "edited")
+    assert refused.job("Answer").result == "success", refused.log
+    assert "This wheel cannot be built" in github.talk.of(1)[0]
+    assert not [*tmp_path.rglob("pwned")]
+    assert {job.name for job in refused.jobs if job.steps} == {"Answer"}
