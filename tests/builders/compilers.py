@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 CXX = os.environ.get("CXX", "g++")
 CCACHE = Path(sys.executable).with_name("ccache")
+CACHED = {"CMAKE_CXX_COMPILER_LAUNCHER": str(CCACHE)} if CCACHE.exists() else {}  # for a build of cmake
 SAID = "said"
 
 
