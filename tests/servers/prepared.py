@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
-FATWHEEL, TORCH = "tests.servers.fatwheel_program", "tests.servers.torch_program"
+FATWHEEL = "tests.servers.fatwheel_program"
+PIP = "tests.servers.pip_program"
+TORCH = "tests.servers.torch_program"
 
 
 class Called(NamedTuple):
@@ -77,7 +79,7 @@ def run_prepared(
 def _changes_python(env: Mapping[str, str]) -> bool:
     """Whether a Python with these variables starts, or writes, in another way than this one."""
     names = {name for name in {*env, *os.environ} if name.startswith("PYTHON") or name in {"LANG", "LC_ALL"}}
-    return any(env.get(name) != os.environ.get(name) for name in names - {"PYTHONPATH"})
+    return any(env.get(name) != os.environ.get(name) for name in names - {"PYTHONPATH", "PYTHONUNBUFFERED"})
 
 
 def _text(output: bytes) -> str:
