@@ -28,7 +28,7 @@ class TorchStock:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._kept: dict[str, tuple[Environment, list[tuple[str, int, int, int]]]] = {}
+        self._kept: dict[str, tuple[Environment, dict[str, tuple[int, int, int]]]] = {}
 
     @contextmanager
     def lend(self, what: str, log: Path, create: Callable[[Path], Environment]) -> Iterator[Environment]:
@@ -84,8 +84,11 @@ def _link_files(source: Path, target: Path) -> None:
     shutil.copytree(source, target, symlinks=True, copy_function=os.link)
 
 
-def _list_files(folder: Path) -> list[tuple[str, int, int, int]]:
-    """Return each file's path, size in bytes, time of the last change in ns, and mode."""
-    paths = sorted(Path(root, name) for root, _, names in os.walk(folder) for name in names)
-    found = ((str(path.relative_to(folder)), path.lstat()) for path in paths)
-    return [(name, stat.st_size, stat.st_mtime_ns, stat.st_mode) for name, stat in found]
+def _list_files(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Return each file's size in bytes, time of the last change in ns, and mode, by its path.
+
+    Paths are plain strings for speed: an environment with torch has 15,000 files.
+    """
+    paths = (os.path.join(root, name) for root, _, names in os.walk(folder) for name in names)
+    found = ((path, os.lstat(path)) for path in paths)
+    return {path: (stat.st_size, stat.st_mtime_ns, stat.st_mode) for path, stat in found}
