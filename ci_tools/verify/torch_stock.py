@@ -10,13 +10,13 @@ import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.machine.workplace import remove, scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from ci_tools.machine.python import Environment
 
@@ -89,6 +89,6 @@ def _list_files(folder: Path) -> dict[str, tuple[int, int, int]]:
 
     Paths are plain strings for speed: an environment with torch has 15,000 files.
     """
-    paths = (os.path.join(root, name) for root, _, names in os.walk(folder) for name in names)
+    paths = (f"{root}/{name}" for root, _, names in os.walk(folder) for name in names)
     found = ((path, os.lstat(path)) for path in paths)
     return {path: (stat.st_size, stat.st_mtime_ns, stat.st_mode) for path, stat in found}

@@ -54,21 +54,24 @@ def run_prepared(
     env: Mapping[str, str],
     timeout: float = 600,
     program: str = FATWHEEL,
+    together: bool = False,
 ) -> Called:
     """Run a program, which is `fatwheel` by default, with these arguments; raise TimeoutError after `timeout` seconds.
 
-    `program` is the name of its module.
+    `program` is the name of its module. `together`, its errors are in its output, as a terminal shows them.
     """
     if _changes_python(env):
         command = [sys.executable, *importlib.import_module(program).COMMAND, *arguments]
-        done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, check=False, timeout=timeout)
-        return Called(done.returncode, _text(done.stdout), _text(done.stderr))
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT if together else subprocess.PIPE}
+        done = subprocess.run(command, cwd=cwd, env=env, check=False, timeout=timeout, **streams)
+        return Called(done.returncode, _text(done.stdout), _text(done.stderr or b""))
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         request = json.dumps([list(arguments), str(cwd or Path.cwd()), dict(env)]).encode()
         with socket.socket(socket.AF_UNIX) as channel:
             channel.settimeout(timeout)
             channel.connect(_start(program))
-            socket.send_fds(channel, [len(request).to_bytes(8, "big")], [out.fileno(), err.fileno()])
+            files = [out.fileno(), (out if together else err).fileno()]
+            socket.send_fds(channel, [len(request).to_bytes(8, "big")], files)
             channel.sendall(request)
             status = channel.recv(1)
         for file in (out, err):
@@ -169,6 +172,7 @@ def _become(
     os.environ.update(variables)
     time.tzset()
     tempfile.tempdir = None
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr] - beside its errors, a line is where it was said
     try:
         return run(arguments)
     except SystemExit as ended:
