@@ -40,7 +40,7 @@ SETUP = "from setuptools import setup\nsetup(name='demo', version='1.0', package
 @pytest.fixture(autouse=True)
 def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait a minute for what hangs."""
-    limits = Limits(seconds=4, memory=512 << 20, processes=16, written=64 << 20)
+    limits = Limits(seconds=1.5, memory=512 << 20, processes=16, written=64 << 20)
     monkeypatch.setattr(run, "LIMITS", limits)
 
 
