@@ -215,18 +215,29 @@ def test_the_part_of_a_killed_process_is_completed_and_bad_ones_are_fetched_anew
             path.unlink()
 
 
+TWENTY = """
+import json, os, sys
+from pathlib import Path
+import fatwheel_backend as backend
+
+started = []
+for _ in range(20):
+    started.append(os.fork())
+    if started[-1] == 0:
+        backend.fetch(json.loads(sys.argv[1]), "", Path(sys.argv[2]))
+        os._exit(0)
+print([os.waitpid(one, 0)[1] for one in started])
+"""
+
+
 def test_twenty_at_once_share_one_download(tmp_path: Path, cache: Path) -> None:
     with assets(tmp_path / "assets") as server:
         made = release(tmp_path, server.url)
         (wheel,) = lock_of(made)["wheels"]
-        script = "import json, sys; from pathlib import Path; import fatwheel_backend as backend; "
-        script += "backend.fetch(json.loads(sys.argv[1]), '', Path(sys.argv[2]))"
         environ = environ_of(tmp_path, {"PYTHONPATH": str(Path(backend.__file__).parent)})
-        started = [
-            subprocess.Popen([sys.executable, "-S", "-c", script, json.dumps(wheel), str(cache)], env=environ)
-            for _ in range(20)
-        ]
-        assert [process.wait() for process in started] == [0] * 20
+        command = [sys.executable, "-c", TWENTY, json.dumps(wheel), str(cache)]
+        ended = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+        assert ended.stdout.splitlines()[-1] == str([0] * 20), ended.stderr
         assert len(server.asked) == 1
 
 
