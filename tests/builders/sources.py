@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog
@@ -15,7 +16,6 @@ from ci_tools.plan import make
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from ci_tools.model.evidence import Evidence
     from ci_tools.model.plan import Plan
@@ -55,6 +55,13 @@ def world(folder: Path, **environ: str) -> Outside:
     """Return an outside whose cache is below `folder`, and that shows nothing."""
     known = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     return Outside(environ={**known, **environ}, cache=folder / "cache", reporter=Silent())
+
+
+def world_with_uv(folder: Path, **environ: str) -> Outside:
+    """Return such an outside in which uv installs, with what it has in the user's cache."""
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = os.environ.get("UV_CACHE_DIR") or user / "uv"
+    return world(folder, FATWHEEL_INSTALLER="uv", UV_CACHE_DIR=str(cache), **environ)
 
 
 def lend_tools(folder: Path) -> None:
