@@ -11,7 +11,6 @@ import shutil
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.machine.background import Background
@@ -20,6 +19,7 @@ from ci_tools.machine.workplace import remove, scratch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
+    from pathlib import Path
 
     from ci_tools.machine.python import Environment
 
@@ -31,7 +31,7 @@ class TorchStock:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._kept: dict[str, tuple[Environment, list[tuple[str, int, int, int]]]] = {}
+        self._kept: dict[str, tuple[Environment, dict[str, tuple[int, int, int]]]] = {}
         self._coming: dict[str, Future[Environment]] = {}
         self._background = Background()
 
@@ -102,8 +102,11 @@ def _link_files(source: Path, target: Path) -> None:
     shutil.copytree(source, target, symlinks=True, copy_function=os.link)
 
 
-def _list_files(folder: Path) -> list[tuple[str, int, int, int]]:
-    """Return each file's path, size in bytes, time of the last change in ns, and mode."""
-    paths = sorted(Path(root, name) for root, _, names in os.walk(folder) for name in names)
-    found = ((str(path.relative_to(folder)), path.lstat()) for path in paths)
-    return [(name, stat.st_size, stat.st_mtime_ns, stat.st_mode) for name, stat in found]
+def _list_files(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Return each file's size in bytes, time of the last change in ns, and mode, by its path.
+
+    Paths are plain strings for speed: an environment with torch has 15,000 files.
+    """
+    paths = (f"{root}/{name}" for root, _, names in os.walk(folder) for name in names)
+    found = ((path, os.lstat(path)) for path in paths)
+    return {path: (stat.st_size, stat.st_mtime_ns, stat.st_mode) for path, stat in found}

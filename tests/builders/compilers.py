@@ -25,7 +25,21 @@ if TYPE_CHECKING:
 
 CXX = os.environ.get("CXX", "g++")
 CCACHE = Path(sys.executable).with_name("ccache")
+CACHED = {"CMAKE_CXX_COMPILER_LAUNCHER": str(CCACHE)} if CCACHE.exists() else {}  # for a build of cmake
 SAID = "said"
+
+
+def kept_compilers(folder: Path) -> dict[str, str]:
+    """Return the variables by which setuptools compiles with ccache: links to it, under the compilers' names.
+
+    See "Run modes" in https://ccache.dev/manual/latest.html.
+    """
+    if not CCACHE.exists():
+        return {}
+    folder.mkdir()
+    for name in ("gcc", "g++"):
+        (folder / name).symlink_to(CCACHE)
+    return {"CC": str(folder / "gcc"), "CXX": str(folder / "g++")}
 
 
 def has_compiler() -> bool:

@@ -70,6 +70,13 @@ def shared_world() -> Outside:
     return world(folder)
 
 
+def world_with_uv(folder: Path, **environ: str) -> Outside:
+    """Return such an outside in which uv installs, with what it has in the user's cache."""
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = os.environ.get("UV_CACHE_DIR") or user / "uv"
+    return world(folder, FATWHEEL_INSTALLER="uv", UV_CACHE_DIR=str(cache), **environ)
+
+
 def lend_tools(folder: Path) -> None:
     """Let the cache below `folder` have the programs of the user's: cmake is not fetched and unpacked for each test."""
     own = cache_folder(os.environ) / "tools"

@@ -23,7 +23,7 @@ BLOCK = re.compile(r"(?P<before>[^\n]*)\n\n```(?P<language>\w+)\n(?P<text>.*?)^`
 NAMED = re.compile(r"`([\w./-]+\.\w+)`[^`]*$")  # the file that a block is the content of
 ANY = "…"  # a line that stands for any others, and in a path for what comes before
 VARIES = re.compile(r"\d+\.\d s\b|\d+(\.\d+)? (B|kB)\b")  # seconds, and sizes: a compiler's
-COLUMNS = "200"
+SHOWN = {"PYTHONPATH": str(REPOSITORY), "COLUMNS": "200", "GITHUB_ACTIONS": ""}
 
 
 class Block(NamedTuple):
@@ -84,19 +84,26 @@ def type_quickly(command: str, project: Path) -> str:
     """
     verb = command.removeprefix("fatwheel ")
     if verb == command or verb.startswith("release "):
-        return _run(command, project, os.environ)
-    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY), "COLUMNS": COLUMNS, "GITHUB_ACTIONS": ""}
-    ran = run_prepared(verb.split(), cwd=project, env=environ)
+        return type_aloud(command, project)
+    ran = run_prepared(verb.split(), cwd=project, env={**os.environ, **SHOWN})
     return ran.stdout or ran.stderr
+
+
+def type_aloud(command: str, project: Path) -> str:
+    """Run a command with this process's installer, under pip's name; return all that it prints."""
+    verb = command.removeprefix("fatwheel ")
+    if verb == command:
+        return _run(command, project, os.environ)
+    ran = run_prepared(verb.split(), cwd=project, env={**os.environ, **SHOWN}, together=True)
+    return ran.stdout.replace("uv pip", "pip")
 
 
 def _run(command: str, project: Path, environ: Mapping[str, str]) -> str:
     words = command.replace("fatwheel", f"{sys.executable} -m ci_tools", 1).split()
-    added = {"PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", "COLUMNS": COLUMNS, "GITHUB_ACTIONS": ""}
     ran = subprocess.run(
         words,
         cwd=project,
-        env={**environ, **added},
+        env={**environ, **SHOWN, "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -20,7 +20,7 @@ from ci_tools.model.plan import SDIST
 from ci_tools.model.request import Channel, Edition
 from ci_tools.plan import make
 from ci_tools.verify import files
-from tests.builders.sources import world, write
+from tests.builders.sources import world_with_uv, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,7 +120,7 @@ def project(folder: Path, files: Mapping[str, str]) -> Path:
 
 def build(folder: Path, out: Path, edition: Edition = NIGHTLY) -> tuple[Made, ...]:
     """Build the sdist and the pure wheel of an edition."""
-    outside = world(out.parent)
+    outside = world_with_uv(out.parent)
     planned = make.make_plan(folder / "fatwheel.yml", outside, edition=edition)
     return jobs.build(planned, [SDIST, "pure"], out, outside, files.CHECKS)
 

@@ -16,7 +16,7 @@ from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.fingerprint import Verdict
 from ci_tools.verify.prover import Proof, prove
-from tests.builders.sources import demo, world
+from tests.builders.sources import demo, world_with_uv
 from tests.unit.verify.test_prover import HERE, PURE, planned_as
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def proven(
     """Return the proofs of a project, each cell of which is said to show this, by Python."""
     texts = {"fatwheel.yml": CONFIG.format(HERE=HERE, other=other, system=system) + env, **files}
     root = demo(folder / "demo", {name.replace("__", "."): text for name, text in texts.items()})
-    outside = world(folder, **PIP, PYENV_ROOT=os.environ.get("PYENV_ROOT") or str(Path.home() / ".pyenv"))
+    outside = world_with_uv(folder, **PIP, PYENV_ROOT=os.environ.get("PYENV_ROOT") or str(Path.home() / ".pyenv"))
     return {cell.python: proof for proof in prove(planned_as(root, shown), outside) for cell in proof.cells}
 
 
@@ -171,7 +171,7 @@ def test_a_run_that_was_ended_goes_on_where_it_stopped(tmp_path: Path, other: Py
 def test_a_network_that_fails_is_no_proof(tmp_path: Path, other: Python) -> None:
     found = proven(tmp_path, PURE, other, pyproject__toml=FLIT.replace("flit_core", "no-such-project-of-ours"))
     assert (found[other].verdict, found[other].compared) == (Verdict.BROKEN, "")
-    assert found[other].detail.startswith("at the job's own build: pip cannot install")
+    assert found[other].detail.startswith("at the job's own build: uv cannot install")
 
 
 # ---------------------------------------------------------------- the command line

@@ -8,13 +8,14 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.builders.compilers import CCACHE
 
+if TYPE_CHECKING:
     from tests.integration.conftest import CommandLine, Ran
 
 PURE = "ao_kernels-0.1.0-py3-none-any.whl"
@@ -53,11 +54,42 @@ def test_one_hip_file_brings_the_rocm_job_with_its_owner(fatwheel: CommandLine, 
     assert jobs["linux-rocm-rocm7.1"] == "@rocm/team"
 
 
+def release(fatwheel: CommandLine, checkout: Path) -> Ran:
+    return fatwheel("release", "package/fatwheel.yml", "--to", "dir:dist/index", "--here", cwd=checkout)
+
+
 @pytest.fixture(scope="module")
-def released(fatwheel: CommandLine, checkout: Path) -> Ran:
-    ran = fatwheel("release", "package/fatwheel.yml", "--to", "dir:dist/index", "--here", cwd=checkout)
+def cached(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy whose objects are compiled once for all runs, and whose wheels are tried by its commands only.
+
+    The tests in `make proof`, and `make release`, take the package as it is.
+    """
+    root = Path(shutil.copytree(checkout, tmp_path_factory.mktemp("cached") / "checkout"))
+    config = root / "package/fatwheel.yml"
+    text = config.read_text().replace("  imports: [ao_kernels]\n", "")
+    if CCACHE.exists():
+        # Of a kernel, ccache sees what is compiled for the host: what is for a GPU only counts by its sources.
+        sources = ":".join(str(path) for path in sorted((root / "kernels").rglob("*")) if path.is_file())
+        env = {f"CMAKE_{language}_COMPILER_LAUNCHER": str(CCACHE) for language in ("CUDA", "CXX")}
+        env |= {"AO_KERNELS_CUDA": "1", "CCACHE_EXTRAFILES_TO_HASH": sources}
+        text = text.replace('{ AO_KERNELS_CUDA: "1" }', json.dumps(env))
+    config.write_text(text)
+    return root
+
+
+@pytest.fixture(scope="module")
+def released(fatwheel: CommandLine, cached: Path) -> Ran:
+    ran = release(fatwheel, cached)
     assert ran.status == 0, ran.stderr
     return ran
+
+
+@pytest.fixture(scope="module")
+def whole(fatwheel: CommandLine, checkout: Path) -> Path:
+    """The folder of a release of the package as it is."""
+    ran = release(fatwheel, checkout)
+    assert ran.status == 0, ran.stderr
+    return checkout / "dist"
 
 
 def sha256(path: Path) -> str:
@@ -65,8 +97,8 @@ def sha256(path: Path) -> str:
 
 
 @slow
-def test_what_is_made_lies_where_installers_look(released: Ran, checkout: Path) -> None:
-    index = checkout / "dist/index"
+def test_what_is_made_lies_where_installers_look(released: Ran, cached: Path) -> None:
+    index = cached / "dist/index"
     assert [path.relative_to(index).as_posix() for path in sorted(index.rglob("*.whl"))] == [PURE, f"cu130/{CUDA}"]
     assert (index / SDIST).is_file()
     address = (index / "cu130").as_uri()
@@ -81,29 +113,29 @@ def test_what_could_not_be_built_or_tried_here_is_said(released: Ran) -> None:
 
 @slow
 @pytest.mark.usefixtures("released")
-def test_a_second_release_does_no_work(fatwheel: CommandLine, checkout: Path) -> None:
-    again = fatwheel("release", "package/fatwheel.yml", "--to", "dir:dist/index", "--here", cwd=checkout)
+def test_a_second_release_does_no_work(fatwheel: CommandLine, cached: Path) -> None:
+    again = release(fatwheel, cached)
     assert (again.status, "nothing was built" in again.stdout) == (0, True)
     assert "validate " not in again.stderr
 
 
 @pytest.mark.long
 @slow
-@pytest.mark.usefixtures("released")
-def test_another_checkout_gives_the_same_bytes(fatwheel: CommandLine, checkout: Path, copy: Path) -> None:
+def test_another_checkout_gives_the_same_bytes(fatwheel: CommandLine, whole: Path, copy: Path) -> None:
     shutil.rmtree(copy / "dist", ignore_errors=True)
     for job in ("sdist", "pure", "linux-cuda-cu130"):
         ran = fatwheel("build", "package/fatwheel.yml", "--job", job, "--out", "out", cwd=copy)
         assert ran.status == 0, ran.stderr
     for name in (SDIST, PURE, CUDA):
-        assert sha256(copy / "out" / name) == sha256(checkout / "dist" / name)
+        assert sha256(copy / "out" / name) == sha256(whole / name)
 
 
 @pytest.mark.long
 @slow
-@pytest.mark.usefixtures("released")
-def test_the_unpacked_sdist_gives_the_same_cuda_wheel(fatwheel: CommandLine, checkout: Path, tmp_path: Path) -> None:
-    with tarfile.open(checkout / "dist" / SDIST) as sdist:
+def test_the_unpacked_sdist_gives_the_same_cuda_wheel(
+    fatwheel: CommandLine, checkout: Path, whole: Path, tmp_path: Path
+) -> None:
+    with tarfile.open(whole / SDIST) as sdist:
         sdist.extractall(tmp_path, filter="data")
     config = (checkout / "package/fatwheel.yml").read_text()
     config = config.replace(
@@ -112,17 +144,17 @@ def test_the_unpacked_sdist_gives_the_same_cuda_wheel(fatwheel: CommandLine, che
     (tmp_path / "fatwheel.yml").write_text(config)
     ran = fatwheel("build", "--job", "linux-cuda-cu130", "--out", "out", cwd=tmp_path)
     assert ran.status == 0, ran.stderr
-    assert sha256(tmp_path / "out" / CUDA) == sha256(checkout / "dist" / CUDA)
+    assert sha256(tmp_path / "out" / CUDA) == sha256(whole / CUDA)
 
 
 @slow
 @pytest.mark.usefixtures("released")
-def test_audit_holds_the_wheels_against_the_plan(fatwheel: CommandLine, checkout: Path, tmp_path: Path) -> None:
+def test_audit_holds_the_wheels_against_the_plan(fatwheel: CommandLine, cached: Path, tmp_path: Path) -> None:
     config = ("--config", "package/fatwheel.yml", "--format", "json")
-    assert fatwheel("audit", f"dist/{PURE}", f"dist/{CUDA}", *config, cwd=checkout).stdout == "[]\n"
+    assert fatwheel("audit", f"dist/{PURE}", f"dist/{CUDA}", *config, cwd=cached).stdout == "[]\n"
     other = tmp_path / CUDA.replace("cu130", "cu129")
-    shutil.copy(checkout / "dist" / CUDA, other)
-    ran = fatwheel("audit", other, *config, cwd=checkout)
+    shutil.copy(cached / "dist" / CUDA, other)
+    ran = fatwheel("audit", other, *config, cwd=cached)
     assert (ran.status, {found["rule"] for found in json.loads(ran.stdout)}) == (1, {"names", "sbom"})
 
 

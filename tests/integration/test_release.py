@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.conftest import REPOSITORY
+from tests.integration.conftest import REPOSITORY, write_project
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.integration.conftest import CommandLine, Ran
 
 pytestmark = pytest.mark.slow
@@ -36,6 +36,21 @@ def release(fatwheel: CommandLine, project: Path, *more: str, **env: str) -> Ran
     return fatwheel("release", "--to", "dir:dist/index", *more, cwd=project, **env)
 
 
+@pytest.fixture(scope="module")
+def once(fatwheel: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pure project, released."""
+    project = write_project(tmp_path_factory.mktemp("once") / "tiny")
+    ran = release(fatwheel, project)
+    assert ran.status == 0, ran.stderr
+    return project
+
+
+@pytest.fixture
+def released(once: Path, tmp_path: Path) -> Path:
+    """A copy of the released project."""
+    return Path(shutil.copytree(once, tmp_path / "tiny"))
+
+
 @pytest.mark.parametrize("installer", ["pip", "uv"])
 def test_release_goes_all_the_way_and_prints_how_to_install(
     installer: str, fatwheel: CommandLine, project: Path
@@ -52,22 +67,20 @@ def test_release_goes_all_the_way_and_prints_how_to_install(
     }
 
 
-def test_a_second_release_builds_and_installs_nothing(fatwheel: CommandLine, project: Path) -> None:
-    release(fatwheel, project)
-    before = {path: path.stat().st_mtime_ns for path in (project / "dist/index").rglob("*.whl")}
-    again = release(fatwheel, project, **NO_NETWORK)
+def test_a_second_release_builds_and_installs_nothing(fatwheel: CommandLine, once: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (once / "dist/index").rglob("*.whl")}
+    again = release(fatwheel, once, **NO_NETWORK)
     assert again.status == 0, again.stderr
     assert "nothing was built" in again.stdout
-    assert {path: path.stat().st_mtime_ns for path in (project / "dist/index").rglob("*.whl")} == before
+    assert {path: path.stat().st_mtime_ns for path in (once / "dist/index").rglob("*.whl")} == before
 
 
-def test_a_change_builds_again_and_needs_replace_under_the_same_version(fatwheel: CommandLine, project: Path) -> None:
-    release(fatwheel, project)
-    with (project / "tiny/__init__.py").open("a") as file:
+def test_a_change_builds_again_and_needs_replace_under_the_same_version(fatwheel: CommandLine, released: Path) -> None:
+    with (released / "tiny/__init__.py").open("a") as file:
         file.write("# more\n")
-    refused = release(fatwheel, project)
+    refused = release(fatwheel, released)
     assert (refused.status, "raise the version" in refused.stderr) == (2, True)
-    assert release(fatwheel, project, "--replace").status == 0
+    assert release(fatwheel, released, "--replace").status == 0
 
 
 @pytest.mark.long
@@ -233,27 +246,27 @@ def _errors(stdout: str) -> list[str]:
     return [found["rule"] for found in json.loads(stdout) if found["level"] == "error"]
 
 
-def test_publish_refuses_what_has_changed_since_it_was_built(fatwheel: CommandLine, project: Path) -> None:
-    release(fatwheel, project)
-    with zipfile.ZipFile(project / "dist/tiny-1.0-py3-none-any.whl", "a") as wheel:
+def test_publish_refuses_what_has_changed_since_it_was_built(fatwheel: CommandLine, released: Path) -> None:
+    with zipfile.ZipFile(released / "dist/tiny-1.0-py3-none-any.whl", "a") as wheel:
         wheel.writestr("tiny/more.py", "")
-    ran = fatwheel("publish", "dist", "--to", "dir:elsewhere", cwd=project)
+    ran = fatwheel("publish", "dist", "--to", "dir:elsewhere", cwd=released)
     assert (ran.status, "has no receipt of its present bytes" in ran.stderr) == (2, True)
-    audited = fatwheel("audit", "dist/tiny-1.0-py3-none-any.whl", "--format", "json", cwd=project)
+    audited = fatwheel("audit", "dist/tiny-1.0-py3-none-any.whl", "--format", "json", cwd=released)
     assert (audited.status, _errors(audited.stdout)) == (1, ["record"])
 
 
-def test_publish_takes_what_a_release_made(fatwheel: CommandLine, project: Path) -> None:
-    release(fatwheel, project)
-    audited = fatwheel("audit", "dist/tiny-1.0-py3-none-any.whl", cwd=project)  # without its plan
-    ran = fatwheel("publish", "dist", "--to", "dir:elsewhere", cwd=project)
+def test_publish_takes_what_a_release_made(fatwheel: CommandLine, released: Path) -> None:
+    audited = fatwheel("audit", "dist/tiny-1.0-py3-none-any.whl", cwd=released)  # without its plan
+    ran = fatwheel("publish", "dist", "--to", "dir:elsewhere", cwd=released)
     assert (audited.status, ran.status) == (0, 0), ran.stderr
-    assert {path.name for path in (project / "elsewhere").iterdir()} >= {"tiny-1.0-py3-none-any.whl", "tiny-1.0.tar.gz"}
+    assert {path.name for path in (released / "elsewhere").iterdir()} >= {
+        "tiny-1.0-py3-none-any.whl",
+        "tiny-1.0.tar.gz",
+    }
 
 
-def test_validate_without_a_config_imports_what_the_wheel_installs(fatwheel: CommandLine, project: Path) -> None:
-    fatwheel("build", "--job", "pure", "--out", "out", cwd=project)
-    ran = fatwheel("validate", "out/tiny-1.0-py3-none-any.whl", cwd=project)
+def test_validate_without_a_config_imports_what_the_wheel_installs(fatwheel: CommandLine, released: Path) -> None:
+    ran = fatwheel("validate", "dist/tiny-1.0-py3-none-any.whl", cwd=released)
     assert (ran.status, "import tiny" in ran.stdout) == (0, True)
 
 

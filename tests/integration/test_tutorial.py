@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders.walkthroughs import REPOSITORY, follow, read_blocks, type_as_user, type_quickly
+from tests.builders.walkthroughs import REPOSITORY, follow, read_blocks, type_aloud, type_as_user, type_quickly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ def test_the_tutorial_is_what_happens(releases: int, tmp_path: Path) -> None:
 
 def type_init_aloud(command: str, project: Path) -> str:
     """Run a command; of `init`, also what it says of the source."""
-    return (type_as_user if " init " in command else type_quickly)(command, project)
+    return (type_aloud if " init " in command else type_quickly)(command, project)
 
 
 @pytest.mark.parametrize("page", BY_KIND, ids=lambda page: page.stem)
@@ -55,4 +55,4 @@ def test_a_tutorial_is_released_as_it_is_written(page: Path, tmp_path: Path) -> 
 
 def test_the_tutorial_about_recipes_is_what_happens(tmp_path: Path) -> None:
     for block in read_blocks(TUTORIAL.with_name("add-a-package.md")):
-        follow(block, tmp_path, type_as_user)
+        follow(block, tmp_path, type_aloud)

@@ -23,9 +23,10 @@ from markdown_it import MarkdownIt
 from ci_tools.github.doctor.grants import needed_to_publish
 from ci_tools.model.plan import JobKind
 from ci_tools.model.platforms import Platform
-from tests.builders.compilers import build_library, has_compiler
+from tests.builders.compilers import CACHED, build_library, has_compiler
 from tests.builders.sources import plan_of, write
 from tests.kernels.exactness import SQNR_BAR
+from tests.servers.prepared import TORCH, Called, run_prepared
 
 HERE = Path(__file__).parent / "vendor"
 REPOSITORY = Path(__file__).parents[2]
@@ -99,19 +100,10 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def with_kernel(device: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same folder with the wheel of the page."""
     project = write(tmp_path_factory.mktemp("project"), files_of_the_page())
-    command = [
-        sys.executable,
-        "-m",
-        "build",
-        "--installer",
-        "uv",
-        "--wheel",
-        "--outdir",
-        str(project / "dist"),
-        str(project),
-    ]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    subprocess.run(command, check=True, env=environment | {"FATWHEEL_TORCH_INCLUDE": str(INCLUDE)})
+    command = [sys.executable, "-m", "build", "--installer", "uv", "-Cbuild-dir=build", "--wheel", str(project)]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | CACHED
+    beside = {"CCACHE_BASEDIR": str(project), "FATWHEEL_TORCH_INCLUDE": str(INCLUDE)}
+    subprocess.run(command, check=True, env=environment | beside)
     site = tmp_path_factory.mktemp("with-kernel")
     shutil.copytree(device, site, dirs_exist_ok=True)
     (wheel,) = (project / "dist").iterdir()
@@ -127,11 +119,9 @@ def run(site: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def attempted(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def attempted(site: Path, *arguments: str) -> Called:
     path = os.pathsep.join([str(site), str(REPOSITORY / "package/src")])
-    environment = {**os.environ, "PYTHONPATH": path}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, cwd=REPOSITORY)
+    return run_prepared(arguments, cwd=REPOSITORY, env={**os.environ, "PYTHONPATH": path}, program=TORCH)
 
 
 def said_by_the_page(start: str) -> str:

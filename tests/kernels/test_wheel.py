@@ -15,17 +15,17 @@ import torch
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
 from ci_tools.plan.make import make_plan
-from tests.builders.compilers import CCACHE
+from tests.builders.compilers import CACHED
+from tests.servers.prepared import TORCH, run_prepared
 
 pytestmark = pytest.mark.slow
 
-CACHED = {"CMAKE_CXX_COMPILER_LAUNCHER": str(CCACHE)} if CCACHE.exists() else {}
 PACKAGE = Path(__file__).parents[2] / "package"
 
 
 def build(kind: str, source: Path, out: Path, **environment: str) -> Path:
     """Build in an environment of its own, as a user's pip does."""
-    command = [sys.executable, "-m", "build", f"--{kind}", "--outdir", str(out), str(source)]
+    command = [sys.executable, "-m", "build", "--installer", "uv", f"--{kind}", "--outdir", str(out), str(source)]
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -117,9 +117,9 @@ def test_the_cpu_library_may_load_before_or_after_the_package(cpu: dict[str, str
     with zipfile.ZipFile(build("wheel", PACKAGE, tmp_path / "wheel", **cpu)) as wheel:
         wheel.extractall(tmp_path / "site")  # noqa: S202 - it was built here
     library = tmp_path / "site" / "ao_kernels" / "libao_kernels_cpu.so"
-    command = [sys.executable, "-c", f"import sys, torch\n{order}{CHECK}", library]
     environ = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
-    done = subprocess.run(command, check=True, env=environ, capture_output=True, text=True)
+    done = run_prepared(["-c", f"import sys, torch\n{order}{CHECK}", str(library)], env=environ, program=TORCH)
+    assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"CPU kernels \(.*\) serve bf16i4bf16_rowwise, the generic body all else\n", done.stdout)
 
 

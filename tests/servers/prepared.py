@@ -1,19 +1,23 @@
-"""The command line in a process for each call, forked from one that has every module loaded.
+"""A program in a process for each call, forked from one that has every module loaded.
 
-A new Python spends half a second on imports before the first line of a verb runs; a fork spends none. Each call still
-has a process, a working folder, variables and output of its own. Run it as `python -m tests.servers.prepared SOCKET`,
-or call `run_prepared`, which starts one server for this process. A call whose variables change how Python starts gets a
-new Python all the same; a test that sends signals starts one by itself.
+A new Python spends half a second on imports before the first line of a verb runs, and one that imports torch a second
+or more; a fork spends none. Each call still has a process, a working folder, variables and output of its own. Run it as
+`python -m tests.servers.prepared SOCKET PROGRAM`, or call `run_prepared`, which starts one server of a program for this
+process. A call whose variables change how Python starts gets a new Python all the same; a test that sends signals
+starts one by itself.
+
+A program is a module with two functions, `load`, which the server calls, and `run`, which a fork calls with the
+arguments; `COMMAND` is what stands for the program in a command line of Python.
 """
 
 from __future__ import annotations
 
 import array
 import atexit
+import gc
 import importlib
 import json
 import os
-import pkgutil
 import signal
 import socket
 import subprocess
@@ -27,12 +31,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
-# Scripts; the observer, which takes modules' places; what packages get, which imports torch.
-SKIPPED = ("inside", "_confined", "_fork_server", "_lifeline", "__main__", "guard")
-BESIDE = ("boto3", "jsonschema", "readme_renderer.rst", "twine", "abi3audit")
+FATWHEEL = "tests.servers.fatwheel_program"
+PIP = "tests.servers.pip_program"
+TORCH = "tests.servers.torch_program"
 
 
 class Called(NamedTuple):
@@ -44,19 +48,30 @@ class Called(NamedTuple):
 
 
 def run_prepared(
-    arguments: Sequence[str], *, cwd: str | Path | None = None, env: Mapping[str, str], timeout: float = 600
+    arguments: Sequence[str],
+    *,
+    cwd: str | Path | None = None,
+    env: Mapping[str, str],
+    timeout: float = 600,
+    program: str = FATWHEEL,
+    together: bool = False,
 ) -> Called:
-    """Run `fatwheel` with these arguments; raise TimeoutError after `timeout` seconds."""
+    """Run a program, which is `fatwheel` by default, with these arguments; raise TimeoutError after `timeout` seconds.
+
+    `program` is the name of its module. `together`, its errors are in its output, as a terminal shows them.
+    """
     if _changes_python(env):
-        command = [sys.executable, "-m", "ci_tools", *arguments]
-        done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, check=False, timeout=timeout)
-        return Called(done.returncode, _text(done.stdout), _text(done.stderr))
+        command = [sys.executable, *importlib.import_module(program).COMMAND, *arguments]
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT if together else subprocess.PIPE}
+        done = subprocess.run(command, cwd=cwd, env=env, check=False, timeout=timeout, **streams)
+        return Called(done.returncode, _text(done.stdout), _text(done.stderr or b""))
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         request = json.dumps([list(arguments), str(cwd or Path.cwd()), dict(env)]).encode()
         with socket.socket(socket.AF_UNIX) as channel:
             channel.settimeout(timeout)
-            channel.connect(_start())
-            socket.send_fds(channel, [len(request).to_bytes(8, "big")], [out.fileno(), err.fileno()])
+            channel.connect(_start(program))
+            files = [out.fileno(), (out if together else err).fileno()]
+            socket.send_fds(channel, [len(request).to_bytes(8, "big")], files)
             channel.sendall(request)
             status = channel.recv(1)
         for file in (out, err):
@@ -67,7 +82,7 @@ def run_prepared(
 def _changes_python(env: Mapping[str, str]) -> bool:
     """Whether a Python with these variables starts, or writes, in another way than this one."""
     names = {name for name in {*env, *os.environ} if name.startswith("PYTHON") or name in {"LANG", "LC_ALL"}}
-    return any(env.get(name) != os.environ.get(name) for name in names - {"PYTHONPATH"})
+    return any(env.get(name) != os.environ.get(name) for name in names - {"PYTHONPATH", "PYTHONUNBUFFERED"})
 
 
 def _text(output: bytes) -> str:
@@ -75,16 +90,17 @@ def _text(output: bytes) -> str:
 
 
 @cache
-def _start() -> str:
-    """Start the server of this process, unless it runs already; it ends with this process. Return its address."""
+def _start(program: str) -> str:
+    """Return the address of this process's server of a program, which is started the first time and ends with it."""
     folder = tempfile.mkdtemp(prefix="fatwheel-tests-")
     address = f"{folder}/prepared"
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen([sys.executable, "-m", __name__, address], env=variables, stdin=subprocess.DEVNULL)
+    command = [sys.executable, "-m", __name__, address, program]
+    process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL)
     atexit.register(process.kill)
     while not Path(address).exists():
         if process.poll() is not None:
-            msg = "the prepared command line did not start"
+            msg = f"the prepared {program} did not start"
             raise RuntimeError(msg)
         time.sleep(0.01)
     return address
@@ -93,9 +109,12 @@ def _start() -> str:
 # ---------------------------------------------------------------- the server
 
 
-def serve(address: str) -> NoReturn:
+def serve(address: str, program: str) -> NoReturn:
     """Answer each connection in a fork of its own; end soon after the process that started this one."""
-    import_everything()
+    module = importlib.import_module(program)
+    module.load()
+    gc.collect()
+    gc.freeze()  # a collection in a fork would copy every page that it looks at
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     parent = os.getppid()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -110,26 +129,12 @@ def serve(address: str) -> NoReturn:
                 continue
             if os.fork() == 0:
                 listener.close()
-                _answer(channel)
+                _answer(channel, module.run)
             channel.close()
     sys.exit()
 
 
-def import_everything() -> None:
-    """Import every module that a verb may import, and ask pip for its settings, so that a fork finds them."""
-    import ci_tools  # noqa: PLC0415 - the client needs none of it
-
-    for module in pkgutil.walk_packages(ci_tools.__path__, "ci_tools."):
-        if not any(part in SKIPPED for part in module.name.split(".")):
-            importlib.import_module(module.name)
-    for name in BESIDE:
-        importlib.import_module(name)
-    from ci_tools.machine.installers import choose_installer  # noqa: PLC0415 - the client needs none of it
-
-    choose_installer(os.environ).translate(os.environ)  # it keeps what pip says under the variables that decide it
-
-
-def _answer(channel: socket.socket) -> NoReturn:
+def _answer(channel: socket.socket, run: Callable[[Sequence[str]], int]) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     channel.setblocking(True)  # noqa: FBT003 - its signature
     head, files, *_ = socket.recv_fds(channel, 8, 2)
@@ -139,7 +144,7 @@ def _answer(channel: socket.socket) -> NoReturn:
     threading.Thread(target=_end_with, args=[channel], daemon=True).start()
     status = 1
     try:
-        status = _become(*json.loads(request), *array.array("i", files))
+        status = _become(run, *json.loads(request), *array.array("i", files))
     except BaseException:  # noqa: BLE001 - as a Python that ends prints it
         traceback.print_exc()
     for stream in (sys.stdout, sys.stderr):
@@ -155,8 +160,10 @@ def _end_with(channel: socket.socket) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _become(arguments: list[str], cwd: str, variables: dict[str, str], out: int, err: int) -> int:
-    """Run the command line as a process of its own with these files, folder and variables would."""
+def _become(
+    run: Callable[[Sequence[str]], int], arguments: list[str], cwd: str, variables: dict[str, str], out: int, err: int
+) -> int:
+    """Run the program as a process of its own with these files, folder and variables would."""
     os.setpgid(0, 0)
     for descriptor, number in ((os.open(os.devnull, os.O_RDONLY), 0), (out, 1), (err, 2)):
         os.dup2(descriptor, number)
@@ -165,14 +172,14 @@ def _become(arguments: list[str], cwd: str, variables: dict[str, str], out: int,
     os.environ.update(variables)
     time.tzset()
     tempfile.tempdir = None
-    from ci_tools.cli.main import main  # noqa: PLC0415 - the client needs none of it
-
-    sys.argv = ["fatwheel", *arguments]
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr] - beside its errors, a line is where it was said
     try:
-        return main(arguments)
+        return run(arguments)
     except SystemExit as ended:
+        if isinstance(ended.code, str):
+            sys.stderr.write(f"{ended.code}\n")
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(*sys.argv[1:])

@@ -26,6 +26,7 @@ from tests.builders.installers import command
 from tests.builders.smart_sdists import CUDA, Release, environ_of, plain_sdist, release, release_of
 from tests.builders.wheels import make
 from tests.servers.assets import Assets, assets
+from tests.servers.prepared import PIP, Called, run_prepared
 from tests.servers.threads import serve
 
 if TYPE_CHECKING:
@@ -39,15 +40,16 @@ IN_EVERY_RUN = ("pip-21.3.1", "pip", "uv")
 # ---------------------------------------------------------------- installers
 
 
-def install(
-    client: str, sdist: Path, tmp_path: Path, *options: str, **variables: str
-) -> subprocess.CompletedProcess[str]:
+def install(client: str, sdist: Path, tmp_path: Path, *options: str, **variables: str) -> Called:
     """Install an sdist into a folder as a user does."""
     whole, own = command(client)
     whole = [word for word in whole if word not in {"--quiet", "--isolated"}]
     environ = environ_of(tmp_path, {**own, **variables})
     arguments = [*whole, *options, "-v", "--target", str(tmp_path / "there"), str(sdist)]
-    return subprocess.run(arguments, env=environ, capture_output=True, text=True, check=False)
+    if client == "pip":
+        return run_prepared(arguments[len([sys.executable, "-m", "pip"]) :], env=environ, program=PIP)
+    done = subprocess.run(arguments, env=environ, capture_output=True, text=True, check=False)
+    return Called(done.returncode, done.stdout, done.stderr)
 
 
 def kind(tmp_path: Path) -> str:
@@ -76,9 +78,21 @@ def test_the_wheel_that_fits_is_installed(client: str, tmp_path: Path) -> None:
     assert "setuptools" not in done.stdout + done.stderr  # nothing was needed to compile
 
 
+# A backend that an installer has to fetch, and that is small.
+OF_FLIT = """[build-system]
+requires = ["flit_core>=3.9"]
+build-backend = "flit_core.buildapi"
+
+[project]
+name = "demo"
+version = "1.0"
+description = "Demo."
+"""
+
+
 @pytest.mark.parametrize("client", IN_EVERY_RUN)
 def test_it_is_compiled_where_no_wheel_fits(client: str, tmp_path: Path) -> None:
-    made = release(tmp_path, "http://127.0.0.1:9", cuda="13.0", torch=("2.10", None))
+    made = release(tmp_path, "http://127.0.0.1:9", files={"pyproject.toml": OF_FLIT}, cuda="13.0", torch=("2.10", None))
     done = install(client, made.sdist, tmp_path, DEMO_FOR_TORCH="2.10.0+cpu")
     assert done.returncode == 0, done.stdout + done.stderr
     assert kind(tmp_path) == "compiled"
@@ -89,16 +103,14 @@ def test_it_is_compiled_where_no_wheel_fits(client: str, tmp_path: Path) -> None
 
 def test_pip_finds_the_torch_of_the_environment_through_its_isolation(tmp_path: Path) -> None:
     environment = tmp_path / "env"
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
     (site,) = environment.glob("lib/python*/site-packages")
     (site / "torch").mkdir()
     (site / "torch/version.py").write_text("__version__ = '2.11.0+cu130'\ncuda = '13.0'\nhip = None\n")
     with assets(tmp_path / "assets") as server:
         made = release(tmp_path, server.url, cuda="13.0", torch=("2.10", None))
-        done = subprocess.run(
-            [environment / "bin/python", "-m", "pip", "install", "-v", "--no-cache-dir", str(made.sdist)],
-            env=environ_of(tmp_path, {}), capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        pip = ["--python", str(environment / "bin/python"), "install", "-v", "--no-cache-dir", str(made.sdist)]
+        done = run_prepared(pip, env=environ_of(tmp_path, {}), program=PIP)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     assert "torch    2.11.0+cu130 (CUDA 13.0)" in said
@@ -109,7 +121,6 @@ def test_other_commands_of_pip_and_build(tmp_path: Path) -> None:
     environ = environ_of(tmp_path, {"DEMO_FOR_CUDA": "13.0"})
     with assets(tmp_path / "assets") as server:
         made = release(tmp_path, server.url, cuda="13.0")
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
         folder = {name: tmp_path / name for name in ("wheel", "hashes", "built", "unisolated")}
         hashes = tmp_path / "requirements.txt"
         hashes.write_text(f"{made.sdist} --hash=sha256:{sha256_of(made.sdist)}\n")
@@ -117,14 +128,15 @@ def test_other_commands_of_pip_and_build(tmp_path: Path) -> None:
             archive.extractall(tmp_path / "unpacked", filter="data")
         source = tmp_path / "unpacked/demo-1.0"
         for words in (
-            [*pip, "wheel", "--no-deps", "--wheel-dir", folder["wheel"], made.sdist],
-            [*pip, "install", "--require-hashes", "--target", folder["hashes"], "-r", hashes],
-            [*pip, "install", "--no-build-isolation", "--target", folder["unisolated"], made.sdist],
-            [sys.executable, "-m", "build", "--wheel", "--outdir", folder["built"], source],
-            [sys.executable, "-m", "build", "--sdist", "--outdir", folder["built"], source],
+            ["wheel", "--no-deps", "--wheel-dir", folder["wheel"], made.sdist],
+            ["install", "--require-hashes", "--target", folder["hashes"], "-r", hashes],
+            ["install", "--no-build-isolation", "--target", folder["unisolated"], made.sdist],
         ):
-            done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
+            done = run_prepared(["--disable-pip-version-check", *map(str, words)], env=environ, program=PIP)
             assert done.returncode == 0, done.stdout + done.stderr
+        for made_of in ("--wheel", "--sdist"):
+            build = [sys.executable, "-m", "build", made_of, "--outdir", folder["built"], source]
+            subprocess.run(build, env=environ, capture_output=True, check=True)
     assert [path.name for path in folder["wheel"].iterdir()] == ["demo-1.0-py3-none-any.whl"]
     assert {path.name for path in folder["built"].iterdir()} == {"demo-1.0-py3-none-any.whl", "demo-1.0.tar.gz"}
     assert (folder["hashes"] / "demo.py").read_text() == "kind = 'prebuilt'\n"
@@ -203,18 +215,29 @@ def test_the_part_of_a_killed_process_is_completed_and_bad_ones_are_fetched_anew
             path.unlink()
 
 
+TWENTY = """
+import json, os, sys
+from pathlib import Path
+import fatwheel_backend as backend
+
+started = []
+for _ in range(20):
+    started.append(os.fork())
+    if started[-1] == 0:
+        backend.fetch(json.loads(sys.argv[1]), "", Path(sys.argv[2]))
+        os._exit(0)
+print([os.waitpid(one, 0)[1] for one in started])
+"""
+
+
 def test_twenty_at_once_share_one_download(tmp_path: Path, cache: Path) -> None:
     with assets(tmp_path / "assets") as server:
         made = release(tmp_path, server.url)
         (wheel,) = lock_of(made)["wheels"]
-        script = "import json, sys; from pathlib import Path; import fatwheel_backend as backend; "
-        script += "backend.fetch(json.loads(sys.argv[1]), '', Path(sys.argv[2]))"
         environ = environ_of(tmp_path, {"PYTHONPATH": str(Path(backend.__file__).parent)})
-        started = [
-            subprocess.Popen([sys.executable, "-c", script, json.dumps(wheel), str(cache)], env=environ)
-            for _ in range(20)
-        ]
-        assert [process.wait() for process in started] == [0] * 20
+        command = [sys.executable, "-c", TWENTY, json.dumps(wheel), str(cache)]
+        ended = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+        assert ended.stdout.splitlines()[-1] == str([0] * 20), ended.stderr
         assert len(server.asked) == 1
 
 
@@ -244,7 +267,7 @@ def test_a_wheel_that_cannot_be_fetched(how: str, tmp_path: Path) -> None:
     nvcc.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n")
     nvcc.chmod(0o755)
     made = release(tmp_path, "http://127.0.0.1:9", cuda="77.0" if how == "no-nvcc" else "13.0",
-                   compiling=Compiling(2, 80))  # fmt: skip
+                   files=OWN, compiling=Compiling(2, 80))  # fmt: skip
     variables = {"DEMO_FOR_CUDA": "77.0"} if how == "no-nvcc" else {"DEMO_FOR_CUDA": "13.0"}
     variables |= {"DEMO_NO_COMPILE": "1"} if how == "off" else {}
     (tmp_path / "sitecustomize.py").write_text("import time\ntime.sleep = lambda _: None\n")  # no waits between tries
@@ -253,7 +276,7 @@ def test_a_wheel_that_cannot_be_fetched(how: str, tmp_path: Path) -> None:
     said = done.stdout + done.stderr
     if how == "nvcc":
         assert done.returncode == 0, said
-        assert kind(tmp_path) == "compiled"
+        assert kind(tmp_path) == "[None, None, {}]"
         assert f"so demo is compiled with {nvcc}\n" in said
         assert "demo: compiling takes about a minute on 1 core, going by its 2 source files; MAX_JOBS" in said
         return
@@ -272,31 +295,52 @@ def hostile(name: str, mode: int = 0o100644) -> zipfile.ZipInfo:
     return info
 
 
-@pytest.mark.parametrize(
-    ("member", "what"),
-    [
-        pytest.param(hostile("../../evil.py"), "leaves its folder", id="above"),
-        pytest.param(hostile("/tmp/evil.py"), "leaves its folder", id="absolute"),  # noqa: S108 - a name in an archive
-        pytest.param(hostile("demo\\..\\..\\evil.py"), "leaves its folder", id="backslashes"),
-        pytest.param(hostile("C:/evil.py"), "leaves its folder", id="drive"),
-        pytest.param(hostile("evil.py", 0o120777), "is a link", id="link"),
-    ],
-)
-@pytest.mark.parametrize("name", [CUDA, "demo-1.0-py3-none-any.whl"])
+HOSTILE = [
+    pytest.param(hostile("../../evil.py"), "leaves its folder", id="above"),
+    pytest.param(hostile("evil.py", 0o120777), "is a link", id="link"),
+    pytest.param(hostile("/tmp/evil.py"), "leaves its folder", id="absolute"),  # noqa: S108 - a name in an archive
+    pytest.param(hostile("demo\\..\\..\\evil.py"), "leaves its folder", id="backslashes"),
+    pytest.param(hostile("C:/evil.py"), "leaves its folder", id="drive"),
+]
+both = pytest.mark.parametrize("name", [CUDA, "demo-1.0-py3-none-any.whl"])
+
+
+def hostile_wheel(folder: Path, name: str, member: zipfile.ZipInfo) -> Path:
+    wheel = make(folder, name, {"demo.py": b""})
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr(member, "../../secret")
+    return wheel
+
+
+def evil_files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*evil*") if path.name == "evil.py"]
+
+
+@both
+@pytest.mark.parametrize(("member", "what"), HOSTILE)
 def test_a_wheel_that_writes_elsewhere_is_refused(
     name: str, member: zipfile.ZipInfo, what: str, tmp_path: Path
 ) -> None:
+    wheel = hostile_wheel(tmp_path / "assets", name, member)
+    with pytest.raises(SystemExit) as refused:
+        backend.relabel(wheel, {"file": name}, tmp_path)
+    assert f"{name} has {member.filename!r}, which {what}. Nothing is installed." in str(refused.value)
+    assert {path.name for path in tmp_path.rglob("*")} == {"assets", name}
+
+
+@both
+@pytest.mark.parametrize(("member", "what"), HOSTILE[:2])
+def test_a_wheel_that_writes_elsewhere_ends_an_installation(
+    name: str, member: zipfile.ZipInfo, what: str, tmp_path: Path
+) -> None:
     with assets(tmp_path / "assets") as server:
-        wheel = make(tmp_path / "assets", name, {"demo.py": b""})
-        with zipfile.ZipFile(wheel, "a") as archive:
-            archive.writestr(member, "../../secret")
-        made = release_of(wheel, tmp_path, server.url)
+        made = release_of(hostile_wheel(tmp_path / "assets", name, member), tmp_path, server.url)
         done = install("uv", made.sdist, tmp_path, DEMO_FOR_CUDA="13.0")
     said = done.stdout + done.stderr
     assert done.returncode, said
     assert f"{name} has {member.filename!r}, which {what}. Nothing is installed." in said
     assert "Traceback" not in said
-    assert [path for path in tmp_path.rglob("*evil*") if path.name == "evil.py"] == []
+    assert evil_files(tmp_path) == []
 
 
 def test_a_release_whose_wheel_cannot_be_read_is_refused(tmp_path: Path) -> None:
@@ -326,6 +370,7 @@ requires = []
 build-backend = "own"
 backend-path = ["tools"]
 """
+OWN = {"pyproject.toml": IN_TREE, "tools/own.py": OWN_BACKEND}
 
 
 def test_it_is_compiled_with_the_variables_of_its_wheel_and_no_setting_of_ours(tmp_path: Path) -> None:
@@ -333,7 +378,7 @@ def test_it_is_compiled_with_the_variables_of_its_wheel_and_no_setting_of_ours(t
         file=FileName(CUDA), urls=(), sha256=Sha256("0" * 64), size=1, cuda="13.0", torch=("2.10", None),
         env={"DEMO_CUDA": "1", "DEMO_OTHER": "2"},
     )  # fmt: skip
-    plain = plain_sdist(tmp_path / "plain", {"pyproject.toml": IN_TREE, "tools/own.py": OWN_BACKEND})
+    plain = plain_sdist(tmp_path / "plain", OWN)
     path = tmp_path / plain.name
     with path.open("wb") as sink:
         make_smart(plain, sink, lambda system: write_lock("demo", "1.0", FileName(plain.name), system, [entry]))
@@ -357,10 +402,10 @@ def test_a_wrong_setting_ends_the_installation(name: str, value: str, expected: 
 
 
 def test_prebuilt_wheels_can_be_switched_off(tmp_path: Path) -> None:
-    made = release(tmp_path, "http://127.0.0.1:9")
+    made = release(tmp_path, "http://127.0.0.1:9", files=OWN)
     done = install("pip", made.sdist, tmp_path, DEMO_NO_PREBUILT="1")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert kind(tmp_path) == "compiled"
+    assert kind(tmp_path) == "[None, None, {}]"
     both = install("pip", made.sdist, tmp_path, DEMO_NO_PREBUILT="1", DEMO_NO_COMPILE="1")
     assert "DEMO_NO_PREBUILT and DEMO_NO_COMPILE are both set" in both.stdout + both.stderr
 
@@ -488,7 +533,7 @@ def test_an_sdist_writes_nothing_elsewhere(client: str, hostile_member: tarfile.
         (tmp_path / "t").mkdir()
         done = install(client, changed, tmp_path, DEMO_FOR_CUDA="13.0", TMPDIR=str(tmp_path / "t"))
     said = done.stdout + done.stderr
-    assert [path for path in tmp_path.rglob("*") if path.name == "evil.py"] == [], said
+    assert evil_files(tmp_path) == [], said
     assert "Traceback" not in said
     is_link_to_old_pip = hostile_member.issym() and client == "pip-21.3.1"  # which unpacks links as they are
     assert bool(done.returncode) != is_link_to_old_pip, said

@@ -17,7 +17,7 @@ from ci_tools.build.toolchain import Toolchain
 from ci_tools.errors import MachineError
 from ci_tools.machine.python import Environment, create
 from ci_tools.plan.make import make_plan
-from tests.builders.sources import demo, world
+from tests.builders.sources import demo, world, world_with_uv
 from tests.builders.wheels import linked, make
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def test_nothing_is_compiled_against_another_torch(tmp_path: Path, name: str) ->
     torch(tmp_path / "links", "2.10.1", "13.0")
     made = planned(tmp_path, more="build: {torch: full}\n")
     job = next(job for job in made.plan.jobs if job.name.startswith(name))
-    workshop = Workshop(logs=tmp_path / "logs", outside=world(tmp_path, PIP_FIND_LINKS=str(tmp_path / "links")))
+    workshop = Workshop(logs=tmp_path / "logs", outside=world_with_uv(tmp_path, PIP_FIND_LINKS=str(tmp_path / "links")))
     tools = Toolchain(identity="", python=Path(sys.executable))
     with pytest.raises(MachineError, match=r"^the build would get torch 2\.10\.1 for cu130, expected 2\.10 for "):
         workshop.build_wheel(job, made.plan, made.tree, tools, tmp_path / "dist")
@@ -169,7 +169,7 @@ def test_a_build_finds_the_headers_of_torch_where_it_is_told(tmp_path: Path, req
     source = demo(tmp_path / "source", {"fatwheel.yml": config, **text})
     made = make_plan(source / "fatwheel.yml", world(tmp_path))
     (job,) = made.plan.jobs
-    workshop = Workshop(logs=tmp_path / "logs", outside=world(tmp_path, PIP_FIND_LINKS=str(tmp_path / "links")))
+    workshop = Workshop(logs=tmp_path / "logs", outside=world_with_uv(tmp_path, PIP_FIND_LINKS=str(tmp_path / "links")))
     tools = Toolchain(identity="", python=Path(sys.executable), fetch_headers=lambda: include)
     workshop.build_wheel(job, made.plan, made.tree, tools, tmp_path / "dist")
     (told,) = {line for line in (tmp_path / f"logs/{job.name}.log").read_text().splitlines() if "headers:" in line}

@@ -41,7 +41,7 @@ SLEPT = 600  # seconds, of a script that is ended before
 @pytest.fixture(autouse=True)
 def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait a minute for what hangs."""
-    limits = Limits(seconds=4, memory=512 << 20, processes=16, written=64 << 20)
+    limits = Limits(seconds=1.5, memory=512 << 20, processes=16, written=64 << 20)
     monkeypatch.setattr(run, "LIMITS", limits)
 
 
