@@ -295,9 +295,10 @@ def test_a_wrong_password_is_explained_and_never_shown(
     server: Server, uploader: str, unit: Unit, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     wrong = {"TWINE_PASSWORD": "hunter2", "UV_PUBLISH_PASSWORD": "hunter2"}
-    with between(server) as (state, seen), pytest.raises(InputError) as caught:
+    with between(server) as (state, seen):
         state.password_to_upload = "" if "devpi" in request.node.name else PASSWORD  # devpi asks by itself
-        target(tmp_path, seen, uploader, **wrong).switch(unit)
+        with pytest.raises(InputError) as caught:
+            target(tmp_path, seen, uploader, **wrong).switch(unit)
     expected = {"twine": "TWINE_PASSWORD", "uv": "UV_PUBLISH_TOKEN"}[uploader]
     assert (expected in caught.value.hint, "hunter2" in str(caught.value)) == (True, False)
     assert "401" in caught.value.message
