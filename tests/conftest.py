@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import tests.servers  # noqa: F401 - before anything imports jsonschema
 from ci_tools.build.toolchain import Toolchains
 from ci_tools.errors import MachineError
 from ci_tools.machine.context import Outside, Silent

@@ -6,8 +6,12 @@ import os
 import resource
 import sys
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.publish.index.foreign import adoption
+from ci_tools.publish.targets.addresses import index_of
 from ci_tools.publish.targets.pypi import PyPITarget
 from tests.builders import releases
 from tests.builders.sources import world
@@ -17,9 +21,9 @@ from tests.servers.uploads import unit_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from multiprocessing.connection import Connection
-    from pathlib import Path
 
 BEGUN = "begun"
+OUTSIDE = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
 
 
 class Forked:
@@ -65,6 +69,21 @@ def fill_folder(root: Path, sources: Sequence[Path], limit: int, *, tell: Callab
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     tell()
     releases.publish(target, unit)
+
+
+def fill_bucket(target: str, project: str, version: str, wheels: Sequence[Path], *, tell: Callable[[], None]) -> None:
+    """Publish wheels to a bucket; what is for one accelerator lies in a folder of its name."""
+    items = [releases.item(wheel, wheel.parent.name if "+cu" in wheel.name else "") for wheel in wheels]
+    index = index_of(target, OUTSIDE)
+    tell()
+    releases.publish(index, releases.unit(project, *items, version=version))
+
+
+def adopt(target: str, *, tell: Callable[[], None]) -> None:
+    """Adopt the index of others in a bucket."""
+    index = index_of(target, OUTSIDE)
+    tell()
+    adoption.adopt(index, (), OUTSIDE)
 
 
 def upload(folder: Path, address: str, uploader: str, *, tell: Callable[[], None]) -> None:

@@ -11,7 +11,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -36,51 +36,49 @@ def release(fatwheel: CommandLine, project: Path, *more: str, **env: str) -> Ran
     return fatwheel("release", "--to", "dir:dist/index", *more, cwd=project, **env)
 
 
-@pytest.fixture(scope="module")
-def once(fatwheel: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pure project, released."""
-    project = write_project(tmp_path_factory.mktemp("once") / "tiny")
-    ran = release(fatwheel, project)
+class First(NamedTuple):
+    """A project that was released once, and what the release printed."""
+
+    project: Path
+    ran: Ran
+
+    def copy_to(self, folder: Path) -> Path:
+        """Return a copy, for a test that changes it."""
+        return Path(shutil.copytree(self.project, folder / "copy"))
+
+
+@pytest.fixture(scope="module", params=["uv"])
+def first(request: pytest.FixtureRequest, fatwheel: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> First:
+    project = write_project(tmp_path_factory.mktemp("first") / "tiny")
+    return First(project, release(fatwheel, project, FATWHEEL_INSTALLER=request.param))
+
+
+@pytest.mark.parametrize("first", ["uv", "pip"], indirect=True)
+def test_release_goes_all_the_way_and_prints_how_to_install(first: First) -> None:
+    ran, index = first.ran, first.project / "dist/index"
     assert ran.status == 0, ran.stderr
-    return project
-
-
-@pytest.fixture
-def released(once: Path, tmp_path: Path) -> Path:
-    """A copy of the released project."""
-    return Path(shutil.copytree(once, tmp_path / "tiny"))
-
-
-@pytest.mark.parametrize("installer", ["pip", "uv"])
-def test_release_goes_all_the_way_and_prints_how_to_install(
-    installer: str, fatwheel: CommandLine, project: Path
-) -> None:
-    ran = release(fatwheel, project, FATWHEEL_INSTALLER=installer)
-    assert ran.status == 0, ran.stderr
-    assert ran.stdout.rstrip().endswith(
-        f"pip install --extra-index-url {(project / 'dist/index/cpu').as_uri()} tiny==1.0"
-    )
+    assert ran.stdout.rstrip().endswith(f"pip install --extra-index-url {(index / 'cpu').as_uri()} tiny==1.0")
     assert "nvidia-smi" in ran.stdout.split("not exercised")[-1]
-    assert {path.name for path in (project / "dist/index").iterdir()} >= {
-        "tiny-1.0-py3-none-any.whl",
-        "tiny-1.0.tar.gz",
-    }
+    assert {path.name for path in index.iterdir()} >= {"tiny-1.0-py3-none-any.whl", "tiny-1.0.tar.gz"}
 
 
-def test_a_second_release_builds_and_installs_nothing(fatwheel: CommandLine, once: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in (once / "dist/index").rglob("*.whl")}
-    again = release(fatwheel, once, **NO_NETWORK)
+def test_a_second_release_builds_and_installs_nothing(fatwheel: CommandLine, first: First) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (first.project / "dist/index").rglob("*.whl")}
+    again = release(fatwheel, first.project, **NO_NETWORK)
     assert again.status == 0, again.stderr
     assert "nothing was built" in again.stdout
-    assert {path: path.stat().st_mtime_ns for path in (once / "dist/index").rglob("*.whl")} == before
+    assert {path: path.stat().st_mtime_ns for path in (first.project / "dist/index").rglob("*.whl")} == before != {}
 
 
-def test_a_change_builds_again_and_needs_replace_under_the_same_version(fatwheel: CommandLine, released: Path) -> None:
-    with (released / "tiny/__init__.py").open("a") as file:
+def test_a_change_builds_again_and_needs_replace_under_the_same_version(
+    fatwheel: CommandLine, first: First, tmp_path: Path
+) -> None:
+    project = first.copy_to(tmp_path)
+    with (project / "tiny/__init__.py").open("a") as file:
         file.write("# more\n")
-    refused = release(fatwheel, released)
+    refused = release(fatwheel, project)
     assert (refused.status, "raise the version" in refused.stderr) == (2, True)
-    assert release(fatwheel, released, "--replace").status == 0
+    assert release(fatwheel, project, "--replace").status == 0
 
 
 @pytest.mark.long
@@ -140,7 +138,7 @@ def test_a_command_that_hangs_is_ended(fatwheel: CommandLine, project: Path) -> 
 def test_without_network_it_says_so_and_a_retry_goes_on(fatwheel: CommandLine, project: Path) -> None:
     ran = release(fatwheel, project, **NO_NETWORK)
     assert (ran.status, "check the network" in ran.stderr) == (3, True)
-    assert release(fatwheel, project).status == 0
+    assert fatwheel("build", "--job", "pure", "--out", "dist", cwd=project).status == 0
 
 
 def test_a_full_disk_is_said_and_a_retry_goes_on(fatwheel: CommandLine, project: Path) -> None:
@@ -169,7 +167,8 @@ def test_a_killed_build_leaves_no_process_and_a_retry_finishes(
         process.send_signal(how)
     wait_until_no_compiler()
     (native_project / "fast.cpp").write_text(QUICK_SOURCE)
-    assert release(fatwheel, native_project).status == 0
+    job = f"linux-cpu-cp{sys.version_info.major}{sys.version_info.minor}"
+    assert fatwheel("build", "--job", job, "--out", "dist", cwd=native_project).status == 0
 
 
 QUICK_SOURCE = """#include <Python.h>
@@ -246,27 +245,30 @@ def _errors(stdout: str) -> list[str]:
     return [found["rule"] for found in json.loads(stdout) if found["level"] == "error"]
 
 
-def test_publish_refuses_what_has_changed_since_it_was_built(fatwheel: CommandLine, released: Path) -> None:
-    with zipfile.ZipFile(released / "dist/tiny-1.0-py3-none-any.whl", "a") as wheel:
+def test_publish_refuses_what_has_changed_since_it_was_built(
+    fatwheel: CommandLine, first: First, tmp_path: Path
+) -> None:
+    project = first.copy_to(tmp_path)
+    with zipfile.ZipFile(project / "dist/tiny-1.0-py3-none-any.whl", "a") as wheel:
         wheel.writestr("tiny/more.py", "")
-    ran = fatwheel("publish", "dist", "--to", "dir:elsewhere", cwd=released)
+    ran = fatwheel("publish", "dist", "--to", "dir:elsewhere", cwd=project)
     assert (ran.status, "has no receipt of its present bytes" in ran.stderr) == (2, True)
-    audited = fatwheel("audit", "dist/tiny-1.0-py3-none-any.whl", "--format", "json", cwd=released)
+    audited = fatwheel("audit", "dist/tiny-1.0-py3-none-any.whl", "--format", "json", cwd=project)
     assert (audited.status, _errors(audited.stdout)) == (1, ["record"])
 
 
-def test_publish_takes_what_a_release_made(fatwheel: CommandLine, released: Path) -> None:
-    audited = fatwheel("audit", "dist/tiny-1.0-py3-none-any.whl", cwd=released)  # without its plan
-    ran = fatwheel("publish", "dist", "--to", "dir:elsewhere", cwd=released)
+def test_publish_takes_what_a_release_made(fatwheel: CommandLine, first: First, tmp_path: Path) -> None:
+    project = first.copy_to(tmp_path)
+    audited = fatwheel("audit", "dist/tiny-1.0-py3-none-any.whl", cwd=project)  # without its plan
+    ran = fatwheel("publish", "dist", "--to", "dir:elsewhere", cwd=project)
     assert (audited.status, ran.status) == (0, 0), ran.stderr
-    assert {path.name for path in (released / "elsewhere").iterdir()} >= {
-        "tiny-1.0-py3-none-any.whl",
-        "tiny-1.0.tar.gz",
-    }
+    assert {path.name for path in (project / "elsewhere").iterdir()} >= {"tiny-1.0-py3-none-any.whl", "tiny-1.0.tar.gz"}
 
 
-def test_validate_without_a_config_imports_what_the_wheel_installs(fatwheel: CommandLine, released: Path) -> None:
-    ran = fatwheel("validate", "dist/tiny-1.0-py3-none-any.whl", cwd=released)
+def test_validate_without_a_config_imports_what_the_wheel_installs(
+    fatwheel: CommandLine, first: First, tmp_path: Path
+) -> None:
+    ran = fatwheel("validate", "dist/tiny-1.0-py3-none-any.whl", cwd=first.copy_to(tmp_path))
     assert (ran.status, "import tiny" in ran.stdout) == (0, True)
 
 
@@ -318,15 +320,16 @@ def test_several_sites_of_a_plan_are_tried_in_turn(fatwheel: CommandLine, projec
 
 
 def test_a_changed_source_of_a_version_that_is_there_is_refused_before_anything_is_compiled(
-    fatwheel: CommandLine, native_project: Path
+    fatwheel: CommandLine, native_project: Path, first: First
 ) -> None:
-    assert release(fatwheel, native_project).status == 0
+    shutil.copytree(first.project / "dist/index", native_project.parent / "index")
     with (native_project / "fast.cpp").open("a") as file:
         file.write("this is not C++\n")
-    refused = release(fatwheel, native_project)
+    command = ("release", "--to", "dir:../index")
+    refused = fatwheel(*command, cwd=native_project)
     assert (refused.status, "raise the version" in refused.stderr, "build tiny-1.0-cp" in refused.stderr) == (
         2,
         True,
         False,
     ), refused.stderr
-    assert "error:" in release(fatwheel, native_project, "--replace").stderr  # the compiler's
+    assert "error:" in fatwheel(*command, "--replace", cwd=native_project).stderr  # the compiler's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
@@ -16,12 +17,13 @@ import pytest
 
 from tests.builders import index_script
 from tests.builders.foreign_indexes import listed, lost, s3pypi_upload, upload_wheels, website
+from tests.builders.forked import Forked, adopt, fill_bucket
 from tests.builders.index_script import BucketPlace
 from tests.builders.wheels import make
 from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, keys, moto
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.builders.foreign_indexes import Listed
     from tests.servers.buckets import Bucket
@@ -31,18 +33,6 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("cu129", "cu130")
 KILLS = 30
-PUBLISHER = """
-import os, sys
-from pathlib import Path
-from ci_tools.machine.context import Outside, Silent
-from ci_tools.publish.targets.addresses import index_of
-from tests.builders import releases
-target, project, version, *wheels = sys.argv[1:]
-items = [releases.item(Path(wheel), Path(wheel).parent.name if "+cu" in wheel else "") for wheel in wheels]
-outside = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
-print("ready", flush=True)
-releases.publish(index_of(target, outside), releases.unit(project, *items, version=version))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -74,16 +64,18 @@ def script(bucket: Bucket, prefix: str) -> None:
     index_script.update(BucketPlace(bucket.client(), BUCKET), prefix)
 
 
-def command(target: str, folder: Path, version: str, project: str = "demo") -> list[str]:
-    """Return the command of a publisher of one version: a pure wheel and one for each accelerator."""
+def ours(folder: Path, version: str, project: str = "demo") -> tuple[str, str, list[Path]]:
+    """Return a release to publish: a pure wheel and one for each accelerator."""
     wheels = [make(folder / "ours", f"{project}-{version}-py3-none-any.whl")]
     wheels += [make(folder / "ours" / one, f"{project}-{version}+{one}-py3-none-any.whl") for one in FOLDERS]
-    return [sys.executable, "-c", PUBLISHER, target, project, version, *map(str, wheels)]
+    return project, version, wheels
 
 
-def run(command: list[str]) -> None:
-    """Run a publisher to its end."""
-    subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
+def run(function: Callable[..., None], *arguments: object) -> float:
+    """Publish or adopt to the end; return how many seconds that took."""
+    begun = time.monotonic()
+    function(*arguments, tell=lambda: None)
+    return time.monotonic() - begun
 
 
 @contextmanager
@@ -110,7 +102,7 @@ LINE = b'    <a href="demo/">demo</a><br/>\n'
 def test_a_line_joins_each_front_page_and_every_other_byte_stays(bucket: Bucket, whl: str, tmp_path: Path) -> None:
     with website(bucket) as site:
         before, fronts = listed(f"{site}/{whl}", *FOLDERS), pages(bucket, whl)
-        run(command(bucket.target(whl, root="shared"), tmp_path, "1.0"))
+        run(fill_bucket, bucket.target(whl, root="shared"), *ours(tmp_path, "1.0"))
         after = pages(bucket, whl)
         assert {place: page.replace(LINE, b"") for place, page in after.items()} == fronts
         assert all(page.count(LINE) == 1 for page in after.values())
@@ -122,8 +114,8 @@ def test_a_line_joins_each_front_page_and_every_other_byte_stays(bucket: Bucket,
 
 def test_a_kept_root_has_no_line_of_ours(bucket: Bucket, whl: str, tmp_path: Path) -> None:
     fronts = pages(bucket, whl)
-    run(command(bucket.target(whl, root="kept"), tmp_path, "1.0"))
-    run(command(bucket.target(whl), tmp_path, "1.1"))
+    run(fill_bucket, bucket.target(whl, root="kept"), *ours(tmp_path, "1.0"))
+    run(fill_bucket, bucket.target(whl), *ours(tmp_path, "1.1"))
     assert pages(bucket, whl) == fronts
     with website(bucket) as site:
         found = listed(f"{site}/{whl}", *FOLDERS, projects=["demo"])
@@ -133,14 +125,14 @@ def test_a_kept_root_has_no_line_of_ours(bucket: Bucket, whl: str, tmp_path: Pat
 def test_our_page_is_written_by_the_other_tool_and_back(bucket: Bucket, whl: str, tmp_path: Path) -> None:
     target = bucket.target(whl, root="shared")
     with website(bucket) as site:
-        run(command(target, tmp_path, "1.0"))
-        ours = listed(f"{site}/{whl}", *FOLDERS)
+        run(fill_bucket, target, *ours(tmp_path, "1.0"))
+        mine = listed(f"{site}/{whl}", *FOLDERS)
         script(bucket, whl)
         theirs = listed(f"{site}/{whl}", *FOLDERS)
-        assert {key for key in ours if key not in theirs} == set()
-        run(command(target, tmp_path, "1.1"))
+        assert {key for key in mine if key not in theirs} == set()
+        run(fill_bucket, target, *ours(tmp_path, "1.1"))
         after = listed(f"{site}/{whl}", *FOLDERS)
-        assert lost(theirs, after) + lost(ours, after) == []
+        assert lost(theirs, after) + lost(mine, after) == []
         script(bucket, whl)
         assert set(listed(f"{site}/{whl}", *FOLDERS)) >= set(after)
 
@@ -185,33 +177,32 @@ def read_all_the_time(root: str, *folders: str) -> Iterator[Reader]:
     assert reader.complaints == []
 
 
-def kill_at_random(command: list[str], chance: random.Random, seconds: float) -> int:
-    """Start a command and kill it within so many seconds after it has begun; return its exit status."""
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        assert process.stdout
-        process.stdout.readline()
-        time.sleep(chance.uniform(0, seconds))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        return process.returncode
+def kill_at_random(chance: random.Random, seconds: float, function: Callable[..., None], *arguments: object) -> int:
+    """Start a function in a process, kill that within so many seconds after it begins, and return its exit status."""
+    process = Forked(function, *arguments, env=os.environ)
+    process.begins()
+    time.sleep(chance.uniform(0, seconds))
+    process.kill()
+    return process.end()[0]
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(KILLS, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [2, pytest.param(KILLS, marks=pytest.mark.long)])
 def test_publishers_are_killed_beside_another_tool_and_nothing_is_lost(
     kills: int, bucket: Bucket, whl: str, tmp_path: Path
 ) -> None:
     target, chance = bucket.target(whl, root="shared"), random.Random(13)  # noqa: S311 - it decides no secret
-    run(command(target, tmp_path, "1.0", "other"))
+    run(fill_bucket, target, *ours(tmp_path, "1.0", "other"))
     script(bucket, whl)
     statuses = []
     with website(bucket) as site:
         with read_all_the_time(f"{site}/{whl}", *FOLDERS), forever(bucket, whl):
+            seconds = run(fill_bucket, target, *ours(tmp_path, "0.9"))
             for number in range(kills):
-                publisher = command(target, tmp_path, f"1.{number}")
-                statuses.append(kill_at_random(publisher, chance, 2.5))
-                run(publisher)
+                publisher = (fill_bucket, target, *ours(tmp_path, f"1.{number}"))
+                statuses.append(kill_at_random(chance, seconds, *publisher))
+                run(*publisher)
         assert -signal.SIGKILL in statuses
-        run(command(target, tmp_path, "2.0"))
+        run(fill_bucket, target, *ours(tmp_path, "2.0"))
         script(bucket, whl)
         found = listed(f"{site}/{whl}", *FOLDERS)
     versions = [*(f"1.{number}" for number in range(kills)), "2.0"]
@@ -220,41 +211,29 @@ def test_publishers_are_killed_beside_another_tool_and_nothing_is_lost(
     assert {page for page, _ in found} >= {"torch/", "cu130/torch/", "other/", "filelock/", "cu129/triton/"}
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(KILLS, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [2, pytest.param(KILLS, marks=pytest.mark.long)])
 def test_adoptions_are_killed_beside_another_tool_and_nothing_is_lost(
     kills: int, bucket: Bucket, tmp_path: Path
 ) -> None:
     chance = random.Random(31)  # noqa: S311 - it decides no secret
-    statuses = []
-    for number in range(kills):
+    statuses, seconds = [], 0.0
+    for number in range(kills + 1):
         prefix = f"{tmp_path.name}/{number}"
         target = bucket.target(prefix)
         wheels = [
             make(tmp_path, f"{name}-1.{part}-py3-none-any.whl") for name in ("demo", "other") for part in range(4)
         ]
         s3pypi_upload(bucket, prefix, wheels[: 4 + number % 4])
-        adoption = [sys.executable, "-c", ADOPTION, target]
         with read_all_the_time(bucket.url(f"{prefix}/")):
-            statuses.append(kill_at_random(adoption, chance, 0.5))
-            if number % 3 == 0:
+            if number:
+                statuses.append(kill_at_random(chance, seconds, adopt, target))
+            if number % 3 == 1:
                 s3pypi_upload(bucket, prefix, wheels[-1:])
-            run(adoption)
+            took = run(adopt, target)
+            seconds = seconds or took  # of one that nothing was done of before
         found = {name for _, name in listed(bucket.url(f"{prefix}/"))}
         assert found >= {wheel.name for wheel in wheels[: 4 + number % 4]}
     assert -signal.SIGKILL in statuses
-
-
-ADOPTION = """
-import os, sys
-from pathlib import Path
-from ci_tools.publish.index.foreign import adoption
-from ci_tools.machine.context import Outside, Silent
-from ci_tools.publish.targets.addresses import index_of
-outside = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
-index = index_of(sys.argv[1], outside)
-print("ready", flush=True)
-adoption.adopt(index, (), outside)
-"""
 
 
 def test_two_publishers_and_the_other_tool_at_once(bucket: Bucket, whl: str, tmp_path: Path) -> None:
@@ -262,11 +241,11 @@ def test_two_publishers_and_the_other_tool_at_once(bucket: Bucket, whl: str, tmp
     with website(bucket) as site:
         with read_all_the_time(f"{site}/{whl}", *FOLDERS), forever(bucket, whl):
             for version in ("1.0", "1.1"):
-                both = [command(target, tmp_path, version, project) for project in ("demo", "other")]
-                running = [subprocess.Popen(one, cwd=ROOT, stdout=subprocess.DEVNULL) for one in both]
-                assert [process.wait() for process in running] == [0, 0]
+                both = [ours(tmp_path, version, project) for project in ("demo", "other")]
+                running = [Forked(fill_bucket, target, *one, env=os.environ) for one in both]
+                assert [process.end() for process in running] == [(0, ""), (0, "")]
         for project in ("demo", "other"):
-            run(command(target, tmp_path, "1.2", project))
+            run(fill_bucket, target, *ours(tmp_path, "1.2", project))
         script(bucket, whl)
         found = listed(f"{site}/{whl}", *FOLDERS)
     names = {f"{project}-1.{number}-py3-none-any.whl" for project in ("demo", "other") for number in range(3)}

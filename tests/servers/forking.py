@@ -7,4 +7,4 @@ import multiprocessing
 __all__ = ["CONTEXT"]
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.builders.forked", "pypiserver.__main__"])
+CONTEXT.set_forkserver_preload(["tests.builders.forked", "tests.servers.loaded", "pypiserver.__main__"])

@@ -160,6 +160,7 @@ class Between:
     lose: set[str] = field(default_factory=set)  # the methods whose answers never come
     hold: str = ""  # before or after: where the first upload stays until its client is gone
     password: str = ""  # what is asked for, for everything
+    password_to_upload: str = ""  # what is asked for, for an upload
     late: int = 0  # how many looks at the project's page find none, after an upload
     uploads: list[str] = field(default_factory=list)  # the names of the files that came
     tunnels: list[str] = field(default_factory=list)  # the hosts that somebody asked to be led to
@@ -196,8 +197,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _pass_on(self, body: bytes) -> None:
         state = self.server.state
-        asked = base64.b64encode(f"{USER}:{state.password}".encode()).decode()
-        if state.password and self.headers.get("Authorization") != f"Basic {asked}":
+        password = state.password or (state.password_to_upload if self.command == "POST" else "")
+        asked = base64.b64encode(f"{USER}:{password}".encode()).decode()
+        if password and self.headers.get("Authorization") != f"Basic {asked}":
             self._answer(401, {"WWW-Authenticate": "Basic"}, b"")
         elif self.command in state.refuse:
             self._answer(state.refuse[self.command], {}, b"")

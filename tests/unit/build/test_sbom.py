@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
+from rfc3986_validator import validate_rfc3986
 
 from ci_tools.build.sbom import sbom_of
 from ci_tools.model.files import NOT_ASKED, BuiltWith
@@ -59,6 +60,13 @@ def properties(content: bytes) -> dict[str, str]:
     return {one["name"].removeprefix("fatwheel:"): one["value"] for one in found}
 
 
+def addresses(content: bytes) -> list[str]:
+    """Return every address: the schema asks for IRI references, and jsonschema does not check those here."""
+    found: list[str] = []
+    json.loads(content, object_hook=lambda one: found.extend(filter(None, [one.get("url")])))
+    return found
+
+
 RICH = {"source": GIT, "patches": PATCHED}
 
 
@@ -76,6 +84,7 @@ def test_it_is_valid_and_the_same_each_time(job: Job, changed: dict[str, Any]) -
     plan = asking(plan_of(job), **changed)
     content = written(plan, job)
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(content.decode()) is None
+    assert [one for one in addresses(content) if not validate_rfc3986(one, rule="URI_reference")] == []
     assert content == written(plan, job)
     assert "timestamp" not in content.decode()
 
