@@ -26,7 +26,7 @@ from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
-from ci_tools.errors import FatwheelError, MachineError, Rejected
+from ci_tools.errors import FatwheelError, Rejected
 from ci_tools.evidence import git
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import Tree
@@ -249,7 +249,7 @@ class Workshop:
     ) -> Built:
         """Copy the source, run its PEP 517 backend in an isolated environment, and return the built file."""
         request = bench.plan.request
-        _copy_source(bench)
+        bench.tree.copy_as_planned_to(bench.source, bench.plan.pins.source_sha256)
         _restate(bench)
         if what == "sdist" and bench.plan.project.backend == MESON:
             git.commit_all(bench.source, bench.log, self.outside.environ)
@@ -356,14 +356,6 @@ def _run_after(wheel: Path, shell: _Shell) -> None:
     if not wheel.is_file():
         msg = f"build.after ({hooks[-1].where}) left no {wheel.name}, expected the wheel where it was"
         raise Rejected(msg, hint=f"log: {shell.bench.log}")
-
-
-def _copy_source(bench: _Bench) -> None:
-    """Copy the source; raise MachineError if it has changed since it was planned."""
-    bench.tree.copy_to(bench.source)
-    if Tree(bench.source, bench.tree.files).sha256 != bench.plan.pins.source_sha256:
-        msg = f"the source {bench.tree.root} has changed since it was planned"
-        raise MachineError(msg, hint="run the same command again once nothing writes to it")
 
 
 def _provide_headers(toolchain: Toolchain, isolated: Environment, bench: _Bench) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, MachineError
 from ci_tools.evidence import git, patches
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.path_patterns import matcher_of
@@ -107,6 +107,14 @@ class Tree:
                 shutil.copyfile(source, target, follow_symlinks=False)
             if not target.is_symlink():
                 target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
+
+
+    def copy_as_planned_to(self, folder: Path, sha256: Sha256) -> None:
+        """Copy the files into `folder`; raise MachineError if they are no longer those whose hash is `sha256`."""
+        self.copy_to(folder)
+        if Tree(folder, self.files).sha256 != sha256:
+            msg = f"the source {self.root} has changed since it was planned"
+            raise MachineError(msg, hint="run the same command again once nothing writes to it")
 
 
 def _is_binary(path: Path) -> bool:
