@@ -2,8 +2,8 @@
 
 A new Python spends half a second on imports before the first line of a verb runs, and one that imports torch a second
 or more; a fork spends none. Each call still has a process, a working folder, variables and output of its own. Run it as
-`python -m tests.servers.prepared SOCKET PROGRAM`, or call `run_prepared`, which starts one server of a program for this
-process. A call whose variables change how Python starts gets a new Python all the same; a test that sends signals
+`python -m tests.servers.prepared SOCKET PROGRAM PID`, which ends after that process, or call `run_prepared`, which
+starts one server of a program for all processes of a run of the tests. A call whose variables change how Python starts gets a new Python all the same; a test that sends signals
 starts one by itself.
 
 A program is a module with two functions, `load`, which the server calls, and `run`, which a fork calls with the
@@ -13,11 +13,11 @@ arguments; `COMMAND` is what stands for the program in a command line of Python.
 from __future__ import annotations
 
 import array
-import atexit
 import gc
 import importlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,6 +29,8 @@ import traceback
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from filelock import FileLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -91,38 +93,47 @@ def _text(output: bytes) -> str:
 
 @cache
 def _start(program: str) -> str:
-    """Return the address of this process's server of a program, which is started the first time and ends with it."""
-    folder = tempfile.mkdtemp(prefix="fatwheel-tests-")
-    address = f"{folder}/prepared"
+    """Start this run's server of a program, unless it runs already; return its address."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}-{time.time_ns()}"
+    whole = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()  # the process of the whole run
+    folder = Path(tempfile.gettempdir()) / f"fatwheel-tests-{run}-{program.rpartition('.')[2]}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    address = str(folder / "prepared")
+    with FileLock(folder / "lock"):
+        if not Path(address).exists():
+            _start_at(address, program, whole)
+    return address
+
+
+def _start_at(address: str, program: str, whole: int) -> None:
+    """Start a server of a program that ends after a process."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", __name__, address, program]
-    process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL)
-    atexit.register(process.kill)
+    command = [sys.executable, "-m", __name__, address, program, str(whole)]
+    process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, start_new_session=True)
     while not Path(address).exists():
         if process.poll() is not None:
             msg = f"the prepared {program} did not start"
             raise RuntimeError(msg)
         time.sleep(0.01)
-    return address
+    process.returncode = 0  # it outlives this process, which does not wait for it
 
 
 # ---------------------------------------------------------------- the server
 
 
-def serve(address: str, program: str) -> NoReturn:
-    """Answer each connection in a fork of its own; end soon after the process that started this one."""
+def serve(address: str, program: str, whole: int) -> NoReturn:
+    """Answer each connection in a fork of its own; end soon after a process has ended."""
     module = importlib.import_module(program)
     module.load()
     gc.collect()
     gc.freeze()  # a collection in a fork would copy every page that it looks at
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
-    parent = os.getppid()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"{address}.new")
         listener.listen(64)
         listener.settimeout(5)
         Path(f"{address}.new").rename(address)
-        while os.getppid() == parent:
+        while _is_there(whole):
             try:
                 channel, _ = listener.accept()
             except TimeoutError:
@@ -131,7 +142,16 @@ def serve(address: str, program: str) -> NoReturn:
                 listener.close()
                 _answer(channel, module.run)
             channel.close()
+    shutil.rmtree(Path(address).parent)
     sys.exit()
+
+
+def _is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _answer(channel: socket.socket, run: Callable[[Sequence[str]], int]) -> NoReturn:
@@ -182,4 +202,4 @@ def _become(
 
 
 if __name__ == "__main__":
-    serve(*sys.argv[1:])
+    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]))
