@@ -108,7 +108,6 @@ class Tree:
             if not target.is_symlink():
                 target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
 
-
     def copy_as_planned_to(self, folder: Path, sha256: Sha256) -> None:
         """Copy the files into `folder`; raise MachineError if they are no longer those whose hash is `sha256`."""
         self.copy_to(folder)

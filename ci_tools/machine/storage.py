@@ -114,7 +114,8 @@ def fill_once(folder: Path, fill: Callable[[Path], None], say: Callable[[str], N
         try:
             fill(partial)
             partial.rename(folder)
-            _write_seal(folder, digest_of(folder))
+            with write_atomically(_seal(folder)) as seal:
+                seal.write(digest_of(folder).encode())
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
@@ -125,22 +126,21 @@ def _seal(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.sha256")
 
 
-def _write_seal(folder: Path, digest: str) -> None:
-    with write_atomically(_seal(folder)) as seal:
-        seal.write(f"{digest}\n{_stamp_of(folder)}\n".encode())
+def _stamp(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.stamp")
 
 
 def _is_sealed(folder: Path) -> bool:
-    seal = _seal(folder)
+    seal, stamp = _seal(folder), _stamp(folder)
     if not folder.is_dir() or not seal.is_file():
         return False
-    digest, _, stamp = seal.read_text(encoding="utf-8").partition("\n")
-    if stamp.strip() == _stamp_of(folder):
+    now = _stamp_of(folder)
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == now:
         return True
-    if digest.strip() != digest_of(folder):
+    if seal.read_text(encoding="utf-8") != digest_of(folder):
         return False
-    with suppress(OSError, MachineError):  # a cache that came from elsewhere, and may be read-only
-        _write_seal(folder, digest.strip())
+    with suppress(OSError, MachineError), write_atomically(stamp) as file:  # a cache may be read-only
+        file.write(now.encode())
     return True
 
 

@@ -131,4 +131,4 @@ def test_a_build_cannot_write_into_what_later_builds_use(fatwheel: CommandLine, 
     ran = fatwheel("build", "--job", fatwheel_job(), "--out", "out", cwd=native_project)
     assert ran.status == 0, ran.stderr
     assert "#define X" not in (headers / "torch/include/torch/csrc/stable/library.h").read_text()
-    assert digest_of(headers) == headers.with_name("2.10.0.sha256").read_text().splitlines()[0]
+    assert digest_of(headers) == headers.with_name("2.10.0.sha256").read_text()

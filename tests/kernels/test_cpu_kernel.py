@@ -116,7 +116,9 @@ def test_what_is_not_finite_comes_out_as_of_a_linear_layer(body: Body, rows: int
     torch.testing.assert_close(product, linear.bfloat16(), rtol=0.02, atol=0.1, equal_nan=True)
 
 
-@pytest.mark.parametrize("rows", [1, 3, 20])  # of more, torch multiplies: oneDNN sums in another order for other threads
+@pytest.mark.parametrize(
+    "rows", [1, 3, 20]
+)  # of more, torch multiplies: oneDNN sums in another order for other threads
 def test_the_number_of_threads_changes_no_bit(cpu_bodies: dict[str, Body], rows: int) -> None:
     given = random_given(rows, 600, 1024, 128)
     threads, products = torch.get_num_threads(), []

@@ -2,9 +2,9 @@
 
 A new Python spends half a second on imports before the first line of a verb runs, and one that imports torch a second
 or more; a fork spends none. Each call still has a process, a working folder, variables and output of its own. Run it as
-`python -m tests.servers.prepared SOCKET PROGRAM PID`, which ends after that process, or call `run_prepared`, which
-starts one server of a program for all processes of a run of the tests. A call whose variables change how Python starts gets a new Python all the same; a test that sends signals
-starts one by itself.
+`python -m tests.servers.prepared SOCKET PROGRAM PID`, which ends after the process PID, or call `run_prepared`, which
+starts one server of a program for all processes of a run of the tests. A call whose variables change how Python starts
+gets a new Python all the same; a test that sends signals starts one by itself.
 
 A program is a module with two functions, `load`, which the server calls, and `run`, which a fork calls with the
 arguments; `COMMAND` is what stands for the program in a command line of Python.
