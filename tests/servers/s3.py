@@ -30,9 +30,13 @@ class OneAtATime:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request, reads too: who reads in the middle of a write sees half of it."""
-        body = BytesIO(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        body = environ["wsgi.input"].read(length)
+        if len(body) < length:  # the client has gone: S3 stores no part of an object
+            start_response("400 Bad Request", [("Content-Length", "0")])
+            return []
         with self.lock:
-            return self.application({**environ, "wsgi.input": body}, start_response)
+            return self.application({**environ, "wsgi.input": BytesIO(body)}, start_response)
 
 
 if __name__ == "__main__":

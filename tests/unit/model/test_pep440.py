@@ -98,7 +98,7 @@ def test_such_a_number_is_refused_wherever_it_comes_in(ask: Callable[[], object]
 
 def test_metadata_of_such_a_version_is_not_that_of_a_wheel() -> None:
     content = f"Metadata-Version: 2.1\nName: demo\nVersion: {DIGITS}\n".encode()
-    assert not foreign_files._is_metadata_of("demo-1.0-py3-none-any.whl", content)  # noqa: SLF001 - what an index holds
+    assert not foreign_files.is_metadata_of("demo-1.0-py3-none-any.whl", content)
 
 
 NAMES = st.sampled_from(["torch", "Torch_Vision", "a.b", "a-", "-a", "numpy", "x1"])
