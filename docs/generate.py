@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import os
@@ -156,6 +157,7 @@ def _variables() -> Mapping[str, str]:
     return {name: " and ".join(options) for name, options in found.items()}
 
 
+@functools.cache
 def verbs() -> Mapping[str, argparse.ArgumentParser]:
     """Return the parser of each verb."""
     return {name: command_line.parser_of(name) for name in command_line.VERBS}

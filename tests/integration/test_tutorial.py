@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.machine import python
+from ci_tools.model.versions import Python
 from tests.builders.walkthroughs import REPOSITORY, follow, read_blocks, type_aloud, type_as_user, type_quickly
 
 if TYPE_CHECKING:
@@ -54,5 +57,7 @@ def test_a_tutorial_is_released_as_it_is_written(page: Path, tmp_path: Path) -> 
 
 
 def test_the_tutorial_about_recipes_is_what_happens(tmp_path: Path) -> None:
+    if python.find(Python.parse("3.12"), os.environ) is None:
+        pytest.skip("needs Python 3.12, as the page says")
     for block in read_blocks(TUTORIAL.with_name("add-a-package.md")):
         follow(block, tmp_path, type_aloud)

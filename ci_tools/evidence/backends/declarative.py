@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,7 @@ def _pure_tag(project: ProjectFile, tool: str) -> str:
     return f"py2.{PURE_TAG}" if with_python_2.get(tool) else PURE_TAG
 
 
+@functools.cache  # a plan asks of one project for each cell
 def _admits_python_2(admitted: SpecifierSet) -> bool:
     return any(admits(admitted, Minor(2, minor)) for minor in range(MINORS))
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+import requests
 
 from ci_tools import catalog
 from ci_tools.cli.main import main
@@ -72,7 +73,7 @@ class World:
         self.config, self.file = self.folder / "fatwheel.yml", self.folder / FILE
         self.urls = [other.url for other in others]
         self.reporter = Said()
-        environ = {"PIP_INDEX_URL": main_index.url}
+        environ = {"PIP_INDEX_URL": main_index.url, "PIP_CERT": requests.certs.where()}  # or pip is asked for it
         self.outside = Outside(environ=environ, cache=folder.parent / "cache", reporter=self.reporter)
 
     def update(self) -> tuple[str, ...]:

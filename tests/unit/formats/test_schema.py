@@ -38,6 +38,8 @@ release: {tag: "v{version}"}
 publish: {targets: ["dir:x"]}
 """
 
+DOCUMENT = yaml.safe_load(CONFIG)
+
 
 def parts(part: Any) -> Iterator[Any]:  # noqa: ANN401 - of a schema
     """Yield every value of a schema: its words are those that a config may have in the wrong place."""
@@ -72,7 +74,7 @@ def places(value: Any, keys: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:  
 @st.composite
 def documents(draw: st.DrawFn) -> Any:  # noqa: ANN401 - of any kind
     """Return a config with up to three values replaced, added or removed."""
-    document = {"": copy.deepcopy(yaml.safe_load(CONFIG))}
+    document = {"": copy.deepcopy(DOCUMENT)}
     for _ in range(draw(st.integers(1, 3))):
         *way, last = draw(st.sampled_from([keys for keys in places(document) if keys]))
         holder: Any = document
@@ -102,9 +104,9 @@ WRONG = (
 
 
 def test_no_value_of_a_config_is_quickly_accepted_in_a_wrong_place() -> None:
-    for way in places(yaml.safe_load(CONFIG)):
+    for way in places(DOCUMENT):
         for wrong in WRONG:
-            document = {"": yaml.safe_load(CONFIG)}
+            document = {"": copy.deepcopy(DOCUMENT)}
             holder: Any = document
             *before, last = ("", *way)
             for key in before:
@@ -120,6 +122,5 @@ def test_configs_without_a_mistake_are_accepted_quickly(page: Path) -> None:
 
 
 def test_every_part_of_the_config_is_accepted_quickly() -> None:
-    document = yaml.safe_load(CONFIG)
-    assert list(validator_class()(SCHEMA).iter_errors(document)) == []
-    assert conforms(document, SCHEMA, SCHEMA)
+    assert list(validator_class()(SCHEMA).iter_errors(DOCUMENT)) == []
+    assert conforms(DOCUMENT, SCHEMA, SCHEMA)

@@ -36,7 +36,7 @@ from ci_tools.model.request import (
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import planner
 from ci_tools.plan.contradictions import NO_OWNER
-from tests.builders.sources import PROJECT, demo, plan_of, write
+from tests.builders.sources import PROJECT, demo, lend_tools, plan_of, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -109,6 +109,7 @@ def package(tmp_path: Path) -> Path:
     """Copy what the plan of the reference package depends on."""
     files = [path for folder in ("package", "kernels") for path in (ROOT / folder).rglob("*") if path.is_file()]
     content = {str(path.relative_to(ROOT)): path.read_bytes() for path in files if "__pycache__" not in path.parts}
+    lend_tools(tmp_path / "copy")
     return write(tmp_path / "copy", content)
 
 

@@ -13,7 +13,7 @@ from ci_tools.publish.index.finder import page, project_data, shelf_of
 from ci_tools.publish.index.pages import IndexedFile
 from ci_tools.publish.release_plan import release_of
 from tests.builders import javascript
-from tests.builders.sources import plan_of, write
+from tests.builders.sources import lend_tools, plan_of, write
 
 if TYPE_CHECKING:
     from ci_tools.model.plan import Plan
@@ -80,6 +80,7 @@ def data_of(plan: Plan) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["reference", "bound"])
 def test_each_cell_gets_the_wheel_that_the_plan_has_for_it(tmp_path: Path, name: str) -> None:
+    lend_tools(tmp_path)
     plan = plan_of(ROOT / "package" if name == "reference" else write(tmp_path / "source", BOUND))
     answers = javascript.call(SCRIPT, ASK, {"data": data_of(plan)})
     assert [answer for answer in answers if answer[1] != answer[2]] == []
