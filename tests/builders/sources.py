@@ -97,9 +97,9 @@ def evidence_of(folder: Path) -> Evidence:
     return collector.gather(request, source.open_tree(request, folder, outside), catalog.load(request.catalog), outside)
 
 
-def plan_of(folder: Path, *, tag: str = "") -> Plan:
-    """Return the plan of the folder's fatwheel.yml."""
-    return make.make_plan(folder / "fatwheel.yml", world(folder.parent), tag=tag).plan
+def plan_of(folder: Path, outside: Outside | None = None, *, tag: str = "") -> Plan:
+    """Return the plan of the folder's fatwheel.yml; without an `outside`, its cache is beside the folder."""
+    return make.make_plan(folder / "fatwheel.yml", outside or world(folder.parent), tag=tag).plan
 
 
 def git(folder: Path, *arguments: str) -> str:

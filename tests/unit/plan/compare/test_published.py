@@ -16,7 +16,7 @@ from ci_tools.model.names import FileName
 from ci_tools.model.published import Inside, PublishedWheel, Release, Symbols
 from ci_tools.plan.compare.published import Beside, Counterpart, Verdict, compare_published
 from ci_tools.plan.compare.published_sentences import sentences, to_json
-from tests.builders.sources import demo, plan_of
+from tests.builders.sources import demo, plan_of, shared_world
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +69,7 @@ def wheel(tags: str, label: str = "", *members: str, **facts: Any) -> PublishedW
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
     """One wheel for each CUDA, and a pure one."""
-    return plan_of(demo(tmp_path / "demo", FILES))
+    return plan_of(demo(tmp_path / "demo", FILES), shared_world())
 
 
 def beside(plan: Plan, *wheels: PublishedWheel, **given: Any) -> Beside:  # noqa: ANN401 - see `compare_published`
@@ -160,7 +160,7 @@ def test_a_wheel_for_a_torch_that_nobody_asks_for_says_why(plan: Plan) -> None:
 
 
 def test_what_a_wheel_serves_beyond_the_request_is_lost(tmp_path: Path) -> None:
-    plan = plan_of(demo(tmp_path / "demo", {**FILES, "fatwheel.yml": NO_TORCH}))
+    plan = plan_of(demo(tmp_path / "demo", {**FILES, "fatwheel.yml": NO_TORCH}), shared_world())
     old = one(plan, "cp39-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64", "cu130", requires_python=">=3.9")
     assert (old.verdict, old.jobs) == (PARTLY, ("linux-cuda-cu130",))
     assert old.losses == (
@@ -184,7 +184,7 @@ def test_a_python_that_the_wheel_s_tag_admits_is_no_loss(plan: Plan) -> None:
 
 def test_cells_that_the_plan_skips_are_lost(tmp_path: Path) -> None:
     config = CONFIG.replace('native: ["*.cu"],', 'native: ["*.cu"], enabled: false,')
-    found = one(plan_of(demo(tmp_path / "demo", {**FILES, "fatwheel.yml": config})), f"py3-none-{X86}")
+    found = one(plan_of(demo(tmp_path / "demo", {**FILES, "fatwheel.yml": config}), shared_world()), f"py3-none-{X86}")
     assert (found.verdict, found.jobs) == (PARTLY, ("pure",))
     (why,) = found.losses
     assert why.startswith("linux-cuda (cu129, cu130) / torch 2.10, 2.11 / Python 3.11 to 3.13: switched off by")
@@ -192,7 +192,9 @@ def test_cells_that_the_plan_skips_are_lost(tmp_path: Path) -> None:
 
 def test_cells_without_a_torch_to_install_are_no_loss(tmp_path: Path) -> None:
     config = CONFIG.replace('"3.13"]', '"3.15"]')
-    found = one(plan_of(demo(tmp_path / "demo", {**FILES, "fatwheel.yml": config})), f"py3-none-{X86}", "cu130")
+    found = one(
+        plan_of(demo(tmp_path / "demo", {**FILES, "fatwheel.yml": config}), shared_world()), f"py3-none-{X86}", "cu130"
+    )
     assert (found.verdict, found.cells) == (SERVED, 4)
 
 

@@ -19,7 +19,7 @@ from ci_tools.plan.compare.published import Verdict
 from ci_tools.plan.compare.upstream import compare_with_published
 from tests.builders import wheels
 from tests.builders.releases import Words
-from tests.builders.sources import demo, world
+from tests.builders.sources import demo, shared_world, world
 from tests.servers.package_index import Sent, index_of
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def files(tmp_path: Path) -> dict[str, bytes]:
 @pytest.fixture
 def planned(tmp_path: Path) -> Planned:
     """One wheel for every Python."""
-    return make.make_plan(demo(tmp_path / "demo", FILES) / "fatwheel.yml", world(tmp_path))
+    return make.make_plan(demo(tmp_path / "demo", FILES) / "fatwheel.yml", shared_world())
 
 
 def outside(folder: Path, index: Index) -> Outside:
