@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders.sources import evidence_of, write
+from tests.builders.sources import evidence_of, plan_of, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,3 +83,25 @@ def test_what_is_not_known_of_a_gpu_is_a_doubt_though_no_builder_has_one(asked: 
     found = shown(tmp_path, "9.0", asked)
     assert found.extensions_where.startswith("setup.py:7: with a GPU, it asks for torch.cuda.get_device_")
     assert (found.built, found.unsupported) == ((), "")
+
+
+@pytest.mark.parametrize(
+    ("flags", "archs"),
+    [
+        pytest.param("['-gencode=arch=compute_80,code=sm_80']", ("8.0",), id="one-that-nobody-asked-for"),
+        pytest.param("[]", (), id="those-that-are-asked-for"),
+    ],
+)
+def test_the_architectures_that_a_setup_py_chooses_are_those_of_its_wheel(
+    flags: str, archs: tuple[str, ...], tmp_path: Path
+) -> None:
+    script = (
+        "from setuptools import setup\nfrom torch.utils.cpp_extension import BuildExtension, CUDAExtension\n"
+        f"setup(name='demo', version='1.0', packages=['demo'], cmdclass={{'build_ext': BuildExtension}}, "
+        f"ext_modules=[CUDAExtension('demo.a', ['a.cu'], extra_compile_args={{'cxx': [], 'nvcc': {flags}}})])\n"
+    )
+    files = {"fatwheel.yml": CONFIG.replace("ARCHS", '"9.0"'), "setup.py": script, "demo/__init__.py": "", "a.cu": ""}
+    folder = write(tmp_path / "a", files)
+    assert evidence_of(folder).platforms[0].shown.archs == archs
+    (job,) = plan_of(folder).jobs
+    assert job.archs == (archs or ("9.0",))

@@ -293,16 +293,19 @@ def _only_when_called(name: str) -> Callable[..., Any]:
 
 
 # They compile at run time, which a build does not do; torch 1.8 had them as 2.13 has.
-load = _only_when_called("load")
-load_inline = _only_when_called("load_inline")
-_get_build_directory = _only_when_called("_get_build_directory")
-_get_num_workers = _only_when_called("_get_num_workers")
-_import_module_from_library = _only_when_called("_import_module_from_library")
-_jit_compile = _only_when_called("_jit_compile")
-_prepare_ldflags = _only_when_called("_prepare_ldflags")
-_run_ninja_build = _only_when_called("_run_ninja_build")
-_write_ninja_file = _only_when_called("_write_ninja_file")
-_write_ninja_file_and_build_library = _only_when_called("_write_ninja_file_and_build_library")
-_write_ninja_file_and_compile_objects = _only_when_called("_write_ninja_file_and_compile_objects")
-check_compiler_is_gcc = _only_when_called("check_compiler_is_gcc")
-remove_extension_h_precompiler_headers = _only_when_called("remove_extension_h_precompiler_headers")
+AT_RUN_TIME = (
+    "load",
+    "load_inline",
+    "_get_build_directory",
+    "_get_num_workers",
+    "_import_module_from_library",
+    "_jit_compile",
+    "_prepare_ldflags",
+    "_run_ninja_build",
+    "_write_ninja_file",
+    "_write_ninja_file_and_build_library",
+    "_write_ninja_file_and_compile_objects",
+    "check_compiler_is_gcc",
+    "remove_extension_h_precompiler_headers",
+)
+globals().update({name: _only_when_called(name) for name in AT_RUN_TIME})
