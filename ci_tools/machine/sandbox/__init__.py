@@ -50,6 +50,7 @@ from ci_tools.machine.sandbox.usage import (
     OPEN_FILES,
     Task,
     buffers,
+    count_tasks,
     hides_files,
     kernels_memory,
     living,
@@ -305,12 +306,13 @@ class _Watch:
         self.next_look = 0.0
         self.next_scan = 0.0
         self.looked = time.monotonic()
+        self.crowd = count_tasks()
         self.waited = 0.0  # seconds in which no process was running or ready to run
 
     def verdict(self) -> Verdict | None:
         """Return the limit that is exceeded; None if there is none or no measurement is due."""
         now = time.monotonic()
-        if now < self.next_look:
+        if now < self.next_look and not self._is_crowded():
             return None
         tasks = living(self.group)
         found = self._check_tasks(tasks)
@@ -320,6 +322,15 @@ class _Watch:
         found = self.written(tasks)
         self.next_scan = _due(now, SCAN_PAUSE)
         return found
+
+    def _is_crowded(self) -> bool:
+        """Whether this machine has got so many more tasks since last asked that the group may be over its limit.
+
+        Processes that fork without end would make each look slower, and so the next one later, than the last.
+        """
+        before, now = self.crowd, count_tasks()
+        self.crowd = now if now > before + self.limits.processes else min(before, now)
+        return self.crowd > before
 
     def _check_tasks(self, tasks: Sequence[Task]) -> Verdict | None:
         now, before = time.monotonic(), self.looked

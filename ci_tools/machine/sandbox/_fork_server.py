@@ -18,6 +18,7 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
@@ -108,14 +109,23 @@ def _drop_descriptors() -> None:
 def _bury_orphans() -> None:
     """Take leave of the ended processes that forked ones left behind."""
     with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        _bury_ended()
+
+
+def _bury_ended() -> None:
+    """Take leave of every child that has ended; raise ChildProcessError if there is no other."""
+    while os.waitpid(-1, os.WNOHANG)[0]:
+        pass
 
 
 def _end_group(pid: int) -> None:
-    """Kill a forked process with all that it started, and wait until none is left: none of them can leave its group."""
+    """Kill a forked process with all that it started, and wait until none is left: none of them can leave its group.
+
+    A signal to a group takes as long as the group is large, so there is one for all that end by it.
+    """
     with suppress(ChildProcessError):
         while pid:
             with suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
-            os.wait()
+            _bury_ended()
+            time.sleep(0.005)

@@ -20,6 +20,7 @@ __all__ = [
     "OPEN_FILES",
     "Task",
     "buffers",
+    "count_tasks",
     "hides_files",
     "kernels_memory",
     "living",
@@ -96,6 +97,14 @@ def _list(folder: str) -> list[str]:
         return os.listdir(folder)  # noqa: PTH208 - see _stat
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+def count_tasks() -> int:
+    """Return the number of this machine's threads, ended ones included, in one cheap read; 0 if it is not known."""
+    try:
+        return int(Path("/proc/loadavg").read_bytes().split()[3].partition(b"/")[2])  # proc_loadavg(5)
+    except OSError:
+        return 0
 
 
 def living_by_ps(group: int) -> list[Task]:

@@ -558,6 +558,13 @@ def eventually(holds: object) -> bool:
 
 
 @confines
+def test_processes_that_multiply_do_not_put_off_the_next_look(cage: Cage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "SHARE", 1e9)  # each look is so slow that no other is due
+    ended = cage.run("time.sleep(0.5)\nfor _ in range(40): os.fork() or (time.sleep(3), os._exit(0))\ntime.sleep(3)")
+    assert ended.verdict is Verdict.TOO_MANY_PROCESSES
+
+
+@confines
 def test_memory_that_processes_share_counts_once(cage: Cage) -> None:
     code = "kept = b'x' * (150 << 20)\nfor _ in range(3): os.fork()\ntime.sleep(0.5)"
     assert cage.run(code, SOME._replace(memory=400 << 20)).verdict is Verdict.ENDED
