@@ -15,7 +15,7 @@ from ci_tools.errors import InputError
 from ci_tools.evidence.observe.cmake.reply import Target, read_targets
 from ci_tools.evidence.observe.cmake.stage import Stage
 from ci_tools.evidence.observe.cmake.tool import Cmake, open_cmake, pinned_version
-from ci_tools.evidence.observe.cmake.trace import FACTS, read_trace
+from ci_tools.evidence.observe.cmake.trace import FACTS, Heard, read_trace
 from ci_tools.evidence.observe.stage import choose_place
 from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
 from ci_tools.machine.sandbox.leftovers import clear, read_safely
@@ -25,7 +25,7 @@ from ci_tools.machine.workplace import workplace
 from ci_tools.model.evidence import Compile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ci_tools.evidence.backends.cmake_call import CmakeCall
     from ci_tools.evidence.observe.run import View
@@ -47,6 +47,7 @@ ERROR = re.compile(
     """,
     re.MULTILINE | re.VERBOSE,
 )
+SCRIPT = re.compile(r"(?:^|/)CMakeLists\.txt$|\.cmake$")  # files that cmake reads without being told their whole name
 # Programs that change no target: where one is missing, a project does without.
 IDLE = re.compile(r"(?i)CMAKE_.*|(.*_)?(s?ccache|git|doxygen|sphinx|clang_?(tidy|format)|cppcheck|iwyu)(_.*)?")
 
@@ -109,18 +110,31 @@ class Configurer:
         name = self._key(view, call, no)
         path = self.outside.cache.resolve() / "configured" / f"{name}.json"
         kept = read_safely(path, MOST_KEPT)
-        if kept is not None and (entry := unseal(name, kept, self.sealing)) is not None:
-            return _parse(entry)
-        found = self._run(view, call, no)
+        entry = unseal(name, kept, self.sealing) if kept is not None else None
+        if entry is not None and self._states(entry["states"]) == entry["states"]:
+            return _parse(entry["found"])
+        found, read = self._run(view, call, no)
+        entry = {"found": found._asdict(), "states": self._states(read)}
         with write_atomically(path) as file:
-            file.write(seal(name, found._asdict(), self.sealing))
+            file.write(seal(name, entry, self.sealing))
         return found
 
+    def _list_read(self, words: Iterable[str]) -> list[str]:
+        """Return the files that cmake may have read: its scripts, and those that a word names in whatever folder."""
+        named = {posixpath.basename(word) for word in words}
+        return [name for name in self.tree.files if posixpath.basename(name) in named or SCRIPT.search(name)]
+
+    def _states(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the states of files that cmake may have read."""
+        return {name: self.tree.state(name) for name in sorted(names)}
+
     def _key(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> str:
-        inputs = (self.tree.sha256, self.folder, pinned_version(), _identify_observer(), _decisive(view), call, no)
+        listed = (sorted(self.tree.states), sorted(self.tree.links.items()))
+        inputs = (listed, self.folder, pinned_version(), _identify_observer(), _decisive(view), call, no)
         return hashlib.sha256(repr(inputs).encode()).hexdigest()
 
-    def _run(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> Configured:
+    def _run(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> tuple[Configured, Sequence[str]]:
+        """Run a configure step; return what it showed, and the files that it may have read."""
         if not self.outside.trusts_source and (reason := why_not()):
             msg = f"cmake must configure the project to show what it builds, and cannot be confined here: {reason}"
             hint = "--trust-source runs it without confinement: use it only for a source that you trust"
@@ -154,9 +168,14 @@ class Configurer:
             trusted=bool(why_not()),
         )
         if ended.verdict is not Verdict.ENDED:
-            return Configured(doubt=f"cmake's configure step ran into a limit: {ended.verdict.value}")
-        found = self._read(stage, cmake, ended.status, log.read_text(encoding="utf-8", errors="replace"))
-        return _name_folders_alike(found, stage, cmake)
+            return Configured(doubt=f"cmake's configure step ran into a limit: {ended.verdict.value}"), self.tree.files
+        trace = read_safely(stage.trace, MOST_TRACE)
+        if trace is None:
+            return Configured(doubt="cmake's configure step left no trace that can be read"), self.tree.files
+        own = (stage.folder, stage.stand_ins, cmake.folder)
+        heard = read_trace(trace.splitlines(), str(stage.source), tuple(map(str, own)))
+        found = self._read(stage, heard, ended.status, log.read_text(encoding="utf-8", errors="replace"))
+        return _name_folders_alike(found, stage, cmake), self._list_read(heard.read)
 
     def _arguments(self, stage: Stage, call: CmakeCall) -> list[str]:
         return [
@@ -177,14 +196,9 @@ class Configurer:
             *call.arguments,
         ]
 
-    def _read(self, stage: Stage, cmake: Cmake, status: int, log: str) -> Configured:
+    def _read(self, stage: Stage, heard: Heard, status: int, log: str) -> Configured:
         """Return what a configure step that ended by itself has left."""
-        trace = read_safely(stage.trace, MOST_TRACE)
-        if trace is None:
-            return Configured(doubt="cmake's configure step left no trace that can be read")
         source = str(stage.source)
-        own = (stage.folder, stage.stand_ins, cmake.folder)
-        heard = read_trace(trace.splitlines(), source, tuple(map(str, own)))
         asked = tuple(heard.asked.items())
         for what, place in heard.doubts.items():
             return Configured(asked=asked, doubt=f"{place}: cmake's configure step {what}".removeprefix(": "))

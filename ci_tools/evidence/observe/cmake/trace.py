@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["FACTS", "Heard", "read_trace"]
 
@@ -27,6 +27,15 @@ DOUBTS: Mapping[str, Mapping[str, str] | str] = {
 }
 MOST_LINES = 1 << 31  # cmake gives a larger number to what it calls by itself
 STAND_INS = "/world.cmake"  # from the first command in it on, programs are answered for
+# Commands that read files, and the first words of those that only list, name, make or remove them.
+READING = frozenset({"configure_file", "file", "include", "load_cache"})
+NOT_READING = frozenset(
+    {
+        *("APPEND", "GLOB", "GLOB_RECURSE", "MAKE_DIRECTORY", "READ_SYMLINK", "REAL_PATH", "RELATIVE_PATH", "REMOVE"),
+        *("REMOVE_RECURSE", "TOUCH", "TO_CMAKE_PATH", "TO_NATIVE_PATH", "WRITE"),
+    }
+)
+TELLING = re.compile(rb'"cmd":"(?:fatwheel_|find_|%s)' % "|".join(sorted(READING)).encode(), re.IGNORECASE)
 LOOKING = frozenset({"add_subdirectory", "elseif", "file", "if", "include", "while"})
 ELSEWHERE = frozenset(
     {"NO_CACHE", "NO_CMAKE_FIND_ROOT_PATH"}
@@ -52,14 +61,15 @@ class Heard(NamedTuple):
     doubts: dict[str, str]
     finds: dict[str, str]  # the results that it searched for, by the name of their variable
     archs: dict[str, str]  # the last line that names GPU architectures, by what it does
+    read: set[str]  # the words of all commands that read files, of cmake's own modules too
     end: str = ""  # the project's last line
 
 
 def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str]) -> Heard:
     """Return what a trace says of a project in the folder `source`; a look into the `own` folders asks nothing."""
-    heard = Heard({}, {}, {}, {})
+    heard = Heard({}, {}, {}, {}, set())
     place, answers = "", False
-    for event in filter(None, map(_parse, lines)):
+    for event in filter(None, map(_parse, _pick(lines, source))):
         file = str(event["file"])
         answers = answers or file.endswith(STAND_INS)
         is_project = file.startswith(f"{source}/")
@@ -69,6 +79,15 @@ def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str]) -> Heard
             heard.doubts.setdefault("runs a program before its first project()", place)
         _note(event, place, is_project=is_project, own=(source, *own), heard=heard)
     return heard._replace(end=place)
+
+
+def _pick(lines: Iterable[bytes], source: str) -> Iterator[bytes]:
+    """Yield the lines that may matter: most are of cmake's own modules, and to parse them takes the longest."""
+    is_plain = source.isascii() and source.isprintable() and not {*'"\\'} & {*source}  # as it stands in JSON
+    whole = (source.encode(), STAND_INS.encode())
+    for line in lines:
+        if not is_plain or any(sign in line for sign in whole) or TELLING.search(line):
+            yield line
 
 
 def _parse(line: bytes) -> dict[str, Any]:
@@ -92,6 +111,8 @@ def _note(event: Mapping[str, Any], place: str, *, is_project: bool, own: Sequen
         heard.finds.setdefault(first, place)
     if is_project and command in SETTING and ARCHITECTURES.search(" ".join(words)):
         heard.archs["last"] = place
+    if command in READING and first.upper() not in NOT_READING:
+        heard.read.update(words)
     if is_project:
         for what in _list_doubts(command, words, own):
             heard.doubts.setdefault(what, place)

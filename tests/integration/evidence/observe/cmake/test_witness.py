@@ -12,12 +12,12 @@ from ci_tools.evidence import collector, source
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
 from ci_tools.model.evidence import Binding, CellEvidence
-from tests.builders.sources import request_of, write
+from tests.builders.sources import lend_tools, request_of, world, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.model.evidence import PlatformEvidence
+    from ci_tools.model.evidence import Evidence, PlatformEvidence
 
 pytestmark = pytest.mark.slow  # real processes
 
@@ -67,9 +67,12 @@ def shown(folder: Path, lines: str, **files: str) -> dict[str, PlatformEvidence]
     made = {name.replace("_", "."): text for name, text in files.items()}
     root = write(folder / "a", {**FILES, "CMakeLists.txt": HEAD + lines, **made})
     outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
+    return {str(one.platform): one for one in gather(root, outside).platforms}
+
+
+def gather(root: Path, outside: Outside) -> Evidence:
     request = request_of(root)
-    found = collector.gather(request, source.open_tree(request, root, outside), catalog.load(), outside)
-    return {str(one.platform): one for one in found.platforms}
+    return collector.gather(request, source.open_tree(request, root, outside), catalog.load(), outside)
 
 
 def bindings(found: PlatformEvidence) -> set[Binding]:
@@ -197,3 +200,53 @@ def test_definitions_of_the_config_reach_cmake(tmp_path: Path) -> None:
     assert first(tmp_path, lines, pyproject_toml=project).torch_abi.kind is Binding.FULL
     off = project.replace('"ON"', '"OFF"')
     assert first(tmp_path / "off", lines, pyproject_toml=off).torch_abi.kind is Binding.NONE
+
+
+READS = """\
+file(READ notes.txt text)
+if(text MATCHES "with torch")
+%sendif()
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "edited", "again"),
+    [
+        pytest.param("", "core.cpp", False, id="a-source"),
+        pytest.param("", "fatwheel.yml", False, id="the-config"),
+        pytest.param('file(GLOB found "*.txt")\n', "notes.txt", False, id="a-file-that-is-listed"),
+        pytest.param("file(READ notes.txt text)\n", "notes.txt", True, id="a-file-that-is-read"),
+        pytest.param('include(CMakePackageConfigHelpers)\nconfigure_package_config_file("notes.txt" '
+                     '"${CMAKE_BINARY_DIR}/c.cmake" INSTALL_DESTINATION demo)\n', "notes.txt", True,
+                     id="a-template-of-one-of-cmake-s-own-modules"),
+        pytest.param("include(more.cmake)\n", "more.cmake", True, id="a-script"),
+        pytest.param("", "CMakeLists.txt", True, id="the-first-script"),
+    ],
+)  # fmt: skip
+def test_only_what_cmake_read_is_a_reason_to_configure_again(
+    lines: str,
+    edited: str,
+    again: bool,
+    tmp_path: Path,  # noqa: FBT001 - a table of three
+) -> None:
+    files = {**FILES, "fatwheel.yml": ONE_CELL, "CMakeLists.txt": HEAD + lines, "notes.txt": "", "more.cmake": ""}
+    root = write(tmp_path / "a", files)
+    lend_tools(tmp_path)
+    outside = world(tmp_path)
+    gather(root, outside)
+    before = runs_of(outside)
+    (root / edited).write_text(f"{files[edited]}\n# edited\n", encoding="utf-8")
+    gather(root, outside)
+    assert before
+    assert (runs_of(outside) != before) is again
+
+
+def test_a_file_that_cmake_reads_decides_anew(tmp_path: Path) -> None:
+    lines = READS % WITH_TORCH
+    assert first(tmp_path, lines, notes_txt="none").torch_abi.kind is Binding.NONE
+    assert first(tmp_path, lines, notes_txt="with torch").torch_abi.kind is Binding.FULL
+
+
+def runs_of(outside: Outside) -> dict[str, int]:
+    """Return when each kept result of a configure step was written, in nanoseconds."""
+    return {path.name: path.stat().st_mtime_ns for path in (outside.cache / "configured").iterdir()}
