@@ -25,7 +25,7 @@ test: $(VENV)/.tests ## run every test but the longest
 	@$(BIN)/python -m pytest -m "not long" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 25
 
 test-fast: $(VENV)/.tests ## run the tests that build and install nothing and need no torch, in under a minute
-	@$(BIN)/python -m pytest -m "not slow and not long" --ignore tests/kernels --numprocesses 2 --dist loadfile --durations 10
+	@$(BIN)/python -m pytest -m "not slow and not long" tests/unit tests/proof --numprocesses 2 --dist loadfile --durations 10
 
 proof: $(VENV)/.tests ## run the longest tests, hold the toolkit against other people's projects, and record what came of it
 	@$(BIN)/python -m pytest -m long --numprocesses 2 --dist loadfile

@@ -21,6 +21,7 @@ import copy
 import csv
 import ctypes
 import difflib
+import functools
 import hashlib
 import http.client
 import importlib
@@ -303,6 +304,7 @@ def _refuse(wheel: Wheel, facts: Facts) -> str:
     return next(filter(None, (check(wheel, facts) for check in checks)), "")
 
 
+@functools.lru_cache(maxsize=None)
 def _tags(file: str) -> tuple[str, str, str]:
     """Return the three tags in a wheel's file name: Python, ABI, platform."""
     parts = file[: -len(".whl")].split("-")
@@ -447,6 +449,7 @@ def _refuse_driver(wheel: Wheel, facts: Facts, cuda: str, number: str | None, wh
     return ""
 
 
+@functools.lru_cache(maxsize=None)  # a lock names the same few versions in every wheel
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
