@@ -169,8 +169,9 @@ def _find_left_out(found: PlatformEvidence) -> Iterator[LeftOut]:
     """Yield the sources of a platform that are behind a condition, and that no build of its cells compiles."""
     shown = (found.shown, *found.apart.values())
     compiled = {command.source for one in shown for library in one.built for command in library.compiles}
+    is_everywhere = all(one.left_out for one in shown)
     for left in dict.fromkeys(left for one in shown for left in one.left_out):
-        if left.source not in compiled:
+        if left.source not in compiled and (is_everywhere or not left.pattern):
             yield left
 
 
@@ -188,7 +189,8 @@ def _explain_ways_out(platform: Platform, left: LeftOut) -> str:
     by_variable = (
         in_config if left.switches else "let a variable ask for it too, such as FORCE_CUDA: builders have no GPU"
     )
-    return f"{by_variable}; or exclude it, if the wheels are to do without: `native: {{exclude: [{left.source}], …}}`"
+    excluded = f'"{left.pattern}"' if left.pattern else left.source
+    return f"{by_variable}; or exclude it, if the wheels are to do without: `native: {{exclude: [{excluded}], …}}`"
 
 
 def explain_unsupported(cell: Cell, unsupported: Iterable[Unsupported]) -> str:

@@ -10,8 +10,12 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.evidence.observe.cmake.options import read_kernels, read_options
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ci_tools.evidence.observe.cmake.options import Option
 
 __all__ = ["FACTS", "Heard", "read_trace"]
 
@@ -52,12 +56,18 @@ class Heard(NamedTuple):
     doubts: dict[str, str]
     finds: dict[str, str]  # the results that it searched for, by the name of their variable
     archs: dict[str, str]  # the last line that names GPU architectures, by what it does
+    kernels: dict[str, str]  # what compiles kernels
+    options: list[Option]
+    values: dict[str, str]  # of variables that the project sets, the last one
     end: str = ""  # the project's last line
 
 
-def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str]) -> Heard:
-    """Return what a trace says of a project in the folder `source`; a look into the `own` folders asks nothing."""
-    heard = Heard({}, {}, {}, {})
+def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str], line_of: Callable[[str], str]) -> Heard:
+    """Return what a trace says of a project in the folder `source`; a look into the `own` folders asks nothing.
+
+    `line_of` gives the text of a place of the project.
+    """
+    heard = Heard({}, {}, {}, {}, {}, [], {})
     place, answers = "", False
     for event in filter(None, map(_parse, lines)):
         file = str(event["file"])
@@ -68,6 +78,10 @@ def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str]) -> Heard
         if is_project and not answers and event["cmd"].lower() == "execute_process":
             heard.doubts.setdefault("runs a program before its first project()", place)
         _note(event, place, is_project=is_project, own=(source, *own), heard=heard)
+        for what, at in read_kernels(event, place):
+            heard.kernels.setdefault(what, at)
+        if is_project:
+            heard.options.extend(read_options(event, place, line_of))
     return heard._replace(end=place)
 
 
@@ -90,6 +104,8 @@ def _note(event: Mapping[str, Any], place: str, *, is_project: bool, own: Sequen
         heard.doubts.setdefault(first, place)
     elif FINDING.fullmatch(command) and not FOR_ITSELF.search(str(event["file"])):
         heard.finds.setdefault(first, place)
+    if is_project and command == "set" and words[1:] and "CACHE" not in words:
+        heard.values[first] = ";".join(word for word in words[1:] if word != "PARENT_SCOPE")
     if is_project and command in SETTING and ARCHITECTURES.search(" ".join(words)):
         heard.archs["last"] = place
     if is_project:
