@@ -135,15 +135,17 @@ def _witness(project: ProjectFile, catalog: Catalog, outside: Outside, stack: Ex
     """Return the witness that runs the project's own code; it is closed with `stack`."""
     from ci_tools.evidence.observe.interpretation import Witness  # noqa: PLC0415 - a plan without it would take a tenth longer
 
-    return stack.enter_context(closing(Witness(project, project.tree, catalog, outside)))
+    cmake = functools.cache(lambda includes: _cmake_witness(project, includes, outside, stack))
+    return stack.enter_context(closing(Witness(project, project.tree, catalog, outside, cmake)))
 
 
 def _cmake_witness(project: ProjectFile, includes: Includes, outside: Outside, stack: ExitStack) -> CmakeWitness:
     """Return the witness that runs the project's configure step; it is closed with `stack`."""
+    from ci_tools.evidence.observe.cmake.run import Configurer  # noqa: PLC0415 - see above
     from ci_tools.evidence.observe.cmake.witness import CmakeWitness  # noqa: PLC0415 - see above
 
-    folder = project.request.subdirectory or "."
-    return stack.enter_context(closing(CmakeWitness(project.tree, folder, includes, outside)))
+    configurer = Configurer(project.tree, project.request.subdirectory or ".", outside)
+    return stack.enter_context(closing(CmakeWitness(configurer, includes)))
 
 
 def _tag_warnings(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> Iterator[str]:

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.cmake.options import Option
     from ci_tools.evidence.observe.cmake.run import Configured
 
-__all__ = ["ARGUMENTS", "CONFIGURED", "Lacking", "find_lacking"]
+__all__ = ["CONFIGURED", "Lacking", "find_lacking"]
 
-ARGUMENTS = "CMAKE_ARGS"  # the variable whose arguments scikit-build-core adds to its own
 CONFIGURED = "observed by running cmake's configure step"
 MOST_TRIED = 6  # options
 MOST_LISTED = 8
@@ -25,7 +24,7 @@ ANOTHER_PROJECT = "another project"  # in the doubt of a step that leaves some o
 
 
 class Lacking(NamedTuple):
-    """What a configure step leaves off, the kernels that nothing else would compile, and what is not known of them."""
+    """The options that a configure step leaves off, a kernel that nothing else would compile, and warnings of both."""
 
     off: tuple[tuple[str, str], ...] = ()
     left_out: LeftOut | None = None
@@ -36,9 +35,9 @@ class Lacking(NamedTuple):
         """Why a wheel of the cell would be hollow; None if it is not known to be."""
         if not self.left_out:
             return None
-        name, value = self.left_out.switches[0]
+        switch = "=".join(self.left_out.switches[0]) if self.left_out.switches else self.left_out.definition
         source, where = self.left_out[:2]
-        return f"without {name}={value} its build compiles no kernel, {source} for example ({where})"
+        return f"without {switch} its build compiles no kernel, {source} for example ({where})"
 
 
 def find_lacking(configure: Callable[[CmakeCall], Configured], call: CmakeCall, kernels: Sequence[str]) -> Lacking:
@@ -48,7 +47,7 @@ def find_lacking(configure: Callable[[CmakeCall], Configured], call: CmakeCall, 
     language, is the condition that the cell does not meet. Both steps get the same answers to all other questions.
     """
     found = configure(call)
-    off = tuple(_list_off(found.off))
+    off = tuple(_list_off(found.off, call.variable))
     if call.doubt or _compiles_kernels(found):
         return Lacking(off)
     is_known = not found.failure and not _may_be_of_kernels(found.doubt)
@@ -56,14 +55,16 @@ def find_lacking(configure: Callable[[CmakeCall], Configured], call: CmakeCall, 
         turned_on = _turn_on(call, option)
         if new := _find_new(found, configure(turned_on)):
             source, where = _choose_source(new, kernels), option.condition or option.place
-            return Lacking(off, LeftOut(source, where, (_name_switch(turned_on, option),), PATTERN))
-    return Lacking(off, warnings=tuple(_warn(found, kernels)))
+            return Lacking(off, LeftOut(source, where, _list_switches(turned_on, option), PATTERN, option.definition))
+    return Lacking(off, warnings=tuple(_warn(found, off, kernels)))
 
 
-def _list_off(options: Sequence[Option]) -> Iterator[tuple[str, str]]:
+def _list_off(options: Sequence[Option], variable: str) -> Iterator[tuple[str, str]]:
     for one in options[:MOST_LISTED]:
-        how = f"{one.name}={one.value}" if one.is_variable else f"{ARGUMENTS}={one.definition}"
-        yield one.name, f"{one.place}; turn on with {how}"
+        given = (
+            f"{variable}={one.definition}" if variable else f"{one.definition}, which its setup.py would have to pass"
+        )
+        yield one.name, f"{one.place}; turn on with {f'{one.name}={one.value}' if one.is_variable else given}"
 
 
 def _compiles_kernels(found: Configured) -> bool:
@@ -89,13 +90,13 @@ def _turn_on(call: CmakeCall, option: Option) -> CmakeCall:
     env = dict(call.env)
     if option.is_variable:
         return call._replace(env=tuple({**env, option.name: option.value}.items()))
-    told = f"{env.get(ARGUMENTS, '')} {option.definition}".strip()
-    return call._replace(arguments=(*call.arguments, option.definition), env=tuple({**env, ARGUMENTS: told}.items()))
+    told = {call.variable: f"{env.get(call.variable, '')} {option.definition}".strip()} if call.variable else {}
+    return call._replace(arguments=(*call.arguments, option.definition), env=tuple({**env, **told}.items()))
 
 
-def _name_switch(turned_on: CmakeCall, option: Option) -> tuple[str, str]:
-    name = option.name if option.is_variable else ARGUMENTS
-    return name, dict(turned_on.env)[name]
+def _list_switches(turned_on: CmakeCall, option: Option) -> tuple[tuple[str, str], ...]:
+    name = option.name if option.is_variable else turned_on.variable
+    return ((name, dict(turned_on.env)[name]),) if name else ()
 
 
 def _choose_source(named: Sequence[str], kernels: Sequence[str]) -> str:
@@ -107,12 +108,12 @@ def _choose_source(named: Sequence[str], kernels: Sequence[str]) -> str:
     return kernels[0]
 
 
-def _warn(found: Configured, kernels: Sequence[str]) -> Iterator[str]:
+def _warn(found: Configured, off: Sequence[tuple[str, str]], kernels: Sequence[str]) -> Iterator[str]:
     """Yield a warning where no kernel is compiled, or where that is not known and an option is off."""
-    listed = "; ".join(f"{name} ({place})" for name, place in _list_off(found.off))
-    off = f"; off by default: {listed}" if listed else ""
+    listed = "; ".join(f"{name} ({place})" for name, place in off)
+    more = f"; off by default: {listed}" if listed else ""
     if doubt := found.failure or found.doubt:
         if listed:
-            yield f"{doubt}: whether {kernels[0]} is compiled is not known{off}"
+            yield f"{doubt}: whether {kernels[0]} is compiled is not known{more}"
     else:
-        yield f"{CONFIGURED}: no kernel is compiled, though the source has {kernels[0]}{off}"
+        yield f"{CONFIGURED}: no kernel is compiled, though the source has {kernels[0]}{more}"

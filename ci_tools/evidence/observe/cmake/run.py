@@ -138,6 +138,7 @@ class Configurer:
             self.stage = Stage(folder.resolve() / "stage")
         stage = self.stage
         stage.set(self.tree, view, no)
+        stage.write(call.written)
         self.runs += 1
         log = stage.folder.parent / "log"
         log.unlink(missing_ok=True)
@@ -151,7 +152,7 @@ class Configurer:
                 "LANG": "C.UTF-8",
                 "SOURCE_DATE_EPOCH": "315532800",
                 **({"CUDA_HOME": f"{stage.root}/cuda"} if view.accelerator else {}),  # CUDA: see the witness
-                **dict(call.env),
+                **{name: stage.fill_in(value) for name, value in call.env},
             },
             log=log,
             limits=LIMITS,
@@ -169,16 +170,13 @@ class Configurer:
             f"-DCMAKE_TOOLCHAIN_FILE={stage.stand_ins}/builder.cmake",
             f"-DCMAKE_PROJECT_TOP_LEVEL_INCLUDES={stage.stand_ins}/world.cmake",
             f"-DCMAKE_INSTALL_PREFIX={stage.build}/install",
-            *("-Wno-author", "-Wno-unused-cli", "-DSKBUILD=2"),
-            "-DSKBUILD_STATE=wheel",
-            "-DSKBUILD_SOABI=cpython-fatwheel",
-            f"-DSKBUILD_PLATLIB_DIR={stage.build}/install",
+            *("-Wno-author", "-Wno-unused-cli"),
             f"-DPython_EXECUTABLE={stage.root}/bin/python",
             f"-DPython3_EXECUTABLE={stage.root}/bin/python",
             "--trace-expand",
             "--trace-format=json-v1",
             f"--trace-redirect={stage.trace}",
-            *call.arguments,
+            *(stage.fill_in(one) for one in call.arguments),
         ]
 
     def _read(self, stage: Stage, cmake: Cmake, status: int, log: str) -> Configured:

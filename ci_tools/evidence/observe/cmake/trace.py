@@ -46,7 +46,7 @@ SETTING = frozenset(
 ARCHITECTURES = re.compile(r"\bCUDA_ARCHITECTURES\b|\bCMAKE_CUDA_ARCHITECTURES\b|-gencode|--generate-code|-arch[= ]")
 # Files of cmake that find out about compilers: what they search for is in the builder's description, or of no matter.
 FOR_ITSELF = re.compile(r"/Modules/(?:CMake|Internal/|Platform/|Compiler/)[^/]*")
-ABSOLUTE = re.compile(r"/[\w.+-]+(?:/[\w.+-]+)+")
+ABSOLUTE = re.compile(r"(?<![\w./+-])/[\w.+-]+(?:/[\w.+-]+)+")
 
 
 class Heard(NamedTuple):

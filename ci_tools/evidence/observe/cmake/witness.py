@@ -17,7 +17,7 @@ from ci_tools.evidence.backends.facts import FORCED
 from ci_tools.evidence.includes import abi_of_commands
 from ci_tools.evidence.observe.build import list_request_archs, list_wanted, name_archs
 from ci_tools.evidence.observe.cmake.archs import VARIABLE, images_of, spell_for_cmake
-from ci_tools.evidence.observe.cmake.kernels import ARGUMENTS, CONFIGURED, Lacking, find_lacking
+from ci_tools.evidence.observe.cmake.kernels import CONFIGURED, Lacking, find_lacking
 from ci_tools.evidence.observe.cmake.reply import LINKS_TORCH
 from ci_tools.evidence.observe.cmake.run import Configured, Configurer
 from ci_tools.model.evidence import Binding, Extension, TorchAbi
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.includes import Includes
     from ci_tools.evidence.observe.cmake.reply import Target
     from ci_tools.evidence.observe.run import View
-    from ci_tools.evidence.source import Tree
-    from ci_tools.machine.context import Outside
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Compile
 
@@ -70,9 +68,10 @@ class Found(NamedTuple):
 class CmakeWitness:
     """Observes a project's configure step for one cell after another."""
 
-    def __init__(self, tree: Tree, folder: str, includes: Includes, outside: Outside) -> None:
+    def __init__(self, configurer: Configurer, includes: Includes) -> None:
         self.includes = includes
-        self.configurer = Configurer(tree, folder, outside)
+        self.configurer = configurer
+        self.others: dict[int, CmakeWitness] = {}  # by the includes of a source with files that a build writes
         self.shown: dict[tuple[int, Found], tuple[CellEvidence, CellEvidence]] = {}  # with the files' own
         self.lacking: dict[tuple[int, Lacking], tuple[CellEvidence, CellEvidence]] = {}
 
@@ -80,7 +79,14 @@ class CmakeWitness:
         """Remove what the observations left."""
         self.configurer.close()
 
-    def refine(self, files: CellEvidence, asks: Sequence[Ask], cell: Cell, open_: Open) -> CellEvidence:
+    def with_generated(self, generated: Mapping[str, str]) -> CmakeWitness:
+        """Return the witness of the source with the files that a build writes."""
+        includes = self.includes.with_generated(generated)
+        if includes is self.includes:
+            return self
+        return self.others.setdefault(id(includes), CmakeWitness(self.configurer, includes))
+
+    def refine(self, files: CellEvidence, asks: Sequence[Ask], cell: Cell | None, open_: Open) -> CellEvidence:
         """Return the evidence of the files with what the configure step of a cell shows of what is open.
 
         A doubt changes nothing where the files already say how the cell is bound to torch. For ROCm and XPU it is that
@@ -115,7 +121,7 @@ class CmakeWitness:
             self.lacking[known] = files, added
         return self.lacking[known][1]
 
-    def refine_targets(self, files: CellEvidence, asks: Sequence[Ask], cell: Cell, open_: Open) -> CellEvidence:
+    def refine_targets(self, files: CellEvidence, asks: Sequence[Ask], cell: Cell | None, open_: Open) -> CellEvidence:
         """Return the evidence of the files with the targets that the configure step of a cell makes."""
         found = [self.look(files, one) for one in asks]
         gists = [
@@ -143,16 +149,16 @@ class CmakeWitness:
             return Found(found)
         if not found.failure and images_of(found.targets).names in {frozenset[str](), wanted}:
             return Found(found)
-        if not _are_archs_told(view):
+        if call.variable and not _are_archs_told(view, call.variable):
             words = f"-D{VARIABLE}={spell_for_cmake(asked)}"
-            value = f"{dict(call.env).get(ARGUMENTS, '')} {words}".strip()
+            value = f"{dict(call.env).get(call.variable, '')} {words}".strip()
             told = call._replace(
-                arguments=(*call.arguments, words), env=tuple({**dict(call.env), ARGUMENTS: value}.items())
+                arguments=(*call.arguments, words), env=tuple({**dict(call.env), call.variable: value}.items())
             )
             tried = self.decide(view, told)
             is_heeded = not tried.doubt and images_of(tried.targets).names == wanted
             if is_heeded and (found.failure or _list_decided(tried.targets) == _list_decided(found.targets)):
-                return Found(tried, ((ARGUMENTS, value),))
+                return Found(tried, ((call.variable, value),))
         return Found(found) if found.failure else _describe_own_archs(found, asked)
 
     def decide(self, view: View, call: CmakeCall) -> Configured:
@@ -183,15 +189,16 @@ class CmakeWitness:
         by_name = {one.name: one for one in targets}
         linked = [target for target in targets if target.is_linked]
         decided = _list_decided(tuple(targets)), found.archs
-        switched = f"built with {'='.join(found.switches[0])}, {WITHOUT_ARCHS}" if found.switches else ""
+        recipe = hashlib.sha256(repr(decided if found.archs else decided[0]).encode()).hexdigest()
+        switched = [f"built with {'='.join(found.switches[0])}, {WITHOUT_ARCHS}"] if found.switches else []
         return replace(
             files,
             torch_abi=self.torch_abi(targets),
             built=tuple(Extension(one.file, _list_parts(one, by_name), one.links, images=None) for one in linked),
             archs=found.archs,
-            switches=found.switches,
-            switches_where=switched,
-            recipe=hashlib.sha256(repr(decided if found.archs else decided[0]).encode()).hexdigest(),
+            switches=(*files.switches, *found.switches),
+            switches_where="; ".join(filter(None, (files.switches_where, *switched))),
+            recipe=hashlib.sha256((files.recipe + recipe).encode()).hexdigest() if files.recipe else recipe,
             warnings=(*(one for one in files.warnings if not one.endswith(FORCED)), *found.told),
         )
 
@@ -240,10 +247,10 @@ def _list_parts(target: Target, targets: Mapping[str, Target]) -> tuple[Compile,
     return tuple(parts)
 
 
-def _are_archs_told(view: View) -> bool:
+def _are_archs_told(view: View, variable: str) -> bool:
     """Whether the config's own variables already tell cmake the architectures."""
     variables = dict(view.env)
-    return "CUDAARCHS" in variables or VARIABLE in variables.get(ARGUMENTS, "")
+    return "CUDAARCHS" in variables or VARIABLE in variables.get(variable, "")
 
 
 def _describe_own_archs(found: Configured, asked: Sequence[str]) -> Found:
@@ -262,7 +269,7 @@ def _describe_own_archs(found: Configured, asked: Sequence[str]) -> Found:
     return Found(found, archs=archs, told=(f"{place}{said}",))
 
 
-def _explain_difference(asks: Sequence[Ask], found: Sequence[Configured], cell: Cell) -> str:
+def _explain_difference(asks: Sequence[Ask], found: Sequence[Configured], cell: Cell | None) -> str:
     """Return which targets differ between the versions of torch that a cell stands for, and what is asked of them."""
     first, other = next((0, index) for index, one in enumerate(found) if one.targets != found[0].targets or one.doubt)
     shown = [{one.name: one for one in found[index].targets} for index in (first, other)]
