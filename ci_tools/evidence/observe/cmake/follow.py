@@ -39,23 +39,25 @@ def follow(
 ) -> CellEvidence:
     """Return the evidence of a build that runs cmake with what its configure step shows; a warning if that is unknown.
 
-    cmake is asked only where something is open: how a wheel is bound to torch, and which kernels are compiled.
+    cmake is asked only where something is open: how a wheel is bound to torch, and which kernels are compiled. What
+    binds a wheel to torch is not only what cmake compiles where setup.py compiles as well, or ships compiled files.
     """
-    found, view = one.evidence, one.view
-    is_open = one.is_torch_asked and found.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
+    found, view, observed = one.evidence, one.view, one.observed
+    is_whole = not observed.commands and not observed.shipped
+    is_open = is_whole and one.is_torch_asked and found.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
     is_cuda = view.accelerator is not None and view.accelerator.kind is AcceleratorKind.CUDA
-    kernels = one.kernels if is_cuda else ()
+    kernels = one.kernels if is_cuda and not observed.device_sources else ()
     if found.unsupported or not (is_open or kernels):
         return found
-    witness = cmake(includes).with_generated(one.observed.generated)
+    witness = cmake(includes).with_generated(observed.generated)
     folder = observer.subject.folder
-    call = read_observed_call(one.observed, dict(view.env), folder, _find_variable(one, observer))
+    call = read_observed_call(observed, dict(view.env), folder, _find_variable(one, observer))
     if not call.doubt and not witness.includes.has(witness.configurer.script_of(call)):
         call = call._replace(doubt=f"setup.py has cmake configure {call.folder}, which has no CMakeLists.txt")
     if call.doubt:
         said = f"{call.doubt}: every file of the source counts as compiled"
         return replace(found, warnings=(*found.warnings, said))
-    return witness.refine(found, [Ask(view, call)], None, Open(is_open, bool(kernels), kernels))
+    return witness.refine(found, [Ask(view, call)], None, Open(is_open, is_whole and bool(kernels), kernels))
 
 
 def _find_variable(one: Followed, observer: Observer) -> str:

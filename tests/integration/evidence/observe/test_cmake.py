@@ -200,6 +200,26 @@ def test_what_setup_py_has_cmake_compile_binds_its_wheels(more: str, lines: str,
     assert found.extensions_where == "setup.py:14: its build runs cmake"
 
 
+@pytest.mark.parametrize(
+    ("change", "files"),
+    [
+        pytest.param(("[Extension('demo.a', [])", "[Extension('demo.b', ['other.cpp']), Extension('demo.a', [])"), {},
+                     id="setup-py-compiles-as-well"),
+        pytest.param(("packages=['demo']", "packages=['demo'], package_data={'demo': ['*.so']}"),
+                     {"demo/b.so": b"\x7fELF" + bytes(200)}, id="a-compiled-file-is-shipped"),
+    ],
+)  # fmt: skip
+def test_what_cmake_does_not_compile_binds_a_wheel_all_the_same(
+    change: tuple[str, str], files: dict[str, bytes], tmp_path: Path
+) -> None:
+    script = SETUP.replace("MORE", "[]").replace("AFTER", "").replace('"', "'").replace(*change)
+    script = script.replace("def build_extension(self, ext):", "def build_extension(self, ext):\n"
+                            "        if ext.sources:\n            return super().build_extension(ext)")  # fmt: skip
+    made = {**FILES, "a.cpp": "", "other.cpp": "#include <torch/extension.h>\n", "CMakeLists.txt": lists()}
+    root = write(tmp_path / "a", {"fatwheel.yml": CONFIG, "setup.py": script, **made, **files})
+    assert evidence_of(root).platforms[0].shown.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
+
+
 def test_a_source_that_setup_py_writes_is_one_that_cmake_compiles(tmp_path: Path) -> None:
     script = SETUP.replace("MORE", "[]").replace("AFTER", "")
     script = script.replace(
