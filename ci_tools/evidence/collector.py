@@ -17,7 +17,7 @@ from ci_tools.errors import InputError
 from ci_tools.evidence import backends
 from ci_tools.evidence.backends.cmake_call import read_cmake_call
 from ci_tools.evidence.backends.facts import FORCED
-from ci_tools.evidence.backends.scikit_build_core import reads_request_archs
+from ci_tools.evidence.backends.scikit_build_core import has_conditions, reads_request_archs
 from ci_tools.evidence.cells import cells_of, is_offered, torches_of
 from ci_tools.evidence.includes import (
     COMPILED,
@@ -135,15 +135,17 @@ def _witness(project: ProjectFile, catalog: Catalog, outside: Outside, stack: Ex
     """Return the witness that runs the project's own code; it is closed with `stack`."""
     from ci_tools.evidence.observe.interpretation import Witness  # noqa: PLC0415 - a plan without it would take a tenth longer
 
-    return stack.enter_context(closing(Witness(project, project.tree, catalog, outside)))
+    cmake = functools.cache(lambda includes: _cmake_witness(project, includes, outside, stack))
+    return stack.enter_context(closing(Witness(project, project.tree, catalog, outside, cmake)))
 
 
 def _cmake_witness(project: ProjectFile, includes: Includes, outside: Outside, stack: ExitStack) -> CmakeWitness:
     """Return the witness that runs the project's configure step; it is closed with `stack`."""
+    from ci_tools.evidence.observe.cmake.run import Configurer  # noqa: PLC0415 - see above
     from ci_tools.evidence.observe.cmake.witness import CmakeWitness  # noqa: PLC0415 - see above
 
-    folder = project.request.subdirectory or "."
-    return stack.enter_context(closing(CmakeWitness(project.tree, folder, includes, outside)))
+    configurer = Configurer(project.tree, project.request.subdirectory or ".", outside)
+    return stack.enter_context(closing(CmakeWitness(configurer, includes)))
 
 
 def _tag_warnings(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> Iterator[str]:
@@ -270,14 +272,15 @@ class _Reader:
 
     def configured(self, files: CellEvidence, cell: Cell, request: PlatformRequest) -> CellEvidence:
         """Return the evidence of the files, refined by cmake's configure step where they leave torch or GPUs open."""
-        is_open = self.project.request.torch and files.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
-        sets_archs = any(one.endswith(FORCED) for one in files.warnings) or not self.heeds_archs
-        has_kernels = cell.accelerator and request.archs and self.has_kernels and sets_archs
         if files.extensions is not Extensions.SOME or self.project.backend != "scikit_build_core.build":
             return files
-        if not is_open and not has_kernels:
+        is_open = self.project.request.torch and files.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
+        kernels = self.list_kernels(cell, request)
+        sets_archs = any(one.endswith(FORCED) for one in files.warnings) or not self.heeds_archs
+        has_conditions = kernels and self.has_conditions
+        if not is_open and not (kernels and sets_archs) and not has_conditions:
             return files
-        from ci_tools.evidence.observe.cmake.witness import Ask  # noqa: PLC0415 - few plans need them
+        from ci_tools.evidence.observe.cmake.witness import Ask, Open  # noqa: PLC0415 - few plans need them
         from ci_tools.evidence.observe.views import list_versions, make_view  # noqa: PLC0415 - see above
 
         facts = self.catalog.platforms[cell.platform]
@@ -286,12 +289,24 @@ class _Reader:
             make_view(self.project.request, request, each, self.catalog) for each in list_versions(cell, self.catalog)
         ]
         asks = [Ask(view, read_cmake_call(self.project, dict(view.env), of_cell)) for view in views]
-        return self.cmake().refine(files, asks, cell, is_torch_open=bool(is_open))
+        sets = bool(kernels and sets_archs)
+        return self.cmake().refine(files, asks, cell, Open(bool(is_open), sets, kernels if has_conditions else ()))
+
+    def list_kernels(self, cell: Cell, request: PlatformRequest) -> tuple[str, ...]:
+        """Return the kernels of CUDA in the source that a cell's wheel is to have; none without CUDA."""
+        if not cell.accelerator or not request.archs or not self.has_kernels:
+            return ()
+        return tuple(name for name in self.sources(request) if name.endswith(".cu"))
 
     @functools.cached_property
     def has_kernels(self) -> bool:
         """Whether the source has kernels of CUDA."""
         return any(name.endswith(".cu") for name in self.includes.tree.files)
+
+    @functools.cached_property
+    def has_conditions(self) -> bool:
+        """Whether CMake files decide by conditions what they compile."""
+        return has_conditions(self.project)
 
     @functools.cached_property
     def heeds_archs(self) -> bool:

@@ -120,6 +120,8 @@ class LeftOut(NamedTuple):
     source: str
     where: str
     switches: tuple[tuple[str, str], ...] = ()  # the variables that meet it; none: only a GPU on the builder does
+    pattern: str = ""  # of all sources behind the condition, of which this is one; empty: it is the only one
+    definition: str = ""  # what cmake would have to be given, where that is the condition
 
 
 OWN_SUFFIX = ".cpython-fatwheel.so"

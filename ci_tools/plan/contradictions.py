@@ -169,14 +169,17 @@ def _find_left_out(found: PlatformEvidence) -> Iterator[LeftOut]:
     """Yield the sources of a platform that are behind a condition, and that no build of its cells compiles."""
     shown = (found.shown, *found.apart.values())
     compiled = {command.source for one in shown for library in one.built for command in library.compiles}
+    is_everywhere = all(one.left_out for one in shown)
     for left in dict.fromkeys(left for one in shown for left in one.left_out):
-        if left.source not in compiled:
+        if left.source not in compiled and (is_everywhere or not left.pattern):
             yield left
 
 
 def _describe_left_out(platform: Platform, left: LeftOut) -> Problem:
     variables = " and ".join(map("=".join, left.switches))
     condition = f"with {variables}, which no cell sets" if left.switches else "where the build finds a GPU"
+    if left.definition and not left.switches:
+        condition = f"with {left.definition}, which its setup.py does not give cmake"
     what = f"{left.source} is compiled only {condition}, so every wheel of {platform} would lack it"
     return Problem(left.where, what)
 
@@ -185,10 +188,12 @@ def _explain_ways_out(platform: Platform, left: LeftOut) -> str:
     """Return what to do about a source that every wheel of a platform would lack."""
     env = ", ".join(f'{name}: "{value}"' for name, value in left.switches)
     in_config = f"set it in the config, `{platform}: {{env: {{{env}}}}}`"
-    by_variable = (
-        in_config if left.switches else "let a variable ask for it too, such as FORCE_CUDA: builders have no GPU"
+    asked = (
+        "have setup.py pass on CMAKE_ARGS" if left.definition else "let a variable ask for it too, such as FORCE_CUDA"
     )
-    return f"{by_variable}; or exclude it, if the wheels are to do without: `native: {{exclude: [{left.source}], …}}`"
+    by_variable = in_config if left.switches else f"{asked}: builders have no GPU"
+    excluded = f'"{left.pattern}"' if left.pattern else left.source
+    return f"{by_variable}; or exclude it, if the wheels are to do without: `native: {{exclude: [{excluded}], …}}`"
 
 
 def explain_unsupported(cell: Cell, unsupported: Iterable[Unsupported]) -> str:

@@ -34,7 +34,7 @@ PLATFORMS = """\
   macos-arm64: {owner: "@proof"}
   windows: {owner: "@proof"}
 """
-CUDA = '  linux-cuda: {owner: "@proof", archs: ["9.0", "10.0+PTX"], cuda: '
+CUDA = '  linux-cuda: {owner: "@proof", env: SWITCHES, archs: ["9.0", "10.0+PTX"], cuda: '
 # What is asked for: one cell of each platform, many, and what this machine can build.
 NARROW = f'python: ["PYTHON"]\ntorch: ["TORCH"]\nplatforms:\n{CUDA}["CUDA"]}}\n{PLATFORMS}'
 WIDE = (
@@ -87,6 +87,7 @@ def planned(project: dict[str, Any], folder: Path, outside: Outside, request: st
         known |= {"torch": ".".join(project["torch"].split(".")[:2]), "cuda": project["cuda"]}
     for name, value in known.items():
         request = request.replace(name.upper(), value)
+    request = request.replace("SWITCHES", json.dumps(project.get("cuda-env", {})))
     fields = {
         **{name: project[name] for name in ("name", "version", "sha256")},
         "env": json.dumps(project.get("env", {})),

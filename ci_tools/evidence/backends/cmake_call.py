@@ -28,6 +28,8 @@ class CmakeCall(NamedTuple):
     arguments: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     doubt: str = ""  # why the call is not known
+    written: tuple[tuple[str, str], ...] = ()  # files that the build writes before it, with their text
+    variable: str = "CMAKE_ARGS"  # the variable whose arguments it gets besides; "" if there is none
 
 
 def read_cmake_call(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> CmakeCall:
@@ -49,6 +51,10 @@ def read_cmake_call(project: ProjectFile, env: Mapping[str, str], cell: CellFact
     return CmakeCall(
         str(cmake.get("source-dir", ".")),
         (
+            "-DSKBUILD=2",
+            "-DSKBUILD_STATE=wheel",
+            "-DSKBUILD_SOABI=cpython-fatwheel",
+            "-DSKBUILD_PLATLIB_DIR=<build>/install",
             f"-DSKBUILD_PROJECT_NAME={project.text('project', 'name')}",
             f"-DSKBUILD_PROJECT_VERSION={project.text('project', 'version') or UNKNOWN_VERSION}",
             f"-DCMAKE_BUILD_TYPE={cmake.get('build-type', 'Release')}",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ci_tools.evidence.backends.facts import CellFacts
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["BACKENDS", "read", "reads_request_archs"]
+__all__ = ["BACKENDS", "has_conditions", "read", "reads_request_archs"]
 
 BACKENDS = frozenset({"scikit_build_core.build", "scikit_build_core.setuptools.build_meta"})
 NO = frozenset({"", "0", "false", "no", "off"})  # values of a variable that it reads as false, in any case
@@ -39,6 +39,7 @@ CMAKE_ARCHS = re.compile(
 )
 CACHED = re.compile(r"\sCACHE\b")
 READS_ARCHS = re.compile(r"\bTORCH_CUDA_ARCH_LIST\b|\bfind_package\s*\(\s*Torch\b")
+CONDITION = re.compile(r"\b(?:else)?if\s*\(|\boption\s*\(|\bCACHE\b|\$<", re.IGNORECASE)
 ARGUMENT = re.compile(r"-D\s*CMAKE_CUDA_ARCHITECTURES(?::\w+)?=(\S+)")
 
 
@@ -183,6 +184,11 @@ def _cmake_archs(project: ProjectFile, files: Iterable[str]) -> Iterator[Forced]
 def reads_request_archs(project: ProjectFile) -> bool:
     """Whether CMake files name what a job says of architectures, or torch's CMake files, which read it."""
     return any(READS_ARCHS.search(project.tree.text(name)) for name in _cmake_files(project))
+
+
+def has_conditions(project: ProjectFile) -> bool:
+    """Whether CMake files decide by a condition or an option what they compile."""
+    return any(CONDITION.search(project.tree.text(name)) for name in _cmake_files(project))
 
 
 def _cmake_files(project: ProjectFile) -> Iterator[str]:

@@ -125,8 +125,8 @@ class Build:
 
     @cached_property
     def sources(self) -> list[str]:
-        """Every file of the source that cmake may compile."""
-        return select_sources(self.includes.tree.files, (), ())
+        """Every file that cmake may compile, of the source or written by the build."""
+        return select_sources((*self.includes.tree.files, *self.observed.generated), (), ())
 
     @cached_property
     def extensions(self) -> Extensions:

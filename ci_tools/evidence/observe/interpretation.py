@@ -27,6 +27,7 @@ from ci_tools.evidence.observe.switches import (
     SWITCH,
     VALUES,
     explain_local_version,
+    explain_switch,
     find_turned_on,
     list_arch_variables,
     list_off,
@@ -39,9 +40,10 @@ from ci_tools.model.evidence import Binding, CellEvidence, Extensions, LeftOut, 
 from ci_tools.model.pep440 import name_of_required
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ci_tools.catalog import Catalog
+    from ci_tools.evidence.observe.cmake.witness import CmakeWitness
     from ci_tools.evidence.observe.observation import Observed
     from ci_tools.evidence.project_file import ProjectFile
     from ci_tools.evidence.source import Tree
@@ -62,11 +64,19 @@ CAPPED = re.compile(r"\s*setuptools\b[^;]*(<|==|~=)")
 class Witness:
     """Observes the project's own build code for one cell after another."""
 
-    def __init__(self, project: ProjectFile, tree: Tree, catalog: Catalog, outside: Outside) -> None:
+    def __init__(
+        self,
+        project: ProjectFile,
+        tree: Tree,
+        catalog: Catalog,
+        outside: Outside,
+        cmake: Callable[[Includes], CmakeWitness],
+    ) -> None:
         self.project = project
         self.tree = tree
         self.catalog = catalog
         self.includes = Includes(tree)
+        self.cmake = cmake
         self.owned = Owned(project.request, tree, catalog)
         self.observer = Observer(self.subject(), outside)
         self.unknown: dict[str, CellEvidence] = {}
@@ -272,7 +282,7 @@ class Witness:
             "asked": asked,
             "off": tuple(list_off(observed, view, self.tree)),
             "switches": switches,
-            "switches_where": self.explain_switch(switches, observed, view),
+            "switches_where": explain_switch(self.observer, switches, observed, view),
         }
         unseen = partial(_unseen, imports_torch="torch" in observed.imports)
         if observed.doubts:
@@ -288,20 +298,18 @@ class Witness:
             what, place = next(iter(doubts.items()))
             found = unseen(f"{place}: with a GPU, it {what}" if place else f"with a GPU, it {what}")
             return replace(found, metadata=observed.metadata, **told)  # the builder, without one, writes that
-        return self.understood(observed, view, told)
+        found = self.understood(observed, view, told)
+        return self.follow_cmake(found, observed, view) if CMAKE in observed.asked else found
 
-    def explain_switch(self, switches: Switches, observed: Observed, view: View) -> str:
-        """Return in words the switches that were set and the effect of a build without them; "" if none was set."""
-        if not switches:
-            return ""
-        shown = " and ".join(f"{name}={value}" for name, value in switches)
-        places = dict.fromkeys(observed.asked.get(f"env:{name}", "setup.py") for name, _ in switches)
-        return f"built with {shown}, without which {self.without(view)} ({', '.join(places)})"
+    def follow_cmake(self, found: CellEvidence, observed: Observed, view: View) -> CellEvidence:
+        """Return the evidence of a build that runs cmake, with what its configure step shows."""
+        from ci_tools.evidence.observe.cmake.follow import Followed, follow  # noqa: PLC0415 - few builds run cmake
 
-    def without(self, view: View) -> str:
-        """Return in words the effect of a build without a GPU and without a switch."""
-        bare = self.observer.observe(view)
-        return "it would look for a wheel on the network" if bare.opens_network else "it would leave kernels out"
+        kernels = {name for name in self.tree.files if name.endswith(".cu")}
+        excluded = set(map(self.owned.in_tree, self.owned.excluded(view)))
+        view = view._replace(env=(*view.env, *found.switches))
+        followed = Followed(observed, view, found, tuple(sorted(kernels - excluded)), bool(self.project.request.torch))
+        return follow(followed, self.observer, self.cmake, self.includes)
 
     def understood(self, observed: Observed, view: View, told: dict[str, Any]) -> CellEvidence:
         """Return the evidence of a successful build without doubts."""

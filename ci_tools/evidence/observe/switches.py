@@ -21,6 +21,7 @@ __all__ = [
     "SWITCH",
     "VALUES",
     "explain_local_version",
+    "explain_switch",
     "find_turned_on",
     "list_arch_variables",
     "list_off",
@@ -106,6 +107,17 @@ def warn_of_off(off: tuple[tuple[str, str], ...]) -> Iterator[str]:
 def _line(tree: Tree, file: str, number: int) -> str:
     lines = tree.text(file).splitlines()
     return lines[number - 1] if number <= len(lines) else ""
+
+
+def explain_switch(observer: Observer, switches: tuple[tuple[str, str], ...], observed: Observed, view: View) -> str:
+    """Return in words the switches that were set and the effect of a build without them; "" if none was set."""
+    if not switches:
+        return ""
+    shown = " and ".join(f"{name}={value}" for name, value in switches)
+    places = dict.fromkeys(observed.asked.get(f"env:{name}", "setup.py") for name, _ in switches)
+    opens_network = observer.observe(view).opens_network
+    without = "it would look for a wheel on the network" if opens_network else "it would leave kernels out"
+    return f"built with {shown}, without which {without} ({', '.join(places)})"
 
 
 def explain_local_version(observer: Observer, view: View) -> tuple[str, str] | None:

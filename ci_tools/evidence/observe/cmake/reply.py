@@ -50,12 +50,14 @@ def read_targets(build: Path, source: str) -> tuple[Target, ...] | None:
 def _read_all(reply: Path, source: str) -> Iterator[Target]:
     (index,) = reply.glob("index-*.json")
     (model,) = (one for one in _load(index)["objects"] if one["kind"] == "codemodel")
-    targets = _load(reply / model["jsonFile"])["configurations"][0]["targets"]
+    model = _load(reply / model["jsonFile"])
+    targets = model["configurations"][0]["targets"]
+    top = str(model["paths"]["source"])  # of the first CMakeLists.txt: the files' paths are relative to it
     names = {str(one["id"]): str(one["name"]) for one in targets}
     for one in targets:
         found = _load(reply / one["jsonFile"])
         if found["type"] in COMPILED:
-            yield _target(found, source, names)
+            yield _target(found, top, source, names)
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -67,11 +69,11 @@ def _load(path: Path) -> dict[str, Any]:
     return value
 
 
-def _target(found: dict[str, Any], source: str, targets: dict[str, str]) -> Target:
+def _target(found: dict[str, Any], top: str, source: str, targets: dict[str, str]) -> Target:
     flags = [tuple(_flags(group)) for group in found.get("compileGroups", ())]
     languages = [str(group["language"]) for group in found.get("compileGroups", ())]
     compiled = [one for one in found.get("sources", ()) if "compileGroupIndex" in one]
-    names = {one["path"]: posixpath.normpath(posixpath.join(source, one["path"])) for one in compiled}
+    names = {one["path"]: posixpath.normpath(posixpath.join(top, one["path"])) for one in compiled}
     return Target(
         str(found["name"]),
         str(found["type"]),

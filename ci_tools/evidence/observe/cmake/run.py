@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import InputError
+from ci_tools.evidence.observe.cmake.options import Option, select_off
 from ci_tools.evidence.observe.cmake.reply import Target, read_targets
 from ci_tools.evidence.observe.cmake.stage import Stage
 from ci_tools.evidence.observe.cmake.tool import Cmake, open_cmake, pinned_version
@@ -60,6 +61,8 @@ class Configured(NamedTuple):
     doubt: str = ""
     failure: str = ""  # why it ends in an error; a check's other answer may not
     archs: str = ""  # the last line that names GPU architectures
+    kernels: tuple[tuple[str, str], ...] = ()  # what compiles kernels of CUDA, or enables it, by its line
+    off: tuple[Option, ...] = ()  # options that may turn such kernels on
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -86,6 +89,7 @@ class Configurer:
         self.cmake: Cmake | None = None
         self.step: Step | None = None
         self.runs = 0
+        self.lines_of = functools.cache(lambda file: tree.text(file).splitlines())
 
     def close(self) -> None:
         """Remove the folder of the observations, and end the step that the user sees."""
@@ -148,6 +152,7 @@ class Configurer:
             self.stage = Stage(folder.resolve() / "stage")
         stage = self.stage
         stage.set(self.tree, view, no)
+        stage.write(call.written)
         self.runs += 1
         log = stage.folder.parent / "log"
         log.unlink(missing_ok=True)
@@ -161,7 +166,7 @@ class Configurer:
                 "LANG": "C.UTF-8",
                 "SOURCE_DATE_EPOCH": "315532800",
                 **({"CUDA_HOME": f"{stage.root}/cuda"} if view.accelerator else {}),  # CUDA: see the witness
-                **dict(call.env),
+                **{name: stage.fill_in(value) for name, value in call.env},
             },
             log=log,
             limits=LIMITS,
@@ -173,7 +178,7 @@ class Configurer:
         if trace is None:
             return Configured(doubt="cmake's configure step left no trace that can be read"), self.tree.files
         own = (stage.folder, stage.stand_ins, cmake.folder)
-        heard = read_trace(trace.splitlines(), str(stage.source), tuple(map(str, own)))
+        heard = read_trace(trace.splitlines(), str(stage.source), tuple(map(str, own)), self.line_of)
         found = self._read(stage, heard, ended.status, log.read_text(encoding="utf-8", errors="replace"))
         return _name_folders_alike(found, stage, cmake), self._list_read(heard.read)
 
@@ -184,33 +189,41 @@ class Configurer:
             f"-DCMAKE_TOOLCHAIN_FILE={stage.stand_ins}/builder.cmake",
             f"-DCMAKE_PROJECT_TOP_LEVEL_INCLUDES={stage.stand_ins}/world.cmake",
             f"-DCMAKE_INSTALL_PREFIX={stage.build}/install",
-            *("-Wno-author", "-Wno-unused-cli", "-DSKBUILD=2"),
-            "-DSKBUILD_STATE=wheel",
-            "-DSKBUILD_SOABI=cpython-fatwheel",
-            f"-DSKBUILD_PLATLIB_DIR={stage.build}/install",
+            *("-Wno-author", "-Wno-unused-cli"),
             f"-DPython_EXECUTABLE={stage.root}/bin/python",
             f"-DPython3_EXECUTABLE={stage.root}/bin/python",
             "--trace-expand",
             "--trace-format=json-v1",
             f"--trace-redirect={stage.trace}",
-            *call.arguments,
+            *(stage.fill_in(one) for one in call.arguments),
         ]
 
     def _read(self, stage: Stage, heard: Heard, status: int, log: str) -> Configured:
         """Return what a configure step that ended by itself has left."""
         source = str(stage.source)
-        asked = tuple(heard.asked.items())
+        cache = _read_cache(read_safely(stage.build / "CMakeCache.txt", MOST_KEPT) or b"")
+        found = Configured(
+            asked=tuple(heard.asked.items()),
+            kernels=tuple(heard.kernels.items()),
+            off=tuple(select_off(heard.options, {**cache, **heard.values})),
+        )
         for what, place in heard.doubts.items():
-            return Configured(asked=asked, doubt=f"{place}: cmake's configure step {what}".removeprefix(": "))
+            return found._replace(doubt=f"{place}: cmake's configure step {what}".removeprefix(": "))
         if status:
-            return Configured(asked=asked, failure=_describe_error(log, source, heard.end))
-        if missing := _find_missing(read_safely(stage.build / "CMakeCache.txt", MOST_KEPT) or b"", heard.finds):
+            return found._replace(failure=_describe_error(log, source, heard.end))
+        if missing := _find_missing(cache, heard.finds):
             name, place = missing
-            return Configured(asked=asked, doubt=f"{place}: what cmake compiles may depend on whether it finds {name}")
+            return found._replace(doubt=f"{place}: what cmake compiles may depend on whether it finds {name}")
         targets = read_targets(stage.build, source)
         if targets is None:
-            return Configured(asked=asked, doubt="cmake left no reply that can be read")
-        return Configured(targets, asked, archs=heard.archs.get("last", ""))
+            return found._replace(doubt="cmake left no reply that can be read")
+        return found._replace(targets=targets, archs=heard.archs.get("last", ""))
+
+    def line_of(self, place: str) -> str:
+        """Return the text of a line of the source; "" if there is no such line."""
+        file, _, number = place.rpartition(":")
+        lines = self.lines_of(file)
+        return lines[int(number) - 1] if 0 < int(number) <= len(lines) else ""
 
 
 @functools.cache
@@ -259,7 +272,11 @@ def _parse(entry: Mapping[str, Any]) -> Configured:
     return Configured(
         targets,
         tuple((name, place) for name, place in entry["asked"]),
-        *(str(entry[name]) for name in ("doubt", "failure", "archs")),
+        str(entry["doubt"]),
+        str(entry["failure"]),
+        str(entry["archs"]),
+        tuple((what, place) for what, place in entry["kernels"]),
+        tuple(Option(*one) for one in entry["off"]),
     )
 
 
@@ -272,11 +289,15 @@ def _describe_error(log: str, source: str, end: str) -> str:
     return f"{place or end}: cmake's configure step fails: {text[:MOST_TOLD]}".removeprefix(": ")
 
 
-def _find_missing(cache: bytes, finds: Mapping[str, str]) -> tuple[str, str] | None:
+def _read_cache(cache: bytes) -> dict[str, str]:
+    """Return the variables in cmake's cache."""
+    lines = (line.partition("=") for line in cache.decode(errors="replace").splitlines())
+    return {name.partition(":")[0]: value for name, equals, value in lines if equals}
+
+
+def _find_missing(cache: Mapping[str, str], finds: Mapping[str, str]) -> tuple[str, str] | None:
     """Return the first library, file or package that was searched for and not found, and the place of the search."""
-    for line in cache.decode(errors="replace").splitlines():
-        name, _, value = line.partition("=")
-        variable = name.partition(":")[0]
+    for variable, value in cache.items():
         asked = variable if variable in finds else variable.removesuffix("_DIR")
         if value.endswith("-NOTFOUND") and asked in finds and not IDLE.fullmatch(asked):
             return asked, finds[asked]

@@ -13,7 +13,7 @@ from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import CudaArch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ci_tools.evidence.observe.run import View
     from ci_tools.evidence.source import Tree
@@ -79,6 +79,32 @@ class Stage:
         query = self.build / QUERY
         query.parent.mkdir(parents=True)
         query.touch()
+
+    def write(self, files: Iterable[tuple[str, str]]) -> None:
+        """Write files into the copy of the source, as a build did before it called cmake.
+
+        The build names them, so a name that leads out of the copy is skipped.
+        """
+        for name, text in files:
+            path = (self.source / name).resolve()
+            if path.is_relative_to(self.source):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+
+    def fill_in(self, text: str) -> str:
+        """Return a word of a call of cmake with this stage's folders in place of their names."""
+        for name, folder in (
+            ("<source>", self.source),
+            ("<build>", self.build),
+            ("<accelerator>", self.root / "cuda"),
+            ("<python>/", f"{self.root}/python/"),
+            ("<python>", self.root / "bin" / "python"),
+            ("<package>", self.root / "packages"),
+            ("<modules>", self.root / "packages"),
+            ("<stage>", self.build / "temporary"),
+        ):
+            text = text.replace(name, str(folder))
+        return text
 
     def _script(self, name: str, text: str) -> None:
         path = self.root / name

@@ -10,8 +10,12 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.evidence.observe.cmake.options import read_kernels, read_options
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ci_tools.evidence.observe.cmake.options import Option
 
 __all__ = ["FACTS", "Heard", "read_trace"]
 
@@ -51,7 +55,7 @@ SETTING = frozenset(
 ARCHITECTURES = re.compile(r"\bCUDA_ARCHITECTURES\b|\bCMAKE_CUDA_ARCHITECTURES\b|-gencode|--generate-code|-arch[= ]")
 # Files of cmake that find out about compilers: what they search for is in the builder's description, or of no matter.
 FOR_ITSELF = re.compile(r"/Modules/(?:CMake|Internal/|Platform/|Compiler/)[^/]*")
-ABSOLUTE = re.compile(r"/[\w.+-]+(?:/[\w.+-]+)+")
+ABSOLUTE = re.compile(r"(?<![\w./+-])/[\w.+-]+(?:/[\w.+-]+)+")
 
 
 class Heard(NamedTuple):
@@ -62,12 +66,18 @@ class Heard(NamedTuple):
     finds: dict[str, str]  # the results that it searched for, by the name of their variable
     archs: dict[str, str]  # the last line that names GPU architectures, by what it does
     read: set[str]  # the words of all commands that read files, of cmake's own modules too
+    kernels: dict[str, str]  # what compiles kernels
+    options: list[Option]
+    values: dict[str, str]  # of variables that the project sets, the last one
     end: str = ""  # the project's last line
 
 
-def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str]) -> Heard:
-    """Return what a trace says of a project in the folder `source`; a look into the `own` folders asks nothing."""
-    heard = Heard({}, {}, {}, {}, set())
+def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str], line_of: Callable[[str], str]) -> Heard:
+    """Return what a trace says of a project in the folder `source`; a look into the `own` folders asks nothing.
+
+    `line_of` gives the text of a place of the project.
+    """
+    heard = Heard({}, {}, {}, {}, set(), {}, [], {})
     place, answers = "", False
     for event in filter(None, map(_parse, _pick(lines, source))):
         file = str(event["file"])
@@ -78,6 +88,10 @@ def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str]) -> Heard
         if is_project and not answers and event["cmd"].lower() == "execute_process":
             heard.doubts.setdefault("runs a program before its first project()", place)
         _note(event, place, is_project=is_project, own=(source, *own), heard=heard)
+        for what, at in read_kernels(event, place):
+            heard.kernels.setdefault(what, at)
+        if is_project:
+            heard.options.extend(read_options(event, place, line_of))
     return heard._replace(end=place)
 
 
@@ -109,6 +123,8 @@ def _note(event: Mapping[str, Any], place: str, *, is_project: bool, own: Sequen
         heard.doubts.setdefault(first, place)
     elif FINDING.fullmatch(command) and not FOR_ITSELF.search(str(event["file"])):
         heard.finds.setdefault(first, place)
+    if is_project and command == "set" and words[1:] and "CACHE" not in words:
+        heard.values[first] = ";".join(word for word in words[1:] if word != "PARENT_SCOPE")
     if is_project and command in SETTING and ARCHITECTURES.search(" ".join(words)):
         heard.archs["last"] = place
     if command in READING and first.upper() not in NOT_READING:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +17,7 @@ from ci_tools.evidence.backends.facts import FORCED
 from ci_tools.evidence.includes import abi_of_commands
 from ci_tools.evidence.observe.build import list_request_archs, list_wanted, name_archs
 from ci_tools.evidence.observe.cmake.archs import VARIABLE, images_of, spell_for_cmake
+from ci_tools.evidence.observe.cmake.kernels import CONFIGURED, Lacking, find_lacking
 from ci_tools.evidence.observe.cmake.reply import LINKS_TORCH
 from ci_tools.evidence.observe.cmake.run import Configured, Configurer
 from ci_tools.model.evidence import Binding, Extension, TorchAbi
@@ -28,18 +30,14 @@ if TYPE_CHECKING:
     from ci_tools.evidence.includes import Includes
     from ci_tools.evidence.observe.cmake.reply import Target
     from ci_tools.evidence.observe.run import View
-    from ci_tools.evidence.source import Tree
-    from ci_tools.machine.context import Outside
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Compile
 
-__all__ = ["Ask", "CmakeWitness"]
+__all__ = ["Ask", "CmakeWitness", "Open"]
 
 MOST = 16  # ways through a project's checks that are tried
 TORCH_LIBRARY = re.compile(r"(?:^|[/\s]|-l|lib)(?:torch|c10)(?:_\w+)?(?:\.\w+)*(?:$|\s)")
-CONFIGURED = "observed by running cmake's configure step"
 WITHOUT_ARCHS = "without which it would not be for the architectures of the request"
-ARGUMENTS = "CMAKE_ARGS"  # the variable whose arguments scikit-build-core adds to its own
 MOST_NAMED = 3  # targets of a message
 
 
@@ -48,6 +46,14 @@ class Ask(NamedTuple):
 
     view: View
     call: CmakeCall
+
+
+class Open(NamedTuple):
+    """The facts that the files leave open: the torch ABI, the GPU architectures, and which kernels are compiled."""
+
+    torch: bool = False
+    archs: bool = False
+    kernels: tuple[str, ...] = ()
 
 
 class Found(NamedTuple):
@@ -62,17 +68,26 @@ class Found(NamedTuple):
 class CmakeWitness:
     """Observes a project's configure step for one cell after another."""
 
-    def __init__(self, tree: Tree, folder: str, includes: Includes, outside: Outside) -> None:
+    def __init__(self, configurer: Configurer, includes: Includes) -> None:
         self.includes = includes
-        self.configurer = Configurer(tree, folder, outside)
+        self.configurer = configurer
+        self.others: dict[int, CmakeWitness] = {}  # by the includes of a source with files that a build writes
         self.shown: dict[tuple[int, Found], tuple[CellEvidence, CellEvidence]] = {}  # with the files' own
+        self.lacking: dict[tuple[int, Lacking], tuple[CellEvidence, CellEvidence]] = {}
 
     def close(self) -> None:
         """Remove what the observations left."""
         self.configurer.close()
 
-    def refine(self, files: CellEvidence, asks: Sequence[Ask], cell: Cell, *, is_torch_open: bool) -> CellEvidence:
-        """Return the evidence of the files with what the configure step of a cell shows.
+    def with_generated(self, generated: Mapping[str, str]) -> CmakeWitness:
+        """Return the witness of the source with the files that a build writes."""
+        includes = self.includes.with_generated(generated)
+        if includes is self.includes:
+            return self
+        return self.others.setdefault(id(includes), CmakeWitness(self.configurer, includes))
+
+    def refine(self, files: CellEvidence, asks: Sequence[Ask], cell: Cell | None, open_: Open) -> CellEvidence:
+        """Return the evidence of the files with what the configure step of a cell shows of what is open.
 
         A doubt changes nothing where the files already say how the cell is bound to torch. For ROCm and XPU it is that
         of the files: their compilers and torch have no stand-ins; and so it is where cmake has nothing to read. A cell
@@ -82,17 +97,45 @@ class CmakeWitness:
             return files
         if not all(self.includes.has(self.configurer.script_of(one.call)) for one in asks):
             return files
+        refined = self.refine_targets(files, asks, cell, open_) if open_.torch or open_.archs else files
+        return self.add_lacking(refined, self.find_lacking(files, asks[0], open_.kernels)) if open_.kernels else refined
+
+    def find_lacking(self, files: CellEvidence, ask: Ask, kernels: Sequence[str]) -> Lacking:
+        """Return what the configure step of a cell with CUDA leaves off, of a source with these kernels."""
+        call = ask.call._replace(arguments=(*ask.call.arguments, *_list_sabi(files, ask.view)))
+        return Lacking() if call.doubt else find_lacking(partial(self.configurer.configure, ask.view), call, kernels)
+
+    def add_lacking(self, files: CellEvidence, lacking: Lacking) -> CellEvidence:
+        """Return evidence with what a configure step leaves off; the same object for the same."""
+        if lacking == Lacking():
+            return files
+        known = id(files), lacking
+        if known not in self.lacking:
+            added = replace(
+                files,
+                off=(*files.off, *lacking.off),
+                left_out=(lacking.left_out,) if lacking.left_out else (),
+                unsupported=files.unsupported or lacking.unsupported,
+                warnings=(*files.warnings, *lacking.warnings),
+            )
+            self.lacking[known] = files, added
+        return self.lacking[known][1]
+
+    def refine_targets(self, files: CellEvidence, asks: Sequence[Ask], cell: Cell | None, open_: Open) -> CellEvidence:
+        """Return the evidence of the files with the targets that the configure step of a cell makes."""
         found = [self.look(files, one) for one in asks]
-        gists = [one._replace(configured=one.configured._replace(asked=(), archs="")) for one in found]
+        gists = [
+            one._replace(configured=one.configured._replace(asked=(), archs="", kernels=(), off=())) for one in found
+        ]
         if any(one != gists[0] for one in gists):
             said = _explain_difference(asks, [one.configured for one in found], cell)
             return replace(files, warnings=(*files.warnings, said))
         known = id(files), gists[0]
         if known not in self.shown:
             refined = self.refined(files, found[0])
-            if not is_torch_open:
+            if not open_.torch:
                 refined = replace(refined, torch_abi=files.torch_abi)
-            self.shown[known] = files, refined if is_torch_open or not found[0].configured.doubt else files
+            self.shown[known] = files, refined if open_.torch or not found[0].configured.doubt else files
         return self.shown[known][1]
 
     def look(self, files: CellEvidence, ask: Ask) -> Found:
@@ -106,16 +149,16 @@ class CmakeWitness:
             return Found(found)
         if not found.failure and images_of(found.targets).names in {frozenset[str](), wanted}:
             return Found(found)
-        if not _are_archs_told(view):
+        if call.variable and not _are_archs_told(view, call.variable):
             words = f"-D{VARIABLE}={spell_for_cmake(asked)}"
-            value = f"{dict(call.env).get(ARGUMENTS, '')} {words}".strip()
+            value = f"{dict(call.env).get(call.variable, '')} {words}".strip()
             told = call._replace(
-                arguments=(*call.arguments, words), env=tuple({**dict(call.env), ARGUMENTS: value}.items())
+                arguments=(*call.arguments, words), env=tuple({**dict(call.env), call.variable: value}.items())
             )
             tried = self.decide(view, told)
             is_heeded = not tried.doubt and images_of(tried.targets).names == wanted
             if is_heeded and (found.failure or _list_decided(tried.targets) == _list_decided(found.targets)):
-                return Found(tried, ((ARGUMENTS, value),))
+                return Found(tried, ((call.variable, value),))
         return Found(found) if found.failure else _describe_own_archs(found, asked)
 
     def decide(self, view: View, call: CmakeCall) -> Configured:
@@ -146,15 +189,16 @@ class CmakeWitness:
         by_name = {one.name: one for one in targets}
         linked = [target for target in targets if target.is_linked]
         decided = _list_decided(tuple(targets)), found.archs
-        switched = f"built with {'='.join(found.switches[0])}, {WITHOUT_ARCHS}" if found.switches else ""
+        recipe = hashlib.sha256(repr(decided if found.archs else decided[0]).encode()).hexdigest()
+        switched = [f"built with {'='.join(found.switches[0])}, {WITHOUT_ARCHS}"] if found.switches else []
         return replace(
             files,
             torch_abi=self.torch_abi(targets),
             built=tuple(Extension(one.file, _list_parts(one, by_name), one.links, images=None) for one in linked),
             archs=found.archs,
-            switches=found.switches,
-            switches_where=switched,
-            recipe=hashlib.sha256(repr(decided if found.archs else decided[0]).encode()).hexdigest(),
+            switches=(*files.switches, *found.switches),
+            switches_where="; ".join(filter(None, (files.switches_where, *switched))),
+            recipe=hashlib.sha256((files.recipe + recipe).encode()).hexdigest() if files.recipe else recipe,
             warnings=(*(one for one in files.warnings if not one.endswith(FORCED)), *found.told),
         )
 
@@ -203,10 +247,10 @@ def _list_parts(target: Target, targets: Mapping[str, Target]) -> tuple[Compile,
     return tuple(parts)
 
 
-def _are_archs_told(view: View) -> bool:
+def _are_archs_told(view: View, variable: str) -> bool:
     """Whether the config's own variables already tell cmake the architectures."""
     variables = dict(view.env)
-    return "CUDAARCHS" in variables or VARIABLE in variables.get(ARGUMENTS, "")
+    return "CUDAARCHS" in variables or VARIABLE in variables.get(variable, "")
 
 
 def _describe_own_archs(found: Configured, asked: Sequence[str]) -> Found:
@@ -225,7 +269,7 @@ def _describe_own_archs(found: Configured, asked: Sequence[str]) -> Found:
     return Found(found, archs=archs, told=(f"{place}{said}",))
 
 
-def _explain_difference(asks: Sequence[Ask], found: Sequence[Configured], cell: Cell) -> str:
+def _explain_difference(asks: Sequence[Ask], found: Sequence[Configured], cell: Cell | None) -> str:
     """Return which targets differ between the versions of torch that a cell stands for, and what is asked of them."""
     first, other = next((0, index) for index, one in enumerate(found) if one.targets != found[0].targets or one.doubt)
     shown = [{one.name: one for one in found[index].targets} for index in (first, other)]

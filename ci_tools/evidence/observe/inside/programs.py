@@ -23,6 +23,8 @@ CMAKE = "cmake"
 # Of each call of cmake, the variables that the project changes and the arguments, except how many compilers it starts.
 CONFIGURED: list[list[str]] = []
 JOBS = re.compile(r"(-j|--parallel)?[= ]?\d*")
+SOURCE = "<source>"  # the root of the source in these arguments
+VALUED = frozenset({"-A", "-B", "-C", "-D", "-G", "-T", "-U", "--install-prefix", "--preset", "--toolchain"})
 PYTHON = re.compile(r"python(\d(\.\d+)?)?")
 # Characters with a meaning to a shell, beside those that connect commands.
 BEYOND_WORDS = re.compile(r"[<>()$`\\*?\[\]{}~#!\n]")
@@ -183,10 +185,33 @@ def _runs_cmake(arguments: list[str], start: _Start) -> bool:
         return False
     FACTS.note(CMAKE)
     FACTS.tell(configured=arguments)
-    CONFIGURED.append([*list_changes(start.env), *(one for one in arguments if not JOBS.fullmatch(one))])
+    told = [one for one in arguments if not JOBS.fullmatch(one)]
+    CONFIGURED.append([*list_changes(start.env), *(_name_source(told, start) if told[:1] != ["--build"] else told)])
     if arguments[0] == "--build" and len(arguments) > 1:
         _place_libraries(os.path.join(start.folder, arguments[1]))
     return True
+
+
+def _name_source(arguments: list[str], start: _Start) -> list[str]:
+    """Return the arguments of a configure step with the folder that it configures, and `<source>` for the root.
+
+    That folder is named by -S or by itself, or is the one in which cmake starts.
+    """
+    found = list(arguments)
+    places = [index for index, word in enumerate(found) if _names_folder(word, found[index - 1] if index else "")]
+    for index in places:
+        option = "-S" if found[index].startswith("-S") else ""
+        found[index] = option + os.path.abspath(os.path.join(start.folder, found[index].removeprefix(option)))
+    if not places:
+        found += ["-S", os.path.abspath(start.folder)]
+    root = FACTS.root.rstrip("/")
+    return [f"{word}/".replace(f"{root}/", f"{SOURCE}/").removesuffix("/") for word in found]
+
+
+def _names_folder(word: str, before: str) -> bool:
+    """Whether a word among cmake's arguments is the folder of its CMakeLists.txt."""
+    is_joined = word.startswith("-S") and word != "-S"
+    return is_joined or before == "-S" or (not word.startswith("-") and before not in VALUED)
 
 
 def _place_libraries(folder: str) -> None:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.errors import InputError
 from ci_tools.model.evidence import Binding, Extensions
-from tests.builders.sources import evidence_of, write
+from tests.builders.sources import evidence_of, plan_of, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,3 +161,135 @@ def test_cmake_is_told_to_compile_kernels_though_the_builder_has_no_gpu(
     for_cuda, plain = evidence_of(write(tmp_path / "a", files)).platforms
     assert (for_cuda.shown.switches, for_cuda.shown.unsupported) == (switches, unsupported)
     assert plain.shown.switches == ()
+
+
+# ---------------------------------------------------------------- what its configure step shows
+
+LISTS = """\
+cmake_minimum_required(VERSION 3.26)
+project(demo LANGUAGES CXX)
+add_library(a MODULE a.cpp)
+MORE
+"""
+TORCH = {"a_cpp": "", "other_cpp": "#include <torch/extension.h>\n"}
+
+
+def lists(more: str = "") -> str:
+    """Return a CMakeLists.txt that cmake can read, with more lines."""
+    return LISTS.replace("MORE", more)
+
+
+@pytest.mark.parametrize(
+    ("more", "lines", "kind"),
+    [
+        pytest.param("[]", "", Binding.NONE, id="no-target-compiles-it"),
+        pytest.param("['-DWITH_OTHER=ON']", "if(WITH_OTHER)\ntarget_sources(a PRIVATE other.cpp)\nendif()",
+                     Binding.FULL, id="an-argument-adds-it"),
+        pytest.param("['-D', 'WITH_OTHER:BOOL=OFF']", "if(WITH_OTHER)\ntarget_sources(a PRIVATE other.cpp)\nendif()",
+                     Binding.NONE, id="an-argument-leaves-it-out"),
+        pytest.param("['-DOTHER=' + os.path.abspath('other.cpp')]", "target_sources(a PRIVATE ${OTHER})", Binding.FULL,
+                     id="an-argument-names-it"),
+        pytest.param("[]", "if(DEFINED SKBUILD)\ntarget_sources(a PRIVATE other.cpp)\nendif()", Binding.NONE,
+                     id="it-is-not-scikit-build-core"),
+    ],
+)  # fmt: skip
+def test_what_setup_py_has_cmake_compile_binds_its_wheels(more: str, lines: str, kind: Binding, tmp_path: Path) -> None:
+    found = shown(tmp_path, more=more, CMakeLists_txt=lists(lines), **TORCH)
+    assert (found.torch_abi.kind, found.warnings) == (kind, ())
+    assert [one.member for one in found.built] == ["liba.so"]
+    assert found.extensions_where == "setup.py:14: its build runs cmake"
+
+
+@pytest.mark.parametrize(
+    ("change", "files"),
+    [
+        pytest.param(("[Extension('demo.a', [])", "[Extension('demo.b', ['other.cpp']), Extension('demo.a', [])"), {},
+                     id="setup-py-compiles-as-well"),
+        pytest.param(("packages=['demo']", "packages=['demo'], package_data={'demo': ['*.so']}"),
+                     {"demo/b.so": b"\x7fELF" + bytes(200)}, id="a-compiled-file-is-shipped"),
+    ],
+)  # fmt: skip
+def test_what_cmake_does_not_compile_binds_a_wheel_all_the_same(
+    change: tuple[str, str], files: dict[str, bytes], tmp_path: Path
+) -> None:
+    script = SETUP.replace("MORE", "[]").replace("AFTER", "").replace('"', "'").replace(*change)
+    script = script.replace("def build_extension(self, ext):", "def build_extension(self, ext):\n"
+                            "        if ext.sources:\n            return super().build_extension(ext)")  # fmt: skip
+    made = {**FILES, "a.cpp": "", "other.cpp": "#include <torch/extension.h>\n", "CMakeLists.txt": lists()}
+    root = write(tmp_path / "a", {"fatwheel.yml": CONFIG, "setup.py": script, **made, **files})
+    assert evidence_of(root).platforms[0].shown.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
+
+
+def test_a_source_that_setup_py_writes_is_one_that_cmake_compiles(tmp_path: Path) -> None:
+    script = SETUP.replace("MORE", "[]").replace("AFTER", "")
+    script = script.replace(
+        "        build = ", "        Path('made.cpp').write_text('#include <torch/all.h>')\n        build = "
+    )
+    files = {**FILES, "a.cpp": "", "CMakeLists.txt": lists("target_sources(a PRIVATE made.cpp)")}
+    found = evidence_of(write(tmp_path / "a", {"fatwheel.yml": CONFIG, "setup.py": script, **files})).platforms[0].shown
+    assert (found.torch_abi.kind, found.torch_abi.where) == (Binding.FULL, "made.cpp:1: includes torch/all.h")
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        pytest.param("['cmake', '--preset', 'x'], cwd='.'", "setup.py calls cmake with --preset, which is not followed",
+                     id="a-preset"),
+        pytest.param("['cmake', '-S', '.', '-B', 'b', '-DCMAKE_TOOLCHAIN_FILE=x.cmake']",
+                     "setup.py calls cmake with -DCMAKE_TOOLCHAIN_FILE, which is not followed", id="a-toolchain"),
+        pytest.param("['cmake', '..'], cwd='b'", "", id="a-folder-named-from-where-it-starts"),
+        pytest.param("['cmake', '-B', 'b']", "", id="no-folder"),
+        pytest.param("['cmake', 'demo']", "setup.py has cmake configure demo, which has no CMakeLists.txt",
+                     id="a-folder-without-it"),
+        pytest.param("['cmake', '.', '-DX=1']); subprocess.run(['cmake', '.', '-DX=2']",
+                     "setup.py configures 2 builds of cmake, expected one", id="two-calls"),
+    ],
+)  # fmt: skip
+def test_a_call_of_cmake_is_followed_or_a_doubt_that_names_it(call: str, said: str, tmp_path: Path) -> None:
+    script = (
+        SETUP.partition("        said =")[0]
+        + f"        os.makedirs('b', exist_ok=True)\n        subprocess.run({call})\n\nsetup"
+        + SETUP.partition("\nsetup")[2]
+    )
+    files = {**FILES, "a.cpp": "", "other.cpp": "#include <torch/all.h>\n", "CMakeLists.txt": lists()}
+    found = evidence_of(write(tmp_path / "a", {"fatwheel.yml": CONFIG, "setup.py": script, **files})).platforms[0].shown
+    assert found.torch_abi.kind is (Binding.FULL if said else Binding.NONE)
+    assert found.warnings == ((f"{said}: every file of the source counts as compiled",) if said else ())
+
+
+KERNELS = """\
+option(USE_CUDA "" OFF)
+if(USE_CUDA)
+  enable_language(CUDA)
+  target_sources(a PRIVATE a.cu)
+endif()"""
+OF_CUDA = 'linux-cuda: {owner: "@demo/cuda", cuda: ["13.0"], archs: ["9.0"]}'
+
+
+@pytest.mark.parametrize(
+    ("more", "said", "way_out"),
+    [
+        pytest.param("os.getenv('CMAKE_ARGS', '').split()", "with CMAKE_ARGS=-DUSE_CUDA=ON, which no cell sets",
+                     '`linux-cuda: {env: {CMAKE_ARGS: "-DUSE_CUDA=ON"}}`', id="by-a-variable"),
+        pytest.param("[]", "with -DUSE_CUDA=ON, which its setup.py does not give cmake",
+                     "have setup.py pass on CMAKE_ARGS", id="by-none"),
+    ],
+)  # fmt: skip
+def test_kernels_that_cmake_leaves_off_end_the_plan(more: str, said: str, way_out: str, tmp_path: Path) -> None:
+    config = f"{CONFIG.partition('platforms:')[0]}platforms:\n  {OF_CUDA}\n"
+    script = SETUP.replace("MORE", f"*{more}").replace("AFTER", "").replace("**", "*")
+    files = {
+        **FILES,
+        "fatwheel.yml": config,
+        "setup.py": script,
+        "a.cpp": "",
+        "a.cu": "",
+        "CMakeLists.txt": lists(KERNELS),
+    }
+    with pytest.raises(InputError) as caught:
+        plan_of(write(tmp_path / "a", files))
+    assert (
+        caught.value.message
+        == f"CMakeLists.txt:5: a.cu is compiled only {said}, so every wheel of linux-cuda would lack it"
+    )
+    assert way_out in caught.value.hint

@@ -226,8 +226,8 @@ if(text MATCHES "with torch")
 def test_only_what_cmake_read_is_a_reason_to_configure_again(
     lines: str,
     edited: str,
-    again: bool,
-    tmp_path: Path,  # noqa: FBT001 - a table of three
+    again: bool,  # noqa: FBT001 - a table of three
+    tmp_path: Path,
 ) -> None:
     files = {**FILES, "fatwheel.yml": ONE_CELL, "CMakeLists.txt": HEAD + lines, "notes.txt": "", "more.cmake": ""}
     root = write(tmp_path / "a", files)

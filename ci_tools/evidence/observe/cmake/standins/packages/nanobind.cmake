@@ -1,7 +1,7 @@
 # What nanobind's own CMake files define: nanobind_add_module, and the commands of which it is made.
 set(nanobind_VERSION 2.9.2)
 set(NB_DIR "${FATWHEEL_ROOT}/packages/nanobind")
-set(NB_SUFFIX ".${SKBUILD_SOABI}.so")
+set(NB_SUFFIX .cpython-fatwheel.so)
 set(NB_SUFFIX_S .abi3.so)
 if(NOT COMMAND nanobind_add_module)
   function(nanobind_add_module target)
