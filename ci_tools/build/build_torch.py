@@ -10,7 +10,7 @@ from ci_tools.errors import FatwheelError, MachineError
 from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from ci_tools.machine.python import Environment
@@ -20,6 +20,7 @@ __all__ = ["Expected", "installed_version", "require_torch", "torch_headers", "t
 
 PACKAGES = ("lib/python*/site-packages", "Lib/site-packages")
 CPU = "cpu"
+NIGHTLY = re.compile(r"\.dev\d+$")
 WHOSE = {CPU: "CPU", "cu": "CUDA", "rocm": "ROCm", "xpu": "XPU"}
 
 
@@ -56,8 +57,8 @@ def torch_of_job(job: Job) -> Expected:
     return Expected(str(job.torch) if job.torch else "", label)
 
 
-def require_torch(environment: Environment, expected: Expected) -> None:
-    """Raise MachineError if the environment has another torch than the expected one.
+def require_torch(environment: Environment, expected: Expected, variables: Mapping[str, str] | None = None) -> None:
+    """Raise MachineError if the environment has another torch than the expected one; `variables` are for pip.
 
     If pip installed the right release for another accelerator, it is run again with the right local version:
     of the wheels on all indexes pip prefers the highest local version, so that cu130 hides cu126.
@@ -67,7 +68,7 @@ def require_torch(environment: Environment, expected: Expected) -> None:
         return
     if _is_release(found, expected):
         try:
-            environment.install(f"torch=={found.public}+{expected.label}")
+            environment.install(f"torch=={found.public}+{expected.label}", variables=variables)
         except FatwheelError as error:
             raise _other(found, expected) from error
         found = _find_torch(environment.path)
@@ -81,6 +82,8 @@ def _fits(found: _Torch, expected: Expected) -> bool:
 
 
 def _is_release(found: _Torch, expected: Expected) -> bool:
+    if NIGHTLY.search(found.public):  # pip takes one by itself where an index has nothing else
+        return found.public == expected.version
     return not expected.version or f"{found.public}.".startswith(f"{expected.version}.")
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from ci_tools import catalog as catalogs
 from ci_tools.build.build_torch import Expected, require_torch, torch_of_job
 from ci_tools.build.sdk.lending import lend_torch
 from ci_tools.build.sdk.torch_choice import Wanted
+from ci_tools.machine.package_index import add_indexes
 from ci_tools.machine.python import identity
 from ci_tools.machine.runner import host
 from ci_tools.model.pep440 import name_of_required, parse_requirement, parse_specifiers
@@ -17,7 +19,7 @@ from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import BuildTorch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from packaging.requirements import Requirement
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.versions import Minor
 
 __all__ = ["Needs", "Place", "needs_of_job", "needs_of_sdist", "takes_parts"]
 
@@ -50,16 +53,18 @@ class Needs(NamedTuple):
     parts: bool = False  # whether the build gets the parts of torch that compiling needs
     preferred: str = ""  # the label of the torch to take if any will do
     drops: tuple[str, ...] = ()  # the names of requirements that are not installed
+    indexes: tuple[str, ...] = ()  # where a nightly of torch is, beside the places that pip looks at
 
     def install(self, requirements: Iterable[str], isolated: Environment, place: Place) -> None:
         """Install build requirements within the pins and the config's constraints, and of torch its parts if so set.
 
         Raises MachineError if the torch would be another than the job's.
         """
+        variables = add_indexes(isolated.variables, self.indexes)
         dropped = set(map(canonicalize_name, self.drops))
         wanted = {one for one in (*requirements, *self.unsaid) if name_of_required(one) not in dropped}
         if self.parts:
-            wanted = self._lend_torch(wanted, isolated, place)
+            wanted = self._lend_torch(wanted, isolated, place, variables)
         if not wanted:
             return
         arguments: list[str | Path] = []
@@ -67,10 +72,13 @@ class Needs(NamedTuple):
             path = place.scratch / f"requirements{option}.txt"
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             arguments += [option, path]
-        isolated.install(*arguments, *(("-c", place.constraints) if place.constraints else ()))
-        require_torch(isolated, self.torch)
+        more = ("-c", place.constraints) if place.constraints else ()
+        isolated.install(*arguments, *more, variables=variables)
+        require_torch(isolated, self.torch, variables)
 
-    def _lend_torch(self, requirements: set[str], isolated: Environment, place: Place) -> set[str]:
+    def _lend_torch(
+        self, requirements: set[str], isolated: Environment, place: Place, variables: Mapping[str, str]
+    ) -> set[str]:
         """Put a build torch into the environment if a requirement names torch; return what is left to install."""
         of_torch = {line: found for line in requirements if (found := _torch_requirement(line))}
         others = requirements - of_torch.keys()
@@ -80,7 +88,7 @@ class Needs(NamedTuple):
         said += [one.specifier for one in _of_torch([*self.pins, *_lines(place.constraints)])]
         specifiers = parse_specifiers(",".join(filter(None, map(str, said))))
         wanted = Wanted(specifiers, self.torch.label, identity(isolated.python), self.preferred)
-        return others | {*lend_torch(wanted, isolated, place.catalog, place.outside)}
+        return others | {*lend_torch(wanted, isolated, place.catalog, place.outside, variables)}
 
 
 def needs_of_job(job: Job, plan: Plan) -> Needs:
@@ -88,15 +96,30 @@ def needs_of_job(job: Job, plan: Plan) -> Needs:
     pins = (f"torch=={job.exact_torch or f'{job.torch}.*'}",) if job.torch else ()
     kind = job.accelerator.kind if job.accelerator else None
     preferred = job.accelerator.label if job.accelerator else ""
-    return Needs((*job.build_requires,), pins, torch_of_job(job), takes_parts(plan, kind), preferred, job.drops)
+    return Needs(
+        (*job.build_requires,),
+        pins,
+        torch_of_job(job),
+        takes_parts(plan, kind),
+        preferred,
+        job.drops,
+        _list_indexes(job.torch, plan),
+    )
 
 
 def needs_of_sdist(plan: Plan) -> Needs:
     """Return the needs of an sdist's build: those of a wheel's build, since it runs the same code."""
     torch = next((job.torch for job in plan.jobs if job.torch), None)
     unsaid = sorted({name for job in plan.jobs for name in job.build_requires})
-    pins = (f"torch=={torch}.*",) if torch else ()
-    return Needs(tuple(unsaid), pins, Expected(), takes_parts(plan, None))
+    pins = (f"torch=={torch}{'' if torch.nightly else '.*'}",) if torch else ()
+    expected = Expected(str(torch)) if torch and torch.nightly else Expected()
+    parts = takes_parts(plan, None)
+    return Needs(tuple(unsaid), pins, expected, parts, indexes=_list_indexes(torch, plan))
+
+
+def _list_indexes(torch: Minor | None, plan: Plan) -> tuple[str, ...]:
+    """Return the indexes of a nightly, which the project's own catalog names."""
+    return catalogs.load(plan.request.catalog).torch[torch].indexes if torch and torch.nightly else ()
 
 
 def takes_parts(plan: Plan, kind: AcceleratorKind | None) -> bool:

@@ -31,7 +31,7 @@ from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from ci_tools.catalog import Catalog, Headers, PlatformFacts, TorchRelease
     from ci_tools.machine.context import Outside, Step
@@ -79,7 +79,7 @@ class Toolchains:
 
     def _interpreter(self, job: Job) -> Path | None:
         """Return the Python that runs the build: the job's own, or this one if one wheel serves all Pythons."""
-        if not job.python_stays and sys.version_info >= job.python.version:
+        if not job.python_stays and Minor(*sys.version_info[:2]) >= job.python.version:
             return Path(sys.executable)
         return interpreter.find(job.python, self.environ)
 
@@ -174,20 +174,24 @@ class Toolchains:
 
     def _headers_of(self, release: TorchRelease) -> Callable[[], Path]:
         """Return a function that fetches a release's headers; raise MachineError if it has not been published."""
-        if release.headers is None:
+        if not release.is_published:
             msg = f"nobody has published torch {release.version} yet ({release.where}), so nothing is built with it"
             raise MachineError(msg)
-        return functools.partial(self._torch_headers, release, release.headers)
+        return functools.partial(self._torch_headers, release)
 
-    def _torch_headers(self, release: TorchRelease, headers: Headers) -> Path:
+    def _torch_headers(self, release: TorchRelease) -> Path:
         """Return a folder with a release's `torch/` headers, extracted from its smallest wheel that has them."""
+        headers = release.headers
+        if headers is None:
+            msg = f"{release.where} names no wheel with the headers of torch {release.version}, which this build needs"
+            raise MachineError(msg, hint="`fatwheel catalog update` names one where the index has its sha256")
 
         def fetch(target: Path) -> None:
             with self.reporter.step(f"fetch the headers of torch {release.patch}") as step:
                 if headers.file in records():
                     self._fetch_parts(Offer(headers.file, "", headers.sha256), target, step)
                 else:
-                    self._fetch_whole(headers, target, step)
+                    self._fetch_whole(headers, release.indexes, target, step)
 
         folder = fill_once(self.cache / "torch" / release.patch, fetch, self.reporter.say)
         return folder / HEADERS
@@ -203,10 +207,11 @@ class Toolchains:
                 parts.copy([name for name in parts.names if name.startswith(HEADERS)], target, step.progress)
                 step.result(f"{parts.fetched / 1e6:.1f} MB in {parts.requests} requests")
 
-    def _fetch_whole(self, headers: Headers, target: Path, step: Step) -> None:
-        """Fetch a wheel of which the catalog knows only the sha256 of the whole file."""
+    def _fetch_whole(self, headers: Headers, indexes: Sequence[str], target: Path, step: Step) -> None:
+        """Fetch a wheel whose sha256 is all that the catalog knows: that of a nightly from its own index."""
         archive = target / headers.file
         index = package_index.users_index(self.environ)
+        index = index._replace(url=indexes[0]) if indexes else index
         package_index.download("torch", headers.file, headers.sha256, archive, index=index, progress=step.progress)
         _extract_headers(archive, target)
         archive.unlink()

@@ -166,8 +166,14 @@ class TorchRelease(NamedTuple):
     pythons: Mapping[str, frozenset[Python]]
     accelerators: Mapping[tuple[str, AcceleratorKind], frozenset[Minor | None]]
     nccl: Mapping[Minor, str]  # by the version of CUDA; only of Linux builds, and not known for each
-    headers: Headers | None  # None: nobody has published it, and `patch` is what its first release will be
+    headers: Headers | None  # None: not known, or nobody has published it: then `patch` is its first release
+    indexes: tuple[str, ...] = ()  # of a nightly: where its wheels are
     where: str = ""  # the project's row that names it; "" for our own, whose symbols are known
+
+    @property
+    def is_published(self) -> bool:
+        """Whether somebody has published it: a nightly has been, since its row is written from what is there."""
+        return self.headers is not None or bool(self.version.nightly)
 
     def find_nccl(self, accelerator: Accelerator | None) -> str:
         """Return the version of NCCL that its Linux build for an accelerator brings; "" if none, or if nobody knows."""
@@ -198,7 +204,7 @@ class Catalog:
     @property
     def newest_torch(self) -> Minor:
         """The newest torch that is published: that of a build whose request names none."""
-        return max(version for version, release in self.torch.items() if release.headers)
+        return max(version for version, release in self.torch.items() if release.headers and not version.nightly)
 
     def find_hook(self, requirement: str, known: Collection[str]) -> str | None:
         """Return what a build requirement, or a package that comes with it, runs in each build; None if not known.
@@ -233,7 +239,7 @@ class Catalog:
         return self._with_tables(tables, rows)
 
     def _with_tables(self, tables: Mapping[str, Any], rows: Sequence[Row]) -> Catalog:
-        named = {Minor.parse(row.name): row.where for row in rows if row.table == "torch"}
+        named = {Minor.parse_torch(row.name): row.where for row in rows if row.table == "torch"}
         said = json.dumps(tables, sort_keys=True)
         made = _make(tables, Sha256(hashlib.sha256(f"{self.sha256}{said}".encode()).hexdigest()))
         torch = {
@@ -247,7 +253,7 @@ class Catalog:
     ) -> str:
         """Return why upstream has no such torch, as far as the catalog knows; "" if it has one."""
         release = self.torch[torch]
-        if release.headers is None:
+        if not release.is_published:
             return f"nobody has published torch {torch} yet ({release.where})"
         if python not in release.pythons.get(self.platforms[platform].host, ()):
             return "the catalog has no such torch for this Python"
@@ -358,11 +364,13 @@ def _torch(table: Mapping[str, Any]) -> TorchRelease:
         for host, versions in table.get(kind.value, {}).items()
     }
     unversioned = {(host, AcceleratorKind.XPU): frozenset({None}) for host in table.get("xpu", {}).get("machines", ())}
+    version = Minor.parse_torch(table["version"])
     return TorchRelease(
-        version=Minor.parse(table["version"]),
-        patch=table.get("patch", f"{table['version']}.0"),
+        version=version,
+        patch=table.get("patch", str(version) if version.nightly else f"{version}.0"),
         pythons={host: frozenset(map(Python.parse, names)) for host, names in table.get("pythons", {}).items()},
         accelerators={**accelerators, **unversioned},
         nccl={Minor.parse(cuda): version for cuda, version in table.get("nccl", {}).items()},
         headers=Headers(**table["headers"]) if "headers" in table else None,
+        indexes=tuple(table.get("indexes", ())),
     )

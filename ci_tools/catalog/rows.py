@@ -32,6 +32,7 @@ REQUIRED: Mapping[str, Keys] = {
     "torch": (),
 }
 PUBLISHED: Keys = ("patch", "pythons", "headers")  # of a torch: all of these, or no other key than its version
+NIGHTLY: Keys = ("indexes", "pythons")  # of a torch nightly
 MOST_SHOWN = 60  # characters of a value that a message shows
 
 
@@ -66,15 +67,23 @@ def _merge_release(table: dict[str, Any], row: Row) -> Iterator[tuple[Keys, str]
     ours = next((one for one in table["release"] if one["version"] == row.name), None)
     if ours is None:
         ours = {"version": row.name}
-        table["release"] = sorted([*table["release"], ours], key=lambda one: Minor.parse(one["version"]))
+        table["release"] = sorted([*table["release"], ours], key=lambda one: Minor.parse_torch(one["version"]))
     elif row.table == "torch" and _is_newer(said.get("patch", ""), ours.get("patch", "")):
         ours.pop("headers", None)  # those of a patch release are its own
         ours["patch"] = said["patch"]
     yield from _extend(ours, said, ())
-    is_named = row.table == "torch" and not ours.keys() > {"version"}
-    for key in () if is_named else (PUBLISHED if row.table == "torch" else REQUIRED[row.table]):
+    for key in _list_required(row, ours):
         if key not in ours:
             yield (), f'the key "{key}" is missing, and no other row says it'
+
+
+def _list_required(row: Row, ours: Mapping[str, Any]) -> Keys:
+    """Return the keys that a release must have by now."""
+    if row.table != "torch":
+        return REQUIRED[row.table]
+    if Minor.parse_torch(row.name).nightly:
+        return NIGHTLY
+    return PUBLISHED if ours.keys() > {"version"} else ()
 
 
 def _is_newer(patch: str, than: str) -> bool:

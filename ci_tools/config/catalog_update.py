@@ -13,12 +13,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.config import loader, project_catalog
 from ci_tools.config.location import read_document
-from ci_tools.config.torch_listing import Build, Facts, describe_news, find_news, gather_facts, read_build
+from ci_tools.config.torch_axis import NEWEST
+from ci_tools.config.upstream.nightlies import drop_rows, find_nightly
+from ci_tools.config.upstream.torch_listing import (
+    Build,
+    Facts,
+    choose_headers,
+    describe_news,
+    find_news,
+    gather_facts,
+    read_build,
+)
 from ci_tools.errors import InputError
 from ci_tools.formats.toml import document as toml_document
 from ci_tools.formats.yaml_file import text_of
 from ci_tools.machine.package_index import Index, listing_of, users_index
-from ci_tools.machine.remote_wheel import NoParts, RemoteFile, TooLarge, remote_wheel
+from ci_tools.machine.remote_wheel import NoParts, TooLarge, remote_wheel
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.versions import Minor
 
@@ -55,7 +65,7 @@ def find_updates(config: Path, base: Catalog, indexes: Sequence[str], outside: O
 
     Raises InputError if the config has the tables itself, MachineError if an index does not answer.
     """
-    request = loader.load(config, base)
+    request = loader.load(config, base, needs_nightly=False)
     known = base.extend(request.catalog)
     file = project_catalog.file_of(read_document(config, str(config)), config.parent)
     if file is None:
@@ -64,18 +74,31 @@ def find_updates(config: Path, base: Catalog, indexes: Sequence[str], outside: O
     own = [request.validate.torch_index] if request.validate.torch_index else []
     with outside.reporter.step("read what upstream has published") as step:
         main = users_index(outside.environ)
-        found = _Upstream(known, outside).read(
-            main, [main._replace(url=url) for url in dict.fromkeys([*indexes, *own])]
-        )
-        step.result(f"{len(found)} new" if found else "nothing new")
-    text = text_of(file, str(file), "a TOML file") if file.exists() else ""
+        others = [main._replace(url=url) for url in dict.fromkeys([*indexes, *own])]
+        found = _Upstream(known, outside).read(main, others)
+        where = dict.fromkeys([*indexes, *own, *_list_known_indexes(known)])
+        nightly = find_nightly(request, known, [main._replace(url=url) for url in where], outside.reporter.say)
+        text = text_of(file, str(file), "a TOML file") if file.exists() else ""
+        is_new = nightly and _table(known, nightly.version) != nightly.row
+        step.result(f"{len(found) + bool(is_new)} new" if found or is_new else "nothing new")
     lines = [f"torch {version}: {describe_news(_table(known, version), news)}" for version, news in found.items()]
     added = "".join(_write_release(version, news) for version, news in found.items())
     pythons = _find_pythons(known, found.values())
     text = _add_pythons(text, str(file), pythons) if pythons else text
     lines += [f"Python {name}" for name in pythons]
+    if nightly and is_new:
+        asked = request.torch.nightly if request.torch else None
+        lines.append(f"torch {nightly.version}: {describe_news({}, nightly.facts)}")
+        superseded = [torch for torch in known.torch if torch.nightly and asked == NEWEST]
+        text = drop_rows(text, [nightly.version, *superseded])
+        added += _write_release(nightly.version, nightly.facts)
     blank = "\n" if text and added else ""
     return News(file, f"{text or HEADER}{blank}{added}".rstrip() + "\n", tuple(lines))
+
+
+def _list_known_indexes(known: Catalog) -> list[str]:
+    """Return the indexes of the nightly that the project's catalog has, where there will be newer ones."""
+    return [url for version, release in known.torch.items() if version.nightly for url in release.indexes]
 
 
 def write_updates(news: News) -> None:
@@ -125,7 +148,7 @@ class _Upstream:
         same = [build for build in more if build.version == version]
         if not is_new:
             return find_news(known, gather_facts([*builds, *same]))
-        headers = _choose_headers(builds, files, listing)
+        headers = choose_headers(builds, files, listing)
         if headers is None:
             self.say(f"torch {version} is left out: none of its wheels for macOS on arm64 has a sha256 on the index")
             return {}
@@ -161,22 +184,6 @@ def _read_names(index: Index) -> Iterator[Build]:
     yield from filter(None, map(read_build, names))
 
 
-def _choose_headers(
-    builds: Iterable[Build], files: Mapping[str, DistributionPackage], listing: Listing
-) -> Facts | None:
-    """Return the smallest wheel for macOS on arm64 that has a sha256, as the catalog names it; None without one."""
-    found = [files[build.file] for build in builds if build.host == "macos-arm64"]
-    hashed = [file for file in found if file.digests and "sha256" in file.digests]
-    if not hashed:
-        return None
-    sized = [(file.size, file) for file in hashed if file.size]
-    size, file = min(sized, key=lambda pair: pair[0]) if sized else (None, hashed[0])
-    if size is None:
-        with RemoteFile(listing.client.s, file.url) as remote:
-            size = remote.size
-    return {"file": file.filename, "sha256": (file.digests or {})["sha256"], "size": size}
-
-
 def _one_per_linux(builds: Iterable[Build]) -> Iterable[Build]:
     """Return one build for each Linux machine, without an accelerator in its name."""
     return {build.host: build for build in builds if build.host.startswith("linux-") and not build.cuda}.values()
@@ -199,11 +206,12 @@ def _read_cuda(build: Build, files: Mapping[str, DistributionPackage], listing: 
 
 def _write_release(version: Minor, news: Facts) -> str:
     """Return a row of a torch release as TOML."""
-    lines = ["[[torch.release]]", f'version = "{version}"']
-    lines += [f'{key} = "{value}"' for key, value in news.items() if isinstance(value, str)]
+    kind = "nightly" if version.nightly else "release"
+    lines = [f"[[torch.{kind}]]", f'version = "{version}"']
+    lines += [f"{key} = {_write_value(value)}" for key, value in news.items() if not isinstance(value, dict)]
     for key, table in news.items():
         if isinstance(table, dict):
-            lines.append(f"[torch.release.{key}]")
+            lines.append(f"[torch.{kind}.{key}]")
             lines += [f"{name} = {_write_value(value)}" for name, value in table.items()]
     return "\n".join(lines) + "\n\n"
 

@@ -11,8 +11,8 @@ from ci_tools.config import include, project_catalog, release_names
 from ci_tools.config.deviations import read_drops, read_patches, read_unsupported
 from ci_tools.config.location import read_document
 from ci_tools.config.mistakes import find_mistakes, list_labels
+from ci_tools.config.torch_axis import expand_torch, find_asked, read_torch
 from ci_tools.errors import Problem, RejectedInput
-from ci_tools.evidence.cells import list_released
 from ci_tools.formats import json_file
 from ci_tools.formats import schema as shape
 from ci_tools.formats.yaml_file import Document
@@ -34,7 +34,6 @@ from ci_tools.model.request import (
     Route,
     SdistSource,
     ToolchainKind,
-    Torch,
     Validation,
 )
 from ci_tools.model.versions import CudaArch, GfxArch, Minor, Python
@@ -43,25 +42,32 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ci_tools.catalog import Catalog, PlatformFacts
-    from ci_tools.formats.yaml_file import Keys, Place, Value
+    from ci_tools.formats.yaml_file import Place
     from ci_tools.model.facts import Row
 
 __all__ = ["SCHEMA", "check_rows", "load"]
 
 SCHEMA = Path(__file__).with_name("fatwheel.schema.json")
 NO_CONTAINER = "none"
-NEWEST = "newest torch"  # a key that no config can have: the number in `torch: last 3`, once it is expanded
 UNKNOWN = " in the catalog, "  # of a version that a config names and the catalog lacks
 # Settings of a platform that default to those of `build`.
 SHARED = ("free-disk", "swap-gib", "job-memory-gib", "timeout-minutes")
 Table = dict[str, Any]
 
 
-def load(path: Path, catalog: Catalog, recorded: tuple[Row, ...] | None = None) -> Request:
+def load(
+    path: Path,
+    catalog: Catalog,
+    recorded: tuple[Row, ...] | None = None,
+    *,
+    nightly: str | None = None,
+    needs_nightly: bool = True,
+) -> Request:
     """Load the config file at `path` into a request; raise InputError with every mistake in it.
 
     The project's own rows are merged over `catalog`; `recorded` are those that a plan has, which count where the
-    project's file is not on this machine.
+    project's file is not on this machine. `nightly` is the torch nightly that a run asks for instead of the config; a
+    request that asks for one needs its row, unless that is what is being looked for.
     """
     folder = path.parent
     document, flaws = include.resolve_includes(read_document(path, str(path)), folder)
@@ -74,15 +80,17 @@ def load(path: Path, catalog: Catalog, recorded: tuple[Row, ...] | None = None) 
     rows, problems = recorded or (), [flaw.problem for flaw in flaws]
     is_readable = not any(flaw.keys[:1] in {(), (project_catalog.KEY,)} for flaw in flaws)
     if is_readable and project_catalog.KEY in document.value:  # type: ignore[operator]  # checked by the schema
-        added = project_catalog.read_rows(document, functools.partial(_name_place, document, path))
+        asked = nightly or find_asked(document.value.get("torch"))  # type: ignore[union-attr]  # checked by the schema
+        added = project_catalog.read_rows(document, functools.partial(_name_place, document, path), asked)
         rows, contradictions = added.rows, list(added.find_problems(document, catalog))
         problems += contradictions
         is_readable = not contradictions
     if is_readable:  # or else every version in it would be a mistake as well
         catalog = catalog.extend(rows)
-        document, too_many = _expand_torch(document, [flaw.keys for flaw in flaws], catalog)
+        left_out = [flaw.keys for flaw in flaws]
+        document, in_vain = expand_torch(document, left_out, catalog, _accelerators, needs_nightly=needs_nightly)
         problems += find_mistakes(document, [flaw.keys for flaw in flaws], catalog, folder)
-        problems = problems or [*too_many]  # a CUDA that does not exist has no torch either
+        problems = problems or [*in_vain]  # a CUDA that does not exist has no torch either
     if problems:
         problems.sort(key=lambda problem: _sort_key(problem, document.name))
         is_unknown = any(UNKNOWN in problem.what for problem in problems)
@@ -95,9 +103,8 @@ def check_rows(rows: Sequence[Row], where: str) -> None:
     """Raise RejectedInput if the rows of a plan, whose file is `where`, are not what a catalog may have."""
     tables: Table = {}
     for row in rows:
-        is_version = row.table == "python"
-        said = row.name if is_version else {**json_file.parse(row.content), "version": row.name}
-        tables.setdefault(row.table, {}).setdefault("releases" if is_version else "release", []).append(said)
+        said = row.name if row.table == "python" else {**json_file.parse(row.content), "version": row.name}
+        tables.setdefault(row.table, {}).setdefault(project_catalog.list_of(row), []).append(said)
     schema = _schema()
     found = shape.flaws(Document(where, tables, {}, {}), {**schema["$defs"]["catalog"], "$defs": schema["$defs"]})
     if found:
@@ -134,7 +141,7 @@ def _request(document: Document, catalog: Catalog, path: Path, rows: tuple[Row, 
         include=tuple(source["include"]) if "include" in source else None,
         version=root.get("version"),
         pythons=tuple(sorted(map(Python.parse, root["python"]))),
-        torch=_torch(root.get("torch"), root.get(NEWEST)),
+        torch=read_torch(root),
         platforms=tuple(
             _platform(
                 Platform(platform),
@@ -180,41 +187,6 @@ def _source(table: Table, version: str) -> PathSource | GitSource | SdistSource:
     if "sdist" in table:
         return SdistSource(**table["sdist"])
     return PathSource(path=table.get("path", "."))
-
-
-def _expand_torch(document: Document, flawed: Sequence[Keys], catalog: Catalog) -> tuple[Document, tuple[Problem, ...]]:
-    """Return the document with a list in place of `torch: last 3`, and the problem of one that asks for too many.
-
-    If another part of the document is flawed, the list has the newest of all: it only serves to find other mistakes.
-    """
-    root: Table = document.value  # type: ignore[assignment]  # checked by the schema
-    said = root.get("torch")
-    if not isinstance(said, str) or ("torch",) in flawed:
-        return document, ()
-    wanted, released = int(said.removeprefix("last ")), tuple(sorted(catalog.torch))
-    if not flawed:
-        kinds = {name: catalog.platforms[Platform(name)].accelerator for name in root["platforms"]}
-        stacks = [
-            (Platform(name), accelerator)
-            for name, kind in kinds.items()
-            for accelerator in _accelerators(kind, root["platforms"][name] or {}) or (None,)
-        ]
-        released = list_released(stacks, tuple(map(Python.parse, root["python"])), catalog)
-    problems = []
-    if wanted > len(released):
-        there = f"{len(released)} ({', '.join(map(str, released))})" if released else "none"
-        what = f"`{said}`: of torch, upstream has released {there} for these platforms, CUDA versions and Pythons"
-        problems = [Problem(document.where(("torch",)), what)]
-    newest: list[Value] = [str(torch) for torch in released[-wanted:] or (catalog.newest_torch,)]
-    return document._replace(value={**root, "torch": newest, NEWEST: wanted}), tuple(problems)
-
-
-def _torch(value: Table | list[str] | None, last: int | None) -> Torch | None:
-    if value is None:
-        return None
-    if isinstance(value, list):
-        return Torch(versions=tuple(sorted(map(Minor.parse, value))), last=last)
-    return Torch(lowest=Minor.parse(value["lowest"]))
 
 
 def _platform(platform: Platform, table: Table, where: str, catalog: Catalog) -> PlatformRequest:

@@ -190,7 +190,7 @@ class _Meaning:
 
     def validation_torch(self, *keys: str) -> Iterator[Problem]:
         known = list(map(str, self.catalog.torch))
-        if (torch := self.get(*keys)) and ".".join(torch.split(".")[:2]) not in known:
+        if (torch := self.get(*keys)) and not {torch.partition("+")[0], ".".join(torch.split(".")[:2])} & {*known}:
             yield self.at(keys, f'there is no torch "{torch}" in the catalog, {nearest(torch, known)}')
 
     def gpu_trial(self, *keys: str) -> Iterator[Problem]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ci_tools.config.torch_axis import NEWEST, find_asked
 from ci_tools.errors import InputError, nearest
 from ci_tools.model.request import Run, Torch
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from ci_tools.model.request import PlatformRequest, Request, Validation
     from ci_tools.model.versions import Minor
 
-__all__ = ["apply_run", "run_of"]
+__all__ = ["apply_run", "find_nightly", "run_of"]
 
 
 def run_of(plan: Mapping[str, Any]) -> Run:
@@ -45,13 +47,17 @@ def apply_run(request: Request, run: Run, catalog: Catalog) -> Request:
 
 
 def _torch(text: str, request: Request, catalog: Catalog) -> Minor:
+    nightly = next((version for version in catalog.torch if version.nightly), None)
+    if nightly and find_asked(text) in {NEWEST, nightly.nightly}:
+        return nightly
     known = {str(version): version for version in catalog.torch}
     if request.torch is None:
         msg = f"--torch {text}: {request.config} names no torch, so no wheel is built for one"
         raise InputError(msg, hint="`torch:` in the config says which versions of it are served")
     if text not in known:
         msg = f'--torch: there is no torch "{text}" in the catalog, {nearest(text, known)}'
-        raise InputError(msg)
+        hint = "`fatwheel catalog update --index URL` writes the newest there" if find_asked(text) else ""
+        raise InputError(msg, hint=hint)
     return known[text]
 
 
@@ -62,9 +68,17 @@ def _shown(torch: Torch) -> str:
     return ", ".join(map(str, torch.versions)) or f"{torch.lowest} and later"
 
 
+def find_nightly(run: Run) -> str | None:
+    """Return which torch nightly a run names, as a config would: its date, or `newest`; None if it names none."""
+    dates = (re.search(r"\.dev(\d{8})$", text) for text in run.torch)
+    return find_asked(list(run.torch)) or next((found[1] for found in dates if found), None)
+
+
 def _with_torch(validation: Validation, torches: Sequence[Minor], catalog: Catalog) -> Validation:
     """Return a validation that installs a torch of these wheels, if it installs one; a local version stays."""
-    if not validation.torch or any(validation.torch.startswith(f"{torch}.") for torch in torches):
+    known = [str(torch) for torch in torches if torch.nightly]
+    is_theirs = validation.torch and validation.torch.partition("+")[0] in known
+    if not validation.torch or is_theirs or any(validation.torch.startswith(f"{torch}.") for torch in torches):
         return validation
     local = validation.torch.partition("+")[2]
     return validation._replace(torch=f"{catalog.torch[torches[0]].patch}{f'+{local}' if local else ''}")

@@ -3,7 +3,7 @@
     catalog: ci/torch.toml          # or the tables themselves
 
 The tables are those of our data files, each under its file's name: `[[torch.release]]`, `[[cuda.release]]`,
-`[[rocm.release]]`, and `[python] releases`.
+`[[rocm.release]]`, and `[python] releases`; and `[[torch.nightly]]`, which counts only where the config asks for it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.config import include
+from ci_tools.config.torch_axis import choose_nightly
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.formats.schema import Flaw
 from ci_tools.formats.toml import document as toml_document
 from ci_tools.model.facts import Row
+from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,11 +26,11 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.formats.yaml_file import Document, Keys, Place
 
-__all__ = ["DEFAULT_FILE", "KEY", "ProjectRows", "file_of", "read_file", "read_rows", "resolve_catalog"]
+__all__ = ["DEFAULT_FILE", "KEY", "ProjectRows", "file_of", "list_of", "read_file", "read_rows", "resolve_catalog"]
 
 KEY = "catalog"
 DEFAULT_FILE = "fatwheel.catalog.toml"  # beside the config, if that has no such key
-TABLES = ("cuda", "rocm", "torch")
+LISTS = (("cuda", "release"), ("rocm", "release"), ("torch", "release"), ("torch", "nightly"))
 TableOf = dict[str, Any]
 
 
@@ -84,17 +86,32 @@ def read_file(path: Path) -> Document:
     return toml_document.read(path, str(path), ())
 
 
-def read_rows(document: Document, name: Callable[[Place], str]) -> ProjectRows:
-    """Return the rows at the key `catalog` of a document whose shape is right; `name` writes a row's place."""
+def list_of(row: Row) -> str:
+    """Return the list of its table that a row is in."""
+    if row.table == "torch" and Minor.parse_torch(row.name).nightly:
+        return "nightly"
+    return "releases" if row.table == "python" else "release"
+
+
+def read_rows(document: Document, name: Callable[[Place], str], nightly: str | None = None) -> ProjectRows:
+    """Return the rows at the key `catalog` of a document whose shape is right; `name` writes a row's place.
+
+    Of the nightlies only the one that is asked for has a row: its date, or `newest`.
+    """
     tables: TableOf = document.value.get(KEY) or {}  # type: ignore[union-attr,assignment]  # checked by the schema
-    found = list(_releases(tables, document, name))
+    chosen = choose_nightly(nightly, (one["version"] for one in tables.get("torch", {}).get("nightly", ())))
+    found = list(_releases(tables, document, name, chosen))
     return ProjectRows(tuple(row for row, _ in found), tuple(keys for _, keys in found))
 
 
-def _releases(tables: TableOf, document: Document, name: Callable[[Place], str]) -> Iterator[tuple[Row, Keys]]:
-    for table in TABLES:
-        for number, release in enumerate(tables.get(table, {}).get("release", ())):
-            keys: Keys = (KEY, table, "release", number)
+def _releases(
+    tables: TableOf, document: Document, name: Callable[[Place], str], nightly: str | None
+) -> Iterator[tuple[Row, Keys]]:
+    for table, kind in LISTS:
+        for number, release in enumerate(tables.get(table, {}).get(kind, ())):
+            if kind == "nightly" and release["version"] != nightly:
+                continue
+            keys: Keys = (KEY, table, kind, number)
             said = {key: value for key, value in release.items() if key != "version"}
             content = json.dumps(said, sort_keys=True, ensure_ascii=False)
             yield Row(table, release["version"], content, name(document.values[keys])), keys

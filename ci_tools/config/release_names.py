@@ -5,6 +5,7 @@ from __future__ import annotations
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
+from ci_tools.config.torch_axis import list_torches
 from ci_tools.errors import Problem
 from ci_tools.formats.schema import Flaw
 from ci_tools.model.edition import FIELDS
@@ -12,7 +13,7 @@ from ci_tools.model.request import Release
 from ci_tools.model.versions import CudaArch, Minor, Python
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from ci_tools.catalog import Catalog
     from ci_tools.formats.yaml_file import Document
@@ -83,19 +84,12 @@ def values_of(root: Table, catalog: Catalog) -> dict[str, list[str]]:
         "display": [release.get("display", root["package"])],
         "python": [f"{python.version.digits}{'t' * python.free_threaded}" for python in pythons],
         "python_title": [f"{python}{' (Free-threaded)' * python.free_threaded}" for python in pythons],
-        "torch": [catalog.torch[torch].patch for torch in _torches(root.get("torch"), catalog)],
+        "torch": [catalog.torch[torch].patch for torch in list_torches(root.get("torch"), catalog)],
         "cuda": [cuda.digits for cuda in cudas],
         "cuda_version": list(map(str, cudas)),
         "archs": sorted(archs),
         "rebuild": [str(release["rebuild"])] if "rebuild" in release else [],
     }
-
-
-def _torches(asked: Any, catalog: Catalog) -> Iterator[Minor]:  # noqa: ANN401 - YAML
-    if isinstance(asked, dict):
-        yield from (torch for torch in sorted(catalog.torch) if torch >= Minor.parse(asked["lowest"]))
-    else:
-        yield from sorted(map(Minor.parse, asked or ()))
 
 
 def label_archs(archs: list[str] | tuple[str, ...]) -> str:

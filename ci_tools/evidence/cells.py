@@ -25,7 +25,8 @@ def torches_of(request: Request, catalog: Catalog) -> tuple[Minor | None, ...]:
     if request.torch is None:
         return (None,)
     lowest = request.torch.lowest
-    return request.torch.versions or tuple(sorted(torch for torch in catalog.torch if lowest and torch >= lowest))
+    asked = (torch for torch in sorted(catalog.torch) if request.torch.nightly or not torch.nightly)
+    return request.torch.versions or tuple(torch for torch in asked if lowest and torch >= lowest)
 
 
 def cells_of(request: Request, platform: PlatformRequest, torches: tuple[Minor | None, ...]) -> Iterator[Cell]:
@@ -40,12 +41,13 @@ def list_released(stacks: Iterable[Stack], pythons: Sequence[Python], catalog: C
     return tuple(
         torch
         for torch in sorted(catalog.torch)
+        if not torch.nightly
         if any(not catalog.explain_missing_torch(torch, *stack, python) for stack, python in points)
     )
 
 
 def is_offered(cell: Cell, catalog: Catalog) -> bool:
     """Whether upstream ships a torch for a cell, as far as the catalog knows, or will: no other gets a wheel."""
-    if cell.torch is None or catalog.torch[cell.torch].headers is None:
+    if cell.torch is None or not catalog.torch[cell.torch].is_published:
         return True
     return not catalog.explain_missing_torch(cell.torch, cell.platform, cell.accelerator, cell.python)

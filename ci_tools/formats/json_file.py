@@ -119,8 +119,8 @@ def _converter(*, exact: bool, kept: tuple[type, ...]) -> cattrs.Converter:
     made.register_structure_hook(float, lambda value, _: float(require_type(value, float, int)))
     for name in Name.__subclasses__():
         made.register_structure_hook(name, _read_name)
-    for version in (Minor, Python):
-        made.register_structure_hook(version, lambda value, kind: kind.parse(require_type(value, str)))
+    made.register_structure_hook(Minor, lambda value, _: Minor.parse_torch(require_type(value, str)))
+    made.register_structure_hook(Python, lambda value, _: Python.parse(require_type(value, str)))
     for own in kept:
         made.register_structure_hook(own, lambda value, _: value)
     return made

@@ -400,6 +400,9 @@ def _refuse_torch(wheel: Wheel, facts: Facts) -> str:
     if not wheel["torch"] or not facts.torch:
         return ""
     lowest, below = wheel["torch"]
+    if ".dev" in lowest:  # a nightly has no range
+        other = facts.torch.partition("+")[0] != lowest
+        return f"it is for torch {lowest}, and torch {facts.torch} is here" if other else ""
     here = _numbers(facts.torch.partition("+")[0])[:2]
     if here < _numbers(lowest) or (below and here >= _numbers(below)):
         range_ = f"{lowest} or newer" if not below else f"from {lowest} to below {below}"

@@ -104,7 +104,7 @@ def find_mismatch(project: str) -> str:
     A torch without CUDA does not count: what the wheel has beside its kernels may serve.
     """
     has, label = f"torch {torch.__version__}", _read_version(project)[1]
-    cuda, minor = re.search(r"cu(\d+)(\d)", label), re.search(r"torch(\d+\.\d+)", label)
+    cuda, minor = re.search(r"cu(\d+)(\d)", label), re.search(r"torch(\d+\.\d+(?:\.0\.dev\d+)?)", label)
     if cuda and torch.version.cuda and cuda[1] != torch.version.cuda.split(".")[0]:
         return f"{project} is for CUDA {cuda[1]}.{cuda[2]}, and {has} has CUDA {torch.version.cuda}"
     is_other = minor and not re.match(rf"{re.escape(minor[1])}\b", torch.__version__)
@@ -120,7 +120,9 @@ def find_remedy(project: str) -> str:
         "uv pip install --reinstall --no-deps --no-cache",
     )
     if is_labelled:  # it came from an index with a folder for each label
-        folder += f"torch{'.'.join(torch.__version__.split('.')[:2])}" if "torch" in label else ""
+        public = torch.__version__.partition("+")[0]
+        version = public if ".dev" in public else ".".join(public.split(".")[:2])
+        folder += f"torch{version}" if "torch" in label else ""
         option = f"--index-url INDEX/{folder}"
         return (
             f"Choose again, from the index that it came from: `{pip} {option} {wanted}`, or `{uv} {option} {wanted}`."

@@ -23,7 +23,7 @@ from ci_tools.machine.process import output, redact
 from ci_tools.machine.storage import CHUNK, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
     from pypi_simple import DistributionPackage
@@ -35,6 +35,7 @@ __all__ = [
     "Index",
     "Listing",
     "Places",
+    "add_indexes",
     "download",
     "files_of",
     "innermost",
@@ -82,6 +83,12 @@ def users_places(environ: Mapping[str, str]) -> Places:
     off = environ.get("PIP_NO_INDEX", "").lower() not in {"", "0", "f", "false", "n", "no", "off"}
     indexes = () if off else (users_index(environ).url, *extra.split())
     return Places(indexes, tuple(folders.split()))
+
+
+def add_indexes(environ: Mapping[str, str], indexes: Collection[str]) -> dict[str, str]:
+    """Return the variables with which pip looks at these indexes too, beside the user's own; none for no index."""
+    own = users_places(environ).indexes[1:] if indexes else ()
+    return {"PIP_EXTRA_INDEX_URL": " ".join(dict.fromkeys([*own, *indexes]))} if indexes else {}
 
 
 def _pip_config(name: str) -> str:

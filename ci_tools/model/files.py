@@ -18,7 +18,7 @@ EPOCH = 315532800
 NUMBER = r"[0-9]+(\.[0-9]+)*"
 # A folder of an index, such as `cu130torch2.10`; `variants` has the wheel variants (PEP 825). The empty one is the
 # root: every folder lists its files.
-FOLDER = re.compile(rf"((cpu|xpu|(cu|rocm){NUMBER})(torch{NUMBER})?|variants)?")
+FOLDER = re.compile(rf"((cpu|xpu|(cu|rocm){NUMBER})(torch{NUMBER}(\.dev[0-9]+)?)?|variants)?")
 
 
 class Level(Name):

@@ -114,6 +114,7 @@ class Torch(NamedTuple):
     lowest: Minor | None = None
     versions: tuple[Minor, ...] = ()
     last: int | None = None  # how many of the newest were asked for; `versions` are these
+    nightly: str | None = None  # the date of the torch nightly that is asked for beside them, or `newest`
     instead_of: str | None = None  # the config's own text, if a run overrides it
 
 

@@ -12,10 +12,11 @@ __all__ = ["CudaArch", "GfxArch", "Minor", "Python", "admits"]
 
 
 class Minor(NamedTuple):
-    """A `major.minor` version of Python, torch, CUDA or ROCm; orders as numbers."""
+    """A `major.minor` version of Python, torch, CUDA or ROCm, or a nightly of torch; orders as numbers."""
 
     major: int
     minor: int
+    nightly: str = ""  # the date of a torch nightly, such as 20261125; no other version has one
 
     @classmethod
     def parse(cls, text: str) -> Minor:
@@ -26,9 +27,18 @@ class Minor(NamedTuple):
             raise ValueError(msg)
         return cls(int(match[1]), int(match[2]))
 
+    @classmethod
+    def parse_torch(cls, text: str) -> Minor:
+        """Read `2.16`, or a nightly such as `2.16.0.dev20261125`; raise ValueError for anything else."""
+        release, _, date = text.partition(".0.dev")
+        if date and re.fullmatch(r"20\d{6}", date, re.ASCII) is None:
+            msg = f'"{text}" is not a torch such as 2.16 or 2.16.0.dev20261125'
+            raise ValueError(msg)
+        return cls.parse(release if date else text)._replace(nightly=date)
+
     def __str__(self) -> str:
-        """Return `13.0`."""
-        return f"{self.major}.{self.minor}"
+        """Return `13.0`; of a nightly its whole version, since only that says which torch it is."""
+        return f"{self.major}.{self.minor}{f'.0.dev{self.nightly}' if self.nightly else ''}"
 
     @property
     def digits(self) -> str:
@@ -40,6 +50,11 @@ class Minor(NamedTuple):
         """The next minor version, the first that is newer than every patch release of this one."""
         return Minor(self.major, self.minor + 1)
 
+    @property
+    def requirement(self) -> str:
+        """The specifier of exactly this torch (PEP 440): any patch release of a minor version, or one nightly."""
+        return f"=={self}" if self.nightly else f">={self},<{self.next}"
+
 
 NEWEST_PATCH = 999  # higher than any patch release that will exist
 
@@ -48,8 +63,10 @@ def admits(specifier: SpecifierSet, version: Minor) -> bool:
     """Return whether a specifier admits some release of a minor version (PEP 440).
 
     The set of admitted releases changes only at the releases that the specifier names. So those are tried, with their
-    neighbours and both ends.
+    neighbours and both ends. A nightly is one release, which comes before the final one: `>=2.16` does not admit it.
     """
+    if version.nightly:
+        return specifier.contains(str(version), prereleases=True)
     named = (re.match(rf"{version.major}\.{version.minor}\.(\d+)", one.version) for one in specifier)
     patches = {max(int(match[1]) + step, 0) for match in named if match for step in (-1, 0, 1)}
     releases = [f"{version}.{patch}" for patch in sorted({0, NEWEST_PATCH, *patches})]

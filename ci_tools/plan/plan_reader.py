@@ -168,7 +168,7 @@ def _with_cell(item: Json, labels: Mapping[str, Accelerator]) -> dict[str, Any]:
 def _cell(cell: Json, labels: Mapping[str, Accelerator]) -> Cell:
     """Return a cell from its parts; its accelerator must be one that the request names."""
     accelerator = _find(str(cell["accelerator"]), labels, "accelerator") if cell["accelerator"] else None
-    torch = Minor.parse(cell["torch"]) if cell["torch"] else None
+    torch = Minor.parse_torch(cell["torch"]) if cell["torch"] else None
     return Cell(Platform(cell["platform"]), accelerator, torch, Python.parse(cell["python"]))
 
 

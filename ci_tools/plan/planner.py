@@ -107,7 +107,7 @@ class _Planner:
         self.unbuilt_torches = dict(
             find_refused_torches(self.torches, evidence.builds_with_torch, "its build requires")
         )
-        self.unpublished = {torch for torch in self.torches if torch and catalog.torch[torch].headers is None}
+        self.unpublished = {torch for torch in self.torches if torch and not catalog.torch[torch].is_published}
         self.supported = select_pythons(request, evidence)
         self.platforms = {found.platform: found for found in evidence.platforms}
         self.builders = {platform.platform: choose_builders(platform, catalog) for platform in request.platforms}
@@ -221,6 +221,8 @@ class _Planner:
         why = why or self.refused_torches.get(cell.torch, "")
         if why or cell.torch is None:
             return why
+        if cell.torch.nightly and self.edition.channel is not Channel.NIGHTLY:
+            return f"torch {cell.torch} is a nightly, which only nightlies of the project serve (--nightly DATE)"
         # Where one wheel serves every torch, one torch that the build admits is enough.
         is_buildable = axes.torch.collapses and len(self.unbuilt_torches) < len(self.torches)
         if axes.is_native and cell.torch in self.unbuilt_torches and not is_buildable:
@@ -320,7 +322,7 @@ class _Planner:
             python=python,
             python_stays=key.tag.python is not None,
             torch=torch,
-            exact_torch=patch if self.request.release.exact_torch else None,
+            exact_torch=patch if self.request.release.exact_torch or (torch and torch.nightly) else None,
             accelerator=accelerator,
             archs=axes.archs,
             runner=request.runner,
@@ -334,7 +336,7 @@ class _Planner:
             libraries=tuple(Library(library_path(name, suffix), images) for name, images in libraries) or None,
             members=shown.members and tuple(library_path(member, suffix) for member in shown.members),
             spared=tuple((library_path(one.member, suffix), one.target) for one in self.find_spared(cells, axes)),
-            requires_torch=f">={key.torch},<{key.torch.next}" if key.torch else "",
+            requires_torch=key.torch.requirement if key.torch else "",
             toolchain=request.toolchain,
             env=(*keep_archs(axes), *self.request.build.env, *request.env, *shown.switches),
             build_requires=(*shown.build_requires, *self.request.build.requires),

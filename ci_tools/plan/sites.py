@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.platforms import Platform
     from ci_tools.model.request import PlatformRequest, Request
-    from ci_tools.model.versions import Python
+    from ci_tools.model.versions import Minor, Python
 
 __all__ = ["awaiting_gpu", "sites_of"]
 
@@ -82,8 +82,13 @@ def _sites(job: Job, runners: dict[Platform, _Runner], torch: str | None) -> Ite
 
 def _pythons(cells: Sequence[Cell], torch: str | None) -> list[Python]:
     """Return the Pythons of some cells, sorted: only those with this very torch, if any has it."""
-    having = [cell for cell in cells if cell.torch is None or (torch or "").startswith(f"{cell.torch}.")]
+    having = [cell for cell in cells if cell.torch is None or _is_of(torch or "", cell.torch)]
     return sorted({cell.python for cell in having or cells})
+
+
+def _is_of(torch: str, version: Minor) -> bool:
+    """Whether the trial's torch is a patch release of a minor version, or that nightly."""
+    return torch.partition("+")[0] == str(version) if version.nightly else torch.startswith(f"{version}.")
 
 
 def _sdist_sites(jobs: Sequence[Job], sdist: FileName) -> Iterator[Site]:

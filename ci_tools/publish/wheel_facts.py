@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Built", "add_facts", "drivers_of", "find_cuda", "lowest_torch", "name_cuda"]
 
-TORCH = re.compile(r"torch(\d+\.\d+)")
+TORCH = re.compile(r"torch(\d+\.\d+(?:\.0\.dev\d{8})?)")
 CUDA = re.compile(r"cu(\d\d)(\d)")
 LABEL = re.compile(r"(cu)(\d+)(\d)|(rocm)(\d+\.\d+)|(xpu)")
 
@@ -66,7 +66,7 @@ def drivers_of(label: str, rows: tuple[Row, ...]) -> tuple[str, ...]:
 
 def lowest_torch(texts: Iterable[str]) -> str:
     """Return the lowest torch that cells name, such as linux-cuda / cu130 / torch2.10 / cp312; "" if none does."""
-    found = (Minor.parse(named[1]) for text in texts for named in TORCH.finditer(text))
+    found = (Minor.parse_torch(named[1]) for text in texts for named in TORCH.finditer(text))
     lowest = min(found, default=None)
     return str(lowest) if lowest else ""
 
@@ -89,11 +89,11 @@ def _torches(folder: str, lowest: str) -> tuple[str, str | None] | None:
     """Return the lowest torch that a wheel serves and the first that it does not: for one torch it has a folder."""
     own = TORCH.search(folder)
     if own:
-        return own[1], str(Minor.parse(own[1]).next)
+        return own[1], str(Minor.parse_torch(own[1]).next)
     return (lowest, None) if lowest else None
 
 
 def _cxx11abi(platform: str, torch: tuple[str, str | None] | None) -> bool | None:
     """Return the C++ ABI of torch that a wheel for one torch on Linux needs; torch's stable ABI has no C++ in it."""
     is_bound = torch and torch[1] and platform.startswith("linux")
-    return True if is_bound and torch and Minor.parse(torch[0]) >= CXX11 else None
+    return True if is_bound and torch and Minor.parse_torch(torch[0]) >= CXX11 else None

@@ -25,6 +25,7 @@ from ci_tools.model.request import Validation
 from ci_tools.plan import plan_file
 from ci_tools.plan.axes import PURE
 from ci_tools.verify.audit import audit, device_images
+from ci_tools.verify.nightlies import lend_nightly
 from ci_tools.verify.torch_stock import open_stock
 from ci_tools.verify.validator import Validator, gpu_here, has_gpu, own_imports, own_python
 
@@ -238,6 +239,7 @@ def _validate(path: Path, request: Request | None, here: Here, outside: Outside)
     validation = request.validate if request else Validation(imports=own_imports(path))
     validator = validator_for(validation, here.python or own_python(path.name), path.parent, outside)
     validator = replace(validator, source=here.source and here.source.resolve(), stock=here.stock)
+    validator = lend_nightly(validator, path, request.catalog if request else ())
     where, key = here.where or validator.where, validator.key(sha256_of(path))
     receipt = receipts.load(path)
     # At a site, the receipt came from another machine, where the project's code ran: it is not trusted, so try again.

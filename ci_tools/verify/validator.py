@@ -92,7 +92,7 @@ def own_python(wheel: str) -> Python | None:
     only = next((python for python in pythons if tagged == {(python.interpreter_tag, python.abi_tag)}), None)
     stable = [Python(Minor(3, int(name[3:]))) for name, abi in tagged if abi == "abi3" and STABLE.match(name)]
     lowest = min(stable, default=None)
-    return lowest if lowest and lowest.version > sys.version_info[:2] else only
+    return lowest if lowest and lowest.version > Minor(*sys.version_info[:2]) else only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +106,7 @@ class Validator:
     gpu: bool
     source: Path | None = None  # the folder of the scripts that the commands run; None: not on this machine
     stock: TorchStock | None = None  # None: each trial installs torch itself
+    indexes: tuple[str, ...] = ()  # where a nightly of torch is, beside the places that the installer looks at
 
     @property
     def where(self) -> str:
@@ -150,7 +151,7 @@ class Validator:
         what = redact(f"{choose_installer(self.outside.environ).command} {shown}")
         try:
             with self._environment(log) as environment:
-                environment.install(*arguments)
+                environment.install(*self._name_indexes(), *arguments)
                 return (Trial(what, Outcome.PASSED), *self._try(environment))
         except Rejected as error:
             return (Trial(what, Outcome.FAILED, str(error)),)
@@ -200,14 +201,18 @@ class Validator:
 
     def _torch_key(self) -> str:
         """Return all that decides how torch is installed in a run, whose environment variables stay as they are."""
-        return json.dumps([str(self.interpreter), self.validation.torch, self.validation.torch_index])
+        return json.dumps([str(self.interpreter), self.validation.torch, self.validation.torch_index, self.indexes])
+
+    def _name_indexes(self) -> Iterator[str]:
+        for index in self.indexes:
+            yield from ("--extra-index-url", index)
 
     def _install_torch(self, environment: Environment) -> None:
         """Install torch, only from its own index if the config names one; a variable keeps its URL out of logs."""
         index = self.validation.torch_index
         variables = {**NOWHERE_ELSE, "PIP_INDEX_URL": index} if index else {}
         if self.validation.torch:
-            environment.install(f"torch=={self.validation.torch}", variables=variables)
+            environment.install(*self._name_indexes(), f"torch=={self.validation.torch}", variables=variables)
 
     def _try_import(self, environment: Environment, module: str) -> Trial:
         return self._run(environment, f"import {module}", ["python", "-c", f"import {module}"])

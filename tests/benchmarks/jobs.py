@@ -47,6 +47,10 @@ class Asked(NamedTuple):
 
 
 ALL = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.14t")
+KEPT = (
+    "3.10",
+    "3.14t",
+)  # by `python-abi3: enable`, of these (pytorch/test-infra#8708): the oldest, and free-threaded ones
 REST = "  linux-aarch64:\n  windows:\n  macos-arm64:\n"
 REQUESTS = (
     Asked("Linux x86-64, one Python", ALL[:1], ("linux",), ""),
@@ -63,7 +67,10 @@ def measure() -> Iterator[tuple[str, float, str, float]]:
         return
     for asked in REQUESTS:
         theirs, ours = sum(_rows(checkout, system, asked.pythons) for system in asked.systems), _wheels(asked)
+        kept = tuple(python for python in asked.pythons if python in KEPT)
+        with_abi3 = sum(_rows(checkout, system, kept) for system in asked.systems)
         yield f"{asked.what}: test-infra's builds", theirs, "", float("inf")
+        yield f"{asked.what}: test-infra's builds with python-abi3", with_abi3, "", float("inf")
         yield f"{asked.what}: ours", ours, "", float("inf")
         yield f"{asked.what}: ours for one of its builds", ours / theirs, "x", 1.0
 
@@ -78,8 +85,14 @@ def _rows(generator: Path, system: str, pythons: tuple[str, ...]) -> int:
 
 
 def _wheels(asked: Asked) -> int:
+    return count(asked)[0]
+
+
+def count(asked: Asked) -> tuple[int, int]:
+    """Return how many wheels our plan builds for a request, and at how many places it tries them."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "fatwheel.yml")
         path.write_text(CONFIG.format(root=json.dumps(str(ROOT)), pythons=json.dumps(asked.pythons)) + asked.platforms)
         command = [sys.executable, "-m", "ci_tools", "plan", path, "--format", "json"]
-        return len(json.loads(subprocess.check_output(command, stderr=subprocess.DEVNULL))["jobs"])
+        plan = json.loads(subprocess.check_output(command, stderr=subprocess.DEVNULL))
+        return len(plan["jobs"]), len(plan["validate"])

@@ -9,6 +9,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 from ci_tools.machine.package_index import Index
 from tests.servers.threads import serve
@@ -20,9 +21,24 @@ if TYPE_CHECKING:
 
 @contextmanager
 def over_http(root: Path) -> Iterator[str]:
-    """Serve a folder, and yield its address."""
+    """Serve a folder, with parts of files for those who ask for a range, and yield its address."""
 
     class Quiet(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path, asked = root / unquote(self.path).lstrip("/"), self.headers.get("Range", "")
+            found = re.fullmatch(r"bytes=(\d*)-(\d*)", asked)
+            if found is None or not path.is_file():
+                super().do_GET()
+                return
+            content = path.read_bytes()
+            first = int(found[1]) if found[1] else max(len(content) - int(found[2]), 0)
+            stop = min(int(found[2]) + 1, len(content)) if found[1] and found[2] else len(content)
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {first}-{stop - 1}/{len(content)}")
+            self.send_header("Content-Length", str(stop - first))
+            self.end_headers()
+            self.wfile.write(content[first:stop])
+
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
             """Say nothing."""
 

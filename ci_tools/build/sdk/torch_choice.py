@@ -47,6 +47,10 @@ class Wanted(NamedTuple):
         """The torch in a few words, for messages."""
         return f"torch{self.specifiers or ''}{f' for {self.label}' if self.label else ''}"
 
+    def admits(self, version: Version) -> bool:
+        """Whether a build may have this torch; a nightly, or another pre-release, only if the specifiers name one."""
+        return self.specifiers.contains(version, prereleases=bool(self.specifiers.prereleases))
+
 
 def find_torch(wanted: Wanted, catalog: Catalog, outside: Outside, environ: Mapping[str, str]) -> TorchParts:
     """Return the build torch for a job, fetched unless the cache has it: then no server is asked.
@@ -56,7 +60,7 @@ def find_torch(wanted: Wanted, catalog: Catalog, outside: Outside, environ: Mapp
     """
     root = outside.cache / "torch-parts" / GENERATION
     patches = [parse_version(one.patch) for one in catalog.torch.values() if one.headers]
-    known = sorted(filter(wanted.specifiers.contains, patches), reverse=True)
+    known = sorted(filter(wanted.admits, patches), reverse=True)
     kept = _kept(root, known, wanted)
     if kept:
         with suppress(_StaleError):
@@ -83,7 +87,7 @@ def _kept(root: Path, known: Sequence[Version], wanted: Wanted) -> Path | None:
     labels = [wanted.label] if wanted.label else _preferred(wanted)
     # A version that the catalog does not have, since the project names it, is read from the folders.
     others = () if known else sorted({parse_version(path.name.partition("-")[0]) for path in root.glob(f"*{host()}")})
-    for version in known or filter(wanted.specifiers.contains, others):
+    for version in known or filter(wanted.admits, others):
         for label in labels:
             folder = root / _folder(version, label)
             if (folder / SAID).is_file() and {wanted.python, "py3"} & {*read_torch(folder).pythons}:
@@ -104,7 +108,7 @@ def _fitting(wheels: Iterable[Offer], wanted: Wanted, known: Sequence[Version]) 
     machine = {"arm64": "aarch64", "AMD64": "x86_64"}.get(platform.machine(), platform.machine())
     here = [offer for offer in wheels if offer.is_for(machine)]
     versions = {parse_version(offer.version.public) for offer in here}
-    fitting = sorted((one for one in versions if wanted.specifiers.contains(one)), reverse=True)
+    fitting = sorted(filter(wanted.admits, versions), reverse=True)
     chosen = next((one for one in known if one in fitting), next(iter(fitting), None))
     if chosen is None:
         offered = ", ".join(str(one) for one in sorted(versions, reverse=True)[:8]) or "none at all"

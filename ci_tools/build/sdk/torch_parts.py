@@ -186,7 +186,7 @@ def _write_stubs(folder: Path, libraries: Iterable[str], version: str, log: Path
     """Put stand-ins in place of the libraries: with the symbols of those that were fetched, and the catalog's."""
     own = {path.name: exports_of(path) for path in folder.glob("*.so")}
     table = tables()
-    minor = Minor(*map(int, version.split(".")[:2]))
+    minor = Minor.parse(".".join(version.split(".")[:2]))
     shown = max((one for one in table.releases if one <= minor), default=table.releases[0])
     others = {name for symbols in own.values() for name in symbols}
     for library, known in (

@@ -204,7 +204,7 @@ def rank_python(python: Python, tags: Iterable[Tag]) -> int | None:
 @functools.cache
 def _tags_for(python: Python) -> Mapping[tuple[str, str], int]:
     """Return the interpreter and ABI tags that a Python takes, the best first."""
-    version = tuple(python.version)
+    version = python.version.major, python.version.minor
     usual = cpython_tags(version, [python.abi_tag], [ANYWHERE])
     # PEP 803; releases of `packaging` from before do not have it.
     stable = ((f"cp3{minor}", "abi3t") for minor in range(python.version.minor, 14, -1) if python.free_threaded)

@@ -15,16 +15,15 @@ from ci_tools.formats.pypi_rules import classifier_problems, description_problem
 from ci_tools.machine.process import redact
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_requirement, parse_specifiers, read_version
+from ci_tools.model.versions import admits
 from ci_tools.verify.audit.subject import Flaw, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from packaging.requirements import Requirement
-    from packaging.specifiers import SpecifierSet
 
     from ci_tools.formats.wheel import Wheel
-    from ci_tools.model.versions import Minor
     from ci_tools.verify.audit.subject import Subject
 
 __all__ = ["index", "licence", "metadata", "names", "requirements", "requires_python", "requires_torch", "tags"]
@@ -34,7 +33,6 @@ SAID_ELSEWHERE = frozenset({"name", "version", "requires-python", "license-expre
 INTRODUCED = "introduced in metadata version"  # indexes accept such a field: setuptools has long written them
 LICENCE_FILE = re.compile(r"(?:^|/)[^/]*(?:licen[cs]e|copying|notice|authors|copyright)|^licenses/", re.IGNORECASE)
 LIBRARY_NAME = re.compile(r"(?:lib)?(?P<name>[A-Za-z]*)")
-PATCHES = (*range(30), 999)  # possible patch releases of a minor version, and a future one
 
 
 def names(subject: Subject) -> Iterator[Flaw]:
@@ -99,7 +97,7 @@ def requires_python(subject: Subject) -> Iterator[Flaw]:
         yield Flaw("Requires-Python is not a specifier", said, "one such as >=3.10 (PEP 440)")
         return
     served = {cell.python.version for cell in subject.job.covers} if subject.job else set()
-    refused = [str(python) for python in sorted(served) if not _admits(specifier, python)]
+    refused = [str(python) for python in sorted(served) if not admits(specifier, python)]
     if refused:
         yield Flaw("Requires-Python refuses a Python the wheel is for", said, f"Python {', '.join(refused)} admitted")
 
@@ -117,7 +115,7 @@ def requires_torch(subject: Subject) -> Iterator[Flaw]:
     if within and (not always or not all(within <= set(requirement.specifier) for requirement in torches)):
         yield Flaw("another torch may be installed than the wheel is for", found, f"torch{job.requires_torch}")
     served = sorted({cell.torch for cell in job.covers if cell.torch})
-    refused = [str(torch) for torch in served if not all(_admits(one.specifier, torch) for one in always)]
+    refused = [str(torch) for torch in served if not all(admits(one.specifier, torch) for one in always)]
     if refused:
         yield Flaw("METADATA refuses a torch the wheel is for", found, f"torch {', '.join(refused)} admitted")
 
@@ -127,11 +125,6 @@ def requirements(wheel: Wheel) -> Iterator[Requirement]:
     for text in wheel.metadata.get_all("Requires-Dist", []):
         with suppress(ValueError):
             yield parse_requirement(text)
-
-
-def _admits(specifier: SpecifierSet, minor: Minor) -> bool:
-    """Whether the specifier contains any release of a minor version."""
-    return any(specifier.contains(f"{minor}.{patch}", prereleases=True) for patch in PATCHES)
 
 
 # ---------------------------------------------------------------- the files of dist-info

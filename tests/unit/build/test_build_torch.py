@@ -55,6 +55,7 @@ setup(ext_modules=[Extension("demo_C", ["a.cpp"], include_dirs=[include])])
 CUDA = Expected("2.10", "cu126")
 CPU = Expected("2.10", "cpu")
 ROCM = Expected("2.10", "rocm7.1")
+DEV = "2.16.0.dev20261125"
 
 
 def planned(folder: Path, header: str = FULL, more: str = "") -> Planned:
@@ -103,6 +104,13 @@ def test_headers_of_the_stable_abi_ask_for_a_version_alone(tmp_path: Path) -> No
         pytest.param("2.9.1", {"cuda": "12.6"}, CUDA, "torch 2.9.1 for cu126, expected 2.10 for cu126", id="older"),
         pytest.param("2.1.0", {}, Expected("2.10"), "torch 2.1.0 for cpu, expected 2.10", id="version-alone"),
         pytest.param("2.10.0", {"cuda": "13.0"}, Expected("2.10"), "", id="any-accelerator"),
+        pytest.param(
+            f"{DEV}+cpu", {}, Expected("2.16"), f"torch {DEV}+cpu, expected 2.16", id="nightly-for-its-release"
+        ),
+        pytest.param(f"{DEV}+cpu", {}, Expected(DEV, "cpu"), "", id="nightly"),
+        pytest.param(
+            f"{DEV}+cpu", {}, Expected(f"{DEV[:-1]}4"), f"torch {DEV}+cpu, expected {DEV[:-1]}4", id="of-another-day"
+        ),
     ],
 )
 def test_another_torch_is_refused(

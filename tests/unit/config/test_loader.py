@@ -70,7 +70,10 @@ TOP = (
 PYTHONS = "3.10, 3.11, 3.12, 3.13, 3.13t, 3.14, 3.14t, 3.15, 3.15t"
 CUDAS = "12.4, 12.5, 12.6, 12.8, 12.9, 13.0, 13.1, 13.2, 13.3, 13.4"
 LINUXES = "linux-aarch64, linux-cpu, linux-cuda, linux-cuda-aarch64, linux-rocm, linux-xpu"
-LAST = '`last 3` for the three newest that upstream has released for what is asked, or a list, or {lowest: "2.10"}'
+LAST = (
+    "`last 3` for the three newest that upstream has released for what is asked, `nightly`, or a list, or "
+    '{lowest: "2.10"}'
+)
 TORCHES = "2.6, 2.7, 2.8, 2.9, 2.10, 2.11, 2.12, 2.13, 2.14, 2.15"
 TARGET = "dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO or pypi[:NAME or URL]"
 
@@ -138,7 +141,8 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
             f'5:8: "2.10" is not allowed, expected {LAST}'], id="torch-is-text"),
         pytest.param("{lowest: 2.10}", "{}", [
             '5:8: the key "lowest" is missing: the oldest torch to serve, such as "2.10"'], id="torch-without-lowest"),
-        pytest.param("{lowest: 2.10}", "[2.10, two]", ['5:15: "two" is not allowed, expected a version such as "13.0"'],
+        pytest.param("{lowest: 2.10}", "[2.10, two]", [
+            '5:15: "two" is not allowed, expected a version such as "2.15", or `nightly`, or `nightly 20261125`'],
                      id="torch-is-a-word"),
         pytest.param("  windows:", "  windows: [a]",
                      ["16:12: a list is not allowed, expected a mapping of what the platform needs, or null"],

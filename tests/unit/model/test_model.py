@@ -28,3 +28,18 @@ from ci_tools.model.versions import Minor, admits
 )
 def test_a_specifier_admits_a_minor_version(specifier: str, version: str, *, expected: bool) -> None:
     assert admits(SpecifierSet(specifier), Minor.parse(version)) is expected
+
+
+def test_a_nightly_of_torch_is_one_release_before_the_final_one() -> None:
+    nightly, release = Minor.parse_torch("2.16.0.dev20261125"), Minor.parse_torch("2.16")
+    assert (str(nightly), nightly.requirement) == ("2.16.0.dev20261125", "==2.16.0.dev20261125")
+    assert (str(release), release.requirement) == ("2.16", ">=2.16,<2.17")
+    assert (nightly != release, nightly > Minor(2, 15), nightly.next) == (True, True, Minor(2, 17))
+    admitted = {text: admits(SpecifierSet(text), nightly) for text in (">=2.15", ">=2.16", "<2.16", "==2.16.*", "")}
+    assert admitted == {">=2.15": True, ">=2.16": False, "<2.16": False, "==2.16.*": True, "": True}
+
+
+@pytest.mark.parametrize("text", ["2.16.0", "2.16.dev20261125", "2.16.1.dev20261125", "2.16.0.dev1", "2.16.0.dev", "x"])
+def test_another_text_is_no_torch(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a"):
+        Minor.parse_torch(text)

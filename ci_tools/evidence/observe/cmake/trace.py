@@ -10,7 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.evidence.observe.cmake.options import read_kernels, read_options
+from ci_tools.evidence.observe.cmake.options import ENABLES, read_kernels, read_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -98,7 +98,7 @@ def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str], line_of:
 def _pick(lines: Iterable[bytes], source: str) -> Iterator[bytes]:
     """Yield the lines that may matter: most are of cmake's own modules, and to parse them takes the longest."""
     is_plain = source.isascii() and source.isprintable() and not {*'"\\'} & {*source}  # as it stands in JSON
-    whole = (source.encode(), STAND_INS.encode())
+    whole = tuple(map(str.encode, (source, STAND_INS, ENABLES)))
     for line in lines:
         if not is_plain or any(sign in line for sign in whole) or TELLING.search(line):
             yield line

@@ -231,3 +231,23 @@ def test_a_folder_of_the_cache_that_changed_is_not_used(tmp_path: Path) -> None:
     assert (again.site / "torch/version.py").read_text() != "other"
     assert json.loads((again.site / "torch/_fatwheel.json").read_text())["torch"] == "2.8.0"
     shutil.rmtree(again.site)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        pytest.param(">=2.8", "2.8.0", id="never-by-itself"),
+        pytest.param("", "2.8.0", id="never-for-any-torch"),
+        pytest.param("==9.9.0.dev20261125", "9.9.0.dev20261125", id="by-its-name"),
+        pytest.param("==9.9.*", None, id="not-for-its-release"),
+    ],
+)
+def test_a_nightly_is_taken_by_its_name_alone(tmp_path: Path, said: str, expected: str | None) -> None:
+    wheels = [torch_wheel(tmp_path), torch_wheel(tmp_path, "9.9.0.dev20261125")]
+    with index_of("torch", {wheel.name: wheel.read_bytes() for wheel in wheels}) as index:
+        outside = outside_of(tmp_path, index.url)
+        if expected:
+            assert find(outside, wanted(said)).version == expected
+        else:
+            with pytest.raises(InputError, match=r"there is no torch==9\.9\.\* for Linux"):
+                find(outside, wanted(said))

@@ -131,6 +131,9 @@ function refuseAccelerator(wheel, facts) {
 function refuseTorch(wheel, facts) {
   if (!wheel.torch || !facts.torch) return "";
   const [lowest, below] = wheel.torch;
+  if (lowest.includes(".dev")) { // a nightly has no range
+    return facts.torch.split("+")[0] === lowest ? "" : `it is for torch ${lowest}, and torch ${facts.torch} is here`;
+  }
   const here = numbersIn(facts.torch.split("+")[0]).slice(0, 2);
   if (compareParts(here, numbersIn(lowest)) < 0 || (below && compareParts(here, numbersIn(below)) >= 0)) {
     const range = below ? `from ${lowest} to below ${below}` : `${lowest} or newer`;

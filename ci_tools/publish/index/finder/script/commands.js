@@ -78,9 +78,12 @@ function blocksFor(file) {
 function torchLine() {
   const { torch, accelerator, system } = state.choice;
   if (!torch) return "";
-  const pin = quoted(`torch==${own(TORCHES, torch)?.patch ?? `${torch}.*`}`);
+  const pin = quoted(`torch==${own(TORCHES, torch)?.patch ?? anyOf(torch)}`);
   return system.startsWith("macos") ? pin : `${pin} --torch-backend=${accelerator || "cpu"}`;
 }
+
+/** Return the version of any patch release of a torch, or of that very nightly. */
+const anyOf = (torch) => (torch.includes(".dev") ? torch : `${torch}.*`);
 
 function torchInWords() {
   const { torch, accelerator } = state.choice;
@@ -123,7 +126,7 @@ function byFile(install, { address, sha256 }) {
 const toml = (value) => JSON.stringify(value); // of texts without control characters, TOML's strings are JSON's
 
 function pyproject(file) {
-  const torch = state.choice.torch ? [`torch==${state.choice.torch}.*`] : [];
+  const torch = state.choice.torch ? [`torch==${anyOf(state.choice.torch)}`] : [];
   return [
     "[project]",
     `dependencies = [${[...torch, pinned(file)].map(toml).join(", ")}]`,

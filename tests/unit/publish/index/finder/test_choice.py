@@ -67,6 +67,8 @@ DRIVEN: tuple[dict[str, Any], ...] = (
 GPUS: tuple[dict[str, Any], ...] = ({}, {"gpus": ("7.5",)}, {"gpus": ("8.6", "9.0")}, {"gpus": ("12.1",)})
 ASKED: tuple[dict[str, Any], ...] = ({}, {"asked_cuda": "none"}, {"asked_cuda": "12.9"})
 
+DEV, LATER = "2.15.0.dev20261120", "2.15.0.dev20261121"
+
 # A part of each sentence, so that the grid leaves out none.
 SENTENCES = (
     *("and this is cpython", "and this is pypy", "and this is linux_x86_64 with", "and this is win_amd64"),
@@ -77,7 +79,12 @@ SENTENCES = (
         "it is for XPU, and torch",
         "and torch 2.10.0+rocm7.2 has",
     ),
-    *("or newer, and torch", "to below 2.11, and torch", "with the C++ ABI _GLIBCXX_USE_CXX11_ABI=1, and"),
+    *(
+        "or newer, and torch",
+        "to below 2.11, and torch",
+        f"it is for torch {LATER}, and torch {DEV}",
+        "with the C++ ABI _GLIBCXX_USE_CXX11_ABI=1, and",
+    ),
     *("it has no kernel for the GPU here", "only PTX for the GPU here", "needs driver 525 or newer; driver 520"),
     *("needs driver of CUDA 13.0 or newer; driver 575.64", "fits, but less closely", "taken"),
 )
@@ -106,6 +113,8 @@ def list_wheels() -> Iterator[LockedWheel]:
     yield wheel("cu130s-cp315-abi3t-linux_x86_64", cuda="13.0", serves=("13.0",), archs=(), cxx11abi=False)
     yield wheel("rocm7.1-cp312-cp312-manylinux_2_28_x86_64", rocm="7.1", archs=("gfx942",), torch=("2.10", None))
     yield wheel("xpu-cp312-cp312-manylinux_2_28_x86_64", xpu=True, torch=("2.10", None))
+    yield wheel("cu132torch-cp310-abi3-manylinux_2_28_x86_64", cuda="13.2", serves=("13.2",), torch=(DEV, "2.16"))
+    yield wheel("cu132torchb-cp310-abi3-manylinux_2_28_x86_64", cuda="13.2", serves=("13.2",), torch=(LATER, "2.16"))
     yield wheel("cpu-cp310-abi3-musllinux_1_1_x86_64")
     yield wheel("cpu-py2.py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64")
     yield wheel("cpu-pp310-pypy310_pp73-manylinux1_x86_64")

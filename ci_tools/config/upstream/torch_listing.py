@@ -7,14 +7,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.utils import parse_wheel_filename
 
+from ci_tools.machine.remote_wheel import RemoteFile
 from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from packaging.version import Version
+    from pypi_simple import DistributionPackage
 
-__all__ = ["Build", "Facts", "describe_news", "find_news", "gather_facts", "read_build"]
+    from ci_tools.machine.package_index import Listing
+
+__all__ = [
+    "Build",
+    "Facts",
+    "choose_headers",
+    "describe_news",
+    "find_news",
+    "gather_facts",
+    "read_build",
+    "read_nightly",
+]
 
 Facts = dict[str, Any]  # the keys of a torch release in the catalog
 
@@ -25,6 +38,7 @@ HOSTS = {  # the platform of a wheel's tag to the machine in the catalog
     "windows-amd64": re.compile(r"win_amd64"),
 }
 INTERPRETER = re.compile(r"cp3(\d{1,2})")
+NIGHTLY = re.compile(r"\d+\.\d+\.0\.dev20\d{6}")
 LABEL = re.compile(r"(?:cu(?P<cuda>\d+)(?P<minor>\d)|rocm(?P<rocm>\d+\.\d+)(?:\.\d+)?|(?P<xpu>xpu))")
 
 
@@ -41,12 +55,23 @@ class Build(NamedTuple):
 
     @property
     def minor(self) -> Minor:
-        """The minor version of torch."""
-        return Minor(self.version.major, self.version.minor)
+        """The minor version of torch, or the nightly."""
+        return Minor(self.version.major, self.version.minor, str(self.version.dev or ""))
 
 
 def read_build(file: str) -> Build | None:
     """Return the build in a wheel of a final release of torch; None for any other file."""
+    build = _read(file)
+    return None if build is None or build.version.is_prerelease else build
+
+
+def read_nightly(file: str) -> Build | None:
+    """Return the build in a wheel of a nightly of torch, such as 2.16.0.dev20261125; None for any other file."""
+    build = _read(file)
+    return build if build and NIGHTLY.fullmatch(str(build.version)) else None
+
+
+def _read(file: str) -> Build | None:
     try:
         name, version, _, tags = parse_wheel_filename(file)
     except ValueError:
@@ -54,7 +79,7 @@ def read_build(file: str) -> Build | None:
     tag = min(tags, key=str)
     interpreter = INTERPRETER.fullmatch(tag.interpreter)
     host = next((host for host, pattern in HOSTS.items() if pattern.fullmatch(tag.platform)), None)
-    if name != "torch" or version.is_prerelease or interpreter is None or host is None:
+    if name != "torch" or interpreter is None or host is None:
         return None
     python = Python(Minor(3, int(interpreter[1])), tag.abi.endswith("t"))
     public = type(version)(version.public)
@@ -84,6 +109,20 @@ def gather_facts(builds: Iterable[Build]) -> Facts:
     return {**facts, **({"xpu": {"machines": sorted(xpu)}} if xpu else {})}
 
 
+def choose_headers(builds: Iterable[Build], files: Mapping[str, DistributionPackage], listing: Listing) -> Facts | None:
+    """Return the smallest wheel for macOS on arm64 that has a sha256, as the catalog names it; None without one."""
+    found = [files[build.file] for build in builds if build.host == "macos-arm64"]
+    hashed = [file for file in found if file.digests and "sha256" in file.digests]
+    if not hashed:
+        return None
+    sized = [(file.size, file) for file in hashed if file.size]
+    size, file = min(sized, key=lambda pair: pair[0]) if sized else (None, hashed[0])
+    if size is None:
+        with RemoteFile(listing.client.s, file.url) as remote:
+            size = remote.size
+    return {"file": file.filename, "sha256": (file.digests or {})["sha256"], "size": size}
+
+
 def find_news(known: Mapping[str, Any], facts: Mapping[str, Any]) -> Facts:
     """Return the part of some facts that is not known: other keys, and whole lists where they have something new."""
     news: Facts = {}
@@ -106,7 +145,7 @@ def describe_news(known: Mapping[str, Any], news: Mapping[str, Any]) -> str:
     for key, value in news.items():
         if key == "patch":
             words.append(str(value))
-        elif key != "headers":
+        elif key not in {"headers", "indexes"}:
             lists = ((where, one) for where, found in value.items() for one in found)
             ours = known.get(key, {})
             more = dict.fromkeys(one for where, one in lists if one not in ours.get(where, ()))

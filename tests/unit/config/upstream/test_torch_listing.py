@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ci_tools.config.torch_listing import describe_news, find_news, gather_facts, read_build
+from ci_tools.config.upstream.torch_listing import describe_news, find_news, gather_facts, read_build
 from ci_tools.model.versions import Minor
 
 

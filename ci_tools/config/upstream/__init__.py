@@ -1,0 +1,1 @@
+"""Reads what upstream has published of torch."""
