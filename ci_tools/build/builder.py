@@ -21,7 +21,8 @@ from ci_tools import catalog as catalogs
 from ci_tools.build import built_with as builtwith
 from ci_tools.build import repair
 from ci_tools.build.build_torch import torch_headers
-from ci_tools.build.folders import base_folder, own_locks, refuse_stranger, sweep
+from ci_tools.build.compiler_cache import cache_for
+from ci_tools.build.folders import base_folder, own_locks, own_temporary, refuse_stranger, sweep
 from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.toolchain import TORCH_INCLUDE
@@ -39,13 +40,14 @@ from ci_tools.machine.search_path import compiler_variables, search_path
 from ci_tools.machine.storage import hold_lock, write_atomically
 from ci_tools.model import edition as editions
 from ci_tools.model.files import EPOCH
-from ci_tools.model.plan import JobKind
+from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ci_tools.build.compiler_cache import CompilerCache
     from ci_tools.build.requirements import Needs
     from ci_tools.build.toolchain import Toolchain
     from ci_tools.machine.context import Outside
@@ -94,7 +96,7 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
     if job:
         python = str(job.python) if job.python_stays else platform.python_version()
         own = [job.wheel, job.public, *job.archs, repr(job.env), python, job.requires_torch, *job.build_requires]
-        own += [job.exact_torch, *job.drops]
+        own += [job.exact_torch, job.place, *job.drops]
     return hashlib.sha256(json.dumps([inputs, own]).encode()).hexdigest()
 
 
@@ -138,9 +140,12 @@ class Workshop:
 
         Raises Rejected if the build fails or makes another wheel than planned.
         """
-        with self._bench(plan, tree, job.name, job.minutes) as bench:
-            variables = self._variables(job, toolchain, bench)
+        with self._bench(plan, tree, job.name, job.minutes, job.place) as bench:
+            cache = cache_for(job, bench.scratch, self.outside)
+            variables = self._variables(job, toolchain, bench, cache)
             made = self._backend("wheel", bench, toolchain, variables, needs_of_job(job, plan))
+            if said := cache.summarize():
+                self.outside.reporter.say(f"{job.name}: {said}")
             built_with = builtwith.of_job(job, made.built_with)
             built = self._repair_wheel(made.path, job, bench) if job.kind is JobKind.NATIVE else made.path
             project, version, rest = built.name.split("-", 2)
@@ -161,7 +166,7 @@ class Workshop:
 
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
         """Build the project's sdist into `out`."""
-        with self._bench(plan, tree, "sdist", plan.request.build.timeout_minutes) as bench:
+        with self._bench(plan, tree, SDIST, plan.request.build.timeout_minutes, SDIST) as bench:
             variables = {**dict(plan.request.build.env), **SAME_EVERY_TIME}
             made = self._backend("sdist", bench, toolchain, variables, needs_of_sdist(plan))
             _refuse_other(made.path.name, plan.sdist, bench)
@@ -172,13 +177,14 @@ class Workshop:
     # -- the place
 
     @contextmanager
-    def _bench(self, plan: Plan, tree: Tree, job: str, minutes: int) -> Iterator[_Bench]:
+    def _bench(self, plan: Plan, tree: Tree, job: str, minutes: int, place: str) -> Iterator[_Bench]:
         """Yield an empty folder whose path is the same on every machine, used by this run only, and a fresh log.
 
-        nvcc hashes the source's real path into the names of device symbols, so another path gives other bytes.
+        nvcc hashes the source's real path into the names of device symbols, so another path gives other bytes; the jobs
+        of a batch share it, so that they can share compiled objects, too.
         """
         base = base_folder()
-        scratch = base / f"fatwheel-{plan.project.name}-{plan.project.version}-{job}"
+        scratch = base / f"fatwheel-{plan.project.name}-{plan.project.version}-{place}"
         with hold_lock(own_locks(base) / scratch.name, self.outside.reporter.say):
             refuse_stranger(scratch)
             sweep(base)
@@ -191,7 +197,7 @@ class Workshop:
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
 
-    def _variables(self, job: Job, toolchain: Toolchain, bench: _Bench) -> dict[str, str]:
+    def _variables(self, job: Job, toolchain: Toolchain, bench: _Bench, cache: CompilerCache) -> dict[str, str]:
         """Return the environment variables of a build; those of the config override all others."""
         jobs = str(self._compilers(job, bench.plan))
         told = {
@@ -199,6 +205,7 @@ class Workshop:
             "MAX_JOBS": jobs,
             "CMAKE_BUILD_PARALLEL_LEVEL": jobs,
             **compiler_variables(job.accelerator),
+            **cache.variables,
         }
         for variable, folder in toolchain.folders:
             told[variable] = str(self._copy_or_link(folder, bench.scratch / variable.lower()))
@@ -207,7 +214,8 @@ class Workshop:
         for overlay in toolchain.overlays:
             shutil.copytree(overlay, told[toolchain.folders[0][0]], symlinks=True, dirs_exist_ok=True)
         shown = search_path(self.outside.environ.get("PATH", os.defpath), bench.scratch / "path")
-        told["PATH"] = os.pathsep.join([*(f"{told[name]}/bin" for name, _ in toolchain.folders), shown])
+        homes = (f"{told[name]}/bin" for name, _ in toolchain.folders)
+        told["PATH"] = os.pathsep.join([*homes, *map(str, cache.folders), shown])
         if job.accelerator and job.archs:
             told[ARCH_VARIABLES[job.accelerator.kind]] = ";".join(job.archs)
         return {**told, **dict(job.env)}
@@ -253,7 +261,7 @@ class Workshop:
         _restate(bench)
         if what == "sdist" and bench.plan.project.backend == MESON:
             git.commit_all(bench.source, bench.log, self.outside.environ)
-        variables = {**variables, **_own_temporary(bench.scratch / "tmp")}
+        variables = {**variables, **own_temporary(bench.scratch / "tmp")}
         isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
         shell = _Shell(isolated, bench, time.monotonic() + bench.minutes * 60)
         try:
@@ -297,12 +305,6 @@ def _sbom(wheel: Path, job: Job, plan: Plan, local: str, built_with: BuiltWith) 
     opened = open_wheel(wheel)
     with opened.archive:
         return sbom_of(job, plan, local, opened.metadata, built_with)
-
-
-def _own_temporary(folder: Path) -> dict[str, str]:
-    """Return the variables that give a build its own temporary folder, which is removed even if the build is killed."""
-    folder.mkdir()
-    return dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
 
 
 class _Shell(NamedTuple):

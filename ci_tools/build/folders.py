@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from ci_tools.errors import MachineError
 
-__all__ = ["base_folder", "own_locks", "refuse_stranger", "sweep"]
+__all__ = ["base_folder", "own_locks", "own_temporary", "refuse_stranger", "sweep"]
 
 
 def base_folder() -> Path:
@@ -47,3 +47,9 @@ def refuse_stranger(folder: Path) -> None:
     if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
         msg = f"{folder} belongs to another user, expected a folder of the user who builds"
         raise MachineError(msg, hint="remove it, or build as the user who owns it")
+
+
+def own_temporary(folder: Path) -> dict[str, str]:
+    """Return the variables that give a build its own temporary folder, which is removed even if the build is killed."""
+    folder.mkdir()
+    return dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))

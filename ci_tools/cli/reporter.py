@@ -1,23 +1,46 @@
-"""Reports the progress of a run on stderr: a line for each step, and a live bar on a terminal."""
+"""Reports the progress of a run on stderr: a line for each step, a live bar on a terminal, and where the time went."""
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from contextlib import contextmanager
+from pathlib import Path
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import plain, readable_size
+from ci_tools.github import step as steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rich.console import Console
     from rich.progress import ProgressColumn, TaskID
 
+    from ci_tools.build.jobs import Made
+    from ci_tools.machine.context import Reporter, Step
 
-__all__ = ["EVERY", "TerminalReporter"]
+
+__all__ = ["EVERY", "TerminalReporter", "TimedReporter", "duration"]
 
 EVERY = 30.0  # seconds between two lines about a long step in a log
+BUILD = "build"  # the first word of a step that has the project's own build in it
+# Purposes of a step's time, by the first word of its title; the time of any other is in the rest.
+PURPOSES = {
+    "fetch": "fetching",
+    BUILD: "environments and repair",
+    "audit": "audit",
+    "validate": "trials",
+    "install": "trials",
+    "observe": "observing the build",
+    "stage": "publishing",
+    "publish": "publishing",
+    "upload": "publishing",
+}
+REST = "the rest"
+LEAST = 0.05  # seconds: less is shown as 0.0
+MINUTE, HOUR = 60, 3600
 
 
 class TerminalReporter:
@@ -101,3 +124,72 @@ class _Step:
     def result(self, text: str) -> None:
         """Set the end of the step's line."""
         self.outcome = text
+
+
+class TimedReporter:
+    """A reporter that passes everything on to another, and adds up the time of the steps by their purpose.
+
+    A step within a step counts once, for its own purpose. Steps of other threads do not count: they take no time of
+    the run unless it waits for them.
+    """
+
+    def __init__(self, reporter: Reporter) -> None:
+        self.reporter = reporter
+        self.began = time.monotonic()
+        self.thread = get_ident()
+        self.inner = 0.0  # seconds of the steps that have ended within the running one
+        self.spent: defaultdict[str, float] = defaultdict(float)  # seconds by purpose
+
+    def say(self, line: str) -> None:
+        """Show one line."""
+        self.reporter.say(line)
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[Step]:
+        """Show a step while the body runs, and add its time to that of its purpose."""
+        with self.reporter.step(title) as step:
+            if get_ident() != self.thread:
+                yield step
+                return
+            started, outer, self.inner = time.monotonic(), self.inner, 0.0
+            try:
+                yield step
+            finally:
+                took = time.monotonic() - started
+                self.spent[_purpose(title)] += took - self.inner
+                self.inner = outer + took
+
+    def say_times(self, made: Iterable[Made], environ: Mapping[str, str], what: str = "") -> None:
+        """Show where the time of the run went, in a workflow also on the page of its job, after `what` was made."""
+        line = self.summarize(sum(one.own_seconds for one in made))
+        self.say(line)
+        if page := steps.page_of(environ):
+            with Path(page).open("a", encoding="utf-8") as file:
+                file.write(f"{what}: {line}\n\n" if what else f"{line}\n\n")
+
+    def summarize(self, own: float) -> str:
+        """Return where the time of the run went: `own` seconds of the project's own builds, and all others."""
+        spent = {purpose: seconds for purpose, seconds in self.spent.items() if purpose != REST}
+        spent[PURPOSES[BUILD]] = spent.get(PURPOSES[BUILD], 0.0) - own
+        others = time.monotonic() - self.began - own
+        spent[REST] = others - sum(spent.values())
+        shown = sorted(spent.items(), key=lambda item: (item[0] == REST, -item[1]))
+        parts = ", ".join(f"{purpose} {duration(seconds)}" for purpose, seconds in shown if seconds >= LEAST)
+        built = f"the project's own build {duration(own)}, " if own else ""
+        return f"time: {built}Fatwheel {duration(others)}{f' ({parts})' if parts else ''}"
+
+
+def _purpose(title: str) -> str:
+    """Return what the time of a step is for; a wheel that is built from the sdist is a trial of the sdist."""
+    words = title.split()
+    return PURPOSES["validate"] if words[0] == BUILD and "from" in words else PURPOSES.get(words[0], REST)
+
+
+def duration(seconds: float) -> str:
+    """Return a time for people: 3.1 s, 4 min 12 s, 2 h 05 min."""
+    whole = round(seconds)
+    if whole < MINUTE:
+        return f"{seconds:.1f} s"
+    if whole < HOUR:
+        return f"{whole // MINUTE} min {whole % MINUTE:02} s"
+    return f"{whole // HOUR} h {whole % HOUR // MINUTE:02} min"

@@ -15,9 +15,10 @@ from ci_tools.errors import InputError, nearest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PREFIX", "VERBS", "Step", "is_on", "step_of"]
+__all__ = ["PREFIX", "VERBS", "Step", "is_on", "page_of", "step_of"]
 
 PREFIX = "WITH_"  # named after the `with:` of a step
+PAGE = "GITHUB_STEP_SUMMARY"  # the variable that names the file of a job's page, in Markdown
 TAGS = "refs/tags/"
 BOOLEANS = {"": False, "false": False, "true": True}
 HERE = ("--trust-source",)  # the job may only read the repository, so the job itself confines the project's code
@@ -43,7 +44,7 @@ class Prints(Enum):
 
     LOG = ()
     OUTPUTS = ("GITHUB_OUTPUT",)
-    PAGE = ("GITHUB_STEP_SUMMARY",)  # Markdown
+    PAGE = (PAGE,)
 
 
 class Verb(NamedTuple):
@@ -171,6 +172,11 @@ class Step(NamedTuple):
 def is_on(environ: Mapping[str, str]) -> bool:
     """Whether this process runs in GitHub Actions, or in a program that imitates it, such as act."""
     return environ.get("GITHUB_ACTIONS") == "true"
+
+
+def page_of(environ: Mapping[str, str]) -> str:
+    """Return the file of the page of the workflow's job, or "" elsewhere."""
+    return environ.get(PAGE, "") if is_on(environ) else ""
 
 
 def step_of(name: str, environ: Mapping[str, str], today: str) -> Step:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from packaging.utils import canonicalize_name, parse_sdist_filename
+from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
 from ci_tools.config import loader
 from ci_tools.config.project import ARCHS, find_abi, list_pythons, project_of
+from ci_tools.config.sdist_choice import choose_sdist
 from ci_tools.errors import InputError
 from ci_tools.evidence import git, source
 from ci_tools.model.evidence import Binding
@@ -21,11 +23,9 @@ from ci_tools.model.request import GitSource
 from ci_tools.recipes.choice import Choice
 from ci_tools.recipes.releases import releases_of_all, write_config
 from ci_tools.recipes.shelf import CALLERS, Recipe
-from ci_tools.recipes.upstream import FIELD, cudas_of, list_sdists
+from ci_tools.recipes.upstream import FIELD, cudas_of
 
 if TYPE_CHECKING:
-    from packaging.version import Version
-
     from ci_tools.config.project import Project
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
@@ -51,7 +51,7 @@ def write_first(address: str, folder: Path | None, outside: Outside) -> Written:
     Raises InputError if the folder exists, or if the source has no version to start from or no project to build.
     """
     where, version = _newest_of_git(address, outside) if ADDRESS.match(address) else _newest_sdist(address, outside)
-    root: dict[str, Any] = {"package": "unknown", "version": str(version), "source": where}
+    root: dict[str, Any] = {"package": "unknown", "version": version, "source": where}
     tree = _open(root, outside)
     project = project_of(tree, _guess_name(tree, address))
     folder = folder or CALLERS / canonicalize_name(project.name)
@@ -67,7 +67,7 @@ def write_first(address: str, folder: Path | None, outside: Outside) -> Written:
     return Written(config, tuple(_decisions(tree, config)))
 
 
-def _newest_of_git(url: str, outside: Outside) -> tuple[dict[str, Any], Version]:
+def _newest_of_git(url: str, outside: Outside) -> tuple[dict[str, Any], str]:
     """Return the source with the newest tag of a final version, and that version."""
     local = Path(url).expanduser()
     url = str(local.resolve()) if local.is_dir() else url  # a recipe's copies lie in other folders
@@ -82,21 +82,13 @@ def _newest_of_git(url: str, outside: Outside) -> tuple[dict[str, Any], Version]
         msg = f"{url} has no tag of a final version such as v1.2.0, so there is none to start from"
         raise InputError(msg, hint="write the recipe by hand, with a commit as its `ref`")
     newest = max(found)
-    return {"git": url, "ref": found[newest]}, newest
+    return {"git": url, "ref": found[newest]}, str(newest)
 
 
-def _newest_sdist(name: str, outside: Outside) -> tuple[dict[str, Any], Version]:
-    """Return the source with the newest final sdist of a project, and its version."""
-    found = {}
-    for file in list_sdists(name, outside):
-        version, digest = parse_sdist_filename(file.filename)[1], (file.digests or {}).get("sha256")
-        if digest and not version.is_prerelease and not file.is_yanked:
-            found[version] = digest
-    if not found:
-        msg = f"the package index has no sdist of {name}"
-        raise InputError(msg, hint="name the address of its git repository")
-    newest = max(found)
-    return {"sdist": {"name": name, "version": str(newest), "sha256": found[newest]}}, newest
+def _newest_sdist(name: str, outside: Outside) -> tuple[dict[str, Any], str]:
+    """Return the source with the newest final sdist of a project, or that of NAME==VERSION, and its version."""
+    found = choose_sdist(name, outside)
+    return {"sdist": dataclasses.asdict(found)}, found.version
 
 
 def _open(root: dict[str, Any], outside: Outside) -> Tree:

@@ -23,6 +23,7 @@ BLOCK = re.compile(r"(?P<before>[^\n]*)\n\n```(?P<language>\w+)\n(?P<text>.*?)^`
 NAMED = re.compile(r"`([\w./-]+\.\w+)`[^`]*$")  # the file that a block is the content of
 ANY = "…"  # a line that stands for any others, and in a path for what comes before
 VARIES = re.compile(r"\d+\.\d s\b|\d+(\.\d+)? (B|kB)\b")  # seconds, and sizes: a compiler's
+PARTS = re.compile(r"(?<=^time: )(.*) \(.*\)$")  # which parts of a run took time, and which of them the most
 SHOWN = {"PYTHONPATH": str(REPOSITORY), "COLUMNS": "200", "GITHUB_ACTIONS": ""}
 
 
@@ -135,4 +136,4 @@ def anonymous(said: str, project: Path) -> str:
 
 def _plain(line: str) -> str:
     """Return a line without what is another at each run: times, sizes, and the width of a column."""
-    return re.sub(r"\s+", " ", re.sub(r"─+", "─", VARIES.sub("#", line))).strip()
+    return re.sub(r"\s+", " ", re.sub(r"─+", "─", VARIES.sub("#", PARTS.sub(r"\1", line)))).strip()

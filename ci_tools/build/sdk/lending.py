@@ -17,20 +17,27 @@ if TYPE_CHECKING:
 
 __all__ = ["lend_torch"]
 
+LENT = "fatwheel-lent"  # the folder of an environment that has the build torch
+
 
 def lend_torch(
     wanted: Wanted, isolated: Environment, catalog: Catalog, outside: Outside, variables: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Copy the build torch that fits into an environment without one; return what it requires to be installed.
 
-    `variables` override those of the environment that name pip's indexes. It is a copy, at the place of an installed
-    torch: compilers write the paths of headers into what they make, and what a build writes there must not reach the
-    next one.
+    `variables` override those of the environment that name pip's indexes. It is a copy: compilers write the paths of
+    headers into what they make, and what a build writes there must not reach the next one. Those paths do not name the
+    Python, so that two Pythons can share what is compiled with them; at the place of an installed torch is a link, for
+    what looks for its files there.
     """
     packages = next(isolated.path.glob("lib/python*/site-packages"))
     if (packages / "torch").exists():
         return ()
     torch = find_torch(wanted, catalog, outside, {**isolated.variables, **variables})
-    shutil.copytree(torch.site, packages, dirs_exist_ok=True)
+    lent = isolated.path / LENT
+    shutil.copytree(torch.site, lent)
+    for path in lent.iterdir():
+        (packages / path.name).symlink_to(path)
+    (packages / f"{LENT}.pth").write_text(f"import sys; sys.path.insert(0, {str(lent)!r})\n", encoding="utf-8")
     outside.reporter.say(f"builds with the parts of torch {torch.version}, without its libraries ({torch.wheel})")
     return torch.requires

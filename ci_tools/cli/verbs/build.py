@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ def run_build(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel build`."""
     from ci_tools.build import jobs
     from ci_tools.cli.next_command import after_build
+    from ci_tools.cli.reporter import TimedReporter
     from ci_tools.cli.values import find_config, make_plan
     from ci_tools.plan import plan_file
     from ci_tools.publish.release import say_clashes
@@ -48,6 +50,7 @@ def run_build(options: argparse.Namespace, outside: Outside) -> int:
     if options.plan and (options.torch or options.gpu_runner):
         msg = "--plan says what its run asked for, expected no --torch or --gpu-runner beside it"
         raise InputError(msg)
+    outside = replace(outside, reporter=(times := TimedReporter(outside.reporter)))
     is_named = options.config or not options.plan
     path = find_config(options, outside) if is_named else plan_file.config_of(options.plan)
     planned = make_plan(options, path, outside)
@@ -55,6 +58,7 @@ def run_build(options: argparse.Namespace, outside: Outside) -> int:
     built = jobs.build(planned, names, options.out, outside, checks, keep_going=options.keep_going)
     for made in built:
         print(made.path)
+    times.say_times(built, outside.environ, options.job)
     for line in after_build({made.path: made.built for made in built}, names, planned.plan, options.out):
         outside.reporter.say(line)  # stdout has the paths, for scripts
     return DONE

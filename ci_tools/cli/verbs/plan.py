@@ -30,6 +30,8 @@ def declare_init(parser: Parser) -> None:
     parser.add_argument("--package", type=parse_nonempty, metavar="NAME", help=text)
     text = "the torch to begin with; default: the newest that serves most of the project's Pythons"
     parser.add_argument("--torch", type=parse_minor, metavar="VERSION", help=text)
+    text = "write for an sdist on the package index instead: its newest final version, or the one named"
+    parser.add_argument("--sdist", type=parse_nonempty, metavar="NAME[==VERSION]", help=text)
     text = "workflow files that build wheels by pytorch/test-infra: ask for the same, and report on each input"
     parser.add_argument("--from-test-infra", nargs="+", action="extend", type=Path, metavar="WORKFLOW", help=text)
     text = "let PyPI have an sdist with which `pip install` finds the release's wheel that fits"
@@ -42,8 +44,9 @@ def run_init(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli.tables.starter import describe_starter
     from ci_tools.cli.values import find_project
     from ci_tools.config import starter
+    from ci_tools.config.sdist_choice import choose_sdist
 
-    folder = options.folder or find_project(outside)
+    folder = options.folder or (Path() if options.sdist else find_project(outside))
     if options.from_test_infra:
         _refuse_beside_callers(options)
         return _move(folder, options.from_test_infra, outside)
@@ -54,6 +57,7 @@ def run_init(options: argparse.Namespace, outside: Outside) -> int:
         package=options.package or "",
         torch=options.torch,
         smart=options.smart_install,
+        sdist=choose_sdist(options.sdist, outside) if options.sdist else None,
     )
     print(written.path)
     for line in describe_starter(written):
@@ -64,7 +68,8 @@ def run_init(options: argparse.Namespace, outside: Outside) -> int:
 
 def _refuse_beside_callers(options: argparse.Namespace) -> None:
     """Raise InputError for options that a config made from test-infra's callers cannot follow."""
-    said = {"--smart-install": options.smart_install, "--package": options.package, "--torch": options.torch}
+    names = ("smart_install", "package", "torch", "sdist")
+    said = {f"--{name.replace('_', '-')}": getattr(options, name) for name in names}
     if given := next((name for name, value in said.items() if value), None):
         msg = f"{given} is for a new config, and --from-test-infra writes what the workflows ask for"
         hint = "add `publish: { pypi: smart }` to what it writes" if given == "--smart-install" else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,7 @@ def declare_release(parser: Parser) -> None:
 
 def run_release(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel release`."""
+    from ci_tools.cli.reporter import TimedReporter
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.plan import plan_tables
     from ci_tools.cli.tables.release import release_tables
@@ -79,11 +81,13 @@ def run_release(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.publish import release
     from ci_tools.publish.publishing import Destination
 
+    outside = replace(outside, reporter=(times := TimedReporter(outside.reporter)))
     planned = make_plan(options, find_config(options, outside), outside)
     show(plan_tables(planned.plan, explain=False))
     to = Destination(tuple(options.to), replace=options.replace, uploader=options.uploader)
     released = release.release(planned, to, options.out, outside, here=options.here)
     show(release_tables(released))
+    times.say_times(released.made, outside.environ)
     if released.install:
         print(released.install)
     return DONE

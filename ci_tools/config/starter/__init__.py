@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.config.location import DEFAULT_NAME
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ci_tools.config.packages import Package
     from ci_tools.config.starter.choices import Starter
     from ci_tools.machine.context import Outside
+    from ci_tools.model.request import SdistSource
     from ci_tools.model.versions import Minor
 
 __all__ = ["Written", "write"]
@@ -43,7 +45,7 @@ class Written(NamedTuple):
     others: tuple[Package, ...]
 
 
-def write(
+def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have names
     folder: Path,
     catalog: Catalog,
     outside: Outside,
@@ -51,19 +53,23 @@ def write(
     package: str = "",
     torch: Minor | None = None,
     smart: bool = False,
+    sdist: SdistSource | None = None,
 ) -> Written:
     """Write a starter into `folder` for its package, or the one called `package`, and the torch to begin with, if any.
 
-    Raises InputError if a config exists, there is no package, a person has to choose one, or none can be built.
+    With an `sdist` that is the source, and the folder need not exist. Raises InputError if a config exists, there is no
+    package, a person has to choose one, or none can be built.
     """
     path = folder / DEFAULT_NAME
-    refuse_existing(folder, [path])
+    refuse_existing(folder if sdist is None or folder.exists() else folder.parent, [path])
     root = folder.resolve()
-    tree = open_tree(BLANK, root, outside)
+    blank = replace(BLANK, source=sdist) if sdist else BLANK
+    tree = open_tree(blank, root, outside)
     chosen, others = choose_package(tree, package)
-    starter = choose(survey(BLANK, tree, chosen, catalog, outside), catalog, torch)
-    origin = git.origin(root, outside.environ) or ""
-    content = render(starter, origin, _newest_tag(root, outside), smart=smart)
+    starter = choose(survey(blank, tree, chosen, catalog, outside), catalog, torch)
+    origin = (git.origin(root, outside.environ) or "") if folder.exists() else ""
+    tag = "" if sdist else _newest_tag(root, outside)
+    content = render(starter, origin, tag, smart=smart, sdist=sdist)
     with write_atomically(path) as file:
         file.write(content.encode())
     return Written(path, starter, others)

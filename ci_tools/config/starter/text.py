@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_tools.config.starter.choices import PlatformChoice, Starter, TorchChoice
+    from ci_tools.model.request import SdistSource
 
 __all__ = ["render"]
 
@@ -21,10 +22,10 @@ UNTOLD = "0.0.1"
 NOBODY = "@your-org/your-team"
 
 
-def render(starter: Starter, origin: str, tag: str, *, smart: bool) -> str:
+def render(starter: Starter, origin: str, tag: str, *, smart: bool, sdist: SdistSource | None = None) -> str:
     """Return the config; `origin` is the address of the project's repository, `tag` the version of its newest tag.
 
-    With `smart`, releases go to GitHub and, as a smart sdist, to PyPI.
+    With `smart`, releases go to GitHub and, as a smart sdist, to PyPI. With an `sdist`, that is the source.
     """
     found = ON_GITHUB.search(origin)
     owner = f"@{found['owner']}" if found else NOBODY
@@ -37,7 +38,7 @@ def render(starter: Starter, origin: str, tag: str, *, smart: bool) -> str:
             else [f'version: "{tag or "0.0.1"}" # the source does not state it: say which is released']
         ),
         *([f"owner: {to_scalar(owner)} # who looks after the native code"] if starter.is_native else []),
-        *(["", "source:", f"  subdirectory: {to_scalar(starter.folder)}"] if starter.folder else []),
+        *_source(starter.folder, sdist),
         "",
         f"python: [{', '.join(quote_names(map(str, starter.pythons)))}]",
         *_torch(starter.torch),
@@ -45,11 +46,21 @@ def render(starter: Starter, origin: str, tag: str, *, smart: bool) -> str:
         "platforms:",
         *(line for one in starter.platforms for line in _platform(one)),
         *(f"  {to_comment(f'{one.platform}: {one.why}')}" for one in starter.left),
-        *_build(starter),
+        *_build(starter, has_sdist=sdist is None),
         *_validation(starter),
         *(_publication(f"{found['owner']}/{found['name']}" if found else "your-org/your-project") if smart else ()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _source(folder: str, sdist: SdistSource | None) -> Iterator[str]:
+    if folder or sdist:
+        yield from ("", "source:")
+    if sdist:
+        name, version = to_scalar(sdist.name), to_scalar(sdist.version)
+        yield f"  sdist: {{ name: {name}, version: {version}, sha256: {to_scalar(sdist.sha256)} }}"
+    if folder:
+        yield f"  subdirectory: {to_scalar(folder)}"
 
 
 def _torch(torch: TorchChoice) -> list[str]:
@@ -67,8 +78,12 @@ def _platform(one: PlatformChoice) -> Iterator[str]:
         yield f"    toolchain: {one.toolchain} # NVIDIA's component archives: no package index has this compiler"
 
 
-def _build(starter: Starter) -> Iterator[str]:
-    yield from ("", "build:", "  env:") if starter.env else ()
+def _build(starter: Starter, *, has_sdist: bool) -> Iterator[str]:
+    if starter.env or not has_sdist:
+        yield from ("", "build:")
+    if not has_sdist:
+        yield "  sdist: false # the package index has it"
+    yield from ("  env:",) if starter.env else ()
     for name, value in starter.env:
         yield f"    {name}: {json.dumps(value)} # or else the version has a label; each wheel gets its own"
 

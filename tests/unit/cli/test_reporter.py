@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import pytest
 from rich.console import Console
 
 from ci_tools.cli import reporter
-from ci_tools.cli.reporter import TerminalReporter
+from ci_tools.cli.reporter import TerminalReporter, TimedReporter, duration
+from ci_tools.machine.context import Silent
 
 if TYPE_CHECKING:
-    import pytest
+    from pathlib import Path
 
 MEGABYTE = 10**6
 
@@ -64,3 +67,50 @@ def test_a_log_says_how_many_cells_are_known_now_and_then(monkeypatch: pytest.Mo
     monkeypatch.setattr(reporter, "EVERY", 0.0)
     lines = observation(is_terminal=False).splitlines()
     assert re.fullmatch(r"observe: 9 of 10 cells, \d+ s left", lines[-2])
+
+
+def test_a_run_says_what_it_took_beside_the_projects_own_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 2.0, 5.0, 260.0, 261.0, 262.5, 263.0])  # began, the ends and begins of steps, and the end
+    monkeypatch.setattr(reporter.time, "monotonic", lambda: next(clock))
+    times = TimedReporter(Silent())
+    with times.step("build demo-1.0.whl"), times.step("fetch the CUDA 13.0 compiler"):
+        pass
+    with times.step("audit demo-1.0.whl"):
+        pass
+    assert times.summarize(252.0) == (
+        "time: the project's own build 4 min 12 s, Fatwheel 11.0 s "
+        "(environments and repair 4.0 s, fetching 3.0 s, audit 1.5 s, the rest 2.5 s)"
+    )
+
+
+def test_a_build_from_the_sdist_is_a_trial_and_other_threads_do_not_count() -> None:
+    times = TimedReporter(Silent())
+    with times.step("build a.whl from a.tar.gz"):
+        pass
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(_take_a_step, times).result()
+    assert set(times.spent) == {"trials"}
+
+
+def _take_a_step(times: TimedReporter) -> None:
+    with times.step("fetch torch"):
+        pass
+
+
+def test_a_run_that_builds_nothing_speaks_only_of_fatwheel() -> None:
+    assert re.fullmatch(r"time: Fatwheel 0\.0 s", TimedReporter(Silent()).summarize(0.0))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(3.14, "3.1 s"), (59.6, "1 min 00 s"), (252, "4 min 12 s"), (7500, "2 h 05 min")]
+)
+def test_times_are_for_people(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown
+
+
+def test_only_a_workflow_has_it_on_its_page(tmp_path: Path) -> None:
+    page = tmp_path / "page"
+    named = {"GITHUB_STEP_SUMMARY": str(page)}
+    for environ in (named, {**named, "GITHUB_ACTIONS": "true"}):
+        TimedReporter(Silent()).say_times([], environ, "pure")
+    assert page.read_text() == "pure: time: Fatwheel 0.0 s\n\n"

@@ -1,0 +1,62 @@
+"""Finds an sdist on the package index: the newest final one of a project, or that of one version."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from packaging.utils import parse_sdist_filename
+
+from ci_tools.errors import InputError
+from ci_tools.model.names import Sha256
+from ci_tools.model.pep440 import read_version
+from ci_tools.model.request import SdistSource
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+    from pypi_simple import DistributionPackage
+
+    from ci_tools.machine.context import Outside
+
+__all__ = ["choose_sdist"]
+
+NAMED = re.compile(r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:==(?P<version>[^\s=]+))?")
+ARCHIVE = ".tar.gz"  # PEP 625
+MOST_SHOWN = 5  # versions in a hint
+
+
+def choose_sdist(named: str, outside: Outside) -> SdistSource:
+    """Return the sdist of NAME==VERSION, or the newest final one of NAME; raise InputError if the index has none."""
+    found = NAMED.fullmatch(named)
+    version = read_version(found["version"]) if found and found["version"] else None
+    if found is None or (found["version"] and version is None):
+        msg = f'"{named}" names no sdist, expected NAME or NAME==VERSION'
+        raise InputError(msg)
+    name = found["name"]
+    known = _list_hashed(name, outside)
+    if version is None:
+        finals = [one for one, (file, _) in known.items() if not one.is_prerelease and not file.is_yanked]
+        if not finals:
+            msg = f"the package index has no sdist of {name}"
+            raise InputError(msg, hint="name the address of its git repository")
+        version = max(finals)
+    if version not in known:
+        msg = f"the package index has no sdist of {name} {version}"
+        newest = ", ".join(map(str, sorted(known, reverse=True)[:MOST_SHOWN]))
+        raise InputError(msg, hint=f"the newest it has: {newest}" if known else "")
+    file, digest = known[version]
+    stem, text = file.filename.removesuffix(ARCHIVE).rsplit("-", 1)
+    return SdistSource(name=name if name.replace("-", "_") == stem else stem, version=text, sha256=Sha256(digest))
+
+
+def _list_hashed(name: str, outside: Outside) -> dict[Version, tuple[DistributionPackage, str]]:
+    """Return a project's sdists whose sha256 the index says, by version."""
+    from ci_tools.machine import package_index  # noqa: PLC0415 - its HTTP client loads longer than a plan is made
+
+    with package_index.listing_of(name, package_index.users_index(outside.environ)) as listing:
+        sdists = [file for file in listing.files if file.package_type == "sdist" and file.filename.endswith(ARCHIVE)]
+    found = {}
+    for file in sdists:
+        if digest := (file.digests or {}).get("sha256"):
+            found[parse_sdist_filename(file.filename)[1]] = (file, digest)
+    return found
