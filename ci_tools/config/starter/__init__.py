@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.config.packages import Package
     from ci_tools.config.starter.choices import Starter
+    from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
     from ci_tools.model.versions import Minor
 
-__all__ = ["Written", "write"]
+__all__ = ["Written", "read_starter", "write"]
 
 
 # The request before anything is known: the source in the config's folder.
@@ -59,14 +60,23 @@ def write(
     path = folder / DEFAULT_NAME
     refuse_existing(folder, [path])
     root = folder.resolve()
-    tree = open_tree(BLANK, root, outside)
-    chosen, others = choose_package(tree, package)
-    starter = choose(survey(BLANK, tree, chosen, catalog, outside), catalog, torch)
+    starter, others = read_starter(open_tree(BLANK, root, outside), catalog, outside, package=package, torch=torch)
     origin = git.origin(root, outside.environ) or ""
     content = render(starter, origin, _newest_tag(root, outside), smart=smart)
     with write_atomically(path) as file:
         file.write(content.encode())
     return Written(path, starter, others)
+
+
+def read_starter(
+    tree: Tree, catalog: Catalog, outside: Outside, *, package: str = "", torch: Minor | None = None
+) -> tuple[Starter, tuple[Package, ...]]:
+    """Return what a config for a source's package asks for, and the source's other packages.
+
+    Raises InputError if there is no package, a person has to choose one, or none can be built.
+    """
+    chosen, others = choose_package(tree, package)
+    return choose(survey(BLANK, tree, chosen, catalog, outside), catalog, torch), others
 
 
 def _newest_tag(root: Path, outside: Outside) -> str:
