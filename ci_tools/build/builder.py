@@ -286,7 +286,9 @@ class Workshop:
             return wheel
         out = bench.scratch / "repaired"
         if repair.proven(wheel, job, out, bench.log, self.outside.environ).status:
-            raise _build_error(bench.log, f"the wheel does not keep to {job.wheel_platform}")
+            level = repair.find_level(wheel, job.wheel_platform)
+            other = f", but to {level}" if level else ""
+            raise _build_error(bench.log, f"the wheel does not keep to {job.wheel_platform}{other}")
         return next(out.iterdir())
 
 
