@@ -21,6 +21,7 @@ from ci_tools import catalog as catalogs
 from ci_tools.build import built_with as builtwith
 from ci_tools.build import repair
 from ci_tools.build.build_torch import torch_headers
+from ci_tools.build.cuda_toolkits import link_variables
 from ci_tools.build.folders import base_folder, own_locks, refuse_stranger, sweep
 from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
@@ -210,7 +211,7 @@ class Workshop:
         told["PATH"] = os.pathsep.join([*(f"{told[name]}/bin" for name, _ in toolchain.folders), shown])
         if job.accelerator and job.archs:
             told[ARCH_VARIABLES[job.accelerator.kind]] = ";".join(job.archs)
-        return {**told, **dict(job.env)}
+        return {**told, **link_variables(told), **dict(job.env)}
 
     def _compilers(self, job: Job, plan: Plan) -> int:
         """Return how many compilers run at a time, and report it if memory is the limit."""
