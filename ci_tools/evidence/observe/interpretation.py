@@ -18,7 +18,7 @@ from ci_tools.evidence.observe.build import (
     list_request_archs,
 )
 from ci_tools.evidence.observe.observation import DEVICE_ENDINGS
-from ci_tools.evidence.observe.own_archs import ArchVariables
+from ci_tools.evidence.observe.own_archs import ArchVariables, find_cmake_archs
 from ci_tools.evidence.observe.owned import Owned, explain_loss
 from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject, View
 from ci_tools.evidence.observe.suppositions import Looked, decide, describe_question, is_told, select_suppositions
@@ -311,7 +311,8 @@ class Witness:
         lost = tuple(self.find_lost(observed, view))
         is_left_out = view.accelerator and self.has_kernels and build.extensions is Extensions.NONE
         off = warn_of_off(told["off"]) if is_left_out else ()
-        told = {**told, "warnings": (*self.arch_variables.warn(build, switched), *off)}
+        of_cmake = find_cmake_archs(observed, view)
+        told = {**told, "warnings": (*self.arch_variables.warn(build, switched), *of_cmake.warnings, *off)}
         return CellEvidence(
             extensions=build.extensions,
             extensions_where=build.where,
@@ -322,7 +323,7 @@ class Witness:
             left_out=lost or tuple(self.find_switched_off(observed, view)),
             build_requires=list_undeclared(self.project, observed.imports),
             built=build.built,
-            archs=find_own_archs(build.built, view),
+            archs=find_own_archs(build.built, view) or of_cmake.names,
             spared=build.spared,
             members=self.members(build),
             contents=tuple(" ".join(member) for member in observed.members),

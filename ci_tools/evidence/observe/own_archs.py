@@ -1,11 +1,12 @@
-"""Finds the variable of a project's own that chooses its architectures, for the config's `arch-env`."""
+"""Finds the architectures that a setup.py tells cmake, and the variable of a project's own that chooses them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.evidence.observe.build import find_arch_warnings, list_request_archs
-from ci_tools.evidence.observe.switches import list_arch_variables
+from ci_tools.evidence.observe.build import RAN, find_arch_warnings, list_request_archs, list_wanted, name_archs
+from ci_tools.evidence.observe.switches import OWN_ARCHS, list_arch_variables, list_definitions
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import CudaArch
 
@@ -13,11 +14,45 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ci_tools.evidence.observe.build import Build
+    from ci_tools.evidence.observe.observation import Observed
     from ci_tools.evidence.observe.run import View
 
-__all__ = ["ArchVariables"]
+__all__ = ["ArchVariables", "CmakeArchs", "find_cmake_archs"]
 
 NOTATIONS = ("{number}", "{version}")  # 90, 9.0
+# One of CUDA_ARCHITECTURES (cmake-prop_tgt(7)); without an ending it is both machine code and PTX.
+ENTRY = re.compile(r"(\d{2,3}[af]?)(-real|-virtual)?")
+
+
+class CmakeArchs(NamedTuple):
+    """The architectures that a build tells cmake and that are not those of the request, and a warning about them."""
+
+    names: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def find_cmake_archs(observed: Observed, view: View) -> CmakeArchs:
+    """Return the architectures that the build gives cmake in its notation, as in -DNATTEN_CUDA_ARCH_LIST=90a-real.
+
+    A list without any `-real` or `-virtual` may have a notation of the project's own, so that it says nothing.
+    """
+    asked = tuple(list_request_archs(view))
+    for name, value in list_definitions(observed) if asked else ():
+        entries = [ENTRY.fullmatch(one) for one in value.split(";")]
+        found = [one for one in entries if one]
+        if OWN_ARCHS.search(name) and len(found) == len(entries) and any(one[2] for one in found):
+            images = {image for one in found for image in _images(one[1], one[2])}
+            if images == list_wanted(asked):
+                return CmakeArchs()
+            names = name_archs(images)
+            said = f"it gives cmake -D{name}={value}, and not {' '.join(asked)} of the request"
+            return CmakeArchs(names, (f"{RAN}: {said}",))
+    return CmakeArchs()
+
+
+def _images(number: str, ending: str | None) -> tuple[str, ...]:
+    both = {"-real": f"sm_{number}", "-virtual": f"compute_{number}"}
+    return (both[ending],) if ending else (*both.values(),)
 
 
 class ArchVariables:
