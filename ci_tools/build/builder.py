@@ -22,6 +22,7 @@ from ci_tools.build import built_with as builtwith
 from ci_tools.build import repair
 from ci_tools.build.build_torch import torch_headers
 from ci_tools.build.compiler_cache import cache_for
+from ci_tools.build.cuda_toolkits import link_variables
 from ci_tools.build.folders import base_folder, own_locks, own_temporary, refuse_stranger, sweep
 from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
@@ -218,7 +219,7 @@ class Workshop:
         told["PATH"] = os.pathsep.join([*homes, *map(str, cache.folders), shown])
         if job.accelerator and job.archs:
             told[ARCH_VARIABLES[job.accelerator.kind]] = ";".join(job.archs)
-        return {**told, **dict(job.env)}
+        return {**told, **link_variables(told), **dict(job.env)}
 
     def _compilers(self, job: Job, plan: Plan) -> int:
         """Return how many compilers run at a time, and report it if memory is the limit."""
@@ -294,7 +295,9 @@ class Workshop:
             return wheel
         out = bench.scratch / "repaired"
         if repair.proven(wheel, job, out, bench.log, self.outside.environ).status:
-            raise _build_error(bench.log, f"the wheel does not keep to {job.wheel_platform}")
+            level = repair.find_level(wheel, job.wheel_platform)
+            other = f", but to {level}" if level else ""
+            raise _build_error(bench.log, f"the wheel does not keep to {job.wheel_platform}{other}")
         return next(out.iterdir())
 
 

@@ -18,14 +18,14 @@ from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from ci_tools.build.sdk.cuda_libraries import Overlay
     from ci_tools.catalog import Catalog, Cuda, Redist
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Job
 
-__all__ = ["CudaToolkits", "nvcc_build"]
+__all__ = ["CudaToolkits", "link_variables", "nvcc_build"]
 
 
 class CudaToolkits:
@@ -134,3 +134,12 @@ def nvcc_build(home: Path) -> str:
     """Return the build of a compiler, such as `nvcc-V13.0.88`."""
     match = re.search(r"V[\d.]+", output([home / "bin" / "nvcc", "--version"]) or "")
     return f"nvcc-{match[0]}" if match else "nvcc"
+
+
+def link_variables(told: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with which a build of these variables links with the driver, which builders do not have.
+
+    NVIDIA's development images set them, and projects that link with -lcuda, such as SageAttention, rely on it.
+    """
+    home = told.get("CUDA_HOME")
+    return {"LIBRARY_PATH": f"{home}/lib64/stubs"} if home else {}

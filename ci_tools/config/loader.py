@@ -252,11 +252,8 @@ def _arch_env(table: Table) -> tuple[tuple[str, str], ...]:
     """Return the variables that name a platform's architectures in a notation of the project's own."""
     if "arch-env" not in table:
         return ()
-    archs = [f"{arch.capability}{arch.variant}" for arch in map(CudaArch.parse, table.get("archs", ()))]
-    return tuple(
-        (name, ";".join(text.replace("{number}", one.replace(".", "")).replace("{version}", one) for one in archs))
-        for name, text in table["arch-env"].items()
-    )
+    archs = [*map(CudaArch.parse, table.get("archs", ()))]
+    return tuple((name, ";".join(arch.spell(text) for arch in archs)) for name, text in table["arch-env"].items())
 
 
 def _build(table: Table, document: Document, name: str, catalog: Catalog) -> Build:

@@ -130,6 +130,11 @@ class CudaArch(NamedTuple):
         """The name of its virtual code (PTX), `compute_100a`."""
         return f"compute_{self.capability.digits}{self.variant}"
 
+    def spell(self, text: str) -> str:
+        """Return it in a project's own notation: `{number}` stands for 90a, `{version}` for 9.0a."""
+        version = f"{self.capability}{self.variant}"
+        return text.replace("{number}", version.replace(".", "")).replace("{version}", version)
+
 
 class GfxArch(NamedTuple):
     """One entry of `PYTORCH_ROCM_ARCH`: a processor or generic target, with required (`+`) or forbidden (`-`) features.

@@ -13,29 +13,31 @@ from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
 from ci_tools.config import loader
-from ci_tools.config.project import ARCHS, find_abi, list_pythons, project_of
 from ci_tools.config.sdist_choice import choose_sdist
+from ci_tools.config.starter import read_starter
 from ci_tools.errors import InputError
 from ci_tools.evidence import git, source
-from ci_tools.model.evidence import Binding
 from ci_tools.model.pep440 import read_version
+from ci_tools.model.platforms import Platform
 from ci_tools.model.request import GitSource
 from ci_tools.recipes.choice import Choice
 from ci_tools.recipes.releases import releases_of_all, write_config
 from ci_tools.recipes.shelf import CALLERS, Recipe
-from ci_tools.recipes.upstream import FIELD, cudas_of
+from ci_tools.recipes.upstream import FIELD
 
 if TYPE_CHECKING:
-    from ci_tools.config.project import Project
+    from collections.abc import Iterator
+
+    from ci_tools.config.starter.choices import PlatformChoice, Starter
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
 
 __all__ = ["Written", "write_first"]
 
 TAG = re.compile(r"(?P<before>v|release-|)(?P<version>\d[\w.+!-]*)")
-NAME = re.compile(r"""^\s*name\s*=\s*["']([A-Za-z0-9._-]+)["']""", re.MULTILINE)
 ADDRESS = re.compile(r"[\w+.-]+://|[^/]+@[^/]+:|[./~]")
-MOST_PYTHONS = 3  # of a first recipe: the newest that the newest torch ships for
+MOST_PYTHONS = 3  # of a first recipe whose wheels serve one Python each: the newest
+UNTOLD = "0.0.1"  # the version if neither a tag nor the source says one
 
 
 class Written(NamedTuple):
@@ -45,50 +47,60 @@ class Written(NamedTuple):
     decisions: tuple[str, ...]
 
 
+class Origin(NamedTuple):
+    """Where the source is, as a recipe says it, and what is known of it before it is fetched."""
+
+    where: dict[str, Any]
+    version: str = ""  # "": only the source may say it
+    name: str = ""
+
+
 def write_first(address: str, folder: Path | None, outside: Outside) -> Written:
     """Write a recipe for the newest version of a git repository, or of a project on the package index.
 
-    Raises InputError if the folder exists, or if the source has no version to start from or no project to build.
+    A repository without a tag of a version gets a recipe for its newest commit. Raises InputError if the folder exists,
+    or if the source has no project that can be built.
     """
-    where, version = _newest_of_git(address, outside) if ADDRESS.match(address) else _newest_sdist(address, outside)
-    root: dict[str, Any] = {"package": "unknown", "version": version, "source": where}
-    tree = _open(root, outside)
-    project = project_of(tree, _guess_name(tree, address))
-    folder = folder or CALLERS / canonicalize_name(project.name)
+    origin = _newest_of_git(address, outside) if ADDRESS.match(address) else _newest_sdist(address, outside)
+    tree = _open({"package": "unknown", "version": origin.version or UNTOLD, "source": origin.where}, outside)
+    starter, _ = read_starter(tree, catalogs.load(), outside)
+    name, version = origin.name or starter.name, origin.version or starter.version or UNTOLD
+    folder = folder or CALLERS / canonicalize_name(name)
     if folder.exists():
         msg = f"{folder} exists already, expected a new folder for the recipe"
         raise InputError(msg)
-    config = write_config({**root, **_ask(tree, project)}, tree.root, folder)
+    root = {"package": name, "version": version, "source": _source(origin, starter), **_ask(starter)}
+    config = write_config(root, tree.root, folder)
     try:
         releases_of_all([Recipe(folder.name, folder, is_ours=False)], Choice(), outside)
     except InputError:
         shutil.rmtree(folder)
         raise
-    return Written(config, tuple(_decisions(tree, config)))
+    return Written(config, tuple(_decisions(tree, starter, origin, config)))
 
 
-def _newest_of_git(url: str, outside: Outside) -> tuple[dict[str, Any], str]:
-    """Return the source with the newest tag of a final version, and that version."""
+def _newest_of_git(url: str, outside: Outside) -> Origin:
+    """Return the source with the newest tag of a final version, or else the newest commit."""
     local = Path(url).expanduser()
     url = str(local.resolve()) if local.is_dir() else url  # a recipe's copies lie in other folders
-    asked = GitSource(url=url, ref="")
+    asked = GitSource(url=url, ref="HEAD")
+    where = git.address(asked, Path())
     found = {}
-    for tag in git.remote_tags(asked, git.address(asked, Path()), outside.environ):
+    for tag in git.remote_tags(asked, where, outside.environ):
         named = TAG.fullmatch(tag)
         version = read_version(named["version"]) if named else None
         if named and version and not version.is_prerelease and str(version) == named["version"]:
             found[version] = f"{named['before']}{FIELD}"
     if not found:
-        msg = f"{url} has no tag of a final version such as v1.2.0, so there is none to start from"
-        raise InputError(msg, hint="write the recipe by hand, with a commit as its `ref`")
+        return Origin({"git": url, "ref": git.commit_of(asked, where, outside.environ)})
     newest = max(found)
-    return {"git": url, "ref": found[newest]}, str(newest)
+    return Origin({"git": url, "ref": found[newest]}, str(newest))
 
 
-def _newest_sdist(name: str, outside: Outside) -> tuple[dict[str, Any], str]:
-    """Return the source with the newest final sdist of a project, or that of NAME==VERSION, and its version."""
+def _newest_sdist(name: str, outside: Outside) -> Origin:
+    """Return the source with the newest final sdist of a project, or that of NAME==VERSION."""
     found = choose_sdist(name, outside)
-    return {"sdist": dataclasses.asdict(found)}, found.version
+    return Origin({"sdist": dataclasses.asdict(found)}, found.version, found.name)
 
 
 def _open(root: dict[str, Any], outside: Outside) -> Tree:
@@ -99,51 +111,75 @@ def _open(root: dict[str, Any], outside: Outside) -> Tree:
         return source.open_tree(loader.load(config, catalogs.load()), config.parent, outside)
 
 
-def _guess_name(tree: Tree, address: str) -> str:
-    """Return the name that setup.py passes to setup(), or else that of the repository."""
-    found = {match[1] for match in NAME.finditer(tree.text("setup.py"))}
-    return found.pop() if len(found) == 1 else canonicalize_name(address.rstrip("/").rpartition("/")[2])
+def _source(origin: Origin, starter: Starter) -> dict[str, Any]:
+    return {**origin.where, **({"subdirectory": starter.folder} if starter.folder else {})}
 
 
-def _ask(tree: Tree, project: Project) -> dict[str, Any]:
+def _ask(starter: Starter) -> dict[str, Any]:
     """Return the rest of the config: what to build for whom, and the names of its releases."""
-    catalog = catalogs.load()
-    newest = max(torch for torch in catalog.torch if cudas_of(torch, catalog))
-    uses_torch = find_abi(tree, project).kind is not Binding.NONE
-    has_cuda = any(name.endswith((".cu", ".cuh")) for name in tree.files)
-    cuda = str(max(cudas_of(newest, catalog)))
-    pythons = catalog.torch[newest].pythons["linux-x86_64"]
-    shipped = {str(python) for python in pythons if not python.free_threaded}
-    platforms: dict[str, Any] = {"linux-cpu": {"required": True}}
-    if has_cuda:
-        platforms = {"linux-cuda": {"required": True, "cuda": [cuda], "archs": list(ARCHS)}}
-    named = f"py{{python}}{'-torch{torch}' * uses_torch}{'-cu{cuda}' * has_cuda}"
-    title = f"for Python {{python_title}}{' + PyTorch {torch}' * uses_torch}{' + CUDA {cuda_version}' * has_cuda}"
-    local = f"{'cu{cuda}{archs}' * has_cuda}{'torch{torch}' * uses_torch}"
+    platform = _choose_platform(starter)
+    is_per_python = platform.is_native and starter.is_per_python
+    pythons = [one for one in starter.pythons if not one.free_threaded][-MOST_PYTHONS:]
     return {
-        "package": project.name,
-        "python": [one for one in list_pythons(project, catalog) if one in shipped][-MOST_PYTHONS:],
-        **({"torch": [str(newest)]} if uses_torch else {}),
-        "platforms": platforms,
-        "build": {"sdist": False},
-        "release": {
-            "tag": f"{{package}}-v{{version}}-{named}",
-            "title": f"{{display}} v{{version}} Wheel {title}",
-            "local": local,
-            "untagged": True,
-        },
+        "python": [str(one) for one in (pythons if is_per_python else starter.pythons)],
+        **({"torch": _ask_torch(starter)} if starter.torch.versions else {}),
+        "platforms": {str(platform.platform): _ask_platform(platform)},
+        **({"validate": {"imports": [*starter.imports]}} if starter.imports else {}),
+        "build": {"sdist": False, **({"env": dict(starter.env)} if starter.env else {})},
+        "release": _name_releases(starter, platform, is_per_python=is_per_python),
     }
 
 
-def _decisions(tree: Tree, config: Path) -> list[str]:
-    """Return what no source shows."""
-    return [
-        f"`python` and `torch` in {config}: for whom the wheels are",
-        *([f"`archs` in {config}: which GPUs they are for"] if "archs" in config.read_text(encoding="utf-8") else []),
-        "`release: display`, the name as people write it",
-        "`validate: imports`, the modules that must import",
-        f"whether its licence lets you publish wheels: {_licence(tree)}",
+def _choose_platform(starter: Starter) -> PlatformChoice:
+    """Return the platform to begin with: CUDA's if something is compiled for it, else Linux, else any."""
+    by_kind = {one.platform: one for one in starter.platforms}
+    wanted = (by_kind.get(Platform.LINUX_CUDA), by_kind.get(Platform.LINUX_CPU), *starter.platforms)
+    return next(one for one in wanted if one)
+
+
+def _ask_torch(starter: Starter) -> list[str] | dict[str, str]:
+    versions = [*map(str, starter.torch.versions)]
+    return {"lowest": versions[0]} if starter.torch.is_open else versions
+
+
+def _ask_platform(one: PlatformChoice) -> dict[str, Any]:
+    if not one.kind:
+        return {"required": True}
+    toolchain = {} if one.toolchain is one.toolchain.AUTO else {"toolchain": str(one.toolchain.value)}
+    return {"required": True, str(one.kind.value): [*map(str, one.versions)], "archs": [*one.archs], **toolchain}
+
+
+def _name_releases(starter: Starter, platform: PlatformChoice, *, is_per_python: bool) -> dict[str, Any]:
+    """Return how releases are called: by what their wheels differ in, so that none has the wheel of another."""
+    is_per_torch = platform.is_native and bool(starter.torch.versions) and not starter.torch.is_open
+    axes = [
+        *([("py{python}", "Python {python_title}", "")] if is_per_python else []),
+        *([("torch{torch}", "PyTorch {torch}", "torch{torch}")] if is_per_torch else []),
+        *([("cu{cuda}", "CUDA {cuda_version}", "cu{cuda}{archs}")] if "cuda" in _ask_platform(platform) else []),
     ]
+    tags, titles, locals_ = zip(*axes, strict=True) if axes else ((), (), ())
+    return {
+        "tag": "-".join(("{package}-v{version}", *tags)),
+        "title": f"{{display}} v{{version}} Wheel{' for ' if titles else ''}{' + '.join(titles)}",
+        "local": "".join(reversed(locals_)),  # as in ours: +cu130sm89torch2.10.0
+        "untagged": True,
+    }
+
+
+def _decisions(tree: Tree, starter: Starter, origin: Origin, config: Path) -> Iterator[str]:
+    """Yield what no source shows."""
+    if not origin.version:
+        yield f"`version` and `ref` in {config}: there is no tag of a final version, so it is of the newest commit"
+    yield f"`python`{' and `torch`' if starter.torch.versions else ''} in {config}: for whom the wheels are"
+    for left in starter.left:
+        if left.platform is Platform.LINUX_CUDA:
+            yield f"whether it should have {left.platform}: {left.why}"
+    if _choose_platform(starter).archs:
+        yield f"`archs` in {config}: which GPUs they are for"
+    yield "`release: display`, the name as people write it"
+    if not starter.imports:
+        yield "`validate: imports`, the modules that must import"
+    yield f"whether its licence lets you publish wheels: {_licence(tree)}"
 
 
 def _licence(tree: Tree) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
+from packaging.utils import InvalidSdistFilename, canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
 from ci_tools import catalog as catalogs
 from ci_tools.errors import FatwheelError, InputError
@@ -164,8 +164,19 @@ def _address(root: Root) -> str:
 
 
 def list_sdists(name: str, outside: Outside) -> list[DistributionPackage]:
-    """Return the sdists of a project on the package index."""
-    return [file for file in _files(name, outside) if file.package_type == "sdist"]
+    """Return the sdists of a project on the package index whose file names say its name and a version.
+
+    Old ones may not: natten-0.14.2-4.tar.gz is read as version 4 of "natten-0.14.2" (PEP 625 came in 2022).
+    """
+    sdists = (file for file in _files(name, outside) if file.package_type == "sdist")
+    return [file for file in sdists if _is_sdist_of(canonicalize_name(name), file.filename)]
+
+
+def _is_sdist_of(name: str, file: str) -> bool:
+    try:
+        return parse_sdist_filename(file)[0] == name
+    except InvalidSdistFilename:
+        return False
 
 
 def _files(name: str, outside: Outside) -> tuple[DistributionPackage, ...]:

@@ -107,7 +107,7 @@ def test_a_wheel_that_needs_a_newer_system_than_its_tag_says_fails(fatwheel: Com
     with (native_project / "fast.cpp").open("a") as file:
         file.write('#include <thread>\nextern "C" void wait() { std::thread([] {}).join(); }\n')
     ran = release(fatwheel, native_project)
-    assert (ran.status, "does not keep to manylinux_2_5_x86_64" in ran.stderr) == (1, True), ran.stderr
+    assert (ran.status, "does not keep to manylinux_2_5_x86_64, but to manylinux_2_" in ran.stderr) == (1, True)
 
 
 def test_a_build_that_compiles_nothing_is_not_taken_for_the_planned_native_wheel(

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.config.packages import Package
     from ci_tools.config.starter.choices import Starter
+    from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
     from ci_tools.model.request import SdistSource
     from ci_tools.model.versions import Minor
 
-__all__ = ["Written", "write"]
+__all__ = ["Written", "read_starter", "write"]
 
 
 # The request before anything is known: the source in the config's folder.
@@ -65,14 +66,29 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
     root = folder.resolve()
     blank = replace(BLANK, source=sdist) if sdist else BLANK
     tree = open_tree(blank, root, outside)
-    chosen, others = choose_package(tree, package)
-    starter = choose(survey(blank, tree, chosen, catalog, outside), catalog, torch)
+    starter, others = read_starter(tree, catalog, outside, package=package, torch=torch, blank=blank)
     origin = (git.origin(root, outside.environ) or "") if folder.exists() else ""
-    tag = "" if sdist else _newest_tag(root, outside)
-    content = render(starter, origin, tag, smart=smart, sdist=sdist)
+    content = render(starter, origin, "" if sdist else _newest_tag(root, outside), smart=smart, sdist=sdist)
     with write_atomically(path) as file:
         file.write(content.encode())
     return Written(path, starter, others)
+
+
+def read_starter(
+    tree: Tree,
+    catalog: Catalog,
+    outside: Outside,
+    *,
+    package: str = "",
+    torch: Minor | None = None,
+    blank: Request = BLANK,
+) -> tuple[Starter, tuple[Package, ...]]:
+    """Return what a config for a source's package asks for, and the source's other packages.
+
+    `blank` is a request for the source and nothing of it. Raises InputError if there is no package, a person has to choose one, or none can be built.
+    """
+    chosen, others = choose_package(tree, package)
+    return choose(survey(blank, tree, chosen, catalog, outside), catalog, torch), others
 
 
 def _newest_tag(root: Path, outside: Outside) -> str:

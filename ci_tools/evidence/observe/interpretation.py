@@ -13,12 +13,12 @@ from ci_tools.evidence.observe.build import (
     CYTHON,
     RAN,
     Build,
-    find_arch_warnings,
     find_own_archs,
     list_capabilities,
     list_request_archs,
 )
 from ci_tools.evidence.observe.observation import DEVICE_ENDINGS
+from ci_tools.evidence.observe.own_archs import ArchVariables, find_cmake_archs
 from ci_tools.evidence.observe.owned import Owned, explain_loss
 from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject, View
 from ci_tools.evidence.observe.suppositions import Looked, decide, describe_question, is_told, select_suppositions
@@ -82,6 +82,7 @@ class Witness:
         self.unknown: dict[str, CellEvidence] = {}
         self.shown: list[tuple[tuple[str, str, str], Observed, Switches, CellEvidence]] = []
         self.remedies: dict[tuple[str, str, str], tuple[Switches, object]] = {}
+        self.arch_variables = ArchVariables(self.build)
 
     def close(self) -> None:
         """Close the observer, which reports the number of builds if any ran."""
@@ -314,13 +315,12 @@ class Witness:
     def understood(self, observed: Observed, view: View, told: dict[str, Any]) -> CellEvidence:
         """Return the evidence of a successful build without doubts."""
         build = Build(observed, self.project.request.subdirectory, self.includes)
-        api = build.python_api
+        api, switched = build.python_api, view._replace(env=(*view.env, *told["switches"]))
         lost = tuple(self.find_lost(observed, view))
         is_left_out = view.accelerator and self.has_kernels and build.extensions is Extensions.NONE
-        told = {
-            **told,
-            "warnings": (*find_arch_warnings(build.built, view), *(warn_of_off(told["off"]) if is_left_out else ())),
-        }
+        off = warn_of_off(told["off"]) if is_left_out else ()
+        of_cmake = find_cmake_archs(observed, view)
+        told = {**told, "warnings": (*self.arch_variables.warn(build, switched), *of_cmake.warnings, *off)}
         return CellEvidence(
             extensions=build.extensions,
             extensions_where=build.where,
@@ -331,7 +331,7 @@ class Witness:
             left_out=lost or tuple(self.find_switched_off(observed, view)),
             build_requires=list_undeclared(self.project, observed.imports),
             built=build.built,
-            archs=find_own_archs(build.built, view),
+            archs=find_own_archs(build.built, view) or of_cmake.names,
             spared=build.spared,
             members=self.members(build),
             contents=tuple(" ".join(member) for member in observed.members),
@@ -341,6 +341,12 @@ class Witness:
             recipe=build.recipe,
             **told,
         )
+
+    def build(self, view: View) -> Build | None:
+        """Return the build of a view; None if it fails, or is not understood."""
+        seen = self.observer.observe(view)
+        clear = not seen.failure and not seen.doubts
+        return Build(seen, self.project.request.subdirectory, self.includes) if clear else None
 
     def torch_abi(self, build: Build) -> TorchAbi:
         """Return the torch ABI that the compiled files need; none where the build has no torch."""

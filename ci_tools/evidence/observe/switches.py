@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 __all__ = [
     "HARDWARE",
     "MOST_TRIED",
+    "OWN_ARCHS",
     "SWITCH",
     "VALUES",
     "explain_local_version",
     "explain_switch",
     "find_turned_on",
     "list_arch_variables",
+    "list_definitions",
     "list_off",
     "list_switches",
     "warn_of_off",
@@ -83,12 +85,12 @@ def list_off(observed: Observed, view: View, tree: Tree) -> Iterator[tuple[str, 
 
 def find_turned_on(before: Observed, after: Observed) -> str:
     """Return the first definition that one build gives cmake and the other turns on, as `-DNAME=OFF`; "" if none is."""
-    on = {name for name, value in _list_definitions(after) if value.upper() not in OFF}
-    return next((f"-D{name}={value}" for name, value in _list_definitions(before)
+    on = {name for name, value in list_definitions(after) if value.upper() not in OFF}
+    return next((f"-D{name}={value}" for name, value in list_definitions(before)
                  if value.upper() in OFF and name in on), "")  # fmt: skip
 
 
-def _list_definitions(observed: Observed) -> Iterator[tuple[str, str]]:
+def list_definitions(observed: Observed) -> Iterator[tuple[str, str]]:
     """Yield the variables that a build defines for cmake, and their values: `-DNAME[:TYPE]=VALUE` or `-D NAME=…`."""
     for call in observed.configured:
         for before, argument in pairwise(("", *call)):

@@ -42,6 +42,16 @@ def test_a_relabelled_wheel_holds_the_library_that_was_cleaned(tmp_path: Path) -
     assert members_of(tmp_path / "out" / LINUX)["demo/a.so"] == cleaned["demo/a.so"].read_bytes()
 
 
+def test_the_level_of_a_wheel_is_the_oldest_with_all_its_symbols(tmp_path: Path) -> None:
+    later = '#include <stdio.h>\n__asm__(".symver puts,puts@GLIBC_2.2.5");\nint f(void) { return puts(""); }'
+    old = make(tmp_path / "old", LINUX, {"demo/a.so": linked(later)})
+    assert repair.find_level(old, "manylinux_2_28_x86_64") == "manylinux_2_5_x86_64"
+    assert repair.find_level(old, "linux_x86_64") == ""
+    newer = "#include <threads.h>\nint f(void) { return thrd_equal(thrd_current(), thrd_current()); }"  # glibc 2.28
+    both = make(tmp_path / "both", LINUX, {"demo/a.so": linked(later), "demo/b.so": linked(newer)})
+    assert repair.find_level(both, "manylinux_2_17_x86_64") == "manylinux_2_28_x86_64"
+
+
 def test_a_build_does_not_find_the_compiler_of_an_accelerator_that_is_not_its_own(tmp_path: Path) -> None:
     for folder, names in {"plain": ["cc"], "mixed": ["nvcc", "cmake"]}.items():
         for name in names:

@@ -293,3 +293,27 @@ def test_kernels_that_cmake_leaves_off_end_the_plan(more: str, said: str, way_ou
         == f"CMakeLists.txt:5: a.cu is compiled only {said}, so every wheel of linux-cuda would lack it"
     )
     assert way_out in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("argument", "archs"),
+    [
+        pytest.param("-DDEMO_CUDA_ARCH_LIST=90a-real", ("9.0a",), id="of-one-chip"),
+        pytest.param("-DDEMO_CUDA_ARCH_LIST=80-real;90-real;90-virtual", ("8.0", "9.0+PTX"), id="several"),
+        pytest.param("-DDEMO_CUDA_ARCH_LIST=90-real", (), id="those-that-are-asked-for"),
+        pytest.param("-DDEMO_CUDA_ARCH_LIST=80", (), id="a-notation-of-its-own"),
+        pytest.param("-DDEMO_LEVELS=80-real", (), id="another-list"),
+    ],
+)
+def test_a_wheel_is_for_the_architectures_that_setup_py_tells_cmake(
+    argument: str, archs: tuple[str, ...], tmp_path: Path
+) -> None:
+    """As NATTEN 0.21 does it: its wheels for 9.0 have code for 9.0a only."""
+    script = SETUP.replace("MORE", f"[{argument!r}]").replace("AFTER", "")
+    cuda = 'linux-cuda: {owner: "@demo/cuda", cuda: ["13.0"], archs: ["9.0"]}'
+    config = f"{CONFIG.partition('platforms:')[0]}platforms:\n  {cuda}\n"
+    folder = write(tmp_path / "a", {"fatwheel.yml": config, "setup.py": script, **FILES, "a.cu": ""})
+    (found,) = evidence_of(folder).platforms
+    assert found.shown.archs == archs
+    said = f"observed by running setup.py: it gives cmake {argument}, and not 9.0 of the request"
+    assert (said in found.shown.warnings) == bool(archs)

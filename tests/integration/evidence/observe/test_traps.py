@@ -531,6 +531,31 @@ def test_architectures_that_the_project_chooses_by_itself_are_named(
     assert [warning for warning in warnings if warning.endswith(said)]
 
 
+@pytest.mark.parametrize(
+    ("flag", "setting"),
+    [
+        # As fused-ssim and FlashAttention have it, and one whose variable is in torch's notation.
+        pytest.param("f'-gencode=arch=compute_{a},code=sm_{a}'", '"{number}"', id="numbers"),
+        pytest.param("'-arch=sm_' + a.split('.')[0] + a.split('.')[1]", '"{version}"', id="versions"),
+        pytest.param("'-gencode=arch=compute_75,code=sm_75'", "", id="of-no-effect"),
+    ],
+)
+def test_the_variable_that_chooses_the_architectures_is_named(flag: str, setting: str, tmp_path: Path) -> None:
+    flags = f"[{flag} for a in os.getenv('DEMO_CUDA_ARCHS', '7.5' if 'split' in {flag!r} else '75').split(';')]"
+    extension = f"[CUDAExtension('demo.a', ['a.cu'], extra_compile_args={{'nvcc': {flags}}})]"
+    online = (
+        "import urllib.request\nif os.getenv('CUDA_HOME') and os.getenv('DEMO_FORCE_BUILD', 'FALSE') == 'FALSE':\n"
+        "    urllib.request.urlretrieve('http://127.0.0.1:9/x.whl', 'x.whl')\n"
+    )
+    script = setup(
+        f"ext_modules={extension} if os.getenv('CUDA_HOME') else [], cmdclass={{'build_ext': BuildExtension}}",
+        TORCH + online,
+    )
+    (said,) = {one for one in planned(tmp_path, {"setup.py": script, "a.cu": ""}).warnings if "chooses" in one}
+    expected = f"; `arch-env: {{DEMO_CUDA_ARCHS: {setting}}}` in the config chooses them"
+    assert said.endswith(expected) if setting else "arch-env" not in said
+
+
 OWN_NVCC = """
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
