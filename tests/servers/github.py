@@ -123,6 +123,8 @@ class GitHub:
         self.knows_digests = True
         self.tokens = {TOKEN}
         self.replaces_plus = False  # as GitHub did once
+        self.attested: dict[str, int] = {}  # the sha256 of what is attested, and the repository that has run it
+        self.owner = {"login": "octo", "type": "User"}
         self.requests: list[str] = []
         self.problems: list[str] = []  # what the description forbids
         self.faults: dict[int, Fault | Answer | Callable[[], Fault | None]] = {}
@@ -280,7 +282,20 @@ def release_document(hub: GitHub, kept: Kept) -> dict[str, Any]:
 
 def get_repository(hub: GitHub, _: Asked) -> Answer:
     own = {"url": f"{hub.url}{API}", "html_url": f"{hub.url}/{REPOSITORY}", "full_name": REPOSITORY}
-    return Answer(200, _blank_of("full-repository") | own)
+    document: dict[str, Any] = _blank_of("full-repository")
+    return Answer(200, document | own | {"owner": document["owner"] | hub.owner})
+
+
+def list_attestations(hub: GitHub, asked: Asked, owner: str) -> Answer:
+    """Return what is attested, one digest on a page: whoever asks has to turn the pages."""
+    if owner != hub.owner["login"]:
+        return missing()
+    known = [one for one in asked.document["subject_digests"] if one.removeprefix("sha256:") in hub.attested]
+    place = int(asked.query.get("after", 0))
+    rows = {one: [{"repository_id": hub.attested[one.removeprefix("sha256:")]}] for one in known[place : place + 1]}
+    more = place + 1 < len(known)
+    page = {"has_next": more, "has_previous": place > 0, **({"next": str(place + 1)} if more else {})}
+    return Answer(200, {"attestations_subject_digests": rows, "page_info": page})
 
 
 def get_ref(hub: GitHub, _: Asked, tag: str) -> Answer:
@@ -408,6 +423,8 @@ def paged(asked: Asked, hub: GitHub, whole: list[dict[str, Any]]) -> Answer:
 
 ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("GET", API, get_repository),
+    ("POST", r"/users/([^/]+)/attestations/bulk-list", list_attestations),
+    ("POST", r"/orgs/([^/]+)/attestations/bulk-list", list_attestations),
     ("GET", rf"{API}/git/ref/tags/(.+)", get_ref),
     ("GET", rf"{API}/git/commits/(\w+)", get_commit),
     ("GET", rf"{API}/releases", list_releases),
@@ -464,7 +481,7 @@ def description() -> OpenAPI:
 
 def complaint(asked: Asked, answer: Answer) -> str:
     """Return what GitHub's description says against a request or its answer."""
-    if not asked.path.startswith("/repos/"):
+    if not asked.path.startswith(("/repos/", "/users/", "/orgs/")):
         return ""
     kind = asked.headers.get("Content-Type", "")
     body = b"" if kind == "application/octet-stream" else asked.body
