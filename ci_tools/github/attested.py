@@ -1,6 +1,6 @@
 """Asks GitHub of which files it keeps a provenance attestation, by their hashes: one request for a thousand.
 
-Nothing is verified here: `gh attestation verify` checks the signature of a file, once somebody has it. What is asked is
+Nothing is verified here: `gh attestation verify` checks the signature of a file, once somebody has it. GitHub only says
 whether there is anything to verify (https://docs.github.com/en/rest/users/attestations).
 """
 
@@ -72,5 +72,5 @@ def _post(repository: Repository, path: str, body: Mapping[str, object]) -> dict
         raise InputError(msg) from error
     if not isinstance(answer, dict):
         msg = "an answer about attestations is not an object"
-        raise TypeError(msg)  # the hub says that this is no GitHub
+        raise TypeError(msg)  # the hub reports a server that is not GitHub
     return answer

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
 
-__all__ = ["Busy", "Failed", "Forbidden", "Hub", "printable"]
+__all__ = ["ANONYMOUS", "LOGIN", "Busy", "Failed", "Forbidden", "Hub", "printable"]
 
 Answer = TypeVar("Answer")
 
@@ -132,6 +132,11 @@ class Hub:
         return self.ask(lambda _: str(opened.requester.graphql_query(WHOSE, {})[1]["data"]["viewer"]["login"]))
 
     # -- the token and the address
+
+    @property
+    def has_token(self) -> bool:
+        """Whether a variable holds a token."""
+        return bool(self._tokens())
 
     def _tokens(self) -> list[tuple[str, str]]:
         """Return the variables that hold a token, each with its token."""

@@ -124,6 +124,8 @@ class GitHub:
         self.tokens = {TOKEN}
         self.replaces_plus = False  # as GitHub did once
         self.attested: dict[str, int] = {}  # the sha256 of what is attested, and the repository that has run it
+        self.is_public = False  # whether it answers without a token
+        self.left: int | None = None  # the requests that it still answers this hour; None: any number
         self.owner = {"login": "octo", "type": "User"}
         self.requests: list[str] = []
         self.problems: list[str] = []  # what the description forbids
@@ -554,8 +556,13 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, asked: Asked, fault: object) -> Answer:
         kind, _, token = asked.headers.get("Authorization", "").partition(" ")
         is_known = kind in {"token", "Bearer"} and token in self.hub.tokens
-        if asked.path.startswith(("/repos/", "/graphql")) and not is_known:
-            return refusal(401, "Bad credentials")
+        is_anonymous = self.hub.is_public and not kind and asked.method == "GET"
+        if asked.path.startswith(("/repos/", "/graphql")) and not (is_known or is_anonymous):
+            return refusal(401, "Bad credentials") if kind else missing()  # as a private one
+        if self.hub.left is not None:
+            self.hub.left -= 1
+            if self.hub.left < 0:
+                return refusal(403, "API rate limit exceeded for 192.0.2.1.", self._limits())
         upload = UPLOAD.fullmatch(asked.path) if asked.method == "POST" else None
         try:
             if upload:
@@ -564,6 +571,14 @@ class Handler(BaseHTTPRequestHandler):
                 return self._routed(asked)
         except Unprocessable as error:
             return Answer(422, {"documentation_url": "https://docs.github.com/rest", **error.args[0]})
+
+    def _limits(self) -> dict[str, str]:
+        """Return the headers by which GitHub says how many requests it still answers this hour."""
+        if self.hub.left is None:
+            return {}
+        reset = str(int(time.time()) + 3600)
+        left = str(max(self.hub.left, 0))
+        return {"X-RateLimit-Limit": "60", "X-RateLimit-Remaining": left, "X-RateLimit-Reset": reset}
 
     def _routed(self, asked: Asked) -> Answer:
         for method, pattern, route in self.hub.routes:
@@ -599,7 +614,7 @@ class Handler(BaseHTTPRequestHandler):
         with suppress(ConnectionError):  # a client may have been killed
             self.send_response_only(answer.status)
             usual = {"Date": self.date_time_string(), "Content-Type": kind, "Content-Length": str(len(data))}
-            for header, value in {**usual, **answer.headers}.items():
+            for header, value in {**usual, **self._limits(), **answer.headers}.items():
                 self.send_header(header, value)
             self.end_headers()
             self.wfile.write(data[: len(data) // 2] if cut else data)

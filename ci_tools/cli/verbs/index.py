@@ -313,7 +313,7 @@ def run_retract(options: argparse.Namespace, outside: Outside) -> int:
     if options.undo == (options.reason is not None):
         msg = "expected --reason, which says what is wrong with the release, or --undo"
         raise InputError(msg, hint='such as --reason "wrong results on Hopper, use 1.2.1"')
-    addresses = tuple(options.to) or retraction.targets_in(find_config(options, outside))
+    addresses = tuple(options.to) or retraction.targets_in(find_config(options, outside), outside)
     if options.undo:
         outcomes = retraction.restore(options.release, addresses, outside)
     else:

@@ -30,7 +30,7 @@ MINOR = re.compile(r"\d{1,4}\.\d{1,2}")
 
 
 class Wanted(NamedTuple):
-    """What a search is told of a machine; an empty field is taken from this one."""
+    """Values of a machine that are given to a search; an empty field is taken from this machine."""
 
     system: str = ""
     torch: str = ""

@@ -34,7 +34,7 @@ MOST_BYTES = 64 << 20  # of one file
 
 
 class Shelves(NamedTuple):
-    """What the finder knows of an index: its projects, and the recipes that make what it does not have."""
+    """The finder's data of an index: its projects, and the recipes that make what it does not have."""
 
     projects: tuple[ProjectTable, ...]
     makers: tuple[Maker, ...]
@@ -75,8 +75,8 @@ def _limited(answer: requests.Response) -> Iterator[bytes]:
 def read_shelves(read: Read, where: str, only: Sequence[str], reporter: Reporter) -> Shelves:
     """Return what the finder knows of the index at `where`, of all its projects or `only` of some.
 
-    A project whose data is not there or not whole is left out, and reported. Raises InputError if this is no index with
-    a finder, or if a project is in neither the index nor a recipe.
+    A project whose data is not there or not whole is left out, and reported. Raises InputError if it is not an index
+    with a finder, or if a project is in neither the index nor a recipe.
     """
     front = read(FRONT)
     try:

@@ -35,7 +35,7 @@ class Maker(NamedTuple):
 
     recipe: str
     project: str  # its canonical name
-    systems: tuple[tuple[str, str], ...]  # a machine and its accelerator: linux-x86_64, cuda; "" is none
+    systems: tuple[tuple[str, str], ...]  # a machine and its accelerator: linux-x86_64, cuda; "" for no accelerator
     python: tuple[str, ...] = ()  # those that it has a version for; empty: any
     uses_torch: bool = False
     exclusions: tuple[Exclusion, ...] = ()

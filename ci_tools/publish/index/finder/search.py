@@ -82,7 +82,7 @@ class Machine(NamedTuple):
 
 
 class Match(NamedTuple):
-    """What an index has of a project for a machine."""
+    """The wheel that an index has of a project for a machine, or why it has none."""
 
     project: str
     version: str = ""
