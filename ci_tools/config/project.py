@@ -11,7 +11,7 @@ from packaging.utils import InvalidName, canonicalize_name
 from ci_tools.config.location import PROJECT_FILE, table_in
 from ci_tools.config.packages import BUILD_FILES, choose_package
 from ci_tools.errors import InputError
-from ci_tools.evidence.includes import Includes, select_sources, torch_abi
+from ci_tools.evidence.includes import Includes, names_torch, select_sources, torch_abi
 from ci_tools.formats.toml.text import parse_toml
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.versions import Minor, admits
@@ -36,6 +36,7 @@ __all__ = [
     "refuse_existing",
     "to_comment",
     "to_scalar",
+    "uses_torch",
 ]
 
 # File name endings that show that a platform has native code.
@@ -172,6 +173,11 @@ def list_pythons(project: Project, catalog: Catalog) -> list[str]:
 def find_abi(tree: Tree, project: Project) -> TorchAbi:
     """Return the torch ABI that the project's sources bind to."""
     return torch_abi(Includes(tree), select_sources(tree.files, (), ()), project.folder)
+
+
+def uses_torch(tree: Tree, project: Project) -> bool:
+    """Whether a compiled source includes a torch header, or a build file finds torch."""
+    return names_torch(Includes(tree), select_sources(tree.files, (), ()), project.folder)
 
 
 def quote_names(names: Iterable[str]) -> Iterator[str]:

@@ -33,6 +33,7 @@ __all__ = [
     "abi_of_commands",
     "find_contradiction",
     "list_forced_includes",
+    "names_torch",
     "select_sources",
     "torch_abi",
     "uncommented",
@@ -225,6 +226,13 @@ def torch_abi(includes: Includes, files: Iterable[str], folder: str) -> TorchAbi
     if not torch:
         return _headless(includes.tree, build_files)
     return _stable(torch[0], _target(includes.tree, (*build_files, *files)))
+
+
+def names_torch(includes: Includes, files: Iterable[str], folder: str) -> bool:
+    """Whether one of the compiled `files` includes a torch header, or a build file of the project uses torch."""
+    build_files = [name for name in includes.tree.files if _is_build_file(name, folder)]
+    reached = (*includes.external_includes(files), *_find_mentions(includes.tree, build_files))
+    return any(one.is_torch for one in reached) or _headless(includes.tree, build_files).uses_torch
 
 
 def abi_of_commands(includes: Includes, commands: Sequence[Compile]) -> TorchAbi:

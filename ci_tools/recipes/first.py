@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shutil
 import tempfile
@@ -12,11 +13,13 @@ from packaging.utils import canonicalize_name, parse_sdist_filename
 
 from ci_tools import catalog as catalogs
 from ci_tools.config import loader
-from ci_tools.config.project import ARCHS, find_abi, list_pythons, project_of
+from ci_tools.config.project import ARCHS, find_abi, list_pythons, project_of, uses_torch
 from ci_tools.errors import InputError
 from ci_tools.evidence import git, source
+from ci_tools.evidence.includes import COMPILED
+from ci_tools.formats.toml.text import parse_toml
 from ci_tools.model.evidence import Binding
-from ci_tools.model.pep440 import read_version
+from ci_tools.model.pep440 import name_of_required, read_version
 from ci_tools.model.request import GitSource
 from ci_tools.recipes.choice import Choice
 from ci_tools.recipes.releases import releases_of_all, write_config
@@ -64,7 +67,7 @@ def write_first(address: str, folder: Path | None, outside: Outside) -> Written:
     except InputError:
         shutil.rmtree(folder)
         raise
-    return Written(config, tuple(_decisions(tree, config)))
+    return Written(config, tuple(_decisions(tree, project, config)))
 
 
 def _newest_of_git(url: str, outside: Outside) -> tuple[dict[str, Any], Version]:
@@ -117,7 +120,7 @@ def _ask(tree: Tree, project: Project) -> dict[str, Any]:
     """Return the rest of the config: what to build for whom, and the names of its releases."""
     catalog = catalogs.load()
     newest = max(torch for torch in catalog.torch if cudas_of(torch, catalog))
-    uses_torch = find_abi(tree, project).kind is not Binding.NONE
+    has_torch = uses_torch(tree, project) or _requires_torch(tree, project)
     has_cuda = any(name.endswith((".cu", ".cuh")) for name in tree.files)
     cuda = str(max(cudas_of(newest, catalog)))
     pythons = catalog.torch[newest].pythons["linux-x86_64"]
@@ -125,13 +128,13 @@ def _ask(tree: Tree, project: Project) -> dict[str, Any]:
     platforms: dict[str, Any] = {"linux-cpu": {"required": True}}
     if has_cuda:
         platforms = {"linux-cuda": {"required": True, "cuda": [cuda], "archs": list(ARCHS)}}
-    named = f"py{{python}}{'-torch{torch}' * uses_torch}{'-cu{cuda}' * has_cuda}"
-    title = f"for Python {{python_title}}{' + PyTorch {torch}' * uses_torch}{' + CUDA {cuda_version}' * has_cuda}"
-    local = f"{'cu{cuda}{archs}' * has_cuda}{'torch{torch}' * uses_torch}"
+    named = f"py{{python}}{'-torch{torch}' * has_torch}{'-cu{cuda}' * has_cuda}"
+    title = f"for Python {{python_title}}{' + PyTorch {torch}' * has_torch}{' + CUDA {cuda_version}' * has_cuda}"
+    local = f"{'cu{cuda}{archs}' * has_cuda}{'torch{torch}' * has_torch}"
     return {
         "package": project.name,
         "python": [one for one in list_pythons(project, catalog) if one in shipped][-MOST_PYTHONS:],
-        **({"torch": [str(newest)]} if uses_torch else {}),
+        **({"torch": [str(newest)]} if has_torch else {}),
         "platforms": platforms,
         "build": {"sdist": False},
         "release": {
@@ -143,11 +146,24 @@ def _ask(tree: Tree, project: Project) -> dict[str, Any]:
     }
 
 
-def _decisions(tree: Tree, config: Path) -> list[str]:
+def _requires_torch(tree: Tree, project: Project) -> bool:
+    """Whether the build of compiled code requires torch: a pure wheel is the same for every torch."""
+    pyproject = posixpath.join(project.folder, "pyproject.toml")
+    table = parse_toml(tree.text(pyproject), pyproject).get("build-system")
+    required = table.get("requires") if isinstance(table, dict) else None
+    names = map(name_of_required, filter(None, map(str, required if isinstance(required, list) else ())))
+    return any(map(COMPILED.search, tree.files)) and "torch" in names
+
+
+def _decisions(tree: Tree, project: Project, config: Path) -> list[str]:
     """Return what no source shows."""
+    text, abi = config.read_text(encoding="utf-8"), find_abi(tree, project)
+    has_torch = "\ntorch:" in text
+    is_doubtful = abi.kind is Binding.UNKNOWN and not has_torch
     return [
-        f"`python` and `torch` in {config}: for whom the wheels are",
-        *([f"`archs` in {config}: which GPUs they are for"] if "archs" in config.read_text(encoding="utf-8") else []),
+        f"{'`python` and `torch`' if has_torch else '`python`'} in {config}: for whom the wheels are",
+        *([f"whether its wheels need a torch, which the recipe does not name: {abi.where}"] if is_doubtful else []),
+        *([f"`archs` in {config}: which GPUs they are for"] if "archs:" in text else []),
         "`release: display`, the name as people write it",
         "`validate: imports`, the modules that must import",
         f"whether its licence lets you publish wheels: {_licence(tree)}",
