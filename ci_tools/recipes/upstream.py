@@ -32,6 +32,7 @@ __all__ = [
     "FIELD",
     "News",
     "cudas_of",
+    "find_newer",
     "find_newest",
     "list_sdists",
     "list_versions",
@@ -72,8 +73,7 @@ def _news_or_error(recipe: Recipe, outside: Outside) -> list[News]:
 def _news_of(recipe: Recipe, outside: Outside) -> Iterator[News]:
     root = recipe.read()
     named = _newest_named(root)
-    newest = find_newest(root, recipe, outside)
-    if newest and (named is None or newest > named):
+    if newest := find_newer(root, recipe, outside):
         yield News(recipe.name, "version", str(named or ""), str(newest), _address(root))
     if torch := newest_torch(root):
         yield News(recipe.name, "torch", ", ".join(map(str, root["torch"])), str(torch), "the catalog")
@@ -88,6 +88,12 @@ def find_newest(root: Root, recipe: Recipe, outside: Outside) -> Version | None:
     """Return the newest final version that upstream has a tag or an sdist of; None if it has none."""
     versions = list_versions(root, recipe, outside)
     return max((one for one in versions if not one.is_prerelease and not one.local), default=None)
+
+
+def find_newer(root: Root, recipe: Recipe, outside: Outside) -> Version | None:
+    """Return the newest final version of upstream if it is newer than all that a recipe names; else None."""
+    named, newest = _newest_named(root), find_newest(root, recipe, outside)
+    return newest if newest and (named is None or newest > named) else None
 
 
 def list_versions(root: Root, recipe: Recipe, outside: Outside) -> list[Version]:
