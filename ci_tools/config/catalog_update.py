@@ -65,7 +65,7 @@ def find_updates(config: Path, base: Catalog, indexes: Sequence[str], outside: O
 
     Raises InputError if the config has the tables itself, MachineError if an index does not answer.
     """
-    request = loader.load(config, base, needs_nightly=False)
+    request = loader.load(config, base, needs_nightly=False, outside=outside)
     known = base.extend(request.catalog)
     file = project_catalog.file_of(read_document(config, str(config)), config.parent)
     if file is None:

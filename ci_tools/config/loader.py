@@ -11,6 +11,7 @@ from ci_tools.config import include, project_catalog, release_names
 from ci_tools.config.deviations import read_drops, read_patches, read_unsupported
 from ci_tools.config.location import read_document
 from ci_tools.config.mistakes import find_mistakes, list_labels
+from ci_tools.config.native import resolve_native
 from ci_tools.config.torch_axis import expand_torch, find_asked, read_torch
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats import json_file
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog, PlatformFacts
     from ci_tools.formats.yaml_file import Place
+    from ci_tools.machine.context import Outside
     from ci_tools.model.facts import Row
 
 __all__ = ["SCHEMA", "check_rows", "load"]
@@ -60,17 +62,21 @@ def load(
     catalog: Catalog,
     recorded: tuple[Row, ...] | None = None,
     *,
+    outside: Outside | None = None,
     nightly: str | None = None,
     needs_nightly: bool = True,
 ) -> Request:
     """Load the config file at `path` into a request; raise InputError with every mistake in it.
 
     The project's own rows are merged over `catalog`; `recorded` are those that a plan has, which count where the
-    project's file is not on this machine. `nightly` is the torch nightly that a run asks for instead of the config; a
-    request that asks for one needs its row, unless that is what is being looked for.
+    project's file is not on this machine. `archs: native` stands for the GPUs of the machine `outside`. `nightly` is
+    the torch nightly that a run asks for instead of the config; a request that asks for one needs its row, unless that
+    is what is being looked for.
     """
     folder = path.parent
     document, flaws = include.resolve_includes(read_document(path, str(path)), folder)
+    if isinstance(document.value, dict):
+        document = document._replace(value=resolve_native(document.value, document.name, outside))
     document, unread = project_catalog.resolve_catalog(document, folder, recorded=recorded is not None)
     flaws += unread
     left_out = [flaw.keys for flaw in flaws]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from packaging.utils import parse_sdist_filename
+from packaging.utils import InvalidSdistFilename, canonicalize_name, parse_sdist_filename
 
 from ci_tools.errors import InputError
 from ci_tools.model.names import Sha256
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
 
-__all__ = ["choose_sdist"]
+__all__ = ["choose_sdist", "list_sdists"]
 
 NAMED = re.compile(r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:==(?P<version>[^\s=]+))?")
 ARCHIVE = ".tar.gz"  # PEP 625
@@ -49,14 +49,29 @@ def choose_sdist(named: str, outside: Outside) -> SdistSource:
     return SdistSource(name=name if name.replace("-", "_") == stem else stem, version=text, sha256=Sha256(digest))
 
 
-def _list_hashed(name: str, outside: Outside) -> dict[Version, tuple[DistributionPackage, str]]:
-    """Return a project's sdists whose sha256 the index says, by version."""
+def list_sdists(name: str, outside: Outside) -> list[DistributionPackage]:
+    """Return the sdists of a project on the package index whose file names say its name and a version.
+
+    Old ones may not: natten-0.14.2-4.tar.gz is read as version 4 of "natten-0.14.2" (PEP 625 came in 2022).
+    """
     from ci_tools.machine import package_index  # noqa: PLC0415 - its HTTP client loads longer than a plan is made
 
     with package_index.listing_of(name, package_index.users_index(outside.environ)) as listing:
-        sdists = [file for file in listing.files if file.package_type == "sdist" and file.filename.endswith(ARCHIVE)]
+        sdists = [file for file in listing.files if file.package_type == "sdist"]
+    return [file for file in sdists if _is_sdist_of(canonicalize_name(name), file.filename)]
+
+
+def _is_sdist_of(name: str, file: str) -> bool:
+    try:
+        return parse_sdist_filename(file)[0] == name
+    except InvalidSdistFilename:
+        return False
+
+
+def _list_hashed(name: str, outside: Outside) -> dict[Version, tuple[DistributionPackage, str]]:
+    """Return a project's sdists whose sha256 the index says, by version."""
     found = {}
-    for file in sdists:
-        if digest := (file.digests or {}).get("sha256"):
+    for file in list_sdists(name, outside):
+        if file.filename.endswith(ARCHIVE) and (digest := (file.digests or {}).get("sha256")):
             found[parse_sdist_filename(file.filename)[1]] = (file, digest)
     return found

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
 
-__all__ = ["Busy", "Failed", "Forbidden", "Hub", "printable"]
+__all__ = ["ANONYMOUS", "LOGIN", "Busy", "Failed", "Forbidden", "Hub", "printable"]
 
 Answer = TypeVar("Answer")
 
@@ -44,6 +44,9 @@ SECONDARY = 60.0  # seconds to wait if GitHub names no time
 BUSY = 5  # pauses to wait for another publisher before the next look
 TOO_MANY, ERROR = 429, 500
 AGAIN = "nothing is lost: the same command continues where this one stopped"
+LOGIN = 'export GH_TOKEN="$(gh auth token)"'
+# https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
+ANONYMOUS = "without a token GitHub answers 60 requests an hour, with one 5,000"
 # The errors of PyGithub if an answer is not GitHub's: it asserts, for example, that addresses in it are on its host.
 NO_GITHUB = (AssertionError, AttributeError, KeyError, RuntimeError, TypeError, ValueError)
 
@@ -130,6 +133,11 @@ class Hub:
 
     # -- the token and the address
 
+    @property
+    def has_token(self) -> bool:
+        """Whether a variable holds a token."""
+        return bool(self._tokens())
+
     def _tokens(self) -> list[tuple[str, str]]:
         """Return the variables that hold a token, each with its token."""
         return [(name, value) for name in TOKENS if (value := self.outside.environ.get(name, "").strip())]
@@ -140,7 +148,7 @@ class Hub:
         if not found:
             msg = f"GitHub needs a token for {self.repository}, and neither {' nor '.join(TOKENS)} is set"
             hint = (
-                'on this machine: export GH_TOKEN="$(gh auth token)"; in a workflow: '
+                f"on this machine: {LOGIN}; in a workflow: "
                 f"env: GH_TOKEN: ${{{{ github.token }}}}, and permissions: {self.permission}: write"
             )
             raise InputError(msg, hint=hint, page="how-to/publish-a-release.md#github-releases")
@@ -180,14 +188,18 @@ class Hub:
         """Return the error to show to the user."""
         if wait is not None:
             longer = f"; it asks to wait {wait.seconds:.0f} s more" if not wait.counts else ""
-            return MachineError(f"a request to {self._place()} failed: {wait.why}{longer}", hint=AGAIN)
+            hint = AGAIN if wait.counts or self._tokens() else f"{ANONYMOUS}: {LOGIN}"
+            return MachineError(f"a request to {self._place()} failed: {wait.why}{longer}", hint=hint)
         if not isinstance(error, GithubException):
             return MachineError(f"{self._place()}: {printable(str(error))}", hint=AGAIN)
         return self._refusal(error)
 
     def _refusal(self, error: GithubException) -> FatwheelError:
         """Return the error for a request that GitHub would refuse again."""
-        said, token, codes = _error_text(error), self._token()[0], requests.codes
+        said, codes = _error_text(error), requests.codes
+        if not self._tokens() and error.status in {codes.unauthorized, codes.forbidden, codes.not_found}:
+            return self._refusal_of_anonymous(error)
+        token = self._token()[0] if self._tokens() else ""
         if error.status == codes.unauthorized:
             msg = f"GitHub rejects the token in {token}: {said}"
             return InputError(msg, hint='it expired or was revoked: export GH_TOKEN="$(gh auth token)", or create one')
@@ -202,6 +214,15 @@ class Hub:
             msg = f"GitHub rejects a request for {self.repository}: {said}"
             return Rejected(msg, hint=_rule_hint(said))
         return MachineError(f"GitHub answers {error.status} for {self.repository}: {said}", hint=AGAIN)
+
+    def _refusal_of_anonymous(self, error: GithubException) -> FatwheelError:
+        """Return the error for a request without a token that GitHub refuses: a private repository is as if absent."""
+        where = f"{self.repository} on {self._place()}"
+        if error.status == requests.codes.not_found:
+            msg = f"{where} does not exist, or is private, which only a token shows"
+            return InputError(msg, hint=f"check the name; for a private one: {LOGIN}")
+        msg = f"GitHub does not answer that of {where} without a token: {_error_text(error)}"
+        return Forbidden(msg, hint=LOGIN)
 
     def _find_fix(self, error: GithubException) -> str:
         """Return the setting or command that makes GitHub allow a write that it forbids."""

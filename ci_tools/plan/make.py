@@ -64,7 +64,7 @@ def make_plan(
     expected = plan_file.read(pinned) if pinned else None
     said = overrides.run_of(expected) if expected else run
     recorded = plan_file.rows_of(expected, str(pinned)) if expected else None
-    request = loader.load(path, catalogs.load(), recorded, nightly=overrides.find_nightly(said))
+    request = loader.load(path, catalogs.load(), recorded, outside=outside, nightly=overrides.find_nightly(said))
     catalog = catalogs.load(request.catalog)
     request = overrides.apply_run(request, said, catalog)
     commit = expected["pins"]["commit"] if expected else None

@@ -66,9 +66,9 @@ class Mark(NamedTuple):
         return f"{self.release.project}=={self.release.version}"
 
 
-def targets_in(path: Path) -> tuple[str, ...]:
+def targets_in(path: Path, outside: Outside) -> tuple[str, ...]:
     """Return the targets in a config; raise InputError if it has none."""
-    addresses = loader.load(path, catalog.load()).publish.targets
+    addresses = loader.load(path, catalog.load(), outside=outside).publish.targets
     if not addresses:
         msg = f"{path} names no target under `publish: targets`"
         raise InputError(msg, hint="say with --to where the release is")

@@ -12,6 +12,7 @@ import yaml
 from ci_tools import catalog as catalogs
 from ci_tools.config import loader
 from ci_tools.config.location import DEFAULT_NAME
+from ci_tools.config.native import resolve_native
 from ci_tools.errors import InputError
 from ci_tools.evidence.cells import cells_of, torches_of
 from ci_tools.model.edition import tag_of, title_of
@@ -19,7 +20,6 @@ from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import STABLE
 from ci_tools.plan.contradictions import explain_unsupported
 from ci_tools.recipes.choice import cut, version_of
-from ci_tools.recipes.native import resolve_native
 from ci_tools.recipes.upstream import pin_sdist
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def list_releases(recipe: Recipe, choice: Choice, folder: Path, outside: Outside
 
 def _cut(recipe: Recipe, choice: Choice, outside: Outside) -> list[dict[str, Any]]:
     root = recipe.read()
-    return cut(root if choice.archs else resolve_native(root, recipe.config, outside), choice, recipe.name)
+    return cut(root if choice.archs else resolve_native(root, str(recipe.config), outside), choice, recipe.name)
 
 
 def releases_of_all(recipes: Iterable[Recipe], choice: Choice, outside: Outside) -> list[RecipeRelease]:

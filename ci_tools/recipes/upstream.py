@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from packaging.utils import InvalidSdistFilename, canonicalize_name, parse_sdist_filename, parse_wheel_filename
+from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
 from ci_tools import catalog as catalogs
+from ci_tools.config.sdist_choice import list_sdists
 from ci_tools.errors import FatwheelError, InputError
 from ci_tools.evidence import git
 from ci_tools.model.pep440 import read_version
@@ -32,8 +33,8 @@ __all__ = [
     "FIELD",
     "News",
     "cudas_of",
+    "find_newer",
     "find_newest",
-    "list_sdists",
     "list_versions",
     "newest_torch",
     "pin_sdist",
@@ -72,8 +73,7 @@ def _news_or_error(recipe: Recipe, outside: Outside) -> list[News]:
 def _news_of(recipe: Recipe, outside: Outside) -> Iterator[News]:
     root = recipe.read()
     named = _newest_named(root)
-    newest = find_newest(root, recipe, outside)
-    if newest and (named is None or newest > named):
+    if newest := find_newer(root, recipe, outside):
         yield News(recipe.name, "version", str(named or ""), str(newest), _address(root))
     if torch := newest_torch(root):
         yield News(recipe.name, "torch", ", ".join(map(str, root["torch"])), str(torch), "the catalog")
@@ -88,6 +88,12 @@ def find_newest(root: Root, recipe: Recipe, outside: Outside) -> Version | None:
     """Return the newest final version that upstream has a tag or an sdist of; None if it has none."""
     versions = list_versions(root, recipe, outside)
     return max((one for one in versions if not one.is_prerelease and not one.local), default=None)
+
+
+def find_newer(root: Root, recipe: Recipe, outside: Outside) -> Version | None:
+    """Return the newest final version of upstream if it is newer than all that a recipe names; else None."""
+    named, newest = _newest_named(root), find_newest(root, recipe, outside)
+    return newest if newest and (named is None or newest > named) else None
 
 
 def list_versions(root: Root, recipe: Recipe, outside: Outside) -> list[Version]:
@@ -161,22 +167,6 @@ def _tables(root: Root) -> list[Mapping[str, Any]]:
 def _address(root: Root) -> str:
     source = root.get("source") or {}
     return str(source.get("git") or f"the sdists of {source['sdist']['name']}")
-
-
-def list_sdists(name: str, outside: Outside) -> list[DistributionPackage]:
-    """Return the sdists of a project on the package index whose file names say its name and a version.
-
-    Old ones may not: natten-0.14.2-4.tar.gz is read as version 4 of "natten-0.14.2" (PEP 625 came in 2022).
-    """
-    sdists = (file for file in _files(name, outside) if file.package_type == "sdist")
-    return [file for file in sdists if _is_sdist_of(canonicalize_name(name), file.filename)]
-
-
-def _is_sdist_of(name: str, file: str) -> bool:
-    try:
-        return parse_sdist_filename(file)[0] == name
-    except InvalidSdistFilename:
-        return False
 
 
 def _files(name: str, outside: Outside) -> tuple[DistributionPackage, ...]:

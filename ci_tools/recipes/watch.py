@@ -17,7 +17,7 @@ from ci_tools.publish.targets.github_release.assets import download_asset, read_
 from ci_tools.publish.units import CORE
 from ci_tools.recipes.due import State, Verdict, Wanted, decide
 from ci_tools.recipes.releases import list_releases
-from ci_tools.recipes.upstream import find_newest, newest_torch, unserved_pythons
+from ci_tools.recipes.upstream import find_newer, newest_torch, unserved_pythons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -108,7 +108,7 @@ def _choices_of_news(
     root: Mapping[str, Any], recipe: Recipe, choice: Choice, follow: Sequence[str], outside: Outside
 ) -> Iterator[tuple[str, Choice]]:
     """Yield what each of upstream's news changes of a choice that leaves it open, with the reason."""
-    if "version" in follow and not choice.version and (newest := find_newest(root, recipe, outside)):
+    if "version" in follow and not choice.version and (newest := find_newer(root, recipe, outside)):
         versions = root.get("versions")
         served = list(versions.values())[-1] if isinstance(versions, dict) else root["python"]
         pythons = tuple(python for python in choice.pythons or served if python in served)

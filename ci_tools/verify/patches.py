@@ -179,7 +179,7 @@ def _plan_with_patch(planned: Planned, patch: str, root: Path, outside: Outside)
     tree = replace(planned.tree, root=root)
     request = planned.plan.request
     if f"+++ b/{request.config}\n" in patch:
-        request = loader.load(root / request.config, planned.catalog)
+        request = loader.load(root / request.config, planned.catalog, outside=outside)
     evidence = gather(request, tree, planned.catalog, outside)
     return Planned(planner.make_plan(request, evidence, planned.catalog), tree, planned.catalog, evidence)
 

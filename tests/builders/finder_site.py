@@ -11,6 +11,7 @@ import pytest
 
 from ci_tools import catalog
 from ci_tools.publish.index.finder import About, File, Listing, Shelf, data_path, front_page, project_data, shelf_of
+from ci_tools.publish.index.finder.recipes import RECIPES, Exclusion, Maker, recipes_data
 from ci_tools.publish.index.pages import IndexedFile, project_html
 from ci_tools.publish.units import Offer
 from tests.builders import wheels
@@ -27,6 +28,13 @@ OTHERS = tuple(f"project-{place:03}" for place in range(20))
 LONG = "no wheel was asked for, and this is said at length " * 12
 PURE, CUDA = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl"
 UPLOADED = "2026-01-02T03:04:05Z"
+ATTESTED = ("no", "yes", "")
+LINUX = (("linux-x86_64", "cuda"),)
+MAKERS = (
+    Maker("nunchaku", "nunchaku", LINUX, uses_torch=True, exclusions=(Exclusion("it turns the GIL on", ("3.14t",)),)),
+    Maker("demo-of-ours", "demo", (("linux-arm64", ""), *LINUX), python=("3.12", "3.13")),
+    Maker(HOSTILE, "evil", LINUX, exclusions=(Exclusion(HOSTILE, cuda=("13.0",)),)),
+)
 OURS, THEIRS = b"OWNER = 'ours'\n", b"OWNER = 'theirs'\n"
 DEMO_OFFERS = (
     Offer("linux-cuda", "cu130", "2.10", "3.12", CUDA, "native code"),
@@ -64,6 +72,7 @@ def write_index(root: Path) -> None:
     write(root / data_path("demo"), project_data(demo, CATALOG))
     write(root / data_path("kernels"), project_data(kernels_shelf(), CATALOG))
     write(root / data_path("evil"), project_data(evil_shelf(), CATALOG))
+    write(root / RECIPES, recipes_data(MAKERS, "https://host/octo/wheels/issues/new?template=wheel.yml"))
     write(root / data_path(OTHERS[0]), project_data(Shelf(OTHERS[0], ()), CATALOG))
     write(root / data_path(OTHERS[1]), b"finder({")
     write(root / "alone" / "index.html", front_page(["demo"], title="Wheels", folders=[]))
@@ -96,7 +105,16 @@ def kernels_shelf() -> Shelf:
         IndexedFile("kernels-2.0-py3-none-any.whl", "", "cd" * 32, 9, UPLOADED),
     ]
     cuda = [
-        file._replace(platform="linux-cuda", archs=archs, commit="1" * 40) if file.folder else file for file in files
+        file._replace(
+            platform="linux-cuda",
+            archs=archs,
+            commit="1" * 40,
+            repository="owner/kernels",
+            attested=ATTESTED[place % 3],
+        )
+        if file.folder
+        else file
+        for place, file in enumerate(files)
     ]
     torches = ("2.10", "2.12", "2.14")
     offers = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -12,10 +13,25 @@ import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.github.client import Hub
+from ci_tools.publish.index.finder.recipes import RECIPES, parse_recipes
 from ci_tools.publish.index.release_pages import write_pages
+from ci_tools.recipes.makers import list_makers
+from ci_tools.recipes.shelf import list_recipes
 from tests.builders import wheels
-from tests.integration.test_releasepages import PLAIN, Recorder, document, hub, made, outside, publish, unit
-from tests.servers.github import REPOSITORY, GitHub, github_server
+from tests.integration.test_releasepages import (
+    PLAIN,
+    PURE,
+    SDIST,
+    Recorder,
+    document,
+    hub,
+    made,
+    outside,
+    publish,
+    unit,
+)
+from tests.servers.github import REPOSITORY, GitHub, github_server, refusal
+from tests.servers.github_settings import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,3 +145,63 @@ def test_a_project_that_no_repository_has_is_an_error_with_the_nearest(hub: GitH
     publish(hub, tmp_path, unit(made))
     with pytest.raises(InputError, match='project "demmo", did you mean "demo"'):
         write_all(tmp_path, hub, projects=("demmo",))
+
+
+def files_of(site: Path, project: str) -> dict[str, dict[str, str]]:
+    """Return the files of a project in the finder's data, by name."""
+    text = (site / f"finder/{project}.js").read_text()
+    listings = json.loads(text.removeprefix("finder(").removesuffix(");\n"))["listings"]
+    return {file["name"]: file for listing in listings for file in listing["files"]}
+
+
+@pytest.mark.parametrize("kind", ["User", "Organization"])
+def test_the_finder_says_from_whom_a_wheel_is_and_whether_it_is_attested(
+    hub: GitHub, made: Path, tmp_path: Path, kind: str
+) -> None:
+    hub.owner["type"] = kind
+    publish(hub, tmp_path, unit(made))
+    signed, other, bare = (wheels.make(tmp_path, f"gpu-{n}.0-py3-none-any.whl") for n in (1, 2, 3))
+    upload(hub, "gpu", signed, other, bare)
+    for wheel, repository in ((signed, 1), (made / PURE, 1), (other, 2)):  # the second is another of the same owner
+        hub.attested[hashlib.sha256(wheel.read_bytes()).hexdigest()] = repository
+    site, _ = write_all(tmp_path, hub)
+    files = files_of(site, "gpu")
+    assert {name: file["attested"] for name, file in files.items()} == {
+        signed.name: "yes", other.name: "no", bare.name: "no"}  # fmt: skip
+    assert {file["repository"] for file in files.values()} == {REPOSITORY}
+    ours = files_of(site, "demo")
+    assert (ours[PURE]["attested"], "attested" in ours[SDIST]) == ("yes", False)
+    asked = [one for one in hub.requests if one.endswith("bulk-list")]
+    assert len(asked) == 3  # the pages of one question about five wheels
+    assert not hub.problems
+
+
+@pytest.mark.parametrize("status", [403, 404, 422])
+def test_what_github_does_not_say_of_attestations_is_not_known(hub: GitHub, tmp_path: Path, status: int) -> None:
+    upload(hub, "gpu", wheels.make(tmp_path, "gpu-1.0-py3-none-any.whl"))
+    hub.routes.insert(0, ("POST", r"/users/octo/attestations/bulk-list", lambda *_: refusal(status, "no")))
+    site, said = write_all(tmp_path, hub)
+    assert "attested" not in files_of(site, "gpu")["gpu-1.0-py3-none-any.whl"]
+    assert f"not known which wheels of {REPOSITORY} are attested" in said
+
+
+def test_the_finder_gets_the_recipes_and_the_form_of_the_first_repository_that_has_it(
+    hub: GitHub, other: GitHub, made: Path, tmp_path: Path
+) -> None:
+    publish(hub, tmp_path, unit(made))
+    settle(other).files[".github/ISSUE_TEMPLATE/wheel.yml"] = b"name: I need this wheel"
+    recorder = Recorder()
+    hubs = [Hub(REPOSITORY, outside(one, tmp_path, recorder), base_url=one.url) for one in (hub, other)]
+    makers = list_makers(list_recipes(tmp_path))  # ours
+    for _ in range(2):  # the second run finds its own files
+        written = write_pages(hubs, (), tmp_path / "site", outside(hub, tmp_path), makers=makers)
+    path = tmp_path / "site" / RECIPES
+    assert path in written
+    there, form = parse_recipes(path.read_bytes())
+    assert (list(there), form) == (sorted(makers), f"{other.url}/{REPOSITORY}/issues/new?template=wheel.yml")
+    by_name = {maker.recipe: maker for maker in there}
+    assert by_name["cupy-cuda13x"].python == ("3.13", "3.14", "3.14t")
+    assert (by_name["opencv-python"].uses_torch, by_name["nunchaku"].uses_torch) == (False, True)
+    path.write_bytes(b"a file of theirs")
+    with pytest.raises(InputError, match="was not written by Fatwheel"):
+        write_pages(hubs, (), tmp_path / "site", outside(hub, tmp_path), makers=makers)

@@ -123,6 +123,10 @@ class GitHub:
         self.knows_digests = True
         self.tokens = {TOKEN}
         self.replaces_plus = False  # as GitHub did once
+        self.attested: dict[str, int] = {}  # the sha256 of what is attested, and the repository that has run it
+        self.is_public = False  # whether it answers without a token
+        self.left: int | None = None  # the requests that it still answers this hour; None: any number
+        self.owner = {"login": "octo", "type": "User"}
         self.requests: list[str] = []
         self.problems: list[str] = []  # what the description forbids
         self.faults: dict[int, Fault | Answer | Callable[[], Fault | None]] = {}
@@ -280,7 +284,20 @@ def release_document(hub: GitHub, kept: Kept) -> dict[str, Any]:
 
 def get_repository(hub: GitHub, _: Asked) -> Answer:
     own = {"url": f"{hub.url}{API}", "html_url": f"{hub.url}/{REPOSITORY}", "full_name": REPOSITORY}
-    return Answer(200, _blank_of("full-repository") | own)
+    document: dict[str, Any] = _blank_of("full-repository")
+    return Answer(200, document | own | {"owner": document["owner"] | hub.owner})
+
+
+def list_attestations(hub: GitHub, asked: Asked, owner: str) -> Answer:
+    """Return what is attested, one digest on a page: whoever asks has to turn the pages."""
+    if owner != hub.owner["login"]:
+        return missing()
+    known = [one for one in asked.document["subject_digests"] if one.removeprefix("sha256:") in hub.attested]
+    place = int(asked.query.get("after", 0))
+    rows = {one: [{"repository_id": hub.attested[one.removeprefix("sha256:")]}] for one in known[place : place + 1]}
+    more = place + 1 < len(known)
+    page = {"has_next": more, "has_previous": place > 0, **({"next": str(place + 1)} if more else {})}
+    return Answer(200, {"attestations_subject_digests": rows, "page_info": page})
 
 
 def get_ref(hub: GitHub, _: Asked, tag: str) -> Answer:
@@ -408,6 +425,8 @@ def paged(asked: Asked, hub: GitHub, whole: list[dict[str, Any]]) -> Answer:
 
 ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("GET", API, get_repository),
+    ("POST", r"/users/([^/]+)/attestations/bulk-list", list_attestations),
+    ("POST", r"/orgs/([^/]+)/attestations/bulk-list", list_attestations),
     ("GET", rf"{API}/git/ref/tags/(.+)", get_ref),
     ("GET", rf"{API}/git/commits/(\w+)", get_commit),
     ("GET", rf"{API}/releases", list_releases),
@@ -464,7 +483,7 @@ def description() -> OpenAPI:
 
 def complaint(asked: Asked, answer: Answer) -> str:
     """Return what GitHub's description says against a request or its answer."""
-    if not asked.path.startswith("/repos/"):
+    if not asked.path.startswith(("/repos/", "/users/", "/orgs/")):
         return ""
     kind = asked.headers.get("Content-Type", "")
     body = b"" if kind == "application/octet-stream" else asked.body
@@ -537,8 +556,13 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, asked: Asked, fault: object) -> Answer:
         kind, _, token = asked.headers.get("Authorization", "").partition(" ")
         is_known = kind in {"token", "Bearer"} and token in self.hub.tokens
-        if asked.path.startswith(("/repos/", "/graphql")) and not is_known:
-            return refusal(401, "Bad credentials")
+        is_anonymous = self.hub.is_public and not kind and asked.method == "GET"
+        if asked.path.startswith(("/repos/", "/graphql")) and not (is_known or is_anonymous):
+            return refusal(401, "Bad credentials") if kind else missing()  # as a private one
+        if self.hub.left is not None:
+            self.hub.left -= 1
+            if self.hub.left < 0:
+                return refusal(403, "API rate limit exceeded for 192.0.2.1.", self._limits())
         upload = UPLOAD.fullmatch(asked.path) if asked.method == "POST" else None
         try:
             if upload:
@@ -547,6 +571,14 @@ class Handler(BaseHTTPRequestHandler):
                 return self._routed(asked)
         except Unprocessable as error:
             return Answer(422, {"documentation_url": "https://docs.github.com/rest", **error.args[0]})
+
+    def _limits(self) -> dict[str, str]:
+        """Return the headers by which GitHub says how many requests it still answers this hour."""
+        if self.hub.left is None:
+            return {}
+        reset = str(int(time.time()) + 3600)
+        left = str(max(self.hub.left, 0))
+        return {"X-RateLimit-Limit": "60", "X-RateLimit-Remaining": left, "X-RateLimit-Reset": reset}
 
     def _routed(self, asked: Asked) -> Answer:
         for method, pattern, route in self.hub.routes:
@@ -582,7 +614,7 @@ class Handler(BaseHTTPRequestHandler):
         with suppress(ConnectionError):  # a client may have been killed
             self.send_response_only(answer.status)
             usual = {"Date": self.date_time_string(), "Content-Type": kind, "Content-Length": str(len(data))}
-            for header, value in {**usual, **answer.headers}.items():
+            for header, value in {**usual, **self._limits(), **answer.headers}.items():
                 self.send_header(header, value)
             self.end_headers()
             self.wfile.write(data[: len(data) // 2] if cut else data)

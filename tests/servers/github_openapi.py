@@ -16,6 +16,8 @@ from typing import Any
 CUT = Path(__file__).with_name("github_api.json")
 REPOSITORY = "/repos/{owner}/{repo}"
 OPERATIONS = {
+    "/orgs/{org}/attestations/bulk-list": ("post",),
+    "/users/{username}/attestations/bulk-list": ("post",),
     REPOSITORY: ("get",),
     f"{REPOSITORY}/actions/organization-secrets": ("get",),
     f"{REPOSITORY}/actions/permissions": ("get",),

@@ -26,6 +26,7 @@ class Ran:
     conclusion: str | None
     event: str
     jobs: Mapping[str, str | None]
+    attempt: int = 1
 
 
 @dataclass(slots=True, eq=False)
@@ -94,6 +95,7 @@ def _run(hub: GitHub, ran: Ran) -> dict[str, Any]:
     return document | {
         "id": ran.number,
         "event": ran.event,
+        "run_attempt": ran.attempt,
         "status": "completed" if ran.conclusion else "in_progress",
         "conclusion": ran.conclusion,
         "url": own,

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools import catalog
+from ci_tools.recipes.upstream import cudas_of
+from tests.builders import wheel_house
 from tests.builders.sources import committed, git, write
+from tests.builders.walkthroughs import REPOSITORY as ROOT
+from tests.builders.walkthroughs import commands
 from tests.servers.github import REPOSITORY
 from tests.workflows import api, harness
 from tests.workflows.harness import Event
-from tests.workflows.projects import call, workflow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,22 +36,26 @@ requires = ["flit_core>=3.9"]
 build-backend = "flit_core.buildapi"
 
 [project]
-name = "hello"
+name = "hello-native"
 version = "1.0"
 description = "Hello."
 license = "MIT"
 requires-python = ">=3.10"
 """
-RECIPE = """\
-package: hello
-version: "{version}"
-source: {{ git: {upstream}, ref: "v{{version}}" }}
+TORCHY = """\
+package: torchy
+version: "1.0"
+source: {{ git: "{upstream}", ref: "v{{version}}" }}
 python: ["3.12"]
-platforms:
-  linux-cpu: {{ required: true, container: none }}
-build: {{ sdist: false }}
-release: {{ tag: "{{package}}-v{{version}}-py{{python}}", untagged: true }}
+torch: ["2.10"]
+platforms: {{ linux-cpu: {{ required: true, native: ["*.cpp"], container: none }} }}
+release: {{ tag: "{{package}}-v{{version}}-torch{{torch}}", untagged: true }}
 """
+OURS = "fatwheel/fatwheel"
+TAG, WHEEL = "hello-native-v1.0-py312", "hello_native-1.0-py3-none-any.whl"
+KNOWN = catalog.load()
+NEWEST = max(torch for torch in KNOWN.torch if cudas_of(torch, KNOWN))
+WORKFLOW, RECIPE = wheel_house.read_template()
 
 
 @pytest.fixture(scope="module")
@@ -53,44 +65,75 @@ def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 
 def run(home: Path, github: Api, recipes: str, more: str = "", **given: str) -> Run:
-    """Run a caller's workflow with a recipe that works and one whose tag does not exist."""
+    """Run the workflow of the guide with its recipe, one whose tag does not exist, and one that needs a torch."""
     upstream = home.parent / "upstream"
     if not upstream.exists():
-        committed(write(upstream, {"pyproject.toml": PROJECT, "hello.py": "ANSWER = 42\n"}))
+        committed(write(upstream, {"pyproject.toml": PROJECT, "hello_native.py": "ANSWER = 42\n"}))
         git(upstream, "tag", "v1.0")
+    # act has no container, and the sources are on this machine
+    recipe = wheel_house.with_source(RECIPE, str(upstream)).replace("required: true", "required: true, container: none")
     configs = {
-        name: RECIPE.format(version=version, upstream=upstream) + more
-        for name, version in (("hello", "1.0"), ("gone", "9.0"))
+        "hello-native": recipe + more,
+        "gone": recipe.replace("hello-native", "gone").replace('"1.0"', '"9.0"'),
+        "torchy": TORCHY.format(upstream=upstream),
     }
     files = {f"recipes/{name}/fatwheel.yml": text for name, text in configs.items()}
-    text = workflow("workflow_dispatch", call("recipes", "recipes.yml", recipes=recipes, **given)).replace(
-        "PIN", github.ours.pin
-    )
+    inputs = ", ".join(f"{name.replace('_', '-')}: {value}" for name, value in given.items())
+    text = WORKFLOW.replace("{ recipes: hello-native }", f"{{ recipes: {recipes}, {inputs} }}")
+    text = re.sub(r"OWNER/fatwheel/(\S+)@SHA", rf"{OURS}/\1@{github.ours.pin}", text)
     mine = harness.repository(home / "caller", name=REPOSITORY, files={".github/workflows/main.yml": text, **files})
     return harness.run("main.yml", Event.dispatch(), home / "run", mine, github.ours)
 
 
+def follow_the_rest(tmp_path: Path, github: Api) -> None:
+    """Type the last commands of the guide: what was published is known, and pip installs it from an index of it."""
+    house, there = tmp_path / "first" / "caller", tmp_path / "there"
+    own = {"GITHUB_API_URL": github.hub.url, "GH_TOKEN": harness.TOKEN, "PYTHONPATH": str(ROOT)}
+    said = []
+    for typed, _ in commands(wheel_house.read_typed()[-1].text):
+        words = typed.replace("my-org/wheels", REPOSITORY).replace("$PWD", str(house)).split()
+        program = [sys.executable, "-m", "ci_tools" if words[0] == "fatwheel" else "pip", *words[1:]]
+        program += ["--target", str(there), "--no-deps"] if words[0] == "pip" else []
+        done = subprocess.run(
+            program, cwd=house, env={**os.environ, **own}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+    assert f"{TAG} is published, by the same recipe" in " ".join(said[0].split())
+    assert (there / "hello_native.py").read_text(encoding="utf-8") == "ANSWER = 42\n"
+
+
 def test_what_is_due_is_released_once_and_what_fails_stops_nothing_else(tmp_path: Path, github: Api) -> None:
-    first = run(tmp_path / "first", github, "hello gone")
+    first = run(tmp_path / "first", github, "hello-native gone")
     assert "2 of 2 releases due" in first.summary, first.log
     assert {name: result for name, result in first.results.items() if " " in name} == {
-        "Find what is due": "success", "Build hello-v1.0-py312": "success", "Build hello-v9.0-py312": "failure",
+        "Find what is due": "success", f"Build {TAG}": "success", "Build gone-v9.0-py312": "failure",
     }, first.log  # fmt: skip
-    assert 'no branch or tag "v9.0"' in first.job("Build hello-v9.0-py312").log
+    assert 'no branch or tag "v9.0"' in first.job("Build gone-v9.0-py312").log
     assert first.job("Publish").result == "success", first.log
     assert {step.name: step.result for step in first.job("Publish").steps}["Verify attestation"] == "success"
     statement = json.loads((first.artifacts / "attestation" / "attestation.json").read_text())
     names = {subject["name"] for subject in statement["subject"]}
-    assert names == {"hello-1.0-py3-none-any.whl", "hello-1.0-py3-none-any.whl.json", "index.json", "plan.json"}
+    assert names == {WHEEL, f"{WHEEL}.json", "index.json", "plan.json"}
     (release,) = (one for one in github.hub.releases if not one.fields["draft"])
     assert "not attested" not in release.fields["body"]
-    assert [one.fields["tag_name"] for one in github.hub.releases if not one.fields["draft"]] == ["hello-v1.0-py312"]
-    second = run(tmp_path / "second", github, "hello")
+    assert [one.fields["tag_name"] for one in github.hub.releases if not one.fields["draft"]] == [TAG]
+    follow_the_rest(tmp_path, github)
+    second = run(tmp_path / "second", github, "hello-native")
     assert "0 of 1 release due" in second.summary, second.log
     assert "by the same recipe" in second.summary
     assert {job.name for job in second.jobs if job.steps} == {"Find what is due"}
-    third = run(tmp_path / "third", github, "hello", "validate: { imports: [hello] }\n", attest="never")
-    assert {job.name for job in third.jobs if job.steps} == {"Find what is due", "Build hello-v1.0-py312", "Publish"}
+    third = run(tmp_path / "third", github, "hello-native", "validate: { imports: [hello_native] }\n", attest="never")
+    assert {job.name for job in third.jobs if job.steps} == {"Find what is due", f"Build {TAG}", "Publish"}
     assert third.job("Publish").result == "success", third.log
-    (rebuilt,) = (one for one in github.hub.releases if one.fields["tag_name"] == "hello-v1.0-py312-r1")
+    (rebuilt,) = (one for one in github.hub.releases if one.fields["tag_name"] == f"{TAG}-r1")
     assert "not attested" in rebuilt.fields["body"]
+    news = run(tmp_path / "news", github, "hello-native torchy", "validate: { imports: [hello_native] }\n",
+               follow="torch", dry_run="true")  # fmt: skip
+    assert {job.name for job in news.jobs if job.steps} == {"Find what is due"}, news.log
+    rows = re.findall(r"<code>([^<]+)</code> \| (\w+) \| (.+?) \|", news.summary)
+    assert [(state, why) for _, state, why in rows] == [
+        ("due", "no release has its tag"),
+        ("due", f"torch {NEWEST} is published"),
+        ("done", f"{TAG}-r1 is published, by the same recipe"),
+    ], news.summary

@@ -93,6 +93,11 @@ VERBS: Mapping[str, Verb] = {
         "write an index over the GitHub Releases of one or several repositories, as for GitHub Pages",
         "fatwheel index pages github:my-org/demo github:my-org/wheels --out public",
     ),
+    "index find": Verb(
+        "index",
+        "list every package with a wheel for a machine: from whom, attested or not; for none the recipe that makes it",
+        "fatwheel index find https://my-org.github.io/wheels --torch 2.10 --cuda 13.0 --python 3.14",
+    ),
     "index promote": Verb(
         "index",
         "publish the same bytes of a release from one index to another",

@@ -178,7 +178,7 @@ def _validate_here(options: argparse.Namespace, outside: Outside) -> Mapping[str
     from ci_tools.plan import make
     from ci_tools.verify import files
 
-    request = loader.load(options.config, catalog.load()) if options.config else None
+    request = loader.load(options.config, catalog.load(), outside=outside) if options.config else None
     python = read_python(options.python, request.catalog if request else ()) if options.python else None
     root = make.place_of_scripts(request, options.config, outside) if request else None
     return files.validate_files(options.wheels, request, files.Here(python, root), outside)

@@ -1,15 +1,16 @@
-"""The verbs about a published index: adopt, add, verify, repair, pages, promote, yank, unyank and retract.
+"""The verbs about a published index: adopt, add, verify, repair, pages, find, promote, yank, unyank and retract.
 
 `retract` also reaches GitHub Releases and PyPI. People look for it beside `yank`, which marks one index.
 """
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import NEAREST_CONFIG, parse_nonempty
+from ci_tools.cli.arguments import NEAREST_CONFIG, add_format, parse_nonempty
 from ci_tools.cli.statuses import BAD, DONE
 from ci_tools.errors import InputError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.finder.reading import Shelves
     from ci_tools.publish.index.maintain import Flaw
     from ci_tools.publish.index.wheel_index import WheelIndex
 
@@ -166,13 +168,65 @@ def run_pages(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel index pages`."""
     from ci_tools.publish.index import release_pages
     from ci_tools.publish.retention.removal import PREFIX, open_hub
+    from ci_tools.recipes.makers import list_makers
+    from ci_tools.recipes.shelf import list_recipes
 
     targets = [options.target, *(word for word in options.more if word.startswith(PREFIX))]
     hubs = [open_hub(target, outside) for target in dict.fromkeys(targets)]
     projects = [word for word in options.more if not word.startswith(PREFIX)]
-    for path in release_pages.write_pages(hubs, projects, options.out, outside, others=options.others):
+    makers = list_makers(list_recipes())
+    for path in release_pages.write_pages(hubs, projects, options.out, outside, others=options.others, makers=makers):
         print(path)
     return DONE
+
+
+def declare_find(parser: Parser) -> None:
+    """Add the arguments of `fatwheel index find`."""
+    parser.add_argument("target", metavar="TARGET", help="dir:PATH, s3://BUCKET/PREFIX, or the https:// address of it")
+    text = "only these projects; default: all that the index has, and those of the recipes that it knows"
+    parser.add_argument("projects", nargs="*", type=parse_nonempty, metavar="PROJECT", help=text)
+    for name, example in (("torch", "2.10"), ("cuda", "13.0, or none"), ("python", "3.14 or 3.14t"), ("gpu", "9.0")):
+        what = "compute capability" if name == "gpu" else "version"
+        text = f"the {what} of the machine, such as {example}; default: this machine's"
+        parser.add_argument(f"--{name}", default="", metavar=what.upper().replace(" ", "_"), help=text)
+    text = "the machine's system, such as linux-arm64 or windows-x86_64; default: this machine's"
+    parser.add_argument("--system", default="", metavar="SYSTEM", help=text)
+    text = "the facts of the machine, as `fatwheel install facts` prints them there; default: this machine's"
+    parser.add_argument("--for", dest="facts", type=Path, metavar="FILE", help=text)
+    add_format(parser, "json")
+
+
+def run_find(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel index find`."""
+    from ci_tools.cli.tables import finder
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.install.bundle import here, read_facts
+    from ci_tools.publish.index.finder.machines import Wanted, describe_machine
+    from ci_tools.publish.index.finder.search import search
+
+    facts = read_facts(options.facts) if options.facts else here()
+    wanted = Wanted(options.system, options.torch, options.cuda, options.python, options.gpu)
+    machine, shelves = describe_machine(facts, wanted), _read_shelves(options, outside)
+    found = finder.Found(search(shelves.projects, shelves.makers, machine), machine, shelves)
+    if options.format == "json":
+        print(json.dumps(finder.found_values(found), indent=1))
+    else:
+        show(finder.found_tables(found))
+    return DONE
+
+
+def _read_shelves(options: argparse.Namespace, outside: Outside) -> Shelves:
+    from packaging.utils import canonicalize_name
+
+    from ci_tools.publish.index.finder.reading import open_web, read_shelves
+    from ci_tools.publish.targets.addresses import index_of
+
+    only = [canonicalize_name(name) for name in options.projects]
+    if options.target.startswith(("https://", "http://")):
+        with open_web(options.target) as read:
+            return read_shelves(read, options.target, only, outside.reporter)
+    store = index_of(options.target, outside).store
+    return read_shelves(lambda key: (store.read(key) or (None,))[0], options.target, only, outside.reporter)
 
 
 def declare_promote(parser: Parser) -> None:
@@ -259,7 +313,7 @@ def run_retract(options: argparse.Namespace, outside: Outside) -> int:
     if options.undo == (options.reason is not None):
         msg = "expected --reason, which says what is wrong with the release, or --undo"
         raise InputError(msg, hint='such as --reason "wrong results on Hopper, use 1.2.1"')
-    addresses = tuple(options.to) or retraction.targets_in(find_config(options, outside))
+    addresses = tuple(options.to) or retraction.targets_in(find_config(options, outside), outside)
     if options.undo:
         outcomes = retraction.restore(options.release, addresses, outside)
     else:

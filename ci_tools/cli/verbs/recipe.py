@@ -37,8 +37,8 @@ def _add_choice(parser: Parser) -> None:
 
 
 def _choice(options: argparse.Namespace, outside: Outside) -> Choice:
+    from ci_tools.config.native import read_archs
     from ci_tools.recipes.choice import Choice
-    from ci_tools.recipes.native import read_archs
 
     def listed(texts: list[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(one.strip() for text in texts for one in text.split(",") if one.strip()))

@@ -124,7 +124,7 @@ def _namings(options: argparse.Namespace, outside: Outside) -> list[Naming]:
     found = []
     path = find_config_or_none(options, outside)
     if path:
-        loader.load(path, catalog.load())  # raises the error of every mistake
+        loader.load(path, catalog.load(), outside=outside)  # raises the error of every mistake
         root: Any = location.read_document(path, str(path)).value
         found.append(read_naming(root))
     found += [] if options.config else read_namings(outside)

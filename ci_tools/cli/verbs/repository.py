@@ -99,7 +99,7 @@ def _read_known(options: argparse.Namespace, outside: Outside) -> tuple[list[Kno
 
     found, path = [], find_config_or_none(options, outside)
     if path:
-        request = loader.load(path, catalog.load())
+        request = loader.load(path, catalog.load(), outside=outside)
         owners = {str(platform.platform): platform.owner or "" for platform in request.platforms}
         root: Any = location.read_document(path, str(path)).value  # what loads is a mapping
         found.append(Known(read_naming(root), owners))

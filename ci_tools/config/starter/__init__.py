@@ -85,7 +85,8 @@ def read_starter(
 ) -> tuple[Starter, tuple[Package, ...]]:
     """Return what a config for a source's package asks for, and the source's other packages.
 
-    `blank` is a request for the source and nothing of it. Raises InputError if there is no package, a person has to choose one, or none can be built.
+    `blank` is a request for the source and nothing of it. Raises InputError if there is no package, a person has to
+    choose one, or none can be built.
     """
     chosen, others = choose_package(tree, package)
     return choose(survey(blank, tree, chosen, catalog, outside), catalog, torch), others

@@ -27,10 +27,11 @@ __all__ = [
 INHERITED = "inherit"  # stands for all secrets of the caller, in place of their names
 WORKFLOW = re.compile(r"/\.github/workflows/[^/]+\.ya?ml")
 EXPRESSION = "${{"  # starts a value that is unknown before a run
-CALLS = re.compile(r"/\.github/workflows/(?:wheels|publish|platform)\.ya?ml")
+CALLS = re.compile(r"/\.github/workflows/(?:wheels|publish|platform|recipes|request)\.ya?ml")
 PUBLISHES = re.compile(r"/publish\.ya?ml$")
 PLATFORM = re.compile(r"/platform\.ya?ml$")
 WHEELS = re.compile(r"/wheels\.ya?ml$")
+RECIPES = re.compile(r"/(?:recipes|request)\.ya?ml$")
 TRUSTED_PUBLISHER = "pypa/gh-action-pypi-publish"
 
 
@@ -101,6 +102,11 @@ class Job:
     def builds_one(self) -> bool:
         """Whether the job calls platform.yml, which builds one platform."""
         return self._calls(PLATFORM)
+
+    @property
+    def builds_recipes(self) -> bool:
+        """Whether the job calls recipes.yml or request.yml, which build and publish recipes."""
+        return self._calls(RECIPES)
 
     @property
     def config(self) -> str:

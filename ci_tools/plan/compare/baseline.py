@@ -49,7 +49,7 @@ def _config_at(path: Path, revision: str, outside: Outside) -> tuple[Path, Path]
 
 def _plan_copy(copy: Path, path: Path, later: Planned, outside: Outside) -> Planned:
     """Return the plan of the config at `path` in a copy; raise InputError if its source is outside the copy."""
-    asked = loader.load(path, catalogs.load()).source
+    asked = loader.load(path, catalogs.load(), outside=outside).source
     if isinstance(asked, PathSource) and not (path.parent / asked.path).resolve().is_relative_to(copy.resolve()):
         msg = f"{path} names a source outside of its repository, {asked.path}, whose earlier state is not known"
         raise InputError(msg)

@@ -49,6 +49,7 @@ HALF_CHARACTER = re.compile(rb"\\u[dD]")  # a lone surrogate can only be an esca
 PROJECT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # a canonical name (PEP 503)
 APART = re.compile(r"([0-9a-f]{16})?")  # the separate folder of a file: the start of its sha256
 DRIVER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
+LATER = frozenset({"repository", "attested"})  # only files of releases have them
 PROPERTY = re.compile(r"[0-9a-z_]+ :: [0-9a-z_]+ :: [0-9a-z_.]+")  # PEP 825
 # The page of a project with such a name would be in the folder of a channel or of the finder's data.
 TAKEN = frozenset({"finder", "nightly", "test"})
@@ -92,7 +93,7 @@ class Manifest(NamedTuple):
         offers = json.dumps([[version, self.offers[version]] for version in sorted(self.offers)])
         more = {"links": self.links, "place": self.place}
         said = "".join(f'"{name}": {json.dumps(value)}, ' for name, value in more.items() if value)
-        lines = (json.dumps(self.files[name]._asdict()) for name in sorted(self.files))
+        lines = (json.dumps(_entry(self.files[name])) for name in sorted(self.files))
         head = f'{{"generation": {self.generation}, "offers": {offers}, {said}"files": [\n'
         listed = (head + ",\n".join(lines) + "\n]").encode()
         return listed + f', "{SEAL}": "{digest(listed)}"}}\n'.encode()
@@ -114,6 +115,11 @@ class Manifest(NamedTuple):
             kept[key] = file
             keys[file.name].append(key)
         return self._replace(files=kept)
+
+
+def _entry(file: IndexedFile) -> dict[str, object]:
+    """Return a file's JSON: without the fields that an older Fatwheel refuses, unless they say something."""
+    return {name: value for name, value in file._asdict().items() if value or name not in LATER}
 
 
 def _keys_by_name(files: Mapping[str, IndexedFile], names: set[str]) -> dict[str, list[str]]:

@@ -85,6 +85,8 @@ class IndexedFile(NamedTuple):
     gpu: str = ""  # in words, whether and on which GPU it was tried; empty: not known, or not for GPUs
     drivers: tuple[str, ...] = ()  # for machine code and for PTX, of a CUDA that only its project's catalog has
     lost: str = ""  # why no page lists it now: its bytes are gone, or differ
+    repository: str = ""  # OWNER/REPO whose release has it; empty: none, or not known
+    attested: str = ""  # yes or no: whether GitHub keeps a provenance of its bytes for it; empty: not known
 
     @property
     def key(self) -> str:

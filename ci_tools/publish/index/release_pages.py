@@ -8,13 +8,15 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NoReturn
 
+from github.GithubException import UnknownObjectException
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError, nearest
 from ci_tools.github.client import printable
-from ci_tools.machine.objects.store import FolderStore
+from ci_tools.machine.objects.store import FolderStore, content_of_bytes
 from ci_tools.publish.index.directory import Directory
 from ci_tools.publish.index.finder import DATA
+from ci_tools.publish.index.finder.recipes import RECIPES, recipes_data
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.manifest import GENERIC, Manifest, dump_offers, is_project
 from ci_tools.publish.index.of_releases import Stock, stock
@@ -25,27 +27,37 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from github.Repository import Repository
     from packaging.utils import NormalizedName
 
     from ci_tools.github.client import Hub
     from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.finder.recipes import Maker
     from ci_tools.publish.index.of_releases import Listing
     from ci_tools.publish.index.page_writer import Page
 
 __all__ = ["write_pages"]
 
 ROOTS = ("", "nightly/", "test/")  # the channels of an index
-FINDER_DATA = b"finder({"  # the start of a finder's data, which has no seal
+FORM = ".github/ISSUE_TEMPLATE/wheel.yml"  # the issue form that request.yml answers
+FINDER_DATA = (b"finder({", b"recipes({")  # the starts of a finder's data, which has no seal
 
 
 def write_pages(
-    hubs: Sequence[Hub], projects: Sequence[str], out: Path, outside: Outside, *, others: bool = False
+    hubs: Sequence[Hub],
+    projects: Sequence[str],
+    out: Path,
+    outside: Outside,
+    *,
+    others: bool = False,
+    makers: Sequence[Maker] = (),
 ) -> tuple[Path, ...]:
     """Write the pages of projects over the GitHub Releases of repositories into a folder, and return them.
 
     Without `projects`, all that the releases have. Of one file name in two repositories, that of the first counts. With
-    `others`, wheels that Fatwheel did not publish are listed, too. Raises InputError if no release has a file of a
-    project, or if a file that is not ours is at the place of a page.
+    `others`, wheels that Fatwheel did not publish are listed, too. `makers` are the recipes that the finder names where
+    there is no wheel. Raises InputError if no release has a file of a project, or if a file that is not ours is at the
+    place of a page.
     """
     names = [canonicalize_name(project) for project in projects]
     for name in filter(lambda name: not is_project(name), names):
@@ -56,9 +68,30 @@ def write_pages(
     plans = [(name, root, has) for name, channels in found.items() for root, has in _shown(index, channels).items()]
     for name, root, has in plans:
         _refuse_foreign(index, root, name, has, out)
+    recipes = {f"{root}{RECIPES}" for _, root, _ in plans} if makers else set()
+    made_by = recipes_data(makers, _find_form(hubs)) if makers else b""
     with index.store.alone():
+        for key in recipes:
+            index.store.put(key, content_of_bytes(made_by), instead_of=index.store.find(key))
         pages = [page for name, root, has in plans for page in _write(index, Ledger(index.store, root), name, has)]
-    return tuple(sorted({out / key for page in pages for key in page.keys}))
+    return tuple(sorted(out / key for key in recipes.union(*(page.keys for page in pages))))
+
+
+def _find_form(hubs: Sequence[Hub]) -> str:
+    """Return the address of the form "I need this wheel" of the first repository that has it; "" if none does."""
+    for hub in hubs:
+        with hub.opened(anonymous=True) as repository:
+            page = hub.ask(lambda _, repository=repository: _has_file(repository))  # type: ignore[misc]
+            if page:
+                return f"{repository.html_url}/issues/new?template={FORM.rpartition('/')[2]}"
+    return ""
+
+
+def _has_file(repository: Repository) -> bool:
+    try:
+        return not isinstance(repository.get_contents(FORM), list)
+    except UnknownObjectException:
+        return False
 
 
 def _collect(
@@ -137,8 +170,8 @@ def _refuse_foreign(index: WheelIndex, root: str, project: NormalizedName, has: 
     """Raise InputError if a file that we did not write is at the place of a page."""
     ledger = Ledger(index.store, root)
     offers = {version: hashlib.sha256(dump_offers(known)).hexdigest() for version, known in has.offers.items()}
-    keys = (key for page in _pages(index, ledger, Manifest(project, 0, has.files, offers)) for key in page.keys)
-    for key in sorted(set(keys)):
+    keys = {key for page in _pages(index, ledger, Manifest(project, 0, has.files, offers)) for key in page.keys}
+    for key in sorted({*keys, f"{root}{RECIPES}"}):
         read = index.store.read(key)
         is_data = key.startswith(f"{root}{DATA}/") and read is not None and read[0].startswith(FINDER_DATA)
         if read is not None and not is_data and not is_sealed(read[0]):

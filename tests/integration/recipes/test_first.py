@@ -100,3 +100,27 @@ def test_an_index_without_an_sdist_is_an_error(tmp_path: Path) -> None:
     ):
         write_first("de-mo", tmp_path / "recipe", with_index(index.url))
     assert not (tmp_path / "recipe").exists()
+
+
+# OpenCV includes such a name by a macro, which only a compiler reads, and has nothing to do with torch.
+BY_MACRO = "#include GENERATED_HEADER\n"
+COMPILED = 'from setuptools import Extension, setup\nsetup(name="demo", ext_modules=[Extension("x", ["x.cpp"])])\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "uses"),
+    [
+        pytest.param("int x;\n", False, id="no-torch"),
+        pytest.param(BY_MACRO, False, id="a-header-by-a-macro"),
+        pytest.param(f"#include <torch/extension.h>\n{BY_MACRO}", True, id="a-header-of-torch"),
+    ],
+)
+def test_a_recipe_names_torch_only_where_the_source_uses_it(tmp_path: Path, text: str, uses: bool) -> None:  # noqa: FBT001 - a table's column
+    upstream = write(tmp_path / "up", {"setup.py": COMPILED, "x.cpp": text})
+    committed(upstream)
+    git(upstream, "tag", "v1.0")
+    written = write_first(str(upstream), tmp_path / "recipe", shared_world())
+    recipe = yaml.safe_load(written.config.read_text(encoding="utf-8"))
+    named = [name for name in ("tag", "title", "local") if "{torch}" in recipe["release"][name]]
+    assert ("torch" in recipe, bool(named)) == (uses, uses)
+    assert any("`torch`" in line for line in written.decisions) == uses

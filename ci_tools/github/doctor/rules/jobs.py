@@ -50,13 +50,14 @@ def check_folders(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Findin
 def check_attestation(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
     """Yield a private repository's missing choice about attestations, or one that is impossible there."""
     chose = job.attest == ATTEST_NEVER or EXPRESSION in job.attest
-    if not (facts.is_private and (job.builds_all or job.builds_one)) or chose:
+    if not (facts.is_private and (job.builds_all or job.builds_one or job.builds_recipes)) or chose:
         return
     if job.attest == ATTEST_PUBLIC or not facts.is_organization:
         what = f"{job.name} would attest the files of a private repository"
         why = "GitHub attests those only on the plan Enterprise Cloud, which an organisation may have"
         choice = "`attest: always` on that plan, else `attest: never`" if facts.is_organization else "`attest: never`"
-        how = f"in that job, and in the one that publishes: {choice}"
+        where = "in that job" if job.builds_recipes else "in that job, and in the one that publishes"
+        how = f"{where}: {choice}"
         yield Finding("attestation", Weight.ERROR, job.where, what, why, how)
 
 

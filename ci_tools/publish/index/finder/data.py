@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from packaging.utils import canonicalize_name
 
+from ci_tools.errors import RejectedInput
+from ci_tools.formats import json_file
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.publish.index.finder.shelf import File
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.finder.shelf import Listing, Shelf
     from ci_tools.publish.units import Offer
 
-__all__ = ["DATA", "data_path", "name_system", "project_data"]
+__all__ = ["DATA", "data_path", "name_system", "project_data", "structure_call"]
 
 DATA = "finder"  # the folder of the projects' data, beside the front page
 NOT_ASKED = -1  # in a row: the release does not cover the combination
@@ -35,6 +37,7 @@ ACCELERATORS = {AcceleratorKind.CUDA: "CUDA", AcceleratorKind.ROCM: "ROCm", Acce
 VERSIONED_LABEL = re.compile(r"([a-z]+)([0-9.]*)")  # rocm7.1, xpu
 
 Value = TypeVar("Value", bound="Hashable")
+Table = TypeVar("Table", bound=tuple[object, ...])
 
 
 def data_path(project: str) -> str:
@@ -79,6 +82,18 @@ class _Tables:
     def dump(self) -> dict[str, object]:
         """Return the tables as JSON values."""
         return {name: list(table.places) for name, table in vars(self).items() if isinstance(table, _Table)}
+
+
+def structure_call(content: bytes, name: str, kind: type[Table]) -> Table:
+    """Return the argument of a script that is one call, `finder({...});`; raise ValueError if it is not one."""
+    found = re.fullmatch(rb"\s*" + name.encode() + rb"\((.*)\);\s*", content, re.DOTALL)
+    if found is None:
+        msg = f"it is not a call of {name}"
+        raise ValueError(msg)
+    try:
+        return json_file.structure(json_file.parse(found[1]), kind, "it")
+    except RejectedInput as error:
+        raise ValueError(error.problems[0].what) from error
 
 
 def _listing(listing: Listing, tables: _Tables) -> dict[str, object]:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["SCRIPTS", "front_page", "write_script"]
 
 HERE = Path(__file__).parent
-STYLES = ("page", "answer", "screens")
-SCRIPTS = ("choice", "machine", "errors", "elements", "listing", "commands", "answer", "paste", "projects")
+STYLES = ("page", "answer", "every", "screens")
+SCRIPTS = ("choice", "machine", "errors", "elements", "listing", "commands", "answer", "paste", "every", "projects")
 
 
 def front_page(projects: Iterable[str], *, title: str, folders: Iterable[str]) -> bytes:

@@ -42,6 +42,8 @@ class File(NamedTuple):
     lock: LockedWheel | None = None  # the facts by which it is chosen; None for an sdist
     origin: str = ""  # adopted, added; empty: built by a plan
     gpu: str = ""  # whether it was tried on a GPU, in words
+    repository: str = ""  # OWNER/REPO whose release has it
+    attested: str = ""  # yes or no: whether GitHub keeps a provenance of it; empty: not known
 
 
 class Listing(NamedTuple):
@@ -111,6 +113,8 @@ def _file(file: IndexedFile, pin: str, catalog: Catalog, lowest: str) -> File:
         lock=_lock(file, catalog, lowest) if file.name.endswith(".whl") else None,
         origin=file.origin,
         gpu=file.gpu,
+        repository=file.repository,
+        attested=file.attested,
     )
 
 

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import MachineError
+from ci_tools.github.attested import find_attested
 from ci_tools.github.client import printable
 from ci_tools.model.edition import candidate_of
 from ci_tools.model.pep440 import parse_version
@@ -19,7 +20,7 @@ from ci_tools.publish.targets.github_release.assets import download_asset, hash_
 from ci_tools.publish.targets.github_release.strangers import read_strangers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
@@ -37,12 +38,27 @@ def read_listings(hub: Hub, *, others: bool = False) -> tuple[tuple[str, Listing
     """Return the lists of a repository's published releases, each with its channel of an index, newest first.
 
     Their files stay on GitHub, and those of a retracted release are yanked. A file that was deleted from its release is
-    left out. With `others`, a wheel that no list names has one of its own. Raises MachineError if a list is damaged.
+    left out. Each says its repository, and each wheel whether it is attested there. With `others`, a wheel that no list
+    names has one of its own. Raises MachineError if a list is damaged.
     """
     with hub.opened(anonymous=True) as repository:
         releases = hub.ask(lambda _: list(repository.get_releases()))
         public = [release for release in releases if not release.draft]
-        return tuple(one for release in public for one in _read_listings(hub, release, others=others))
+        found = [one for release in public for one in _read_listings(hub, release, others=others)]
+        wheels = {file.sha256 for _, one in found for file in one.files if file.name.endswith(".whl")}
+        attested = find_attested(hub, repository, wheels)
+    return tuple((channel, _say_whose(one, hub.repository, wheels, attested)) for channel, one in found)
+
+
+def _say_whose(one: Listing, repository: str, asked: Collection[str], attested: Collection[str] | None) -> Listing:
+    """Return a list with the repository of each file, and whether GitHub keeps a provenance of it."""
+
+    def said(sha256: str) -> str:
+        return "" if attested is None or sha256 not in asked else "yes" if sha256 in attested else "no"
+
+    return one._replace(
+        files=tuple(file._replace(repository=repository, attested=said(file.sha256)) for file in one.files)
+    )
 
 
 def _read_listings(hub: Hub, release: GitRelease, *, others: bool) -> Iterator[tuple[str, Listing]]:

@@ -63,7 +63,8 @@ def place(tmp_path: Path, workflows: Workflows) -> Path:
 
 
 def status(place: Path, hub: GitHub, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    own = {"GITHUB_API_URL": hub.url, "GH_TOKEN": TOKEN, "HOME": str(place), "PYTHONPATH": str(ROOT), **environ}
+    folders = {"HOME": str(place), "FATWHEEL_CACHE": str(place / "cache"), "PYTHONPATH": str(ROOT)}
+    own = {"GITHUB_API_URL": hub.url, "GH_TOKEN": TOKEN, **folders, **environ}
     return run_prepared(["status", f"github:{REPOSITORY}", *words], cwd=place, env={**os.environ, **own})
 
 
@@ -93,6 +94,60 @@ def test_only_the_newest_runs_are_read(place: Path, hub: GitHub) -> None:
     found = json.loads(status(place, hub, *BOTH, "--runs", "1", "--format", "json").stdout)
     assert [len(one["runs"]) for one in found] == [1, 1, 1, 1]
     assert sum(request.endswith("/jobs") for request in hub.requests) == 2
+
+
+def count_jobs(hub: GitHub) -> int:
+    """Return how many times the jobs of a run were asked for."""
+    return sum(request.endswith("/jobs") for request in hub.requests)
+
+
+def test_the_jobs_of_a_finished_run_are_asked_for_once(place: Path, hub: GitHub, workflows: Workflows) -> None:
+    first = status(place, hub, *BOTH, "--format", "json").stdout
+    asked = count_jobs(hub)
+    assert status(place, hub, *BOTH, "--format", "json").stdout == first
+    assert (asked, count_jobs(hub)) == (4, 5)  # the one that is still running is asked again
+    (failed,) = (ran for ran in workflows.runs if ran.conclusion == "failure" and ran.event == "schedule")
+    failed.jobs, failed.conclusion, failed.attempt = {JOB: "success"}, "success", 2  # somebody ran it again
+    found = json.loads(status(place, hub, *BOTH, "--format", "json").stdout)
+    assert [one["outcome"] for one in found[0]["runs"]] == ["running", "good", "good"]
+    assert count_jobs(hub) == 7
+
+
+def test_kept_jobs_that_are_not_whole_are_read_again(place: Path, hub: GitHub) -> None:
+    first = status(place, hub, *BOTH, "--format", "json").stdout
+    kept = [*(place / "cache").rglob("100*-1.json")]
+    assert len(kept) == 3
+    kept[0].write_text("[[")
+    kept[1].write_text('[["a", "splendid", "b"]]')
+    assert status(place, hub, *BOTH, "--format", "json").stdout == first
+    assert count_jobs(hub) == 4 + 3
+
+
+def test_where_github_answers_no_more_the_runs_count_and_it_is_said(place: Path, hub: GitHub) -> None:
+    hub.is_public, hub.left = True, 15  # the repository, two workflows and their runs are five; then two have jobs
+    ran = status(place, hub, *BOTH, "--format", "json", GH_TOKEN="", GITHUB_TOKEN="")
+    assert ran.returncode == 0, ran.stderr
+    assert "the jobs of 2 of 4 runs are not read: for now GitHub answers no more requests" in ran.stderr
+    assert "without a token GitHub answers 60 requests an hour" in ran.stderr
+    assert {one["name"]: len(one["runs"]) for one in json.loads(ran.stdout) if not one["part"]} == {
+        "recipes.yml": 3, "release.yml": 1}  # fmt: skip
+
+
+def test_a_limit_that_is_reached_says_what_a_token_changes(place: Path, hub: GitHub) -> None:
+    hub.is_public, hub.left = True, 1
+    ran = status(place, hub, *BOTH, GH_TOKEN="", GITHUB_TOKEN="")
+    assert ran.returncode == 3
+    assert "GitHub's rate limit is reached; it asks to wait" in ran.stderr
+    assert (
+        'without a token GitHub answers 60 requests an hour, with one 5,000: export GH_TOKEN="$(gh auth' in ran.stderr
+    )
+
+
+def test_a_private_repository_asks_for_a_token(place: Path, hub: GitHub) -> None:
+    ran = status(place, hub, *BOTH, GH_TOKEN="", GITHUB_TOKEN="")
+    assert ran.returncode == 2
+    assert f"{REPOSITORY} on 127.0.0.1 does not exist, or is private, which only a token shows" in ran.stderr
+    assert 'for a private one: export GH_TOKEN="$(gh auth token)"' in ran.stderr
 
 
 def test_without_a_name_the_workflows_that_use_fatwheel_are_found(place: Path, hub: GitHub) -> None:

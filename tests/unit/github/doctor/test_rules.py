@@ -374,6 +374,40 @@ def test_our_own_workflows_are_called_without_a_ref() -> None:
     assert ([job.is_build for job in own.jobs], found(facts)) == ([True, True], [("permissions", "error")])
 
 
+def with_recipes(file: str, permissions: str, **facts: object) -> Facts:
+    """Return the facts of a repository of recipes, whose workflow calls ours as it stands."""
+    ours = qualify_calls(workflow((ROOT / ".github/workflows" / file).read_text(encoding="utf-8")), "octo/fatwheel")
+    call = f"octo/fatwheel/.github/workflows/{file}@{NEW}"
+    job = f"{{uses: '{call}', permissions: {{{permissions}}}}}"
+    return with_job(job, called={("octo/fatwheel", f"/.github/workflows/{file}", NEW): ours}, **facts)
+
+
+ASKED = {
+    "recipes.yml": "contents: write, id-token: write, attestations: write",
+    "request.yml": "contents: write, issues: write, id-token: write, attestations: write",
+}
+
+
+@pytest.mark.parametrize("file", [*ASKED])
+def test_a_workflow_of_recipes_needs_what_ours_asks_for(file: str) -> None:
+    assert found(with_recipes(file, ASKED[file])) == []
+    for left in ASKED[file].split(", "):
+        fewer = ", ".join(one for one in ASKED[file].split(", ") if one != left)
+        [finding] = diagnose(with_recipes(file, fewer))
+        assert (finding.rule, finding.what) == ("permissions", f"it lacks `{left}`")
+
+
+@pytest.mark.parametrize("file", [*ASKED])
+def test_recipes_of_a_private_repository_choose_whether_they_are_attested(file: str) -> None:
+    [finding] = diagnose(with_recipes(file, ASKED[file], is_private=True, is_organization=False))
+    assert (finding.rule, finding.how) == ("attestation", "in that job: `attest: never`")
+
+
+def test_a_call_of_recipes_that_is_not_there_is_an_error() -> None:
+    facts = replace(with_recipes("recipes.yml", ASKED["recipes.yml"]), called={})
+    assert ("not-there", "error") in found(facts)
+
+
 def test_a_stranger_may_not_start_a_build() -> None:
     text = FACTS.workflows[0]
     facts = replace(FACTS, workflows=(replace(text, triggers=("pull_request_target",)),))

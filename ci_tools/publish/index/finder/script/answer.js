@@ -192,12 +192,13 @@ function factsOfFile(file, why = "", driver = driverOf(file)) {
     ["Trial", file.gpu],
     ["Python", file.requires_python],
     ["Toolchain", file.toolchain],
+    ["From", file.repository && whoseLink(file)],
     ["Origin", ORIGINS.get(file.origin)],
     ["Built from", file.commit && commitOf(file)],
     ["Size", sizeOf(file.size)],
     ["Published", file.uploaded && element("time", { dateTime: file.uploaded }, file.uploaded.slice(0, 10))],
     ["SHA-256", element("code", {}, file.sha256)],
-    ["Attestation", file.commit && attestationOf(file)],
+    ["Attestation", (file.attested || file.commit) && attestationOf(file)],
     ["File", link(file.address, file.name)],
     ["Why", why],
   ];
@@ -220,11 +221,18 @@ function commitOf({ commit }) {
   return home ? link(`${home}/commit/${encodeURIComponent(commit)}`, `commit ${commit}`) : `commit ${commit}`;
 }
 
+/** Return a link to the repository whose release has a file. */
+function whoseLink({ repository, address }) {
+  const url = resolved(address);
+  return url ? link(`${url.origin}/${repository}`, repository) : repository;
+}
+
 /** Return where GitHub has what it signed of a file, found by its hash, and the command that verifies the file. */
-function attestationOf({ name, sha256 }) {
+function attestationOf({ name, sha256, repository: whose, attested }) {
   const home = repository();
-  if (!home) return "";
-  const slug = new URL(home).pathname.slice(1);
+  if (attested === "no") return `none: ${whose} has none for this file`;
+  if (!home && !whose) return "";
+  const slug = whose || new URL(home).pathname.slice(1);
   const signed = link(`https://api.github.com/repos/${slug}/attestations/sha256:${sha256}`, "what GitHub signed of it");
   return element("span", {}, signed, "; to verify it: ", element("code", {}, `gh attestation verify ${name} --repo ${slug}`));
 }

@@ -37,6 +37,7 @@ function load(project) {
 
 /** Take the data of a project; the script that holds it calls this. */
 function finder(data) {
+  collect(data);
   if (data.project !== state.project || state.listings) return;
   state.about = data.about ?? {};
   state.listings = data.listings.map((listing) => decoded(listing, data));
@@ -104,12 +105,15 @@ function answerTo(choice) {
   return answers.get(known);
 }
 
-function answered(choice) {
-  const { listing } = state;
+const answered = (choice) =>
+  answerIn(state.listing, choice, state.seen, (accelerator) => labelOf("accelerator", accelerator));
+
+/** Return the file of a listing for a choice, or why there is none; `seen` is what a paste says of the machine. */
+function answerIn(listing, choice, seen, label) {
   const offer = listing.offers.get(key(AXES.map(({ name }) => choice[name])));
-  const facts = factsOf(choice, state.seen, listing.files.map(({ name }) => name));
+  const facts = factsOf(choice, seen, listing.files.map(({ name }) => name));
   const { wheel, rows } = chooseWheel(listing.lock, facts);
-  const gap = torchGap(choice, (accelerator) => labelOf("accelerator", accelerator));
+  const gap = torchGap(choice, label);
   if (gap || (offer && !offer.file)) return { why: gap || offer.why, rows: [] };
   const file = wheel && listing.files.find(({ name }) => name === wheel.file);
   if (!file) return { why: noneFits(rows), rows };
@@ -156,10 +160,14 @@ function product() {
 
 /** Return the system this browser runs on, as far as it says, else the first there is. */
 function ownSystem() {
+  return systemAmong(valuesOf("system").map(({ name }) => name));
+}
+
+/** Return the one of some systems that this browser runs on, else the first. */
+function systemAmong(names) {
   const said = `${navigator.platform} ${navigator.userAgent}`.toLowerCase();
   const os = said.includes("win") && !said.includes("darwin") ? "windows" : said.includes("mac") ? "macos" : "linux";
   const machine = os === "macos" || /aarch64|arm64|armv8/.test(said) ? "arm64" : "x86_64";
-  const names = valuesOf("system").map(({ name }) => name);
   return names.find((name) => name === `${os}-${machine}`) ?? names.find((name) => name.startsWith(os)) ?? names[0];
 }
 

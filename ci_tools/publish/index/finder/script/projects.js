@@ -14,6 +14,8 @@ function showProjects() {
     : "This index has no project yet.";
   byId("picker").hidden = items.length < 2;
   byId("paste").hidden = !items.length;
+  byId("every").hidden = !items.length;
+  byId("every-box").ontoggle = openEvery;
   byId("filter").hidden = items.length < SHORT_LIST;
   byId("filter-text").oninput = () => filter(items);
   byId("filter-text").onkeydown = (event) => {
@@ -86,9 +88,12 @@ function openProject(project) {
 
 /** Show the project that the address names, or the only one. */
 function openNamed() {
-  const said = new URLSearchParams(location.hash.slice(1)).get("project") ?? "";
+  const fragment = new URLSearchParams(location.hash.slice(1));
+  const said = fragment.get("project") ?? "";
   const names = projectNames();
-  const only = !said && names.length === 1 ? names[0] : "";
+  const isEvery = fragment.has("every");
+  byId("every-box").open = isEvery;
+  const only = !said && !isEvery && names.length === 1 ? names[0] : "";
   const project = [said, normalized(said)].find((name) => names.includes(name)) ?? only;
   byId("unknown").replaceChildren(...(said && !project ? unknown(said, names) : []));
   if (project) return showProject(project);

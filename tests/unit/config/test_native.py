@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.errors import InputError
+from ci_tools import catalog
+from ci_tools.config import loader
+from ci_tools.config.native import read_archs
+from ci_tools.errors import InputError, RejectedInput
 from ci_tools.recipes.choice import Choice
-from ci_tools.recipes.native import read_archs
 from ci_tools.recipes.releases import list_releases
 from ci_tools.recipes.shelf import Recipe
 from tests.builders.sources import world, write
@@ -36,6 +38,44 @@ def test_native_without_a_gpu_is_an_error_and_no_guess(tmp_path: Path) -> None:
 
 def test_named_architectures_ask_no_gpu(tmp_path: Path) -> None:
     assert read_archs(["8.9"], world(tmp_path, PATH=str(tmp_path))) == ("8.9",)
+
+
+PLAIN = """\
+package: demo
+python: ["3.13"]
+platforms:
+  linux-cuda: {{ owner: me, native: ["*.cu"], cuda: ["13.0"], archs: {archs} }}
+"""
+
+
+def archs_of_config(folder: Path, archs: str, path: str) -> tuple[str, ...]:
+    """Return the architectures of a plain config."""
+    config = write(folder, {"fatwheel.yml": PLAIN.format(archs=archs)}) / "fatwheel.yml"
+    return loader.load(config, catalog.load(), outside=world(folder, PATH=path)).platforms[0].archs
+
+
+@pytest.mark.parametrize(("archs", "found"), [("native", ("8.9",)), ("[native, '12.0+PTX']", ("8.9", "12.0+PTX"))])
+def test_a_plain_config_may_say_native(tmp_path: Path, archs: str, found: tuple[str, ...]) -> None:
+    assert archs_of_config(tmp_path, archs, answering(tmp_path / "bin", "8.9\\n")) == found
+
+
+def test_a_gpu_that_the_toolkit_does_not_know_is_a_mistake_of_the_line_that_says_native(tmp_path: Path) -> None:
+    with pytest.raises(RejectedInput) as caught:
+        archs_of_config(tmp_path, "native", answering(tmp_path / "bin", "5.2\\n"))
+    (problem,) = caught.value.problems
+    assert problem.where == f"{tmp_path}/fatwheel.yml:4:69"
+    assert problem.what.startswith('nvcc of CUDA 13.0 does not know the architecture "5.2"')
+
+
+def test_a_plain_config_without_a_gpu_says_where_it_asks_for_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"fatwheel.yml: linux-cuda: archs: native: no GPU of this machine answers"):
+        archs_of_config(tmp_path, "native", str(tmp_path))
+
+
+def test_a_config_that_is_read_for_no_machine_guesses_nothing(tmp_path: Path) -> None:
+    config = write(tmp_path, {"fatwheel.yml": PLAIN.format(archs="native")}) / "fatwheel.yml"
+    with pytest.raises(InputError, match="this reads the config for no machine"):
+        loader.load(config, catalog.load())
 
 
 DEFAULT = Choice()

@@ -10,7 +10,6 @@ from ci_tools.machine.process import output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from ci_tools.machine.context import Outside
 
@@ -21,13 +20,16 @@ CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]")
 ASK = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader")
 
 
-def read_archs(archs: Sequence[str], outside: Outside, where: str = "--archs") -> tuple[str, ...]:
+def read_archs(archs: Sequence[str], outside: Outside | None, where: str = "--archs") -> tuple[str, ...]:
     """Return architectures with those of this machine's GPUs in the place of `native`.
 
     Raises InputError if no GPU answers: what a config writes must not depend on luck. `where` says who names them.
     """
     if NATIVE not in archs:
         return tuple(archs)
+    if outside is None:
+        msg = f"{where} native: this reads the config for no machine, expected architectures such as 8.9"
+        raise InputError(msg)
     answer = output(ASK, env=dict(outside.environ)) or ""
     found = sorted({line.strip() for line in answer.splitlines() if CAPABILITY.fullmatch(line.strip())}, key=_by_number)
     if not found:
@@ -38,16 +40,19 @@ def read_archs(archs: Sequence[str], outside: Outside, where: str = "--archs") -
     return tuple(dict.fromkeys(one for arch in archs for one in (found if arch == NATIVE else [arch])))
 
 
-def resolve_native(root: Mapping[str, Any], config: Path, outside: Outside) -> dict[str, Any]:
-    """Return the values of a recipe with this machine's architectures where a platform says `archs: native`.
+def resolve_native(root: Mapping[str, Any], config: str, outside: Outside | None) -> dict[str, Any]:
+    """Return the values of a config with this machine's architectures where a platform says `archs: native`.
 
-    Raises InputError if no GPU answers.
+    Raises InputError if no GPU answers, or if no machine is asked (`outside` is None).
     """
+    tables = root.get("platforms")
+    if not isinstance(tables, dict):
+        return dict(root)
     platforms = {
         name: {**table, "archs": list(read_archs(_listed(table["archs"]), outside, f"{config}: {name}: archs:"))}
         if isinstance(table, dict) and NATIVE in _listed(table.get("archs"))
         else table
-        for name, table in root["platforms"].items()
+        for name, table in tables.items()
     }
     return {**root, "platforms": platforms}
 

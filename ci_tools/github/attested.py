@@ -1,0 +1,76 @@
+"""Asks GitHub of which files it keeps a provenance attestation, by their hashes: one request for a thousand.
+
+Nothing is verified here: `gh attestation verify` checks the signature of a file, once somebody has it. GitHub only says
+whether there is anything to verify (https://docs.github.com/en/rest/users/attestations).
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from github.GithubException import UnknownObjectException
+
+from ci_tools.errors import FatwheelError, InputError
+from ci_tools.github.client import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from github.Repository import Repository
+
+    from ci_tools.github.client import Hub
+
+__all__ = ["find_attested"]
+
+MOST = 1024  # hashes of one request: the description's `maxItems` of subject_digests
+PER_PAGE = 100
+OWNERS = {"Organization": "orgs", "User": "users"}
+PREFIX = "sha256:"
+
+
+def find_attested(hub: Hub, repository: Repository, hashes: Collection[str]) -> frozenset[str] | None:
+    """Return those of some sha256 that GitHub keeps a provenance attestation of, for this repository.
+
+    Returns None, and reports why, if GitHub does not say it: then nothing is known of any.
+    """
+    waiting, found = iter(sorted(hashes)), set[str]()
+    try:
+        while part := [f"{PREFIX}{sha256}" for sha256 in islice(waiting, MOST)]:
+            found |= {digest for digest in _ask(hub, repository, part) if digest in part}
+    except FatwheelError as error:
+        hub.outside.reporter.say(f"not known which wheels of {hub.repository} are attested: {error.message}")
+        return None
+    return frozenset(digest.removeprefix(PREFIX) for digest in found)
+
+
+def _ask(hub: Hub, repository: Repository, digests: list[str]) -> Iterator[str]:
+    """Yield the digests that have an attestation, over all pages of the answer."""
+    kind = OWNERS.get(repository.owner.type, "users")
+    path = f"/{kind}/{repository.owner.login}/attestations/bulk-list"
+    body = {"subject_digests": digests, "predicate_type": "provenance"}
+    after = ""
+    while True:
+        query = urlencode({"per_page": PER_PAGE, **({"after": after} if after else {})})
+        said = hub.ask(lambda _, query=query: _post(repository, f"{path}?{query}", body))  # type: ignore[misc]
+        for digest, kept in (said.get("attestations_subject_digests") or {}).items():
+            if any(one.get("repository_id") == repository.id for one in kept or ()):
+                yield digest
+        page = said.get("page_info") or {}
+        if not page.get("has_next") or page.get("next") in {None, "", after}:
+            return
+        after = printable(str(page["next"]))
+
+
+def _post(repository: Repository, path: str, body: Mapping[str, object]) -> dict[str, Any]:
+    """Return the answer to a question that is asked by POST, for its length only."""
+    try:
+        answer: Any = repository.requester.requestJsonAndCheck("POST", path, input=dict(body))[1]
+    except UnknownObjectException as error:  # as on a GitHub Enterprise Server that is older
+        msg = "its API has no list of attestations"
+        raise InputError(msg) from error
+    if not isinstance(answer, dict):
+        msg = "an answer about attestations is not an object"
+        raise TypeError(msg)  # the hub reports a server that is not GitHub
+    return answer
