@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import FatwheelError, MachineError
 from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job
 
-__all__ = ["Expected", "installed_version", "require_torch", "torch_headers", "torch_of_job"]
+__all__ = ["Expected", "installed_version", "provide_headers", "require_torch", "torch_headers", "torch_of_job"]
 
 PACKAGES = ("lib/python*/site-packages", "Lib/site-packages")
 CPU = "cpu"
@@ -115,6 +116,14 @@ def torch_headers(environment: Environment) -> Path | None:
     """Return the folder of the headers of an environment's torch, or None if it has none."""
     found = (path for pattern in PACKAGES for path in environment.path.glob(f"{pattern}/torch/include"))
     return next(found, None)
+
+
+def provide_headers(fetch: Callable[[], Path], isolated: Environment, folder: Path) -> None:
+    """Put torch's headers into `folder`: those of the torch in a build's environment, or else fetched ones."""
+    if own := torch_headers(isolated):
+        folder.symlink_to(own)
+    else:
+        shutil.copytree(fetch(), folder, symlinks=True)
 
 
 def _find_torch(environment: Path) -> _Torch | None:

@@ -11,7 +11,7 @@ import shutil
 import time
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -20,12 +20,13 @@ import build
 from ci_tools import catalog as catalogs
 from ci_tools.build import built_with as builtwith
 from ci_tools.build import repair
-from ci_tools.build.build_torch import torch_headers
+from ci_tools.build.build_torch import provide_headers
 from ci_tools.build.compiler_cache import cache_for
 from ci_tools.build.cuda_toolkits import link_variables
 from ci_tools.build.folders import base_folder, own_locks, own_temporary, refuse_stranger, sweep
 from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
+from ci_tools.build.sdk.cross import prepare_environment
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
 from ci_tools.errors import FatwheelError, Rejected
@@ -74,6 +75,7 @@ HINTS = {
     "No module named 'torch'": "the build imports torch: name it in `build-system.requires`",
     "No such file or directory: 'cmake'": "add cmake to `build-system.requires`",
     "invalid target ID": "the compiler does not know one of the archs: compare `archs` with its release",
+    "skipping incompatible": "the build links with a library of another machine: build the wheel on its own",
     "Unsupported gpu architecture": "the compiler does not know one of the archs: compare `archs` with its release",
 }
 
@@ -264,13 +266,15 @@ class Workshop:
             git.commit_all(bench.source, bench.log, self.outside.environ)
         variables = {**variables, **own_temporary(bench.scratch / "tmp")}
         isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
-        shell = _Shell(isolated, bench, time.monotonic() + bench.minutes * 60)
+        told = prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
+        shell = _Shell(isolated, bench, time.monotonic() + bench.minutes * 60, told)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the backend's own warnings are in the log
                 project = build.ProjectBuilder(bench.source / request.subdirectory, str(isolated.python), shell.run)
                 needs.install(project.build_system_requires, isolated, self._place(bench))
-                _provide_headers(toolchain, isolated, bench)
+                if toolchain.fetch_headers:
+                    provide_headers(toolchain.fetch_headers, isolated, bench.torch_headers)
                 if what == "wheel":  # an sdist contains the unchanged source
                     shell.run_hooks("build.before", request.build.before)
                 needs.install(project.get_requires_for_build(what), isolated, self._place(bench))
@@ -287,7 +291,8 @@ class Workshop:
             raise Rejected(msg, hint=f"log: {bench.log}") from error
         if what == "wheel":
             _run_after(built, shell)
-        return Built(built, builtwith.asked_in(isolated, self.outside.environ), seconds)
+        used = replace(isolated, variables={**isolated.variables, **told})
+        return Built(built, builtwith.asked_in(used, self.outside.environ), seconds)
 
     def _repair_wheel(self, wheel: Path, job: Job, bench: _Bench) -> Path:
         """Return the wheel with its platform tag proven and written; raise Rejected if it does not keep to its tag."""
@@ -316,6 +321,7 @@ class _Shell(NamedTuple):
     isolated: Environment
     bench: _Bench
     deadline: float  # in the seconds of time.monotonic
+    told: Mapping[str, str] = {}  # variables of the project's own commands, not of requirements that pip builds
 
     def run(self, cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
         """Run a hook of the backend (the runner interface of pyproject_hooks)."""
@@ -330,9 +336,8 @@ class _Shell(NamedTuple):
     def run_with_variables(self, what: str, command: Sequence[str], cwd: Path, told: Mapping[str, str]) -> None:
         """Run one command; raise Rejected with the last lines of the log if it fails or reaches the deadline."""
         plan = self.bench.plan
-        # Set for the project's own commands only, not for requirements that pip builds.
-        version = editions.variables(plan.project, plan.edition, plan.request.version)
-        variables = {**self.isolated.variables, **version, **told}
+        version = editions.variables(plan.project, plan.edition, plan.request.version)  # as `told`, not for pip
+        variables = {**self.isolated.variables, **self.told, **version, **told}
         left = max(self.deadline - time.monotonic(), 1)
         ended = run(command, log=self.bench.log, cwd=cwd, env=variables, timeout=left)
         if ended.status:
@@ -361,15 +366,6 @@ def _run_after(wheel: Path, shell: _Shell) -> None:
     if not wheel.is_file():
         msg = f"build.after ({hooks[-1].where}) left no {wheel.name}, expected the wheel where it was"
         raise Rejected(msg, hint=f"log: {shell.bench.log}")
-
-
-def _provide_headers(toolchain: Toolchain, isolated: Environment, bench: _Bench) -> None:
-    """Put torch's headers where the build looks for them: those of the torch in its environment, or else fetched."""
-    if toolchain.fetch_headers:
-        if own := torch_headers(isolated):
-            bench.torch_headers.symlink_to(own)
-        else:
-            shutil.copytree(toolchain.fetch_headers(), bench.torch_headers, symlinks=True)
 
 
 def _restate(bench: _Bench) -> None:

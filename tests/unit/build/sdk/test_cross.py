@@ -1,0 +1,67 @@
+"""What a build for Arm on an x86-64 machine is told, and why there is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.build.sdk import cross
+from ci_tools.machine.python import Environment
+from ci_tools.model.platforms import Platform
+from tests.builders.plans import job_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ARM = "linux-aarch64"
+JOB = job_of("demo-1.0-cp312-cp312-manylinux_2_28_aarch64.whl", Platform.LINUX_AARCH64)
+ASKS = "import sysconfig as s; print(s.get_platform(), s.get_config_var('EXT_SUFFIX'), s.get_path('include'))"
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Arm wheels for Linux are compiled on Linux")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """The PATH of a machine with a cross compiler."""
+    program = tmp_path / "bin" / cross.COMPILER
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 12.2.0\n")
+    program.chmod(0o755)
+    return f"{program.parent}:/usr/bin:/bin"
+
+
+def refusal(path: str, *, wanted: str = ARM, **fields: str) -> str:
+    return cross.explain_refusal(replace(JOB, **fields), wanted, {"PATH": path})
+
+
+def test_an_arm_wheel_is_compiled_where_the_compiler_is(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cross, "host", lambda: "linux-x86_64")
+    assert refusal(path) == ""
+    assert "or here once aarch64-linux-gnu-g++ is on PATH" in refusal("/nowhere")
+    assert "bind to torch" in refusal(path, requires_torch=">=2.10,<2.11")
+    assert refusal(path, wanted="macos-arm64") == (
+        "linux-aarch64 wheels are built on macos-arm64, this machine is linux-x86_64"
+    )
+    assert cross.compiler_of({"PATH": path}) == "aarch64-linux-gnu-g++ 12.2.0"
+
+
+def test_no_other_machine_compiles_for_arm(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cross, "host", lambda: "macos-arm64")
+    assert refusal(path) == "linux-aarch64 wheels are built on linux-aarch64, this machine is macos-arm64"
+
+
+def test_a_builds_python_says_that_it_is_for_arm(tmp_path: Path) -> None:
+    packages = tmp_path / "env/lib/python3.12/site-packages"
+    packages.mkdir(parents=True)
+    told = cross.prepare_environment(Environment(path=tmp_path / "env", variables={}, log=tmp_path / "log"), tmp_path)
+    plain, other = (
+        subprocess.run([sys.executable, "-c", ASKS], capture_output=True, text=True, check=True, env=env).stdout.split()
+        for env in ({}, {**told, "PYTHONPATH": str(packages)})
+    )
+    assert other[0] == "linux-aarch64"
+    assert other[1] == plain[1].replace("x86_64", "aarch64")
+    assert other[2] == plain[2]  # the headers are this machine's
+    assert "CMAKE_SYSTEM_PROCESSOR aarch64" in (tmp_path / "cross.cmake").read_text()
