@@ -13,8 +13,8 @@ from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
 from ci_tools.config import loader
-from ci_tools.config.sdist_choice import choose_sdist
 from ci_tools.config.starter import read_starter
+from ci_tools.config.starter.sdist_choice import choose_sdist
 from ci_tools.errors import InputError
 from ci_tools.evidence import git, source
 from ci_tools.model.pep440 import read_version

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
 from ci_tools import catalog as catalogs
-from ci_tools.config.sdist_choice import list_sdists
+from ci_tools.config.starter.sdist_choice import list_sdists
 from ci_tools.errors import FatwheelError, InputError
 from ci_tools.evidence import git
 from ci_tools.model.pep440 import read_version

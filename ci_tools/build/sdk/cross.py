@@ -1,7 +1,8 @@
 """Compiles for Arm on an x86-64 machine: with GCC's cross compiler, if one is on PATH, and this machine's Python.
 
-The Python that runs a build is not the one that its wheel is for. Two variables say so, as in CPython's own cross builds
-(python/cpython, configure.ac: `_PYTHON_HOST_PLATFORM` and `_PYTHON_SYSCONFIGDATA_NAME`); CMake reads a toolchain file.
+The Python that runs a build is not the one that its wheel is for. Two variables say so, as in CPython's own cross
+builds (python/cpython, configure.ac: `_PYTHON_HOST_PLATFORM` and `_PYTHON_SYSCONFIGDATA_NAME`); CMake reads a toolchain
+file.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def run_init(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli.tables.starter import describe_starter
     from ci_tools.cli.values import find_project
     from ci_tools.config import starter
-    from ci_tools.config.sdist_choice import choose_sdist
+    from ci_tools.config.starter.sdist_choice import choose_sdist
 
     folder = options.folder or (Path() if options.sdist else find_project(outside))
     if options.from_test_infra:

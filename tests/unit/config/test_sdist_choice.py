@@ -11,7 +11,7 @@ import pytest
 
 from ci_tools import catalog
 from ci_tools.config import starter
-from ci_tools.config.sdist_choice import choose_sdist
+from ci_tools.config.starter.sdist_choice import choose_sdist
 from ci_tools.errors import InputError
 from ci_tools.model.names import Sha256
 from ci_tools.model.request import SdistSource
