@@ -46,6 +46,7 @@ OF_COMPILERS = re.compile(r"FLAGS|PATH")
 ASKS = r"""(?:getenv|environ\.get)\(\s*["']{}["']\s*(?:,\s*(?:default\s*=\s*)?([^()]*?)\s*)?\)"""
 MOST_TRIED = 8  # variables that may make a version, or switch something on
 DEFINITION = re.compile(r"(\w+)(?::\w+)?=(.*)", re.DOTALL)
+ON = frozenset({"1", "ON", "TRUE", "Y", "YES"})
 OFF = frozenset({"", "0", "FALSE", "N", "NO", "NONE", "OFF"})
 
 
@@ -82,10 +83,17 @@ def list_off(observed: Observed, view: View, tree: Tree) -> Iterator[tuple[str, 
 
 
 def find_turned_on(before: Observed, after: Observed) -> str:
-    """Return the first definition that one build gives cmake and the other turns on, as `-DNAME=OFF`; "" if none is."""
-    on = {name for name, value in _list_definitions(after) if value.upper() not in OFF}
-    return next((f"-D{name}={value}" for name, value in _list_definitions(before)
-                 if value.upper() in OFF and name in on), "")  # fmt: skip
+    """Return the first definition that one build gives cmake and the other turns on, as `-DNAME=OFF`; "" if none is.
+
+    It is `no -DWITH_CUDA=ON` where only the other one gives it, and its name says what hardware it is for.
+    """
+    earlier, later = dict(_list_definitions(before)), dict(_list_definitions(after))
+    for name, value in earlier.items():
+        if value.upper() in OFF and later.get(name, "").upper() not in OFF:
+            return f"-D{name}={value}"
+    words = re.compile("|".join(one.pattern for one in HARDWARE.values()))
+    new = (name for name in later if name not in earlier and later[name].upper() in ON)
+    return next((f"no -D{name}={later[name]}" for name in new if words.search(name.upper())), "")
 
 
 def _list_definitions(observed: Observed) -> Iterator[tuple[str, str]]:

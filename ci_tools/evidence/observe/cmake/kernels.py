@@ -60,7 +60,7 @@ def find_lacking(configure: Callable[[CmakeCall], Configured], call: CmakeCall, 
 
 
 def _list_off(options: Sequence[Option], variable: str) -> Iterator[tuple[str, str]]:
-    for one in options[:MOST_LISTED]:
+    for one in [one for one in options if one.is_listed][:MOST_LISTED]:
         given = (
             f"{variable}={one.definition}" if variable else f"{one.definition}, which its setup.py would have to pass"
         )

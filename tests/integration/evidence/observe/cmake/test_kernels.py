@@ -135,7 +135,8 @@ def test_what_no_option_brings_in_is_a_warning(lines: str, said: str, tmp_path: 
 
 
 def test_options_of_cuda_are_listed_with_the_evidence(tmp_path: Path) -> None:
-    lines = f'{OPTION}option(USE_CUDA_GRAPHS "" OFF)\n'
+    other = "if(DEFINED ENV{CUDAHOSTCXX} OR GPU_GENERATION)\nendif()\n"  # says nothing of what is turned on
+    lines = f'{OPTION}option(USE_CUDA_GRAPHS "" OFF)\n{other}'
     found = planned(tmp_path, lines, 'env: {CMAKE_ARGS: "-DUSE_CUDA=ON"}').evidence
     off = {str(one.platform): one.shown.off for one in found.platforms}
     graphs = ("USE_CUDA_GRAPHS", "CMakeLists.txt:9; turn on with CMAKE_ARGS=-DUSE_CUDA_GRAPHS=ON")
