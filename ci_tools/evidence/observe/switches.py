@@ -26,7 +26,6 @@ __all__ = [
     "list_arch_variables",
     "list_off",
     "list_switches",
-    "warn_of_off",
 ]
 
 # Variables that may switch kernels on, and words in variables that switch something off.
@@ -103,13 +102,6 @@ def _list_definitions(observed: Observed) -> Iterator[tuple[str, str]]:
             text = argument if before == "-D" else argument.removeprefix("-D") if argument.startswith("-D") else ""
             if found := DEFINITION.fullmatch(text):
                 yield found[1], found[2]
-
-
-def warn_of_off(off: tuple[tuple[str, str], ...]) -> Iterator[str]:
-    """Yield a warning of the switches that are off where a build leaves out all that is for an accelerator."""
-    if off:
-        names = ", ".join(f"{name} ({place})" for name, place in off)
-        yield f"nothing is compiled for it; off by default: {names}"
 
 
 def _line(tree: Tree, file: str, number: int) -> str:
