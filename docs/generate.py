@@ -511,7 +511,7 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "pure_tag": "how its backend tags a wheel that is bound to no Python: py3, or py2.py3",
         "unsupported": "why the build fails, or would leave its kernels out; null: it does not",
         "asked": "what the build decides by, each with the place that asks for it",
-        "off": "the switches that the build leaves off by default, each with the place that asks for it",
+        "off": "the switches and CMake options that are off by default, each with the place that asks for it",
         "switches": "the variables without which the build would leave its kernels out, each with its value",
         "switches_where": "what the build would leave out without them",
         "build_requires": "what the build imports and the project does not name as a requirement",

@@ -129,6 +129,9 @@ def _sort_platforms(found: Survey) -> tuple[list[PlatformEvidence], list[Left]]:
 def _why_not(one: PlatformEvidence, found: Survey) -> str:
     """Return why a package is not served on a platform by wheels of its own; "" if it is."""
     shown = one.shown
+    if left := next((left for left in shown.left_out if left.pattern and left.switches), None):
+        name, value = left.switches[0]
+        return f'no kernel is compiled for it by default; with `env: {{{name}: "{value}"}}` ({left.where}) some are'
     if shown.unsupported:
         return f"its build fails there: {shown.unsupported}"
     if one.platform.endswith(("cuda", "rocm", "xpu")):

@@ -32,7 +32,6 @@ from ci_tools.evidence.observe.switches import (
     list_arch_variables,
     list_off,
     list_switches,
-    warn_of_off,
 )
 from ci_tools.evidence.observe.views import list_versions, make_view
 from ci_tools.evidence.requirements import doubt_torch_abi, exclude_torch, list_undeclared
@@ -306,10 +305,9 @@ class Witness:
         """Return the evidence of a build that runs cmake, with what its configure step shows."""
         from ci_tools.evidence.observe.cmake.follow import Followed, follow  # noqa: PLC0415 - few builds run cmake
 
-        kernels = {name for name in self.tree.files if name.endswith(".cu")}
-        excluded = set(map(self.owned.in_tree, self.owned.excluded(view)))
+        kernels = self.owned.list_kernels(view)
         view = view._replace(env=(*view.env, *found.switches))
-        followed = Followed(observed, view, found, tuple(sorted(kernels - excluded)), bool(self.project.request.torch))
+        followed = Followed(observed, view, found, kernels, bool(self.project.request.torch))
         return follow(followed, self.observer, self.cmake, self.includes)
 
     def understood(self, observed: Observed, view: View, told: dict[str, Any]) -> CellEvidence:
@@ -317,10 +315,9 @@ class Witness:
         build = Build(observed, self.project.request.subdirectory, self.includes)
         api, switched = build.python_api, view._replace(env=(*view.env, *told["switches"]))
         lost = tuple(self.find_lost(observed, view))
-        is_left_out = view.accelerator and self.has_kernels and build.extensions is Extensions.NONE
-        off = warn_of_off(told["off"]) if is_left_out else ()
         of_cmake = find_cmake_archs(observed, view)
-        told = {**told, "warnings": (*self.arch_variables.warn(build, switched), *of_cmake.warnings, *off)}
+        lacking = self.owned.warn_of_kernels(build, view, told["off"])
+        told = {**told, "warnings": (*self.arch_variables.warn(build, switched), *of_cmake.warnings, *lacking)}
         return CellEvidence(
             extensions=build.extensions,
             extensions_where=build.where,

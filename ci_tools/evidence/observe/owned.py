@@ -6,13 +6,17 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from ci_tools.evidence.includes import COMPILED
+from ci_tools.evidence.observe.observation import DEVICE_ENDINGS
 from ci_tools.evidence.source import matching
+from ci_tools.model.evidence import Extensions
+from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Globs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ci_tools.catalog import Catalog
+    from ci_tools.evidence.observe.build import Build
     from ci_tools.evidence.observe.run import View
     from ci_tools.evidence.source import Tree
     from ci_tools.model.evidence import LeftOut
@@ -39,6 +43,28 @@ class Owned:
     def excluded(self, view: View) -> frozenset[str]:
         """Return the files that the config excludes from the native code of the view's platform."""
         return self._matching(Globs(self._globs(view).exclude))
+
+    def list_kernels(self, view: View) -> tuple[str, ...]:
+        """Return the kernels of CUDA in the source that the config does not exclude; none for another platform."""
+        if view.accelerator is None or view.accelerator.kind is not AcceleratorKind.CUDA:
+            return ()
+        excluded = set(map(self.in_tree, self.excluded(view)))
+        return tuple(sorted(name for name in self.tree.files if name.endswith(".cu") and name not in excluded))
+
+    def warn_of_kernels(self, build: Build, view: View, off: Sequence[tuple[str, str]]) -> Iterator[str]:
+        """Yield a warning where a build for an accelerator compiles none of the source's kernels, with what is off.
+
+        Where it compiles nothing at all, the kernels may be for run time: then only switches that are off are listed.
+        """
+        if not view.accelerator or build.runs_cmake or build.observed.device_sources:
+            return
+        names = ", ".join(f"{name} ({place})" for name, place in off)
+        listed = f"; off by default: {names}" if names else ""
+        if build.extensions is Extensions.NONE:
+            if listed and any(name.endswith(DEVICE_ENDINGS) for name in self.tree.files):
+                yield f"nothing is compiled for it{listed}"
+        elif kernels := self.list_kernels(view):
+            yield f"no kernel is compiled for it, though the source has {kernels[0]}{listed}"
 
     def in_tree(self, source: str) -> str:
         """Return a source as it is named from the root of the tree."""

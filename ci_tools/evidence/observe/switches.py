@@ -28,7 +28,6 @@ __all__ = [
     "list_definitions",
     "list_off",
     "list_switches",
-    "warn_of_off",
 ]
 
 # Variables that may switch kernels on, and words in variables that switch something off.
@@ -48,6 +47,7 @@ OF_COMPILERS = re.compile(r"FLAGS|PATH")
 ASKS = r"""(?:getenv|environ\.get)\(\s*["']{}["']\s*(?:,\s*(?:default\s*=\s*)?([^()]*?)\s*)?\)"""
 MOST_TRIED = 8  # variables that may make a version, or switch something on
 DEFINITION = re.compile(r"(\w+)(?::\w+)?=(.*)", re.DOTALL)
+ON = frozenset({"1", "ON", "TRUE", "Y", "YES"})
 OFF = frozenset({"", "0", "FALSE", "N", "NO", "NONE", "OFF"})
 
 
@@ -84,10 +84,17 @@ def list_off(observed: Observed, view: View, tree: Tree) -> Iterator[tuple[str, 
 
 
 def find_turned_on(before: Observed, after: Observed) -> str:
-    """Return the first definition that one build gives cmake and the other turns on, as `-DNAME=OFF`; "" if none is."""
-    on = {name for name, value in list_definitions(after) if value.upper() not in OFF}
-    return next((f"-D{name}={value}" for name, value in list_definitions(before)
-                 if value.upper() in OFF and name in on), "")  # fmt: skip
+    """Return the first definition that one build gives cmake and the other turns on, as `-DNAME=OFF`; "" if none is.
+
+    It is `no -DWITH_CUDA=ON` where only the other one gives it, and its name says what hardware it is for.
+    """
+    earlier, later = dict(list_definitions(before)), dict(list_definitions(after))
+    for name, value in earlier.items():
+        if value.upper() in OFF and later.get(name, "").upper() not in OFF:
+            return f"-D{name}={value}"
+    words = re.compile("|".join(one.pattern for one in HARDWARE.values()))
+    new = (name for name in later if name not in earlier and later[name].upper() in ON)
+    return next((f"no -D{name}={later[name]}" for name in new if words.search(name.upper())), "")
 
 
 def list_definitions(observed: Observed) -> Iterator[tuple[str, str]]:
@@ -97,13 +104,6 @@ def list_definitions(observed: Observed) -> Iterator[tuple[str, str]]:
             text = argument if before == "-D" else argument.removeprefix("-D") if argument.startswith("-D") else ""
             if found := DEFINITION.fullmatch(text):
                 yield found[1], found[2]
-
-
-def warn_of_off(off: tuple[tuple[str, str], ...]) -> Iterator[str]:
-    """Yield a warning of the switches that are off where a build leaves out all that is for an accelerator."""
-    if off:
-        names = ", ".join(f"{name} ({place})" for name, place in off)
-        yield f"nothing is compiled for it; off by default: {names}"
 
 
 def _line(tree: Tree, file: str, number: int) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.evidence.observe.cmake.calls import PROBE, read_observed_call
 from ci_tools.evidence.observe.cmake.witness import Ask, Open
 from ci_tools.model.evidence import Binding
-from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +44,7 @@ def follow(
     found, view, observed = one.evidence, one.view, one.observed
     is_whole = not observed.commands and not observed.shipped
     is_open = is_whole and one.is_torch_asked and found.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
-    is_cuda = view.accelerator is not None and view.accelerator.kind is AcceleratorKind.CUDA
-    kernels = one.kernels if is_cuda and not observed.device_sources else ()
+    kernels = one.kernels if not observed.device_sources else ()
     if found.unsupported or not (is_open or kernels):
         return found
     witness = cmake(includes).with_generated(observed.generated)

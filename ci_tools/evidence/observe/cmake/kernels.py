@@ -50,7 +50,7 @@ def find_lacking(configure: Callable[[CmakeCall], Configured], call: CmakeCall, 
     off = tuple(_list_off(found.off, call.variable))
     if call.doubt or _compiles_kernels(found):
         return Lacking(off)
-    is_known = not found.failure and not _may_be_of_kernels(found.doubt)
+    is_known = not found.failure and not _may_be_of_kernels(found)
     for option in found.off[:MOST_TRIED] if is_known else ():
         turned_on = _turn_on(call, option)
         if new := _find_new(found, configure(turned_on)):
@@ -60,7 +60,7 @@ def find_lacking(configure: Callable[[CmakeCall], Configured], call: CmakeCall, 
 
 
 def _list_off(options: Sequence[Option], variable: str) -> Iterator[tuple[str, str]]:
-    for one in options[:MOST_LISTED]:
+    for one in [one for one in options if one.is_listed][:MOST_LISTED]:
         given = (
             f"{variable}={one.definition}" if variable else f"{one.definition}, which its setup.py would have to pass"
         )
@@ -75,9 +75,11 @@ def _compiles_kernels(found: Configured) -> bool:
     return any(what != LANGUAGE for what, _ in found.kernels)
 
 
-def _may_be_of_kernels(doubt: str) -> bool:
-    """Whether another answer to what a doubt is about may compile kernels."""
-    return ANOTHER_PROJECT in doubt or bool(SPEAKS_OF_CUDA.search(doubt.rpartition(": ")[2].upper()))
+def _may_be_of_kernels(found: Configured) -> bool:
+    """Whether another answer to what a doubt is about may compile kernels: it says so, or the language is enabled."""
+    is_enabled = any(what == LANGUAGE for what, _ in found.kernels)
+    about = found.doubt.rpartition(": ")[2]
+    return bool(about) and (is_enabled or ANOTHER_PROJECT in about or bool(SPEAKS_OF_CUDA.search(about.upper())))
 
 
 def _find_new(before: Configured, after: Configured) -> list[str]:

@@ -43,6 +43,7 @@ NO_OPTION = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+SAYS_ON = re.compile(r"(?:^|_)(?:BUILD|ENABLE|USE|WITH)(?:_|$)", re.IGNORECASE)
 OFF = frozenset({"", "0", "FALSE", "IGNORE", "N", "NO", "OFF"})  # cmake-language's false constants
 ON = "ON"
 
@@ -60,6 +61,11 @@ class Option(NamedTuple):
     def place(self) -> str:
         """The line that declares it, or else asks for it."""
         return self.declared or self.condition
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is declared, or its name says by itself that it turns something on."""
+        return bool(self.declared or SAYS_ON.search(self.name))
 
     @property
     def definition(self) -> str:
@@ -110,7 +116,7 @@ def _is_switch(name: str) -> bool:
 def select_off(options: Iterable[Option], values: Mapping[str, str]) -> Iterator[Option]:
     """Yield the options that are off after a configure step, each once, with its first condition and declaration.
 
-    The likeliest come first: those that say CUDA by name, and of those the shortest.
+    The likeliest come first: those that say CUDA by name, those that are declared, and of those the shortest.
     """
     found: dict[tuple[str, str], Option] = {}
     for one in options:
@@ -119,7 +125,11 @@ def select_off(options: Iterable[Option], values: Mapping[str, str]) -> Iterator
             condition=first.condition or one.condition, declared=first.declared or one.declared
         )
     off = (one for one in found.values() if one.is_variable or _is_off(one, values.get(one.name)))
-    yield from sorted(off, key=lambda one: ("CUDA" not in one.name.upper() + one.value.upper(), len(one.name)))
+    yield from sorted(off, key=_rank)
+
+
+def _rank(option: Option) -> tuple[bool, bool, int]:
+    return "CUDA" not in f"{option.name} {option.value}".upper(), not option.is_listed, len(option.name)
 
 
 def _is_off(option: Option, value: str | None) -> bool:

@@ -137,6 +137,8 @@ def test_what_cmake_is_given_is_part_of_the_build(more: str, after: str, tmp_pat
 GPU = "-DWITH_CUDA={'ON' if torch.cuda.is_available() else 'OFF'}"
 FORCED = "-DWITH_CUDA={'ON' if torch.cuda.is_available() or os.getenv('FORCE_CUDA', '0') == '1' else 'OFF'}"
 NAMED = "-DWITH_GPU:BOOL={os.getenv('DEMO_WITH_CUDA', 'OFF')}"
+ADDED = "-D{'WITH_CUDA=ON' if os.getenv('DEMO_WITH_CUDA') == '1' else 'OTHER=1'}"
+ADDED_BY_GPU = "-D{'WITH_CUDA=ON' if torch.cuda.is_available() else 'OTHER=1'}"
 UNNAMED = "-DWITH_EXTRAS={os.getenv('DEMO_WITH_EXTRAS', 'OFF')}"
 
 
@@ -146,6 +148,9 @@ UNNAMED = "-DWITH_EXTRAS={os.getenv('DEMO_WITH_EXTRAS', 'OFF')}"
         pytest.param(FORCED, (("FORCE_CUDA", "1"),), None, id="a-gpu-or-a-variable"),
         pytest.param(NAMED, (("DEMO_WITH_CUDA", "1"),), None, id="a-variable-that-names-the-hardware"),
         pytest.param(UNNAMED, (), None, id="another-variable"),
+        pytest.param(ADDED, (("DEMO_WITH_CUDA", "1"),), None, id="a-variable-that-adds-it"),
+        pytest.param(ADDED_BY_GPU, (), "without a GPU its build gives cmake no -DWITH_CUDA=ON, and no switch for that "
+                     "is known (setup.py:14)", id="a-gpu-adds-it"),
         pytest.param(GPU, (), "without a GPU its build gives cmake -DWITH_CUDA=OFF, and no switch for that is known "
                      "(setup.py:14)", id="a-gpu"),
     ],

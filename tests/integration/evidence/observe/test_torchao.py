@@ -95,7 +95,8 @@ FILES = {
     "demo/__init__.py": LOADER,
     "demo/csrc/a.cu": STABLE,
     "demo/csrc/new.cu": STABLE,
-    "demo/csrc/cpu/CMakeLists.txt": "project(cpu)\nfind_package(Torch)\nadd_library(_C_experimental SHARED op.cpp)\n",
+    "demo/csrc/cpu/CMakeLists.txt": "cmake_minimum_required(VERSION 3.19)\nproject(cpu)\nfind_package(Torch)\n"
+    "add_library(_C_experimental SHARED op.cpp)\n",
     "demo/csrc/cpu/op.cpp": "#include <torch/library.h>\n",
 }
 

@@ -667,6 +667,22 @@ def test_an_optional_extension_is_no_hollow_wheel(script: str, native: str, tmp_
     assert jobs_of(planned(tmp_path, files), "linux-cuda")
 
 
+OFF = "linux-cuda: no kernel is compiled for it, though the source has a.cu; off by default: DEMO_EXTRAS (setup.py:4)"
+
+
+@pytest.mark.parametrize(
+    ("native", "said"),
+    [
+        pytest.param("", [OFF], id="of-the-source"),
+        pytest.param('native: {include: ["*.cpp"], exclude: ["*.cu"]},', [], id="but-of-those-that-are-excluded"),
+    ],
+)
+def test_a_wheel_for_cuda_without_any_kernel_is_told(native: str, said: list[str], tmp_path: Path) -> None:
+    config = CONFIG.replace('archs: ["9.0", "10.0+PTX"], env: {ON_CUDA: "1"}', f'{native} archs: ["9.0", "10.0+PTX"]')
+    plan = planned(tmp_path, {"fatwheel.yml": config, "setup.py": OPTIONAL, "a.cu": "", "a.cpp": "", "b.cu": ""})
+    assert [one for one in plan.warnings if "kernel" in one] == said
+
+
 def test_a_wheel_from_the_network_is_not_taken_for_a_build(tmp_path: Path) -> None:
     before = (
         "import urllib.request\nif os.getenv('DEMO_FORCE_BUILD', 'FALSE') == 'FALSE':\n"

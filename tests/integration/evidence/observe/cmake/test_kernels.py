@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools import catalog
+from ci_tools.config import starter
 from ci_tools.errors import InputError
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
@@ -125,6 +127,10 @@ def test_a_cell_whose_cuda_has_no_kernels_is_skipped_where_another_has_them(tmp_
         pytest.param(f"{CORE}find_library(CUDA_RT cudart)\nif(CUDA_RT OR USE_CUDA)\n{ON}",
                      "CMakeLists.txt:4: what cmake compiles may depend on whether it finds CUDA_RT: whether k/a.cu is "
                      "compiled is not known; off by default: ", id="a-doubt-about-kernels"),
+        pytest.param(f"{OPTION}enable_language(CUDA)\ninclude(FetchContent)\n"
+                     "FetchContent_Declare(x URL http://127.0.0.1:9/x)\nFetchContent_MakeAvailable(x)\n",
+                     "fetches x from the network: whether k/a.cu is compiled is not known; off by default: USE_CUDA",
+                     id="what-is-fetched-may-have-them"),
         pytest.param(f"{OPTION}find_package(Eigen3 REQUIRED)\n", "whether k/a.cu is compiled is not known; "
                      "off by default: USE_CUDA (CMakeLists.txt:3", id="cmake-fails"),
     ],
@@ -134,8 +140,19 @@ def test_what_no_option_brings_in_is_a_warning(lines: str, said: str, tmp_path: 
     assert [one for one in found.plan.warnings if one.startswith("linux-cuda") and said in one]
 
 
+def test_a_started_config_leaves_cuda_out_and_says_what_would_bring_it_in(tmp_path: Path) -> None:
+    root = write(tmp_path / "a", {**FILES, "CMakeLists.txt": HEAD + OPTION})
+    outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
+    left = {one.platform: one.why for one in starter.write(root, catalog.load(), outside).starter.left}
+    assert left == {
+        "linux-cuda": "no kernel is compiled for it by default; "
+        'with `env: {CMAKE_ARGS: "-DUSE_CUDA=ON"}` (CMakeLists.txt:5) some are'
+    }
+
+
 def test_options_of_cuda_are_listed_with_the_evidence(tmp_path: Path) -> None:
-    lines = f'{OPTION}option(USE_CUDA_GRAPHS "" OFF)\n'
+    other = "if(DEFINED ENV{CUDAHOSTCXX} OR GPU_GENERATION)\nendif()\n"  # says nothing of what is turned on
+    lines = f'{OPTION}option(USE_CUDA_GRAPHS "" OFF)\n{other}'
     found = planned(tmp_path, lines, 'env: {CMAKE_ARGS: "-DUSE_CUDA=ON"}').evidence
     off = {str(one.platform): one.shown.off for one in found.platforms}
     graphs = ("USE_CUDA_GRAPHS", "CMakeLists.txt:9; turn on with CMAKE_ARGS=-DUSE_CUDA_GRAPHS=ON")

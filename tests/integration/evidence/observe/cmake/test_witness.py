@@ -140,6 +140,18 @@ def test_cuda_is_a_language_of_the_platform_that_has_it(tmp_path: Path) -> None:
                      "  target_link_libraries(_core PRIVATE OpenMP::OpenMP_CXX)\nendif()\n", id="openmp"),
         pytest.param("find_program(CCACHE ccache)\nexecute_process(COMMAND git describe OUTPUT_VARIABLE v)\n",
                      id="tools"),
+        pytest.param("file(GLOB more ./a/b/c/*.cpp)\n", id="a-relative-path"),
+        pytest.param("set(python ${Python_EXECUTABLE})\n" + "".join(
+            f'execute_process(COMMAND ${{python}} -c "{program}" OUTPUT_VARIABLE said RESULT_VARIABLE status)\n'
+            f'if(NOT status EQUAL 0 OR NOT said MATCHES "{answer}")\n  message(FATAL_ERROR "${{said}}")\nendif()\n'
+            for program, answer in (
+                ("import sysconfig; print(sysconfig.get_paths()['include'])", "/python$"),
+                ("import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'), end='')", "^.cpython-fatwheel.so$"),
+                ("import numpy; print(numpy.get_include())", "/numpy$"),
+                ("import torch; print(torch.__path__[0],end='');", "/torch$"),
+                ("import torch; print(torch._C._GLIBCXX_USE_CXX11_ABI)", "^True$"),
+                ("import torch; print(torch.version.cuda)", "^None$"),
+            )), id="what-python-prints"),
     ],
 )  # fmt: skip
 def test_a_check_that_decides_nothing_is_no_doubt(lines: str, tmp_path: Path) -> None:
@@ -166,6 +178,8 @@ def test_a_check_that_decides_nothing_is_no_doubt(lines: str, tmp_path: Path) ->
                      "CMakeLists.txt:6: what cmake compiles may depend on whether it finds Eigen3", id="a-package"),
         pytest.param("execute_process(COMMAND nproc OUTPUT_VARIABLE n)\n",
                      "CMakeLists.txt:6: cmake's configure step runs nproc", id="a-program"),
+        pytest.param('execute_process(COMMAND python -c "print(1); print(2)" OUTPUT_VARIABLE n)\n',
+                     "CMakeLists.txt:6: cmake's configure step runs python", id="a-program-of-python"),
         pytest.param("if(EXISTS /opt/vendor/sdk)\nendif()\n",
                      "CMakeLists.txt:6: cmake's configure step looks at /opt/vendor/sdk", id="a-place-of-the-machine"),
         pytest.param("cmake_host_system_information(RESULT n QUERY NUMBER_OF_LOGICAL_CORES)\n",
@@ -192,6 +206,16 @@ def test_a_library_that_links_torch_without_a_header_of_it_is_not_free_of_it(tmp
     assert first(tmp_path, lines).torch_abi.kind is Binding.UNKNOWN
     by_name = "target_link_libraries(_core PRIVATE -ltorch_cpu)\n"
     assert first(tmp_path / "by-name", by_name).torch_abi.kind is Binding.UNKNOWN
+
+
+def test_files_are_named_from_the_root_where_cmake_starts_below_it(tmp_path: Path) -> None:
+    project = f'{PROJECT}[tool.scikit-build.cmake]\nsource-dir = "native"\n'
+    lists = HEAD.replace("core.cpp", "core.cpp ../other.cpp")
+    files = {"native/CMakeLists.txt": lists, "native/core.cpp": "", "other.cpp": ""}
+    write(tmp_path / "a", files)
+    found = first(tmp_path, "", pyproject_toml=project)
+    assert (found.torch_abi.kind, found.warnings) == (Binding.NONE, ())
+    assert [one.source for one in found.built[0].compiles] == ["native/core.cpp", "other.cpp"]
 
 
 def test_definitions_of_the_config_reach_cmake(tmp_path: Path) -> None:
