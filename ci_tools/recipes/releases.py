@@ -20,6 +20,7 @@ from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import STABLE
 from ci_tools.plan.contradictions import explain_unsupported
 from ci_tools.recipes.choice import cut, version_of
+from ci_tools.recipes.places import as_in_recipe
 from ci_tools.recipes.upstream import pin_sdist
 
 if TYPE_CHECKING:
@@ -50,17 +51,17 @@ def list_releases(recipe: Recipe, choice: Choice, folder: Path, outside: Outside
 
     Raises InputError if the recipe cannot give what is chosen, or with every mistake in it.
     """
-    parts = _cut(recipe, choice, outside)
-    return [
-        name_release(
-            recipe.name, write_config(pin_sdist(part, outside), recipe.folder, folder / recipe.name / str(number))
-        )
-        for number, part in enumerate(parts)
-    ]
+    releases = []
+    for number, part in enumerate(_cut(recipe, choice, outside)):
+        config = write_config(pin_sdist(part, outside), recipe.folder, folder / recipe.name / str(number))
+        with as_in_recipe(recipe, choice, config):
+            releases.append(name_release(recipe.name, config))
+    return releases
 
 
 def _cut(recipe: Recipe, choice: Choice, outside: Outside) -> list[dict[str, Any]]:
     root = recipe.read()
+    loader.refuse_misshapen(recipe.config)
     return cut(root if choice.archs else resolve_native(root, str(recipe.config), outside), choice, recipe.name)
 
 
@@ -85,7 +86,8 @@ def copy_release(recipe: Recipe, choice: Choice, folder: Path, outside: Outside)
         raise InputError(msg, hint="choose one by --python, --version, --torch or --cuda")
     config = write_config(pin_sdist(parts[0], outside), recipe.folder, folder)
     try:
-        name_release(recipe.name, config)
+        with as_in_recipe(recipe, choice, config):
+            name_release(recipe.name, config)
     except InputError:
         shutil.rmtree(folder)
         raise
