@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, RejectedInput
 from ci_tools.install.fatwheel_backend import Facts
 from ci_tools.publish.index.finder.machines import Wanted, describe_machine
 from ci_tools.publish.index.finder.recipes import Maker, parse_recipes, recipes_data
@@ -15,7 +15,7 @@ from ci_tools.recipes.choice import Choice
 from ci_tools.recipes.makers import list_makers
 from ci_tools.recipes.releases import list_releases
 from ci_tools.recipes.shelf import OURS, Recipe, list_recipes
-from tests.builders.sources import world
+from tests.builders.sources import world, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,3 +68,11 @@ def test_what_is_written_is_read_again() -> None:
 def test_a_file_that_is_not_whole_is_refused(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"it is not a call|expected|Expecting"):
         parse_recipes(content)
+
+
+def test_a_misshapen_recipe_is_an_error_with_its_place(tmp_path: Path) -> None:
+    text = 'package: x\nversion: "1.0"\npython: "3.12"\nplatforms: [linux-cpu]\n'
+    folder = write(tmp_path / "x", {"fatwheel.yml": text})
+    with pytest.raises(RejectedInput) as caught:
+        list_makers([Recipe("x", folder, is_ours=False)])
+    assert [one.where.rpartition("fatwheel.yml")[2] for one in caught.value.problems] == [":3:9", ":4:12"]

@@ -9,7 +9,7 @@ import pytest
 from ci_tools.errors import InputError, RejectedInput
 from ci_tools.recipes.check import check_recipes
 from ci_tools.recipes.choice import Choice
-from ci_tools.recipes.releases import copy_release, list_releases
+from ci_tools.recipes.releases import copy_release, list_or_reject, list_releases
 from ci_tools.recipes.shelf import Recipe
 from tests.builders.sources import committed, git, world, write
 
@@ -91,3 +91,17 @@ def test_what_only_the_plan_finds_has_its_place_in_the_recipe_too(tmp_path: Path
     said = str(checks[0].error).replace(f"{tmp_path}/", "")
     assert said.startswith("recipes/hello/fatwheel.yml:5:")
     assert 'there is no patch "gone.patch", expected a file in UTF-8 beside the config' in said
+
+
+def test_one_bad_recipe_hides_no_other(tmp_path: Path) -> None:
+    good = recipe_of(tmp_path, RECIPE)
+    bad = Recipe(
+        "bad", write(tmp_path / "recipes/bad", {"fatwheel.yml": RECIPE.replace('"9.0"', '"5.0"')}), is_ours=False
+    )
+    silent = Recipe("silent", write(tmp_path / "recipes/silent", {"fatwheel.yml": "package: x\n"}), is_ours=False)
+    found, rejected = list_or_reject([bad, good, silent], world(tmp_path))
+    assert {one.recipe for one in found} == {"hello"}
+    assert rejected is not None
+    assert [one.where.removeprefix(f"{tmp_path}/").partition(":")[0] for one in rejected.problems] == [
+        "recipes/bad/fatwheel.yml", "recipes/silent/fatwheel.yml"]  # fmt: skip
+    assert list_or_reject([good], world(tmp_path))[1] is None
