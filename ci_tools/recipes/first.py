@@ -74,7 +74,7 @@ def _newest_of_git(url: str, outside: Outside) -> tuple[dict[str, Any], Version]
     """Return the source with the newest tag of a final version, and that version."""
     local = Path(url).expanduser()
     url = str(local.resolve()) if local.is_dir() else url  # a recipe's copies lie in other folders
-    asked = GitSource(url=url, ref="any tag")
+    asked = GitSource(url=url, ref="")
     found = {}
     for tag in git.remote_tags(asked, git.address(asked, Path()), outside.environ):
         named = TAG.fullmatch(tag)

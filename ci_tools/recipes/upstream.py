@@ -117,7 +117,7 @@ def list_versions(root: Root, recipe: Recipe, outside: Outside) -> list[Version]
     """Return the versions that upstream has a tag or an sdist of, in any order."""
     source = root.get("source") or {}
     if "git" in source:
-        asked, ref = GitSource(url=source["git"], ref="any tag"), str(source.get("ref", ""))
+        asked, ref = GitSource(url=source["git"], ref=""), str(source.get("ref", ""))
         names = git.remote_tags(asked, git.address(asked, recipe.folder), outside.environ)
         pattern = re.compile("(.+)".join(map(re.escape, ref.split(FIELD, 1)))) if FIELD in ref else None
         texts = [found[1] for name in names if pattern and (found := pattern.fullmatch(name))]
