@@ -11,7 +11,7 @@ from ci_tools.config import include, project_catalog, release_names
 from ci_tools.config.deviations import read_drops, read_patches, read_unsupported
 from ci_tools.config.location import read_document
 from ci_tools.config.mistakes import find_mistakes, list_labels
-from ci_tools.config.native import resolve_native
+from ci_tools.config.native import resolve_native, spell_native
 from ci_tools.config.torch_axis import expand_torch, find_asked, read_torch
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats import json_file
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.facts import Row
 
-__all__ = ["SCHEMA", "check_rows", "load"]
+__all__ = ["SCHEMA", "check_rows", "load", "refuse_misshapen"]
 
 SCHEMA = Path(__file__).with_name("fatwheel.schema.json")
 NO_CONTAINER = "none"
@@ -103,6 +103,18 @@ def load(
         hint = "`fatwheel catalog update` adds what is newer than Fatwheel" if is_unknown else ""
         raise RejectedInput(problems, hint=hint, page=f"{'how-to/use-a-new-torch' if hint else 'reference/config'}.md")
     return _request(document, catalog, path, rows)
+
+
+def refuse_misshapen(path: Path) -> None:
+    """Raise RejectedInput with every value of a config that has a wrong form; whether they agree is not looked at."""
+    document, flaws = include.resolve_includes(read_document(path, str(path)), path.parent)
+    if isinstance(document.value, dict):
+        document = document._replace(value=spell_native(document.value))
+    left_out = [flaw.keys for flaw in flaws]
+    flaws += [flaw for flaw in shape.flaws(document, _schema()) if flaw.keys[:2] not in left_out]
+    if flaws:
+        problems = sorted((flaw.problem for flaw in flaws), key=lambda problem: _sort_key(problem, document.name))
+        raise RejectedInput(problems, page="reference/config.md")
 
 
 def check_rows(rows: Sequence[Row], where: str) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
 
-__all__ = ["read_archs", "resolve_native"]
+__all__ = ["read_archs", "resolve_native", "spell_native"]
 
 NATIVE = "native"
 CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]")
@@ -45,20 +45,34 @@ def resolve_native(root: Mapping[str, Any], config: str, outside: Outside | None
 
     Raises InputError if no GPU answers, or if no machine is asked (`outside` is None).
     """
+    root = spell_native(root)
     tables = root.get("platforms")
     if not isinstance(tables, dict):
-        return dict(root)
+        return root
     platforms = {
-        name: {**table, "archs": list(read_archs(_listed(table["archs"]), outside, f"{config}: {name}: archs:"))}
-        if isinstance(table, dict) and NATIVE in _listed(table.get("archs"))
+        name: {**table, "archs": list(read_archs(table["archs"], outside, f"{config}: {name}: archs:"))}
+        if _says_native(table)
         else table
         for name, table in tables.items()
     }
     return {**root, "platforms": platforms}
 
 
-def _listed(archs: object) -> list[str]:
-    return [archs] if archs == NATIVE else archs if isinstance(archs, list) else []
+def spell_native(root: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a config with a list of one where a platform says `archs: native`."""
+    tables = root.get("platforms")
+    if not isinstance(tables, dict):
+        return dict(root)
+    spelled = {
+        name: {**table, "archs": [NATIVE]} if isinstance(table, dict) and table.get("archs") == NATIVE else table
+        for name, table in tables.items()
+    }
+    return {**root, "platforms": spelled}
+
+
+def _says_native(table: object) -> bool:
+    archs = table.get("archs") if isinstance(table, dict) else None
+    return isinstance(archs, list) and NATIVE in archs
 
 
 def _by_number(arch: str) -> tuple[int, ...]:

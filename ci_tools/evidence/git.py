@@ -340,6 +340,7 @@ def _git(arguments: list[str], source: GitSource, folder: Path | None, environ: 
     if ended.status and arguments[0] == UPDATE[0] and not NETWORK.search(printed):
         _refuse_submodule(printed.replace(f"{folder}{os.sep}", ""), source)
     if ended.status:
-        msg = f"git {arguments[0]} failed for {source.url} at {source.ref}: {last}"
+        at = f" at {source.ref}" if source.ref else ""
+        msg = f"git {arguments[0]} failed for {source.url}{at}: {last}"
         raise MachineError(redact(msg), hint="check the address, the ref, the network, and that git may read it")
     return printed

@@ -75,7 +75,10 @@ def read_event(path: Path, label: str) -> Event:
         said: Any = json.loads(path.read_bytes())
         issue = said["issue"]
         number, body, action = int(issue["number"]), str(issue["body"] or ""), str(said["action"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
+    except (ValueError, KeyError, TypeError) as error:
         msg = f"{path} is not the event of an issue: {type(error).__name__}"
         raise InputError(msg, hint="in a workflow on `issues`, GITHUB_EVENT_PATH names it") from error
     if action == LABELLED:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.model.request import STABLE
 from ci_tools.plan import make
+from ci_tools.recipes.places import restate
 from ci_tools.recipes.releases import list_releases
 
 if TYPE_CHECKING:
@@ -45,16 +46,16 @@ def _check_recipe(recipe: Recipe, choice: Choice, folder: Path, outside: Outside
         releases = list_releases(recipe, choice, folder, outside)
     except FatwheelError as error:
         return [Check(recipe.name, "", "", error=error)]
-    return [_check_release(release, outside) for release in releases]
+    return [_check_release(release, recipe, choice, outside) for release in releases]
 
 
-def _check_release(release: RecipeRelease, outside: Outside) -> Check:
+def _check_release(release: RecipeRelease, recipe: Recipe, choice: Choice, outside: Outside) -> Check:
     if release.cannot:  # whatever its source is: it is not even fetched
         return Check(release.recipe, release.tag, "", skipped=release.cannot)
     try:
         plan = make.make_plan(release.config, outside, edition=STABLE).plan
     except FatwheelError as error:
-        return Check(release.recipe, release.tag, "", error=error)
+        return Check(release.recipe, release.tag, "", error=restate(error, recipe, choice, release.config))
     return Check(
         release.recipe,
         release.tag,

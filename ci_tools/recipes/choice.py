@@ -38,7 +38,7 @@ def cut(root: Root, choice: Choice, name: str) -> list[dict[str, Any]]:
     chosen = _choose(root, choice, name)
     release = chosen.get("release") or {}
     named = fields_in(f"{release.get('tag', '')} {release.get('title', '')}")
-    pythons = sorted(map(Python.parse, chosen["python"]))
+    pythons = sorted(map(_parse_python, chosen["python"]))
     torches = chosen.get("torch")
     by_python = _split(list(map(str, pythons)), apart=bool(named & {"python", "python_title"}))
     by_torch = _split(torches, apart="torch" in named) if isinstance(torches, list) else [None]
@@ -52,6 +52,15 @@ def cut(root: Root, choice: Choice, name: str) -> list[dict[str, Any]]:
             _set_cuda(part, "cuda", cuda or ())
             parts.append(part)
     return parts
+
+
+def _parse_python(text: str) -> Python:
+    """Return a Python that is chosen; raise InputError if it is not a version. Those of a recipe are checked before."""
+    try:
+        return Python.parse(text)
+    except ValueError as error:
+        msg = f'--python: "{text}" is not a version, expected one such as 3.14 or 3.14t'
+        raise InputError(msg) from error
 
 
 def version_of(root: Root) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
+from ci_tools.config.loader import refuse_misshapen
 from ci_tools.model.platforms import Platform
 from ci_tools.publish.index.finder.recipes import Exclusion, Maker, system_and_kind
 
@@ -21,15 +22,17 @@ FIELDS = ("python", "torch", "cuda")
 
 
 def list_makers(recipes: Iterable[Recipe]) -> list[Maker]:
-    """Return what each recipe can be asked for; raise InputError for one that is no recipe."""
-    return [_make(recipe.name, recipe.read()) for recipe in recipes]
+    """Return what each recipe can be asked for; raise RejectedInput with the mistakes of one that is misshapen."""
+    return [_make(recipe) for recipe in recipes]
 
 
-def _make(name: str, root: Mapping[str, Any]) -> Maker:
+def _make(recipe: Recipe) -> Maker:
+    root = recipe.read()
+    refuse_misshapen(recipe.config)
     versions = root.get("versions")
     pythons = [python for served in versions.values() for python in served] if isinstance(versions, dict) else []
     return Maker(
-        name,
+        recipe.name,
         canonicalize_name(str(root["package"])),
         tuple(dict.fromkeys(_systems(root["platforms"]))),
         tuple(map(str, pythons)),

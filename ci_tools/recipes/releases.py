@@ -13,13 +13,14 @@ from ci_tools import catalog as catalogs
 from ci_tools.config import loader
 from ci_tools.config.location import DEFAULT_NAME
 from ci_tools.config.native import resolve_native
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.evidence.cells import cells_of, torches_of
 from ci_tools.model.edition import tag_of, title_of
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import STABLE
 from ci_tools.plan.contradictions import explain_unsupported
-from ci_tools.recipes.choice import cut, version_of
+from ci_tools.recipes.choice import Choice, cut, version_of
+from ci_tools.recipes.places import as_in_recipe
 from ci_tools.recipes.upstream import pin_sdist
 
 if TYPE_CHECKING:
@@ -27,10 +28,17 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
     from ci_tools.model.request import Request
-    from ci_tools.recipes.choice import Choice
     from ci_tools.recipes.shelf import Recipe
 
-__all__ = ["RecipeRelease", "copy_release", "list_releases", "name_release", "releases_of_all", "write_config"]
+__all__ = [
+    "RecipeRelease",
+    "copy_release",
+    "list_or_reject",
+    "list_releases",
+    "name_release",
+    "releases_of_all",
+    "write_config",
+]
 
 
 class RecipeRelease(NamedTuple):
@@ -50,17 +58,17 @@ def list_releases(recipe: Recipe, choice: Choice, folder: Path, outside: Outside
 
     Raises InputError if the recipe cannot give what is chosen, or with every mistake in it.
     """
-    parts = _cut(recipe, choice, outside)
-    return [
-        name_release(
-            recipe.name, write_config(pin_sdist(part, outside), recipe.folder, folder / recipe.name / str(number))
-        )
-        for number, part in enumerate(parts)
-    ]
+    releases = []
+    for number, part in enumerate(_cut(recipe, choice, outside)):
+        config = write_config(pin_sdist(part, outside), recipe.folder, folder / recipe.name / str(number))
+        with as_in_recipe(recipe, choice, config):
+            releases.append(name_release(recipe.name, config))
+    return releases
 
 
 def _cut(recipe: Recipe, choice: Choice, outside: Outside) -> list[dict[str, Any]]:
     root = recipe.read()
+    loader.refuse_misshapen(recipe.config)
     return cut(root if choice.archs else resolve_native(root, str(recipe.config), outside), choice, recipe.name)
 
 
@@ -68,6 +76,26 @@ def releases_of_all(recipes: Iterable[Recipe], choice: Choice, outside: Outside)
     """Return the releases of several recipes; their configs are gone when this returns."""
     with tempfile.TemporaryDirectory() as scratch:
         return [release for recipe in recipes for release in list_releases(recipe, choice, Path(scratch), outside)]
+
+
+def list_or_reject(recipes: Iterable[Recipe], outside: Outside) -> tuple[list[RecipeRelease], RejectedInput | None]:
+    """Return the releases of all recipes that can be read, and the mistakes of the others together."""
+    found: list[RecipeRelease] = []
+    problems: list[Problem] = []
+    for recipe in recipes:
+        releases, mistakes = _list_one(recipe, outside)
+        found += releases
+        problems += mistakes
+    return found, RejectedInput(problems) if problems else None
+
+
+def _list_one(recipe: Recipe, outside: Outside) -> tuple[list[RecipeRelease], Sequence[Problem]]:
+    try:
+        return releases_of_all([recipe], Choice(), outside), ()
+    except RejectedInput as error:
+        return [], error.problems
+    except InputError as error:
+        return [], [Problem(str(recipe.config), error.message)]
 
 
 def copy_release(recipe: Recipe, choice: Choice, folder: Path, outside: Outside) -> Path:
@@ -85,7 +113,8 @@ def copy_release(recipe: Recipe, choice: Choice, folder: Path, outside: Outside)
         raise InputError(msg, hint="choose one by --python, --version, --torch or --cuda")
     config = write_config(pin_sdist(parts[0], outside), recipe.folder, folder)
     try:
-        name_release(recipe.name, config)
+        with as_in_recipe(recipe, choice, config):
+            name_release(recipe.name, config)
     except InputError:
         shutil.rmtree(folder)
         raise

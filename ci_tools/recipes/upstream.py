@@ -18,8 +18,9 @@ from ci_tools.model.versions import Minor, Python
 from ci_tools.recipes.choice import version_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from packaging.tags import Tag
     from packaging.version import Version
     from pypi_simple import DistributionPackage
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ci_tools.recipes.shelf import Recipe
 
     Root = Mapping[str, Any]
+    Part = Callable[[Root, Recipe, Outside], Iterator["News"]]
 
 __all__ = [
     "FIELD",
@@ -63,24 +65,39 @@ def read_news(recipes: Iterable[Recipe], outside: Outside) -> list[News]:
     return news
 
 
-def _news_or_error(recipe: Recipe, outside: Outside) -> list[News]:
+def _news_or_error(recipe: Recipe, outside: Outside) -> Iterator[News]:
+    """Yield the news of a recipe; what does not answer is one piece of them, and hides no other."""
     try:
-        return list(_news_of(recipe, outside))
+        root = recipe.read()
+    except FatwheelError as error:
+        yield News(recipe.name, "unknown", "", error.message, str(recipe.config))
+        return
+    for part in (_version_news, _catalog_news, _wheel_news):
+        yield from _answer_or_error(part, root, recipe, outside)
+
+
+def _answer_or_error(part: Part, root: Root, recipe: Recipe, outside: Outside) -> list[News]:
+    try:
+        return list(part(root, recipe, outside))
     except FatwheelError as error:
         return [News(recipe.name, "unknown", "", error.message, str(recipe.config))]
 
 
-def _news_of(recipe: Recipe, outside: Outside) -> Iterator[News]:
-    root = recipe.read()
-    named = _newest_named(root)
+def _version_news(root: Root, recipe: Recipe, outside: Outside) -> Iterator[News]:
     if newest := find_newer(root, recipe, outside):
-        yield News(recipe.name, "version", str(named or ""), str(newest), _address(root))
+        yield News(recipe.name, "version", str(_newest_named(root) or ""), str(newest), _address(root))
+
+
+def _catalog_news(root: Root, recipe: Recipe, outside: Outside) -> Iterator[News]:  # noqa: ARG001 - as every part
     if torch := newest_torch(root):
         yield News(recipe.name, "torch", ", ".join(map(str, root["torch"])), str(torch), "the catalog")
     if pythons := unserved_pythons(root):
         yield News(recipe.name, "python", ", ".join(root["python"]), ", ".join(pythons), "the catalog")
-    wheels = _upstream_wheels(root, named, outside)
-    if wheels:
+
+
+def _wheel_news(root: Root, recipe: Recipe, outside: Outside) -> Iterator[News]:
+    named = _newest_named(root)
+    if wheels := _upstream_wheels(root, named, outside):
         yield News(recipe.name, "wheel", str(named), ", ".join(wheels), "the package index has wheels of it")
 
 
@@ -100,9 +117,9 @@ def list_versions(root: Root, recipe: Recipe, outside: Outside) -> list[Version]
     """Return the versions that upstream has a tag or an sdist of, in any order."""
     source = root.get("source") or {}
     if "git" in source:
-        asked = GitSource(url=source["git"], ref=str(source.get("ref", "")))
+        asked, ref = GitSource(url=source["git"], ref=""), str(source.get("ref", ""))
         names = git.remote_tags(asked, git.address(asked, recipe.folder), outside.environ)
-        pattern = re.compile("(.+)".join(map(re.escape, asked.ref.split(FIELD, 1)))) if FIELD in asked.ref else None
+        pattern = re.compile("(.+)".join(map(re.escape, ref.split(FIELD, 1)))) if FIELD in ref else None
         texts = [found[1] for name in names if pattern and (found := pattern.fullmatch(name))]
     elif "sdist" in source:
         texts = [str(parse_sdist_filename(file.filename)[1]) for file in list_sdists(source["sdist"]["name"], outside)]
@@ -182,8 +199,26 @@ def _upstream_wheels(root: Root, version: Version | None, outside: Outside) -> l
         files = _files(canonicalize_name(root["package"]), outside)
     except InputError:  # there is no such project
         return []
-    tags = set()
-    for file in files:
-        if file.package_type == "wheel" and read_version(file.version or "") == version:
-            tags |= {tag.abi for tag in parse_wheel_filename(file.filename)[3] if "linux" in tag.platform}
-    return [text for text in root["python"] if Python.parse(text).abi_tag in tags]
+    tags = {
+        tag
+        for file in files
+        if file.package_type == "wheel" and read_version(file.version or "") == version
+        for tag in parse_wheel_filename(file.filename)[3]
+        if "linux" in tag.platform or tag.platform == "any"
+    }
+    has_kernels = any("cuda" in table for table in _tables(root))  # which a name says nothing of
+    return [text for text in root["python"] if _is_served(Python.parse(text), tags, may_be_stable=not has_kernels)]
+
+
+def _is_served(python: Python, tags: Iterable[Tag], *, may_be_stable: bool) -> bool:
+    """Whether wheels with some tags serve a Python: by its own ABI, by the stable one, or by none.
+
+    The wheels that upstream publishes for every Python are often those without kernels (opencv-python), so that they
+    do not count for a recipe that makes kernels.
+    """
+    if any(tag.abi == python.abi_tag for tag in tags):
+        return True
+    stable = () if python.free_threaded else (f"cp3{minor}" for minor in range(2, python.version.minor + 1))
+    lowest = set(stable)
+    is_stable = any(tag.abi == "abi3" and tag.interpreter in lowest for tag in tags)
+    return may_be_stable and (is_stable or any(tag.abi == "none" for tag in tags))

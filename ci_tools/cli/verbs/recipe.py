@@ -70,11 +70,13 @@ def declare_list(parser: Parser) -> None:
 
 def run_list(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel recipe list`."""
-    from ci_tools.recipes.choice import Choice
-    from ci_tools.recipes.releases import releases_of_all
+    from ci_tools.recipes.releases import list_or_reject
     from ci_tools.recipes.shelf import list_recipes
 
-    _print_releases(releases_of_all(list_recipes(), Choice(), outside), options.format)
+    releases, rejected = list_or_reject(list_recipes(), outside)
+    _print_releases(releases, options.format)
+    if rejected:
+        raise rejected
     return DONE
 
 
