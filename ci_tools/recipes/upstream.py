@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from packaging.utils import InvalidSdistFilename, canonicalize_name, parse_sdist_filename, parse_wheel_filename
+from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
 from ci_tools import catalog as catalogs
 from ci_tools.errors import FatwheelError, InputError
@@ -175,7 +175,7 @@ def list_sdists(name: str, outside: Outside) -> list[DistributionPackage]:
 def _is_sdist_of(name: str, file: str) -> bool:
     try:
         return parse_sdist_filename(file)[0] == name
-    except InvalidSdistFilename:
+    except ValueError:
         return False
 
 
