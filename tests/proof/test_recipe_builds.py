@@ -52,3 +52,9 @@ def test_a_project_without_native_code_has_one_wheel_for_all_pythons() -> None:
     assert [wheel["wheel"] for release in pure for wheel in release["wheels"]] == [
         "sageattention-1.0.6-py3-none-any.whl"
     ]
+
+
+def test_a_patch_leaves_only_the_architecture_that_is_asked_for() -> None:
+    (patched,) = [one["releases"][0] for one in FOUND if one["recipe"] == "causal-conv1d"]
+    assert patched["patches"] == ["setup.py compiles for nine architectures, whatever is asked for"]
+    assert patched["wheels"][0]["archs"] == "sm_90"
