@@ -69,7 +69,7 @@ HINTS = {
     "pip find one for the job's CUDA (PIP_EXTRA_INDEX_URL)",
     "mismatches the version that was used to compile": "torch.utils.cpp_extension wants the CUDA of its torch: let pip "
     "find one for the job's CUDA (PIP_EXTRA_INDEX_URL)",
-    "conflicts with a previous declaration": "if that is the standard library's, the source is older than the C++ of torch: "
+    "conflicts with a previous declaration": "if it is the standard library's, the source is older than torch's C++: "
     "pass -std=c++17 in the project's own flags (torch up to 2.13), or mend it by `source: patches`",
     "No module named 'torch'": "the build imports torch: name it in `build-system.requires`",
     "No such file or directory: 'cmake'": "add cmake to `build-system.requires`",
