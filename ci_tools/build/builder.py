@@ -72,6 +72,8 @@ HINTS = {
     "pip find one for the job's CUDA (PIP_EXTRA_INDEX_URL)",
     "mismatches the version that was used to compile": "torch.utils.cpp_extension wants the CUDA of its torch: let pip "
     "find one for the job's CUDA (PIP_EXTRA_INDEX_URL)",
+    "conflicts with a previous declaration": "if it is the standard library's, the source is older than torch's C++: "
+    "pass -std=c++17 in the project's own flags (torch up to 2.13), or mend it by `source: patches`",
     "No module named 'torch'": "the build imports torch: name it in `build-system.requires`",
     "No such file or directory: 'cmake'": "add cmake to `build-system.requires`",
     "invalid target ID": "the compiler does not know one of the archs: compare `archs` with its release",
@@ -300,9 +302,7 @@ class Workshop:
             return wheel
         out = bench.scratch / "repaired"
         if repair.proven(wheel, job, out, bench.log, self.outside.environ).status:
-            level = repair.find_level(wheel, job.wheel_platform)
-            other = f", but to {level}" if level else ""
-            raise _build_error(bench.log, f"the wheel does not keep to {job.wheel_platform}{other}")
+            raise _build_error(bench.log, repair.explain_level(wheel, job.wheel_platform))
         return next(out.iterdir())
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.process import Ended
     from ci_tools.model.plan import Job
 
-__all__ = ["find_level", "proven", "strip_own_rpaths"]
+__all__ = ["explain_level", "find_level", "proven", "strip_own_rpaths"]
 
 MANYLINUX = re.compile(r"manylinux\w*?_(x86_64|i686|aarch64|armv7l|ppc64le|s390x|riscv64)")
 # auditwheel's library judges a wheel of any machine; its program takes only the tags of this one for `--plat`.
@@ -46,6 +46,12 @@ def proven(wheel: Path, job: Job, out: Path, log: Path, environ: Mapping[str, st
     program = ["-c", FOR_ANOTHER.format(known[1])] if known and is_cross else ["-m", "auditwheel"]
     command = [sys.executable, *program, "repair", "--plat", job.wheel_platform, "--only-plat"]
     return run([*command, *excludes, "--wheel-dir", out, wheel], log=log, env=_environment(environ))
+
+
+def explain_level(wheel: Path, wheel_platform: str) -> str:
+    """Return that a wheel does not keep to its platform tag, and to which it does."""
+    level = find_level(wheel, wheel_platform)
+    return f"the wheel does not keep to {wheel_platform}{', but to ' if level else ''}{level}"
 
 
 def find_level(wheel: Path, wheel_platform: str) -> str:

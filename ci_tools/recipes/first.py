@@ -89,8 +89,9 @@ def _newest_of_git(url: str, outside: Outside) -> Origin:
     for tag in git.remote_tags(asked, where, outside.environ):
         named = TAG.fullmatch(tag)
         version = read_version(named["version"]) if named else None
-        if named and version and not version.is_prerelease and str(version) == named["version"]:
-            found[version] = f"{named['before']}{FIELD}"
+        if named and version and not version.is_prerelease:
+            # Later versions are found by the same pattern, but for calendar tags such as 25.09, of the version 25.9.
+            found[version] = f"{named['before']}{FIELD}" if str(version) == named["version"] else tag
     if not found:
         return Origin({"git": url, "ref": git.commit_of(asked, where, outside.environ)})
     newest = max(found)

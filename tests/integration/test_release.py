@@ -100,6 +100,16 @@ def test_a_compile_error_shows_the_last_lines_and_the_log(fatwheel: CommandLine,
     assert not list((native_project / "dist").glob("*linux*.whl"))
 
 
+def test_a_name_that_the_newer_standard_library_has_as_well_gets_a_hint(
+    fatwheel: CommandLine, native_project: Path
+) -> None:
+    """As nerfacc's lerp: C++20 has one in <cmath>, and the headers of C let it in."""
+    library = "namespace library { float lerp(float); }\nusing library::lerp;\n"
+    (native_project / "fast.cpp").write_text(f"{library}float lerp(float a) {{ return a; }}\n")
+    ran = release(fatwheel, native_project)
+    assert (ran.status, "-std=c++17" in ran.stderr) == (1, True), ran.stderr
+
+
 @pytest.mark.long
 def test_a_wheel_that_needs_a_newer_system_than_its_tag_says_fails(fatwheel: CommandLine, native_project: Path) -> None:
     config = native_project / "fatwheel.yml"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ci_tools.build.jobs import Made
     from ci_tools.model.plan import Job
 
-__all__ = ["CELL", "RECORD", "REQUEST", "packages", "record", "torch_symbols_of"]
+__all__ = ["CELL", "NOT_LOADED", "RECORD", "REQUEST", "packages", "record", "symbols_of", "torch_symbols_of"]
 
 RECORD = HERE / "cuda_builds.json"
 CELL = {"python": "3.11", "torch": "2.13", "cuda": "13.0"}
@@ -107,7 +107,7 @@ def record(project: dict[str, Any]) -> dict[str, Any]:
             (made,) = building.build(plan, [plan.plan.jobs[0].name], folder / "dist", outside, files.CHECKS)
             findings = files.audit_files([made.path], plan.plan, outside)
         except FatwheelError as error:
-            return {**said, "failed": str(error).splitlines()[0]}
+            return {**said, "failed": str(error).splitlines()}
         spent = round(cpu_seconds() - before)
         errors = [f"{found.rule}: {found.message}" for found in findings if found.level is Level.ERROR]
         return {
@@ -117,7 +117,7 @@ def record(project: dict[str, Any]) -> dict[str, Any]:
             "fetched_mb_beside_the_cache": heard.megabytes,
             "errors": errors,
             "warnings": sorted({found.rule for found in findings if found.level is Level.WARNING}),
-            "torch_symbols": _symbols(made, plan.plan.jobs[0]),
+            "torch_symbols": symbols_of(made, plan.plan.jobs[0]),
             "loaded": NOT_LOADED,
         }
 
@@ -127,7 +127,7 @@ def _shown(made: Made) -> dict[str, Any]:
     return {"wheel": made.path.name, "bytes": made.receipt.size, **with_what._asdict()}
 
 
-def _symbols(made: Made, job: Job) -> dict[str, Any]:
+def symbols_of(made: Made, job: Job) -> dict[str, Any]:
     """Return how many of torch's symbols the wheel asks for, and those that are not in its torch's own table."""
     asked, kind = torch_symbols_of(made.path), job.accelerator.kind if job.accelerator else None
     return {"asked": len(asked), "not in the table": sorted(missing(asked, job.torch, kind)) if job.torch else []}

@@ -83,14 +83,21 @@ def test_a_project_that_compiles_nothing_has_one_release(tmp_path: Path) -> None
     assert "no tag of a final version" in written.decisions[0]
 
 
-def test_the_newest_tag_is_taken_where_there_is_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("tag", "version", "ref"),
+    [
+        pytest.param("v2.1", "2.1", "v{version}", id="a-version"),
+        pytest.param("25.09", "25.9", "25.09", id="a-month"),  # as apex has them
+    ],
+)
+def test_the_newest_tag_is_taken_where_there_is_one(tag: str, version: str, ref: str, tmp_path: Path) -> None:
     upstream = write(tmp_path / "up", {"setup.py": JIT, "de_mo/__init__.py": ""})
     committed(upstream)
-    for tag in ("v2.0", "v2.1", "v3.0rc1", "nightly"):
-        git(upstream, "tag", tag)
+    for each in ("v2.0", tag, "v30.0rc1", "nightly"):
+        git(upstream, "tag", each)
     written = write_first(str(upstream), tmp_path / "recipe", shared_world())
     recipe = yaml.safe_load(written.config.read_text(encoding="utf-8"))
-    assert (recipe["version"], recipe["source"]["ref"]) == ("2.1", "v{version}")
+    assert (recipe["version"], recipe["source"]["ref"]) == (version, ref)
 
 
 def test_an_index_without_an_sdist_is_an_error(tmp_path: Path) -> None:
