@@ -150,7 +150,7 @@ def test_nothing_is_compiled_against_another_torch(tmp_path: Path, name: str) ->
 @pytest.mark.parametrize(
     ("requires", "place"),
     [
-        pytest.param('"setuptools", "torch"', "/site-packages/torch/include", id="those-of-its-torch"),
+        pytest.param('"setuptools", "torch"', "/fatwheel-lent/torch/include", id="those-of-its-torch"),
         pytest.param('"setuptools"', "/fatwheel_torch_include", id="fetched-without-a-torch"),
     ],
 )
