@@ -110,7 +110,8 @@ def test_a_project_is_released_with_what_init_wrote(
 
 @pytest.mark.long
 def test_an_sdist_on_the_index_is_released_with_what_init_wrote(fatwheel: CommandLine, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "build", "--sdist", "--outdir", tmp_path, SAMPLES / "cython"]
+    project = shutil.copytree(SAMPLES / "cython", tmp_path / "project")  # Cython writes into it
+    command = [sys.executable, "-m", "build", "--sdist", "--outdir", str(tmp_path), str(project)]
     subprocess.run(command, check=True, capture_output=True)
     (sdist,) = tmp_path.glob("*.tar.gz")
     config, cache = tmp_path / "house" / "fatwheel.yml", str(tmp_path / "cache")
