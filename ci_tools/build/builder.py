@@ -39,7 +39,7 @@ from ci_tools.machine import runner
 from ci_tools.machine.process import run, tail
 from ci_tools.machine.python import create
 from ci_tools.machine.search_path import compiler_variables, search_path
-from ci_tools.machine.storage import hold_lock, write_atomically
+from ci_tools.machine.storage import hold_lock, naming, write_atomically
 from ci_tools.model import edition as editions
 from ci_tools.model.files import EPOCH
 from ci_tools.model.plan import SDIST, JobKind
@@ -190,7 +190,7 @@ class Workshop:
         """
         base = base_folder()
         scratch = base / f"fatwheel-{plan.project.name}-{plan.project.version}-{place}"
-        with hold_lock(own_locks(base) / scratch.name, self.outside.reporter.say):
+        with hold_lock(own_locks(base) / scratch.name, self.outside.reporter.say), naming(scratch):
             refuse_stranger(scratch)
             sweep(base)
             shutil.rmtree(scratch, ignore_errors=True)

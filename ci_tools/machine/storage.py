@@ -112,7 +112,8 @@ def fill_once(folder: Path, fill: Callable[[Path], None], say: Callable[[str], N
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         try:
-            fill(partial)
+            with naming(folder):
+                fill(partial)
             partial.rename(folder)
             with write_atomically(_seal(folder)) as seal:
                 seal.write(digest_of(folder).encode())
@@ -196,14 +197,23 @@ def write_atomically(path: Path, within: Path | None = None, *, durable: bool = 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Raise MachineError with the name of the file if the disk is full: the system's own error does not name it."""
+    """Raise MachineError with the file's or folder's name if the disk is full: the system's own error has none."""
     try:
         yield
     except OSError as error:
-        if error.errno not in NO_ROOM:
+        why = _explain_no_room(error)
+        if not why:
             raise
-        msg = f"{path} cannot be written: {error.strerror}"
+        msg = f"{path} cannot be written: {why}"
         raise MachineError(msg, hint="make room there and run the same command again") from error
+
+
+def _explain_no_room(error: OSError) -> str:
+    """Return the system's words for a full disk, or "" for another error; shutil.copytree has them in a list."""
+    if error.errno in NO_ROOM:
+        return error.strerror or ""
+    said = str(error) if isinstance(error, shutil.Error) else ""
+    return next((words for words in map(os.strerror, NO_ROOM) if words in said), "")
 
 
 def _begin(folder: Path, name: str) -> tuple[int, Path]:

@@ -49,8 +49,9 @@ class Counter(Silent):
 def measure() -> Iterator[tuple[str, float, str, float]]:
     """Yield (what, figure, unit, limit), with an empty cache; the aims are those of the build torch."""
     toolkit = catalog.load().cuda[CUDA].pypi
-    compiler = sum(_sizes(f"cuda-toolkit[{','.join(COMPILER)}]=={toolkit}")) / MB
-    usual = compiler + sum(_sizes("torch==2.13.0")) / MB
+    compiler, unpacked = _add_up(f"cuda-toolkit[{','.join(COMPILER)}]=={toolkit}")
+    torch, installed = _add_up("torch==2.13.0")
+    usual = compiler + torch
     with tempfile.TemporaryDirectory() as folder:
         counter = Counter()
         outside = Outside(environ=os.environ, cache=Path(folder), reporter=counter)
@@ -72,6 +73,13 @@ def measure() -> Iterator[tuple[str, float, str, float]]:
     yield "torch and CUDA's libraries: set up, without the compiler", seconds, "s", 15
     yield "torch and CUDA's libraries: set up, from the cache", warm, "s", 5
     yield "torch and CUDA's libraries: on the disk", disk, "MB", 150
+    yield "the same with an installed torch and its CUDA: on the disk", installed, "MB", 20_000
+    yield (
+        "a CUDA wheel: on the disk, with the compiler, beside the usual way",
+        (unpacked + disk) / (unpacked + installed),
+        "x",
+        0.1,
+    )
 
 
 def _processor() -> float:
@@ -88,8 +96,14 @@ def _fetch(version: str, outside: Outside) -> None:
 CUDA_LABEL = f"cu{CUDA.digits}"
 
 
-def _sizes(text: str, seen: set[str] | None = None) -> Iterator[int]:
-    """Yield the bytes of each wheel that pip would fetch for a requirement: NVIDIA's, triton and itself."""
+def _add_up(text: str) -> tuple[float, float]:
+    """Return the megabytes that pip would fetch for a requirement, and those of the files it would write."""
+    fetched, written = zip(*_sizes(text), strict=True)
+    return sum(fetched) / MB, sum(written) / MB
+
+
+def _sizes(text: str, seen: set[str] | None = None) -> Iterator[tuple[int, int]]:
+    """Yield the bytes of each wheel that pip would fetch, and of its files: NVIDIA's, triton and the named one."""
     seen = set() if seen is None else seen
     wanted = Requirement(text)
     with find_offers(wanted.name, {**os.environ, "PIP_FIND_LINKS": os.devnull}) as offers:
@@ -100,10 +114,11 @@ def _sizes(text: str, seen: set[str] | None = None) -> Iterator[int]:
         ]
         offer = max(fitting, key=lambda one: one.version)
         seen.add(wanted.name)
-        yield RemoteFile(offers.session, offer.url).size
+        size = RemoteFile(offers.session, offer.url).size
         with open_parts(offer, offers.session, print) as parts:
             member = next(name for name in parts.names if name.endswith(".dist-info/METADATA"))
             said = message_from_bytes(parts.peek(member)).get_all("Requires-Dist") or []
+            yield size, sum(info.file_size for info in parts.archive.infolist())
     for one in _asked_for(map(Requirement, said), wanted.extras):
         if one.name not in seen or one.extras:
             yield from _sizes(f"{one.name}[{','.join(one.extras)}]{one.specifier}", seen)

@@ -19,13 +19,22 @@ if TYPE_CHECKING:
 
     from ci_tools.build.room import Part
     from ci_tools.cli.tables.layout import Table
+    from ci_tools.evidence.needless import Needless
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Evidence
     from ci_tools.model.plan import Plan
     from ci_tools.model.request import Request
     from ci_tools.verify.prover import Proof
 
-__all__ = ["batch_table", "evidence_table", "parts_table", "plan_tables", "proof_table", "request_table"]
+__all__ = [
+    "batch_table",
+    "evidence_table",
+    "needless_table",
+    "parts_table",
+    "plan_tables",
+    "proof_table",
+    "request_table",
+]
 
 MOST_SOURCES = 3  # sources of a library that a line names
 MOST_NAMES = 2  # jobs that a line names; more are counted, each name says what it is for
@@ -98,6 +107,15 @@ def batch_table(plan: Plan) -> Iterator[Table]:
         table = new_table("built in turn, each on one runner: they share all but their Python", "runner", "jobs")
         for name, jobs in batches.items():
             add_row(table, name, ", ".join(jobs))
+        yield table
+
+
+def needless_table(found: Iterable[Needless]) -> Iterator[Table]:
+    """Yield the files that each Python compiles again, though they use nothing of it, with the reasons."""
+    table = new_table("compiled for each Python, though nothing of it is used", "file", "why")
+    for one in found:
+        add_row(table, one.file, "\n".join(f"{place.place}: includes {place.header}" for place in one.includes))
+    if table.rows:
         yield table
 
 

@@ -316,13 +316,16 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
         print(plan_file.dumps(plan) if form == "json" else outputs(matrix.outputs(plan)), end="")
         return
     from ci_tools.cli.tables.layout import show
-    from ci_tools.cli.tables.plan import batch_table, evidence_table, parts_table, plan_tables
+    from ci_tools.cli.tables.plan import batch_table, evidence_table, needless_table, parts_table, plan_tables
 
     show(plan_tables(plan, explain=explain))
     if explain:
         from ci_tools.build import headers, room
+        from ci_tools.plan.advise.header_options import list_needless
+        from ci_tools.plan.advise.project_view import ProjectView
 
         show(batch_table(plan))
+        show(needless_table(list_needless(ProjectView(plan, planned.evidence, planned.tree))))
         includes = headers.all_includes(planned.tree)
         show(parts_table(room.list_parts(plan.jobs, includes, torch=plan.request.build.torch)))
         show(evidence_table(planned.evidence, plan))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import Minor
 from tests.integration.conftest import own_python
 from tests.proof.cuda_builds import torch_symbols_of
+from tests.servers.package_index import index_of
 
 if TYPE_CHECKING:
     from tests.integration.conftest import CommandLine
@@ -104,6 +106,25 @@ def test_a_project_is_released_with_what_init_wrote(
     ran = fatwheel("release", "--to", "dir:dist/index", "--here", cwd=project)
     assert ran.status == 0, ran.stderr
     assert "pip install --extra-index-url" in ran.stdout
+
+
+@pytest.mark.long
+def test_an_sdist_on_the_index_is_released_with_what_init_wrote(fatwheel: CommandLine, tmp_path: Path) -> None:
+    project = shutil.copytree(SAMPLES / "cython", tmp_path / "project")  # Cython writes into it
+    command = [sys.executable, "-m", "build", "--sdist", "--outdir", str(tmp_path), str(project)]
+    subprocess.run(command, check=True, capture_output=True)
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    config, cache = tmp_path / "house" / "fatwheel.yml", str(tmp_path / "cache")
+    with index_of("edit-distance-fast", {sdist.name: sdist.read_bytes()}, hashes=True) as index:
+        command = ["init", "house", "--sdist", "edit-distance-fast"]
+        ran = fatwheel(*command, cwd=tmp_path, PIP_INDEX_URL=index.url, FATWHEEL_CACHE=cache)
+    assert (ran.status, ran.stdout) == (0, "house/fatwheel.yml\n"), ran.stderr
+    text = re.sub(r"^python: .*", f"python: [{own_python()}]", config.read_text(), flags=re.MULTILINE)
+    config.write_text(text.replace("  linux-cpu:", "  linux-cpu:\n    wheel-platform: linux", 1))
+    ran = fatwheel("release", "--to", "dir:index", "--here", cwd=config.parent, FATWHEEL_CACHE=cache)
+    assert ran.status == 0, ran.stderr
+    assert "pip install --extra-index-url" in ran.stdout
+    assert [path.name for path in config.parent.rglob("*.tar.gz")] == []  # the package index has the sdist
 
 
 @pytest.mark.long

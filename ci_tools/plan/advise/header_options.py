@@ -1,0 +1,53 @@
+"""Options that make builds for several Pythons quicker: files that need no Python.h are compiled once for all."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ci_tools.evidence.needless import EXTENSION, find_needless, narrower, replace_headers, users_of
+from ci_tools.plan.advise.option import Option, identity
+from ci_tools.plan.advise.project_view import ProjectView, describe_include, pluralize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.evidence.needless import Needless
+    from ci_tools.plan.advise.option import Edit
+
+__all__ = ["find_header_options", "list_needless"]
+
+
+def list_needless(source: ProjectView) -> tuple[Needless, ...]:
+    """Return the files that each Python of a plan compiles again, though they use nothing of it."""
+    pythons = {job.python for job in source.plan.jobs if job.python_stays}
+    if len(pythons) < 2:  # noqa: PLR2004 - with one Python, each file is compiled once anyway
+        return ()
+    return find_needless(source.includes, source.compiled, is_setuptools=source.is_setuptools)
+
+
+def find_header_options(source: ProjectView) -> Iterator[Option]:
+    """Yield the option to include torch without Python where nothing of Python is used."""
+    needless = list_needless(source)
+    if not needless:
+        return
+    lines = narrower(needless, source.includes, source.compiled)
+    changes: list[tuple[str, Edit]] = [
+        (file, partial(replace_headers, headers=headers)) for file, headers in lines.items()
+    ]
+    changes += [(file, _include_extension) for file in users_of(lines, source.includes, source.compiled)]
+    places = dict.fromkeys(describe_include(one) for found in needless for one in found.includes)
+    some = pluralize(len(needless), "file")
+    yield Option(
+        name="python-header",
+        what=f"{some} of {len(source.compiled)} reach Python.h and use nothing of it: each Python compiles them again",
+        places=tuple(places),
+        how="torch/types.h, or torch/all.h, is torch without Python; what has the bindings keeps torch/extension.h",
+        change=identity,
+        edits=source.possible(tuple(changes)),
+    )
+
+
+def _include_extension(text: str) -> str:
+    """Return a text that includes torch/extension.h itself, first: Python.h is to precede the standard headers."""
+    return f"#include <{EXTENSION}>\n{text}"

@@ -1,0 +1,104 @@
+"""The patch that moves Python.h out of kernels is applied, and what it leaves compiles without a Python."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.plan import make
+from ci_tools.verify import patches
+from tests.builders.compilers import compile_cxx, has_compiler
+from tests.builders.sources import committed, shared_world, write
+
+if TYPE_CHECKING:
+    from ci_tools.verify.patches import Patched
+    from tests.integration.conftest import CommandLine
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="what setup.py builds is observed on Linux"),
+    pytest.mark.slow,
+]
+
+CONFIG = """\
+package: demo
+python: ["3.11", "3.12"]
+torch: ["2.13"]
+platforms: {linux-cpu: {owner: us}}
+"""
+PYPROJECT = """\
+[build-system]
+requires = ["setuptools", "torch"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "demo"
+version = "1.0"
+"""
+SETUP = """\
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CppExtension
+setup(
+    ext_modules=[CppExtension("demo", ["binding.cpp", "op.cpp"])],
+    cmdclass={"build_ext": BuildExtension},
+)
+"""
+FILES = {
+    "fatwheel.yml": CONFIG,
+    "pyproject.toml": PYPROJECT,
+    "setup.py": SETUP,
+    "op.h": "#pragma once\n#include <torch/extension.h>\ntorch::Tensor op(torch::Tensor x);\n",
+    "op.cpp": '#include <torch/extension.h>\n#include "op.h"\ntorch::Tensor op(torch::Tensor x) { return x.relu(); }\n',
+    "binding.cpp": '#include "op.h"\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("op", &op); }\n',
+}
+
+
+def consult(root: Path) -> dict[str, Patched]:
+    planned = make.make_plan(root / "fatwheel.yml", shared_world())
+    return {one.advice.option.name: one for one in patches.consult(planned, root / "dist")[1]}
+
+
+@pytest.fixture(scope="module")
+def patched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose kernels reach Python.h, with the patch of its advice applied."""
+    root = write(tmp_path_factory.mktemp("headers") / "demo", FILES)
+    found = consult(root)["python-header"]
+    assert found.advice.sentence == (
+        "1 file of 2 reach Python.h and use nothing of it: each Python compiles them again"
+    )
+    assert found.advice.option.places == (
+        "op.cpp:1: includes torch/extension.h",
+        "op.h:2: includes torch/extension.h",
+    )
+    committed(root)
+    subprocess.run(["git", "apply", "-"], cwd=root, input=found.patch, text=True, check=True)
+    return root
+
+
+def test_the_explained_plan_names_the_files(fatwheel: CommandLine, tmp_path: Path) -> None:
+    ran = fatwheel("plan", "--explain", cwd=write(tmp_path, FILES))
+    first, second = " op.cpp   op.cpp:1: includes torch/extension.h", "          op.h:2: includes torch/extension.h"
+    assert f"{first}\n{second}" in ran.stdout
+
+
+def test_the_patch_keeps_python_where_it_is_used(patched: Path) -> None:
+    firsts = {name: (patched / name).read_text().splitlines()[:2] for name in ("op.h", "op.cpp", "binding.cpp")}
+    assert firsts == {
+        "op.h": ["#pragma once", "#include <torch/all.h>"],
+        "op.cpp": ["#include <torch/types.h>", '#include "op.h"'],
+        "binding.cpp": ["#include <torch/extension.h>", '#include "op.h"'],
+    }
+    assert "python-header" not in consult(patched)
+
+
+@pytest.mark.skipif(not has_compiler(), reason="needs a C++ compiler")
+def test_what_it_leaves_compiles_without_a_python(patched: Path) -> None:
+    found = find_spec("torch")
+    if found is None or found.origin is None:
+        pytest.skip("needs a torch")
+    include = Path(found.origin).parent / "include"
+    folders = [f"-I{include}", f"-I{include / 'torch/csrc/api/include'}"]
+    assert compile_cxx(patched / "op.cpp", patched / "op.o", "-O0", "-std=c++20", *folders).is_file()
