@@ -113,9 +113,13 @@ def _bury_orphans() -> None:
 
 
 def _end_group(pid: int) -> None:
-    """Kill a forked process with all that it started, and wait until none is left: none of them can leave its group."""
+    """Kill a forked process with all that it started, and wait until none is left: none of them can leave its group.
+
+    All that have ended are buried before the next kill: each looks at every process of the group, ended ones as well.
+    """
     with suppress(ChildProcessError):
         while pid:
             with suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
             os.wait()
+            _bury_orphans()
