@@ -93,7 +93,7 @@ class Needs(NamedTuple):
 
 def needs_of_job(job: Job, plan: Plan) -> Needs:
     """Return what a job's build needs beside the project's own requirements."""
-    pins = (f"torch=={job.exact_torch or f'{job.torch}.*'}",) if job.torch else ()
+    pins = (f"torch=={job.exact_torch or job.torch.pin}",) if job.torch else ()
     kind = job.accelerator.kind if job.accelerator else None
     preferred = job.accelerator.label if job.accelerator else ""
     return Needs(
@@ -111,7 +111,7 @@ def needs_of_sdist(plan: Plan) -> Needs:
     """Return the needs of an sdist's build: those of a wheel's build, since it runs the same code."""
     torch = next((job.torch for job in plan.jobs if job.torch), None)
     unsaid = sorted({name for job in plan.jobs for name in job.build_requires})
-    pins = (f"torch=={torch}{'' if torch.nightly else '.*'}",) if torch else ()
+    pins = (f"torch=={torch.pin}",) if torch else ()
     expected = Expected(str(torch)) if torch and torch.nightly else Expected()
     parts = takes_parts(plan, None)
     return Needs(tuple(unsaid), pins, expected, parts, indexes=_list_indexes(torch, plan))

@@ -51,6 +51,11 @@ class Minor(NamedTuple):
         return Minor(self.major, self.minor + 1)
 
     @property
+    def pin(self) -> str:
+        """The version of a torch that is installed: any patch release of a minor version, or one nightly."""
+        return str(self) if self.nightly else f"{self}.*"
+
+    @property
     def requirement(self) -> str:
         """The specifier of exactly this torch (PEP 440): any patch release of a minor version, or one nightly."""
         return f"=={self}" if self.nightly else f">={self},<{self.next}"

@@ -73,6 +73,7 @@ class Fingerprint(NamedTuple):
     generator: str
     libraries: Mapping[str, Interface]
     import_error: str = ""  # of its packages without the libraries that they are said to do without
+    loaded_with: str = ""  # the torch with which its other libraries were loaded, so that it has all of their symbols
 
     def without(self, spared: Collection[str]) -> Fingerprint:
         """Return the compared parts without some members."""
@@ -118,16 +119,21 @@ def _system_symbols(library: BinaryIO) -> frozenset[str]:
     return frozenset(symbol.name for symbol, number in elf.versioned_symbols() if number in numbers)
 
 
-def compare(own: Fingerprint, other: Fingerprint, claim: Claim) -> tuple[str, Verdict, str]:
-    """Return the compared parts of a job's wheel and a cell's own wheel, the verdict, and its details."""
+def compare(own: Fingerprint, other: Fingerprint, claim: Claim, *, is_loaded: bool = False) -> tuple[str, Verdict, str]:
+    """Return the compared parts of a job's wheel and a cell's own wheel, the verdict, and its details.
+
+    If `is_loaded`, the job's libraries were loaded with the cell's torch: their symbols need not be the same.
+    """
     if own.sha256 == other.sha256:
         return "bytes", Verdict.SAME_BYTES, ""
-    different = list(_differences(own, other, claim))
+    resolved = _take_symbols(own, other) if is_loaded else own
+    different = list(_differences(resolved, other, claim))
     if different:
         return claim.value, Verdict.DIFFERS, "; ".join(different)
     changed = sorted(name for name in own.members if own.members[name] != other.members[name])
     if changed:
-        asks = (_system(name, own.libraries[name], other.libraries[name]) for name in changed if name in own.libraries)
+        both = [(name, own.libraries[name], other.libraries[name]) for name in changed if name in own.libraries]
+        asks = [_system(*each) for each in both] + [_others(*each) for each in both]
         return (
             claim.value,
             Verdict.SERVES,
@@ -165,6 +171,20 @@ def _system(name: str, own: Interface, other: Interface) -> str:
         if own.system != other.system
         else ""
     )
+
+
+def _others(name: str, own: Interface, other: Interface) -> str:
+    """Return in words how two libraries differ in the symbols they need of torch, or ""."""
+    if own.symbols == other.symbols:
+        return ""
+    return f"{name} asks for other symbols, all of which are there: {_apart(own.symbols, other.symbols)}"
+
+
+def _take_symbols(own: Fingerprint, other: Fingerprint) -> Fingerprint:
+    """Return a fingerprint whose libraries ask for the symbols that those of the other one ask for."""
+    known = {name: one.symbols for name, one in other.libraries.items()}
+    taken = {name: one._replace(symbols=known.get(name, one.symbols)) for name, one in own.libraries.items()}
+    return own._replace(libraries=taken)
 
 
 def _side(*, in_own: bool) -> str:

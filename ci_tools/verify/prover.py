@@ -11,10 +11,12 @@ import sysconfig
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from ci_tools.build.build_torch import installed_version
 from ci_tools.build.builder import Workshop, build_key
 from ci_tools.build.toolchain import TORCH_INCLUDE, Toolchains
+from ci_tools.catalog.symbols import missing, tables
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.machine.python import create
@@ -25,8 +27,10 @@ from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.plan import JobKind
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan.spared import list_only_for
-from ci_tools.verify.fingerprint import Claim, Verdict, compare, fingerprint, read_record, write_record
-from ci_tools.verify.loading import explain_failed_import
+from ci_tools.plan.wheel_names import library_path
+from ci_tools.verify.cases import Case, Inputs, Proof
+from ci_tools.verify.fingerprint import Verdict, compare, fingerprint, read_record, write_record
+from ci_tools.verify.loading import explain_failed_import, explain_failed_load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,21 +40,10 @@ if TYPE_CHECKING:
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence
     from ci_tools.model.plan import Job
-    from ci_tools.model.platforms import Accelerator
     from ci_tools.plan.make import Planned
     from ci_tools.verify.fingerprint import Fingerprint
 
 __all__ = ["Proof", "prove", "status", "to_json"]
-
-
-class Proof(NamedTuple):
-    """A comparison for some cells that one wheel is said to serve, and its verdict."""
-
-    job: str
-    cells: tuple[Cell, ...]
-    compared: str  # empty: nothing was compared
-    verdict: Verdict
-    detail: str = ""
 
 
 def to_json(proofs: Sequence[Proof]) -> list[dict[str, Any]]:
@@ -74,106 +67,6 @@ def status(proofs: Sequence[Proof]) -> int:
     return MachineError.status if any(proof.verdict is Verdict.BROKEN for proof in proofs) else 0
 
 
-# ---------------------------------------------------------------- the inputs of a build
-
-
-class Inputs(NamedTuple):
-    """The properties of a cell that its build depends on."""
-
-    host: str
-    python: Python
-    torch: Minor | None  # None: it does not depend on torch
-    accelerator: Accelerator | None
-    archs: tuple[str, ...]
-    env: tuple[tuple[str, str], ...]
-    build_requires: tuple[str, ...]
-
-    def besides(self, own: Inputs) -> dict[str, str]:
-        """Return in words how this differs from the job's own inputs, by axis."""
-        settings = self.env, self.build_requires, self.archs
-        found = {
-            "host": self.host if self.host != own.host else "",
-            "Python": f"Python {self.python}" if self.python != own.python else "",
-            "torch": f"torch {self.torch or 'unseen'}" if self.torch != own.torch else "",
-            "accelerator": _label(self.accelerator) if self.accelerator != own.accelerator else "",
-            "settings": self.settings(own) if settings != (own.env, own.build_requires, own.archs) else "",
-        }
-        return {axis: words for axis, words in found.items() if words}
-
-    def settings(self, own: Inputs) -> str:
-        """Return the variables, requirements or architectures that differ."""
-        variables = sorted({name for name, _ in {*self.env} ^ {*own.env}})
-        return ", ".join([*variables, *sorted({*self.build_requires} ^ {*own.build_requires})]) or "other archs"
-
-
-def _label(accelerator: Accelerator | None) -> str:
-    return accelerator.label if accelerator else "no accelerator"
-
-
-class Case(NamedTuple):
-    """Cells that one job covers and whose own builds would all have the same inputs."""
-
-    job: Job
-    inputs: Inputs
-    own: Inputs
-    cells: tuple[Cell, ...]
-    unseen: str  # why their builds do not depend on torch; empty: they do
-
-    @property
-    def differs_in(self) -> dict[str, str]:
-        """The axes in which their builds differ from the job's own."""
-        return self.inputs.besides(self.own)
-
-    @property
-    def claim(self) -> Claim:
-        """What must be equal between the job's wheel and theirs."""
-        if self.job.kind is JobKind.PURE:
-            return Claim.MEMBERS
-        return Claim.LOADS if "accelerator" in self.differs_in else Claim.INTERFACE
-
-    @property
-    def spared(self) -> tuple[str, ...]:
-        """The libraries of the job's wheel that the package does without on the torch of the cells."""
-        torch = self.inputs.torch
-        return tuple(member for member, target in self.job.spared if torch and torch < target)
-
-    def explain_spared(self) -> str:
-        """Return which libraries the cells' own build leaves out, or ""."""
-        names = ", ".join(self.spared)
-        return f"their own build leaves {names} out, without which the package is imported" if names else ""
-
-    @property
-    def variant(self) -> Job:
-        """The job rebuilt for these cells. The name is kept: it determines the build directory, hence the bytes."""
-        seen = self.inputs
-        return replace(
-            self.job,
-            platform=self.cells[0].platform,
-            python=seen.python,
-            python_stays=True,
-            torch=seen.torch or self.job.torch,
-            accelerator=seen.accelerator,
-            archs=seen.archs,
-            env=seen.env,
-            build_requires=seen.build_requires,
-        )
-
-    @property
-    def toolchain_job(self) -> Job:
-        """The job that selects the toolchain: native for the cells' platform, even if nothing is compiled."""
-        return replace(self.variant, kind=JobKind.NATIVE)
-
-    @property
-    def note(self) -> str:
-        """Why cells of several torch versions share one build, or ""."""
-        torches = {cell.torch for cell in self.cells}
-        return f"its build sees no torch: {self.unseen}" if len(torches) > 1 and self.unseen else ""
-
-    def make_proof(self, compared: str, verdict: Verdict, *details: str) -> Proof:
-        """Return the proof of this case with its verdict."""
-        return Proof(self.job.name, self.cells, compared, verdict, "; ".join(filter(None, details)))
-
-
 # ---------------------------------------------------------------- the proof
 
 
@@ -183,7 +76,8 @@ def prove(planned: Planned, outside: Outside) -> tuple[Proof, ...]:
     Every covered cell is in exactly one proof; nothing that was not compared is called the same.
     """
     prover = _Prover(planned, outside)
-    settled = [(case, prover.settle_without_build(case)) for job in planned.plan.jobs for case in prover.cases(job)]
+    jobs = map(prover.name_as_built, planned.plan.jobs)
+    settled = [(case, prover.settle_without_build(case)) for job in jobs for case in prover.cases(job)]
     waiting = [case for case, proof in settled if proof is None]
     builds = len(waiting) + len({case.job.name for case in waiting})
     outside.reporter.say(f"{builds} builds to compare, less those that an earlier run has finished")
@@ -210,6 +104,14 @@ class _Prover:
         return "torch" in names or any(TORCH_INCLUDE in line for line in project.lines)
 
     # -- cases
+
+    def name_as_built(self, job: Job) -> Job:
+        """Return a job whose spared libraries have the names that its build gives them, by this Python's suffix."""
+        if job.platform is None:
+            return job
+        suffix = self.planned.catalog.platforms[job.platform].suffix
+        planned, own = suffix(job.python), suffix(_builder(job))
+        return replace(job, spared=tuple((member.replace(planned, own), target) for member, target in job.spared))
 
     def cases(self, job: Job) -> Iterator[Case]:
         """Yield a job's covered cells, grouped by the inputs of their builds."""
@@ -290,18 +192,36 @@ class _Prover:
             return case.make_proof("", _judge_failure(error, case.job), _brief(error))
         except MachineError as error:
             return case.make_proof("", Verdict.BROKEN, _brief(error))
-        compared, verdict, detail = compare(own.without(self.list_spared_members(case)), other, case.claim)
+        rest, is_loaded = own.without(self.list_spared_members(case)), self.is_resolved(case, own)
+        compared, verdict, detail = compare(rest, other, case.claim, is_loaded=is_loaded)
         if case.spared and own.import_error:
             return case.make_proof(compared, Verdict.REJECTED, own.import_error)
-        return case.make_proof(compared, verdict, detail, case.explain_spared(), case.note)
+        loaded = f"its other libraries were loaded with torch {own.loaded_with}" if is_loaded else ""
+        return case.make_proof(compared, verdict, detail, case.explain_spared(), loaded, case.note)
+
+    def is_resolved(self, case: Case, own: Fingerprint) -> bool:
+        """Whether the torch of a case has every symbol of the libraries that it loads: tried, or by the tables.
+
+        They were loaded with the oldest torch that the wheel serves; of a later one the tables of symbols tell.
+        """
+        torch, kind = case.inputs.torch, case.inputs.accelerator.kind if case.inputs.accelerator else None
+        if not case.spared or not own.loaded_with or torch is None:
+            return False
+        if own.loaded_with.startswith(f"{torch}."):
+            return True
+        asked = own.without(case.spared).libraries.values()
+        return torch in tables().releases and not any(missing(one.symbols, torch, kind) for one in asked)
 
     def list_spared_members(self, case: Case) -> frozenset[str]:
         """Return the members of the job's wheel that are there only for libraries that the cells do without."""
         cells = {*case.job.covers} if case.spared else set()
         torch = max((cell.torch for cell in cells if cell.torch), default=None)
         shown = next((self.evidence(cell) for cell in cells if cell.torch == torch), None)
-        sources = list_only_for(shown, [one.member for one in shown.spared]) if shown else frozenset()
-        return frozenset(case.spared) | sources
+        if shown is None or case.job.platform is None:
+            return frozenset(case.spared)
+        suffix = self.planned.catalog.platforms[case.job.platform].suffix(_builder(case.job))
+        named = [one.member for one in shown.spared if library_path(one.member, suffix) in case.spared]
+        return frozenset(case.spared) | list_only_for(shown, named)
 
     # -- wheels
 
@@ -330,21 +250,26 @@ class _Prover:
             wheel = workshop.build_wheel(job, self.planned.plan, self.planned.tree, toolchain, folder).path
             found = fingerprint(wheel)
             if job.spared and job is toolchain_job:  # the job's own wheel, not one for some of its cells
-                found = found._replace(import_error=self.try_import(wheel, job, folder))
+                found = self.try_import(found, wheel, job, folder)
         write_record(record, found)
         return found
 
-    def try_import(self, wheel: Path, job: Job, folder: Path) -> str:
-        """Return why a job's packages need the libraries that they are said to do without, "" if they do not.
+    def try_import(self, found: Fingerprint, wheel: Path, job: Job, folder: Path) -> Fingerprint:
+        """Return a fingerprint with why a job's packages need the libraries that they are said to do without, if so.
 
-        They are imported with the oldest torch that the wheel serves, with files in their place that nothing loads.
+        They are imported with the oldest torch that the wheel serves, with files in their place that nothing loads; and
+        the other libraries are loaded with it.
         """
         oldest = min(cell.torch for cell in job.covers if cell.torch)
         variables = dict(job.env)
         environment = create(Path(sys.executable), folder / "env", folder / "log", self.outside.environ, variables)
-        environment.install(f"torch=={oldest}.*")
+        environment.install(f"torch=={oldest.pin}")
         spared = [member for member, _ in job.spared]
-        return explain_failed_import(wheel, spared, environment.python, environment.variables, environment.log)
+        place = environment.python, environment.variables, environment.log
+        error = explain_failed_import(wheel, spared, *place)
+        lacking = explain_failed_load(wheel, spared, *place) if not error else ""
+        loaded = installed_version(environment) if lacking == "" and not error else ""
+        return found._replace(import_error=error or lacking or "", loaded_with=loaded)
 
 
 def _is_quick(case: Case) -> bool:

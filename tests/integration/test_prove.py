@@ -15,11 +15,12 @@ from ci_tools.machine.python import find
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.fingerprint import Verdict
-from ci_tools.verify.prover import Proof, prove
+from ci_tools.verify.prover import prove
 from tests.builders.sources import demo, world_with_uv
 from tests.unit.verify.test_prover import HERE, PURE, planned_as
 
 if TYPE_CHECKING:
+    from ci_tools.verify.cases import Proof
     from tests.integration.conftest import CommandLine
 
 slow = pytest.mark.slow
@@ -124,7 +125,7 @@ def test_what_one_platform_sets_is_in_the_wheel_that_is_proven(tmp_path: Path, o
 
 def test_a_build_that_makes_another_wheel_is_found(tmp_path: Path, other: Python) -> None:
     setup = (
-        f"import sys, setuptools\nis_other = sys.version_info[:2] == {other.version[:]}\n"
+        f"import sys, setuptools\nis_other = sys.version_info[:2] == {other.version[:2]}\n"
         "made = [setuptools.Extension('_demo', ['demo.c'])] if is_other else []\n"
         "setuptools.setup(name='demo', version='1.0', py_modules=[], ext_modules=made)\n"
     )

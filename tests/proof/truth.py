@@ -81,6 +81,11 @@ def projects() -> list[dict[str, Any]]:
 
 def planned(project: dict[str, Any], folder: Path, outside: Outside, request: str = NARROW, **cells: str) -> Planned:
     """Return the plan of a project's sdist, fetched and never run but confined."""
+    return make.make_plan(write_config(project, folder, request, **cells), outside)
+
+
+def write_config(project: dict[str, Any], folder: Path, request: str = NARROW, **cells: str) -> Path:
+    """Write the config of a project's sdist for a request, and return its path."""
     path = folder / f"{project['name']}.yml"
     known = {"python": "3.12", "torch": "2.10", "cuda": "13.0", **cells}
     if "torch" in project:
@@ -93,7 +98,7 @@ def planned(project: dict[str, Any], folder: Path, outside: Outside, request: st
         "env": json.dumps(project.get("env", {})),
     }
     path.write_text(PROJECT.format(**fields) + request, encoding="utf-8")
-    return make.make_plan(path, outside)
+    return path
 
 
 def checked(project: dict[str, Any], folder: Path, outside: Outside) -> list[Checked]:

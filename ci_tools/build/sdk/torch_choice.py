@@ -31,7 +31,7 @@ __all__ = ["PAGE", "Wanted", "find_torch"]
 
 PAGE = "how-to/choose-a-toolchain.md#which-torch-a-build-gets"
 VERSION_FILE = "torch/version.py"
-GENERATION = "1"  # another number for each other way of making a build torch: an older one is not used then
+GENERATION = "2"  # another number for each other way of making a build torch: an older one is not used then
 
 
 class Wanted(NamedTuple):

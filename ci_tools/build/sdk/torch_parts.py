@@ -35,12 +35,18 @@ CPU = "cpu"
 SITE, SAID = "site", "said.json"
 WANTED = re.compile(
     r"torch/(include/|share/cmake/|_vendor/.*\.py$|utils/hipify/.*\.py$"
-    r"|(version|torch_version|_appdirs|utils/(cpp_extension|_cpp_extension_versioner|file_baton|_filelock))\.py$)"
+    r"|(version|torch_version|_appdirs|utils/(cpp_extension|_cpp_extension_versioner|file_baton))\.py$)"
 )
 LIBRARY = re.compile(r"torch/lib/(lib\w+\.so)")
 READ = ("libc10.so", "libc10_cuda.so", "libtorch_python.so")  # small enough to read their symbols
 ANSWERS = Path(fakes.__file__).parent / "torch"
 INSIDE = Path(__file__).parent / "inside"
+# Our own modules in place of some that need torch's libraries, by their place in the package.
+OWN = {
+    "_fatwheel.py": "_fatwheel.py",
+    "_filelock.py": "utils/_filelock.py",
+    "_utils_internal.py": "_utils_internal.py",
+}
 THEIR_FACTS = "from ci_tools.evidence.observe.inside.facts import FACTS"
 OUR_FACTS = "from torch._fatwheel import FACTS"
 # What torch.utils.cpp_extension imports; the other requirements of torch are for computing.
@@ -177,8 +183,8 @@ def _write_answers(package: Path, facts: Mapping[str, object]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             text = source.read_text(encoding="utf-8")
             path.write_text(text.replace(THEIR_FACTS, OUR_FACTS), encoding="utf-8")
-    for name in ("_fatwheel.py", "_utils_internal.py"):
-        shutil.copy(INSIDE / name, package / name)
+    for name, place in OWN.items():
+        shutil.copy(INSIDE / name, package / place)
     (package / "_fatwheel.json").write_text(json.dumps(facts), encoding="utf-8")
 
 

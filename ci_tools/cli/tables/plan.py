@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ci_tools.model.evidence import CellEvidence, Evidence
     from ci_tools.model.plan import Plan
     from ci_tools.model.request import Request
-    from ci_tools.verify.prover import Proof
+    from ci_tools.verify.cases import Proof
 
 __all__ = [
     "batch_table",

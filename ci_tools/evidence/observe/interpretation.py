@@ -306,14 +306,14 @@ class Witness:
         from ci_tools.evidence.observe.cmake.follow import Followed, follow  # noqa: PLC0415 - few builds run cmake
 
         kernels = self.owned.list_kernels(view)
-        view = view._replace(env=(*view.env, *found.switches))
-        followed = Followed(observed, view, found, kernels, bool(self.project.request.torch))
+        switched = view._replace(env=(*view.env, *found.switches))
+        followed = Followed(observed, switched, found, kernels, bool(self.project.request.torch))
         return follow(followed, self.observer, self.cmake, self.includes)
 
     def understood(self, observed: Observed, view: View, told: dict[str, Any]) -> CellEvidence:
         """Return the evidence of a successful build without doubts."""
         build = Build(observed, self.project.request.subdirectory, self.includes)
-        api, switched = build.python_api, view._replace(env=(*view.env, *told["switches"]))
+        switched = view._replace(env=(*view.env, *told["switches"]))
         lost = tuple(self.find_lost(observed, view))
         of_cmake = find_cmake_archs(observed, view)
         lacking = self.owned.warn_of_kernels(build, view, told["off"])
@@ -321,7 +321,7 @@ class Witness:
         return CellEvidence(
             extensions=build.extensions,
             extensions_where=build.where,
-            python_api=api,
+            python_api=build.python_api,
             torch_abi=self.torch_abi(build),
             pure_tag=build.pure_tag,
             unsupported=explain_loss(lost) or self.explain_loss_of_cmake(observed, view),
@@ -342,8 +342,7 @@ class Witness:
     def build(self, view: View) -> Build | None:
         """Return the build of a view; None if it fails, or is not understood."""
         seen = self.observer.observe(view)
-        clear = not seen.failure and not seen.doubts
-        return Build(seen, self.project.request.subdirectory, self.includes) if clear else None
+        return None if seen.failure or seen.doubts else Build(seen, self.project.request.subdirectory, self.includes)
 
     def torch_abi(self, build: Build) -> TorchAbi:
         """Return the torch ABI that the compiled files need; none where the build has no torch."""
@@ -373,8 +372,8 @@ class Witness:
     def explain_loss_of_cmake(self, observed: Observed, view: View) -> str | None:
         """Return why the wheel of a build that runs cmake would lack kernels; None if it is not known to."""
         off = self.find_turned_on_by_gpus(view, observed) if CMAKE in observed.asked else ""
-        where = observed.asked.get("gpu", "setup.py")
-        return f"without a GPU its build gives cmake {off}, and no switch for that is known ({where})" if off else None
+        said = f"without a GPU its build gives cmake {off}, and no switch for that is known"
+        return f"{said} ({observed.asked.get('gpu', 'setup.py')})" if off else None
 
     def find_switched_off(self, observed: Observed, view: View) -> Iterator[LeftOut]:
         """Yield the sources that the config names for the platform, and only a build with another variable compiles."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.verify.loading import explain_failed_import
-from tests.builders.wheels import library, make
+from ci_tools.verify.loading import explain_failed_import, explain_failed_load
+from tests.builders.wheels import library, linked, make
 
 pytestmark = pytest.mark.slow  # torch is imported, and a library compiled
 MEMBER = "demo/_C_new.so"
@@ -35,3 +35,30 @@ def test_a_package_is_imported_with_a_library_that_nothing_loads(otherwise: str,
     why = explain_failed_import(wheel, (MEMBER,), python, variables, tmp_path / "log")
     assert why.startswith(f"`import demo` fails without {MEMBER}: OSError: ") is fails
     assert bool(why) is fails
+
+
+@pytest.mark.parametrize(
+    ("code", "needs", "expected"),
+    [
+        pytest.param(
+            "int aoti_torch_abi_version(void); int a(void) { return aoti_torch_abi_version(); }",
+            "libtorch_cpu.so",
+            "",
+            id="in-this-torch",
+        ),
+        pytest.param(
+            "int torch_none(void); int a(void) { return torch_none(); }",
+            "",
+            "_C.so cannot be loaded with that torch: it has no torch_none",
+            id="not-in-this-torch",
+        ),
+        pytest.param("int a;", "libcudart.so.99", None, id="what-the-machine-lacks"),
+    ],
+)
+def test_the_other_libraries_find_their_symbols_in_the_torch_that_is_there(
+    tmp_path: Path, code: str, needs: str, expected: str | None
+) -> None:
+    bad = linked("int nothing_has_it(void); int b(void) { return nothing_has_it(); }")
+    wheel = make(tmp_path, WHEEL, {"demo/_C.so": linked(code, needs=needs), MEMBER: bad})
+    python, variables = Path(sys.executable), {"PATH": os.environ["PATH"]}
+    assert explain_failed_load(wheel, (MEMBER,), python, variables, tmp_path / "log") == expected

@@ -29,8 +29,9 @@ from ci_tools.model.evidence import (
 from ci_tools.model.versions import Minor
 from ci_tools.plan import planner
 from ci_tools.plan.make import Planned
+from ci_tools.verify.cases import Proof
 from ci_tools.verify.fingerprint import Claim, Verdict, compare, fingerprint, read_record, write_record
-from ci_tools.verify.prover import Proof, prove, status, to_json
+from ci_tools.verify.prover import prove, status, to_json
 from tests.builders.sources import PROJECT, demo, world
 from tests.builders.wheels import LINUX, PACKAGE, edited, entry, library, make, unit, with_section
 
@@ -118,6 +119,16 @@ def test_a_library_that_the_package_does_without_is_not_compared(tmp_path: Path)
     other = fingerprint(edited(own, {LIBRARY: None}, name=f"other-{LINUX}"))
     assert compare(fingerprint(own), other, INTERFACE)[1:] == (DIFFERS, f"{LIBRARY} (only in the job's wheel)")
     assert compare(fingerprint(own).without({LIBRARY}), other, INTERFACE)[1] is Verdict.SAME_MEMBERS
+
+
+def test_symbols_that_were_found_in_the_torch_of_the_cell_are_no_difference(tmp_path: Path) -> None:
+    wheel = make(tmp_path, LINUX, {**PACKAGE, **files("one")})
+    changed = edited(wheel, {LIBRARY: files("one", "perror")[LIBRARY]}, name=f"other-{LINUX}")
+    own, other = map(fingerprint, (wheel, changed))
+    assert compare(own, other, INTERFACE)[1] is DIFFERS
+    found = compare(own, other, INTERFACE, is_loaded=True)
+    what = f"{LIBRARY} asks for other symbols, all of which are there: -puts, +perror"
+    assert found[1:] == (SERVES, f"the content differs of {LIBRARY}; {what}")
 
 
 OTHER_CODE, OTHER_SYMBOL = files("two")[LIBRARY], files("one", "perror")[LIBRARY]

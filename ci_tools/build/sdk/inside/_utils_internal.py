@@ -9,8 +9,8 @@ from torch._fatwheel import FACTS
 
 
 def get_file_path(*parts: str) -> str:
-    """Return the path of a file of torch's."""
-    return str(Path(__file__).parent.joinpath(*parts))
+    """Return the path of a file of torch's, whose first part is `torch`."""
+    return str(Path(__file__).parents[1].joinpath(*parts))
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -251,3 +251,24 @@ def test_a_nightly_is_taken_by_its_name_alone(tmp_path: Path, said: str, expecte
         else:
             with pytest.raises(InputError, match=r"there is no torch==9\.9\.\* for Linux"):
                 find(outside, wanted(said))
+
+
+def test_what_torch_2_14_imports_to_compile_is_there_and_locks_nothing(tmp_path: Path) -> None:
+    code = (
+        "from ._filelock import FileLock\nfrom torch._utils_internal import get_file_path\n"
+        "HERE = get_file_path('torch')\ndef load():\n    FileLock('lock')\n"
+    )
+    changes = {"torch/utils/cpp_extension.py": code.encode(), "torch/utils/_filelock.py": b"import filelock\n"}
+    wheel = edited(torch_wheel(tmp_path), changes)
+    with index_of("torch", {wheel.name: wheel.read_bytes()}) as index:
+        torch = find(outside_of(tmp_path, index.url), wanted())
+    run = "from torch.utils import cpp_extension as found; print(found.HERE); found.load()"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", run],
+        env={"PYTHONPATH": str(torch.site)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == f"{torch.site / 'torch'}\n"
+    assert "NotInBuildTorch: the build asks for torch.utils._filelock.FileLock" in done.stderr
