@@ -104,9 +104,8 @@ class _Planner:
         self.distribution = distribution_of(evidence.project.name)
         self.torches = torches_of(request, catalog)
         self.refused_torches = dict(find_refused_torches(self.torches, evidence.requires_torch, "the project requires"))
-        self.unbuilt_torches = dict(
-            find_refused_torches(self.torches, evidence.builds_with_torch, "its build requires")
-        )
+        refused = find_refused_torches(self.torches, evidence.builds_with_torch, "its build requires")
+        self.unbuilt_torches = dict(refused)
         self.unpublished = {torch for torch in self.torches if torch and not catalog.torch[torch].is_published}
         self.supported = select_pythons(request, evidence)
         self.platforms = {found.platform: found for found in evidence.platforms}
@@ -217,8 +216,8 @@ class _Planner:
 
     def explain_skip(self, cell: Cell, axes: Axes) -> str:
         """Return why a cell gets no wheel, or "" if it gets one."""
-        why = explain_unsupported(cell, self.request.unsupported) or axes.refused[cell.python]
-        why = why or self.refused_torches.get(cell.torch, "")
+        why = explain_unsupported(cell, self.request.unsupported)
+        why = why or axes.refused[cell.python] or self.refused_torches.get(cell.torch, "")
         if why or cell.torch is None:
             return why
         if cell.torch.nightly and self.edition.channel is not Channel.NIGHTLY:
@@ -233,14 +232,13 @@ class _Planner:
 
     def is_shipped(self, cell: Cell) -> bool:
         """Whether a published torch of the request is for the accelerator of a cell; wheels are built with that."""
-        published = (torch for torch in self.torches if torch and torch not in self.unpublished)
+        published = [torch for torch in self.torches if torch and torch not in self.unpublished]
         return any(self.catalog.ships(torch, cell.platform, cell.accelerator) for torch in published)
 
     def promise(self, cell: Cell, axes: Axes) -> str:
         """Return what is added to the reason of a cell whose torch is known only by the project's own catalog."""
         where = self.catalog.torch[cell.torch].where if cell.torch else ""
-        is_promised = axes.is_native and axes.evidence.torch_abi.kind is Binding.STABLE
-        if not where or not is_promised:
+        if not where or not axes.is_native or axes.evidence.torch_abi.kind is not Binding.STABLE:
             return ""
         return f"; for torch {cell.torch} ({where}) promised, not checked: no symbols of it are known"
 

@@ -378,9 +378,7 @@ class Witness:
     def find_switched_off(self, observed: Observed, view: View) -> Iterator[LeftOut]:
         """Yield the sources that the config names for the platform, and only a build with another variable compiles."""
         missing = self.owned.named(view) - observed.sources
-        if not missing or CMAKE in observed.asked:
-            return
-        for switches, tried in self.tried(view, observed):
+        for switches, tried in () if not missing or CMAKE in observed.asked else self.tried(view, observed):
             for source in sorted(missing & tried.sources) if not tried.failure else ():
                 place = observed.asked.get(f"env:{switches[0][0]}", "setup.py")
                 yield LeftOut(self.owned.in_tree(source), place, switches)
