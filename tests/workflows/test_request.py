@@ -12,7 +12,6 @@ from tests.unit.recipes.test_form import body
 from tests.workflows import api, harness
 from tests.workflows.harness import Event
 from tests.workflows.projects import call, workflow
-from tests.workflows.test_recipes import PROJECT, RECIPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +21,29 @@ if TYPE_CHECKING:
     from tests.workflows.harness import Run
 
 pytestmark = pytest.mark.slow
+
+PROJECT = """\
+[build-system]
+requires = ["flit_core>=3.9"]
+build-backend = "flit_core.buildapi"
+
+[project]
+name = "hello"
+version = "1.0"
+description = "Hello."
+license = "MIT"
+requires-python = ">=3.10"
+"""
+RECIPE = """\
+package: hello
+version: "1.0"
+source: {{ git: {upstream}, ref: "v{{version}}" }}
+python: ["3.12"]
+platforms:
+  linux-cpu: {{ required: true, container: none }}
+build: {{ sdist: false }}
+release: {{ tag: "{{package}}-v{{version}}-py{{python}}", untagged: true }}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +58,7 @@ def run(home: Path, github: Api, text: str, action: str, label: str = "") -> Run
         write(upstream, {"pyproject.toml": PROJECT, "hello.py": "ANSWER = 42\n"})
         committed(upstream)
         git(upstream, "tag", "v1.0")
-    recipe = RECIPE.format(version="1.0", upstream=upstream)
+    recipe = RECIPE.format(upstream=upstream)
     caller = workflow("issues", call("request", "request.yml")).replace("PIN", github.ours.pin)
     caller = caller.replace('"contents": "write"', '"issues": "write", "contents": "write"')
     files = {".github/workflows/main.yml": caller, "recipes/hello/fatwheel.yml": recipe}

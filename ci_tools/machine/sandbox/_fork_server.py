@@ -18,7 +18,6 @@ import json
 import os
 import signal
 import sys
-import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
@@ -121,11 +120,11 @@ def _bury_ended() -> None:
 def _end_group(pid: int) -> None:
     """Kill a forked process with all that it started, and wait until none is left: none of them can leave its group.
 
-    A signal to a group takes as long as the group is large, so there is one for all that end by it.
+    All that have ended are buried before the next kill: each looks at every process of the group, ended ones as well.
     """
     with suppress(ChildProcessError):
         while pid:
             with suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
+            os.wait()
             _bury_ended()
-            time.sleep(0.005)

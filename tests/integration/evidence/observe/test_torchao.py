@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import InputError
+from ci_tools.model.versions import Minor
 from ci_tools.plan import plan_file, plan_reader
 from tests.builders.sources import plan_of, write
 
@@ -131,7 +132,7 @@ def test_there_is_a_pure_wheel_one_for_cuda_and_one_per_torch_for_macos(plan: Pl
 def test_the_wheel_is_built_with_the_oldest_torch_that_makes_every_library(plan: Plan) -> None:
     job = next(job for job in plan.jobs if job.platform == "linux-cuda")
     new = "demo/_C_new.cpython-310-x86_64-linux-gnu.so"
-    assert (str(job.torch), job.spared) == ("2.11", ((new, (2, 11)),))
+    assert (str(job.torch), job.spared) == ("2.11", ((new, Minor(2, 11)),))
     sources = ("demo/csrc/a.cu", "demo/csrc/new.cu")  # setuptools takes them for data of the package
     assert job.members == ("demo/_C.abi3.so", new, "demo/__init__.py", *sources)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import InputError, RejectedInput
+from ci_tools.model.versions import Minor
 from tests.builders.sources import plan_of, write
 from tests.builders.wheels import library
 
@@ -108,9 +109,9 @@ def test_files_that_no_extension_uses_make_no_native_wheel_unless_the_config_say
 def test_an_extension_of_one_python_alone_is_built_for_that_python(tmp_path: Path) -> None:
     extensions = "ext_modules=[Extension('demo.a', ['a.c'])] if sys.version_info >= (3, 12) else []"
     plan = planned(tmp_path, {"setup.py": setup(extensions), "a.c": "#include <Python.h>\n"})
-    served = {item.job for item in plan.covered if item.cell.python.version == (3, 12)}
+    served = {item.job for item in plan.covered if item.cell.python.version == Minor(3, 12)}
     assert "pure" not in served
-    assert {item.job for item in plan.covered if item.cell.python.version == (3, 10)} == {"pure"}
+    assert {item.job for item in plan.covered if item.cell.python.version == Minor(3, 10)} == {"pure"}
 
 
 # ---------------------------------------------------------------- what a build may decide by
