@@ -307,12 +307,13 @@ class _Watch:
         self.next_scan = 0.0
         self.looked = time.monotonic()
         self.crowd = count_tasks()
+        self.next_count = 0.0
         self.waited = 0.0  # seconds in which no process was running or ready to run
 
     def verdict(self) -> Verdict | None:
         """Return the limit that is exceeded; None if there is none or no measurement is due."""
         now = time.monotonic()
-        if now < self.next_look and not self._is_crowded():
+        if now < self.next_look and not self._is_crowded(now):
             return None
         tasks = living(self.group)
         found = self._check_tasks(tasks)
@@ -323,13 +324,16 @@ class _Watch:
         self.next_scan = _due(now, SCAN_PAUSE)
         return found
 
-    def _is_crowded(self) -> bool:
+    def _is_crowded(self, now: float) -> bool:
         """Whether this machine has got so many more tasks since last asked that the group may be over its limit.
 
         Processes that fork without end would make each look slower, and so the next one later, than the last.
         """
-        before, now = self.crowd, count_tasks()
-        self.crowd = now if now > before + self.limits.processes else min(before, now)
+        if now < self.next_count:
+            return False
+        self.next_count = now + PAUSE
+        before, found = self.crowd, count_tasks()
+        self.crowd = found if found > before + self.limits.processes else min(before, found)
         return self.crowd > before
 
     def _check_tasks(self, tasks: Sequence[Task]) -> Verdict | None:
