@@ -80,6 +80,7 @@ MOST_LOGGED = 16 << 20  # bytes: nobody reads more of a build's output
 THREADS_EACH = 50  # per process on average: with more, the command multiplies threads instead of processes
 PAUSE = 0.03  # seconds between two looks at the processes
 SCAN_PAUSE = 0.1  # seconds between two looks at the folder
+CALM_PAUSE = 2  # the same while its disk has not lost a part of what the command may write
 SHARE = 10  # slow looks are rare ones: they take at most a tenth of the time
 PATIENCE = 30  # seconds in which killed processes have to end
 
@@ -305,7 +306,7 @@ class _Watch:
         self.limits = limits
         self.next_look = 0.0
         self.next_scan = 0.0
-        self.looked = time.monotonic()
+        self.looked = self.scanned = time.monotonic()
         self.crowd = count_tasks()
         self.next_count = 0.0
         self.waited = 0.0  # seconds in which no process was running or ready to run
@@ -320,6 +321,10 @@ class _Watch:
         self.next_look = _due(now, PAUSE)
         if found or now < self.next_scan:
             return found
+        is_calm = used_space(self.folder) - self.used < self.limits.written // 8
+        if is_calm and now < self.scanned + CALM_PAUSE:
+            return None
+        self.scanned = now
         found = self.written(tasks)
         self.next_scan = _due(now, SCAN_PAUSE)
         return found
