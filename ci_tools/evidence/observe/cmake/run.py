@@ -43,7 +43,10 @@ ERROR = re.compile(
     r"""
     ^CMake\ Error (?:
         :[ ]* (?P<line> [^\s][^\n]* )
-        | (?: \ (?:at|in)\ (?P<place>[^\n]+?) (?: \ \([^)\n]*\) )? )? :[ ]*\n+ (?P<text> (?: [ ]{2,}[^\n]+\n )+ )
+        | (?: \ (?:at|in)\ (?P<place>[^\n]+?) (?: \ \([^)\n]*\) )? )? :[ ]*\n+ (?P<text>
+            (?: [ ]{2,}[^\n]+\n )+
+            (?: (?<= :\n ) \n+ (?: [ ]{2,}[^\n]+\n )+ )?  # a name stands apart: "could not find requested file:"
+        )
     )
     """,
     re.MULTILINE | re.VERBOSE,

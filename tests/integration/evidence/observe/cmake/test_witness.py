@@ -189,6 +189,8 @@ def test_a_check_that_decides_nothing_is_no_doubt(lines: str, tmp_path: Path) ->
                      "CMakeLists.txt:8: cmake's configure step fetches fmt from the network", id="the-network"),
         pytest.param('message(FATAL_ERROR "no such luck")\n',
                      "CMakeLists.txt:6: cmake's configure step fails: no such luck", id="an-error"),
+        pytest.param("include(NoSuchModule)\n", "CMakeLists.txt:6: cmake's configure step fails: include could not "
+                     "find requested file: NoSuchModule", id="an-error-whose-name-stands-apart"),
         pytest.param("add_library(other MODULE pyproject.toml)\n", "CMakeLists.txt:6: cmake's configure step fails: "
                      "CMake can not determine linker language for target: other", id="an-error-of-one-line"),
         pytest.param("add_custom_command(OUTPUT made.cpp COMMAND gen)\ntarget_sources(_core PRIVATE made.cpp)\n",
