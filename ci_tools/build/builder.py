@@ -26,7 +26,7 @@ from ci_tools.build.cuda_toolkits import link_variables
 from ci_tools.build.folders import base_folder, own_locks, own_temporary, refuse_stranger, sweep
 from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
-from ci_tools.build.sdk.cross import prepare_environment
+from ci_tools.build.sdk import cross
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
 from ci_tools.errors import FatwheelError, Rejected
@@ -268,13 +268,15 @@ class Workshop:
             git.commit_all(bench.source, bench.log, self.outside.environ)
         variables = {**variables, **own_temporary(bench.scratch / "tmp")}
         isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
-        told = prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
+        told = cross.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
         shell = _Shell(isolated, bench, time.monotonic() + bench.minutes * 60, told)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the backend's own warnings are in the log
                 project = build.ProjectBuilder(bench.source / request.subdirectory, str(isolated.python), shell.run)
                 needs.install(project.build_system_requires, isolated, self._place(bench))
+                if toolchain.is_cross:
+                    cross.replace_stubs(isolated)
                 if toolchain.fetch_headers:
                     provide_headers(toolchain.fetch_headers, isolated, bench.torch_headers)
                 if what == "wheel":  # an sdist contains the unchanged source

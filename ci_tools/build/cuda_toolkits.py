@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.build.sdk.cross import is_cross
+from ci_tools.build.sdk.cross import ARM_LIBRARIES, is_cross
 from ci_tools.build.sdk.cuda_libraries import complete_links, fetch_arm_runtime, fetch_libraries, install_wheels
 from ci_tools.build.sdk.redist import fetch_compiler, fetch_parts, read_release
 from ci_tools.catalog.cuda_parts import parts_for, redist_facts
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["CudaToolkits", "link_variables", "nvcc_build"]
 
 
-ARM = "targets/sbsa-linux/lib"  # of an installed toolkit that compiles for Arm servers as well
-
-
 class CudaToolkits:
     """Finds and fetches the CUDA toolkits of jobs."""
 
@@ -45,16 +42,18 @@ class CudaToolkits:
         facts = self._facts(job)
         if facts is None:
             return f"the config names no version of CUDA for {job.platform}"
-        cuda = facts.version
+        cuda, is_for_arm = facts.version, is_cross(job, self.catalog)
+        which = f"CUDA {cuda} with {ARM_LIBRARIES}" if is_for_arm else f"CUDA {cuda}"
+        why = f"fetched for {host()} only" if is_for_arm else "not in the catalog"
         reasons = {
-            ToolchainKind.SYSTEM: f"no CUDA {cuda} is installed (CUDA_HOME, /usr/local/cuda-{cuda})",
+            ToolchainKind.SYSTEM: f"no {which} is installed (CUDA_HOME, /usr/local/cuda-{cuda})",
             ToolchainKind.PYPI: f"the package index has no compiler of CUDA {cuda} for {host()}",
-            ToolchainKind.REDIST: f"NVIDIA's archives of CUDA {cuda} for {host()} are not in the catalog",
+            ToolchainKind.REDIST: f"NVIDIA's archives of CUDA {cuda} for {job.platform} are {why}",
         }
         if job.toolchain is not ToolchainKind.AUTO:
             return reasons[job.toolchain]
         tried = f"{reasons[ToolchainKind.SYSTEM]} and {reasons[ToolchainKind.PYPI]}"
-        has_archives = facts.redist and host() in redist_facts().platforms
+        has_archives = facts.redist and host() in redist_facts().platforms and not is_for_arm
         return f"{tried}; `toolchain: redist` fetches NVIDIA's archives" if has_archives else tried
 
     def find_home(self, job: Job) -> Path:
@@ -103,7 +102,8 @@ class CudaToolkits:
         named = [environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if environ.get(name)]
         homes = map(Path, (*named, f"/usr/local/cuda-{version}", "/usr/local/cuda"))
         found = (home for home in homes if _nvcc_version(home) == version)
-        return next((home for home in found if not is_cross(job, self.catalog) or (home / ARM).exists()), None)
+        is_whole = not is_cross(job, self.catalog)
+        return next((home for home in found if is_whole or (home / ARM_LIBRARIES).exists()), None)
 
     def _pypi(self, job: Job) -> str:
         """Return the version of `cuda-toolkit` on the package index, or "" if it has no compiler for this host."""

@@ -11,6 +11,8 @@ import re
 import shutil
 from typing import TYPE_CHECKING
 
+from ci_tools.build.sdk.lending import LENT
+from ci_tools.build.sdk.link_stubs import exports_of, make_stub
 from ci_tools.machine.process import output
 from ci_tools.machine.runner import host
 
@@ -22,12 +24,13 @@ if TYPE_CHECKING:
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job
 
-__all__ = ["TARGET", "compiler_of", "explain_refusal", "is_cross", "prepare_environment"]
+__all__ = ["ARM_LIBRARIES", "compiler_of", "explain_refusal", "is_cross", "prepare_environment", "replace_stubs"]
 
 TRIPLE = "aarch64-linux-gnu"
 TARGET = "linux-aarch64"  # the host, in our words, of the wheels that are compiled so
 FROM = "linux-x86_64"
 COMPILER = f"{TRIPLE}-g++"
+ARM_LIBRARIES = "targets/sbsa-linux/lib"  # of a CUDA toolkit that compiles for Arm servers as well
 TOOLCHAIN = f"""\
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
@@ -56,7 +59,8 @@ def is_cross(job: Job, catalog: Catalog) -> bool:
 def explain_refusal(job: Job, wanted: str, environ: Mapping[str, str]) -> str:
     """Return why a job for the host `wanted` cannot be cross-compiled on this machine, or "" if it can.
 
-    A build that links with torch gets the parts of this machine's torch, whose libraries are not for Arm.
+    A build that binds to torch's ABI would get headers of this machine's torch, some of which differ for Arm
+    (ATen/Config.h); those of the stable ABI are the same.
     """
     if (wanted, host()) != (TARGET, FROM):
         return f"{job.platform} wheels are built on {wanted}, this machine is {host()}"
@@ -77,7 +81,8 @@ def compiler_of(environ: Mapping[str, str]) -> str:
 def prepare_environment(isolated: Environment, scratch: Path) -> dict[str, str]:
     """Return variables with which a project's own commands compile for Arm; what they name is put into place.
 
-    They are not for the installer: build requirements are programs of this machine.
+    They are not for the installer: build requirements are programs of this machine. The libraries of a toolkit are
+    named to setuptools, as torch.utils.cpp_extension looks in its lib64 only; CMake's modules find them by themselves.
     """
     packages = next(isolated.path.glob("lib/python*/site-packages"))
     (packages / f"{SETTINGS}.py").write_text(VARIABLES, encoding="utf-8")
@@ -92,4 +97,11 @@ def prepare_environment(isolated: Environment, scratch: Path) -> dict[str, str]:
         "AR": f"{TRIPLE}-ar",
         "CUDAHOSTCXX": f"{TRIPLE}-g++",
         "NVCC_CCBIN": f"{TRIPLE}-g++",
+        **({"LDFLAGS": f"-L{home}/{ARM_LIBRARIES}"} if (home := isolated.variables.get("CUDA_HOME")) else {}),
     }
+
+
+def replace_stubs(isolated: Environment) -> None:
+    """Put stand-ins for Arm in place of those of the build torch in an environment, if it has one."""
+    for library in sorted(isolated.path.glob(f"{LENT}/torch/lib/*.so")):
+        make_stub(library, exports_of(library), isolated.log, COMPILER)

@@ -40,7 +40,7 @@ def is_data(symbol: str) -> bool:
     return bool(OBJECT.match(symbol))
 
 
-def make_stub(library: Path, symbols: Mapping[str, bool], log: Path) -> None:
+def make_stub(library: Path, symbols: Mapping[str, bool], log: Path, compiler: str = "c++") -> None:
     """Write a shared library of that file name, soname and these symbols; raise MachineError if it cannot be linked."""
     library.parent.mkdir(parents=True, exist_ok=True)
     source = library.with_name(f"{library.name}.s")
@@ -52,7 +52,7 @@ def make_stub(library: Path, symbols: Mapping[str, bool], log: Path) -> None:
     text = "".join((*lines[False], *lines[True], '.section .note.GNU-stack,"",@progbits\n'))
     source.write_text(text, encoding="utf-8")
     options = ["-shared", "-nostdlib", "-Wl,--build-id=none", f"-Wl,-soname,{library.name}", "-x", "assembler"]
-    ended = run(["c++", *options, source, "-o", library], log=log)
+    ended = run([compiler, *options, source, "-o", library], log=log)
     source.unlink()
     if ended.status:
         msg = f"the stand-in for {library.name} cannot be linked: {complaint(ended)}"

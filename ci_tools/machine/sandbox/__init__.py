@@ -19,7 +19,8 @@ executable by changing its mode. On a kernel before 6.12 the command cannot send
 Not guaranteed: the command can ask whether a path outside exists, how large and old it is, and where a symbolic link
 points. Landlock has no right for that, seccomp sees an address and not a path, and Python cannot start without such
 calls. It can lock a file that it may read, and can use the processors for as long as it may run. Memory, processes and
-written bytes are measured many times a second but not continuously, so they can exceed their limits for that long. The
+the room on the disk are measured many times a second but not continuously, so they can exceed their limits for that
+long; files that take no room, such as empty ones, are counted every two seconds and at the end. The
 size of a file cannot be measured if it is unlinked and mapped, or belongs to a process that nobody may inspect: while
 there is such a file, all the space that the disk has lost since the start counts. The command can leave anything in its
 folder, such as links to the outside and, as root, set-user-ID files. So keep the folder private, follow no link in it,

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.build.sdk.cross import COMPILER, FROM
+from ci_tools.build.sdk.cross import COMPILER, FROM, replace_stubs
+from ci_tools.build.sdk.lending import LENT
+from ci_tools.build.sdk.link_stubs import exports_of, make_stub
 from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.machine.python import Environment
 from ci_tools.machine.runner import host
 from tests.builders.sources import write
 
@@ -78,3 +81,13 @@ def test_an_extension_is_compiled_for_arm(requires: str, tmp_path: Path, fatwhee
     with (tmp_path / library).open("rb") as file:
         assert read_elf(Extent.whole(file)).machine == MACHINE
     assert fatwheel("audit", wheel, cwd=root).status == 0
+
+
+def test_what_a_build_links_with_in_place_of_torch_is_for_arm_too(tmp_path: Path) -> None:
+    stub = tmp_path / LENT / "torch/lib/libtorch.so"
+    symbols = {"torch_call_dispatcher": False, "_ZTVN2at6TensorE": True}
+    make_stub(stub, symbols, tmp_path / "log")
+    replace_stubs(Environment(path=tmp_path, variables={}, log=tmp_path / "log"))
+    with stub.open("rb") as file:
+        assert read_elf(Extent.whole(file)).machine == MACHINE
+    assert exports_of(stub) == symbols

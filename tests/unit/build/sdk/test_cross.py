@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools import catalog
+from ci_tools.build import cuda_toolkits
 from ci_tools.build.sdk import cross
 from ci_tools.machine.python import Environment
-from ci_tools.model.platforms import Platform
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.request import ToolchainKind
+from ci_tools.model.versions import Minor
 from tests.builders.plans import job_of
+from tests.builders.sources import world
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +51,27 @@ def test_an_arm_wheel_is_compiled_where_the_compiler_is(path: str, monkeypatch: 
         "linux-aarch64 wheels are built on macos-arm64, this machine is linux-x86_64"
     )
     assert cross.compiler_of({"PATH": path}) == "aarch64-linux-gnu-g++ 12.2.0"
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "why"),
+    [
+        (ToolchainKind.SYSTEM, "no CUDA 13.0 with targets/sbsa-linux/lib is installed"),
+        (
+            ToolchainKind.REDIST,
+            "archives of CUDA 13.0 for linux-cuda-aarch64 are fetched for linux-x86_64 only",
+        ),
+    ],
+)
+def test_a_toolkit_without_libraries_for_arm_is_none(
+    toolchain: ToolchainKind, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (cross, cuda_toolkits):
+        monkeypatch.setattr(module, "host", lambda: "linux-x86_64")
+    cuda = Accelerator(AcceleratorKind.CUDA, Minor(13, 0))
+    job = replace(JOB, platform=Platform.LINUX_CUDA_AARCH64, accelerator=cuda, toolchain=toolchain)
+    outside = replace(world(tmp_path), environ={"CUDA_HOME": str(tmp_path)})
+    assert why in cuda_toolkits.CudaToolkits(catalog.load(), outside).missing(job)
 
 
 def test_no_other_machine_compiles_for_arm(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
