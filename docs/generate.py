@@ -717,7 +717,7 @@ TORCH = """\
 For each release, what upstream ships, by host; what is not listed was not seen."""
 
 
-def catalog_tables() -> Iterator[str]:
+def maintain() -> Iterator[str]:
     """Give the catalog's tables."""
     known = catalog.load()
     yield CATALOG
@@ -961,7 +961,7 @@ PAGES: Mapping[str, tuple[str, Callable[[], Iterable[str]]]] = {
     "plan.md": ("ci_tools/plan/plan_file.py", plan_keys),
     "evidence.md": ("ci_tools/plan/plan_file.py", evidence_keys),
     "audit-rules.md": ("the docstrings in ci_tools/verify/audit", audit_rules),
-    "catalog.md": ("ci_tools/catalog", catalog_tables),
+    "catalog.md": ("ci_tools/catalog", maintain),
     "truth-table.md": ("tests/proof/record.json", truth_table),
     "workflows.md": (".github/workflows", workflows),
     "action.md": ("action.yml and ci_tools/github/step.py", action),

@@ -21,12 +21,12 @@ from ci_tools import catalog as catalogs
 from ci_tools.build import built_with as builtwith
 from ci_tools.build import repair
 from ci_tools.build.build_torch import provide_headers
-from ci_tools.build.compiler_cache import cache_for
 from ci_tools.build.cuda_toolkits import link_variables
 from ci_tools.build.folders import base_folder, own_locks, own_temporary, refuse_stranger, sweep
 from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk import cross
+from ci_tools.build.sdk.compiler_cache import cache_for
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
 from ci_tools.errors import FatwheelError, Rejected
@@ -49,8 +49,8 @@ from ci_tools.model.request import Channel
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ci_tools.build.compiler_cache import CompilerCache
     from ci_tools.build.requirements import Needs
+    from ci_tools.build.sdk.compiler_cache import CompilerCache
     from ci_tools.build.toolchain import Toolchain
     from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment

@@ -48,7 +48,7 @@ __all__ = [
 
 HERE = Path(__file__).parent
 NAMES = ("cuda", "libraries", "limits", "minutes", "platforms", "python", "requirements", "rocm", "torch")
-STANDARD_LIBRARY = HERE / "standard_library.json"  # written by ci_tools.cli.library_table
+STANDARD_LIBRARY = HERE / "standard_library.json"  # written by ci_tools.cli.maintain.library_table
 
 
 class PlatformFacts(NamedTuple):

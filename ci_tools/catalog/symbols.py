@@ -8,7 +8,7 @@ exports as well: an extension that is linked with it takes them from there, and 
 older system may lack. Other builds of a release may differ: torch 2.6 for CUDA was read from a
 wheel with the old ABI of `std::string`, so its CUDA functions that take a string are known only by their old names.
 
-A maintainer adds a release with `python -m ci_tools.cli.torch_table 2.16.0`.
+A maintainer adds a release with `python -m ci_tools.cli.maintain.torch_table 2.16.0`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The two files of the guide "Your own wheel house", which the tests of its commands and of its workflow follow."""
+"""The two files of the guide "Your own wheel house", which tests follow, and a package that a house may build."""
 
 from __future__ import annotations
 
@@ -6,9 +6,21 @@ import re
 
 from tests.builders.walkthroughs import REPOSITORY, Block, read_blocks
 
-__all__ = ["PAGE", "read_template", "read_typed", "with_source"]
+__all__ = ["PAGE", "flit_project", "read_template", "read_typed", "with_source"]
 
 PAGE = REPOSITORY / "docs" / "how-to" / "run-a-wheel-house.md"
+PROJECT = """\
+[build-system]
+requires = ["flit_core>=3.9"]
+build-backend = "flit_core.buildapi"
+
+[project]
+name = "{}"
+version = "1.0"
+description = "Hello."
+license = "MIT"
+requires-python = ">=3.10"
+"""
 SOURCE = re.compile(r"https://github\.com/their-org/hello-native")
 
 
@@ -23,6 +35,11 @@ def read_typed() -> list[Block]:
     text = PAGE.read_text(encoding="utf-8")
     found = re.findall(r"^ {3}```console\n(.*?)^ {3}```", text, re.DOTALL | re.MULTILINE)
     return [Block("", "console", re.sub(r"^ {3}", "", part, flags=re.MULTILINE)) for part in found]
+
+
+def flit_project(name: str) -> str:
+    """Return the pyproject.toml of a pure package of that name, at version 1.0."""
+    return PROJECT.format(name)
 
 
 def with_source(recipe: str, address: str) -> str:

@@ -25,16 +25,7 @@ PIN = "1" * 40
 OURS = "octo-tools/fatwheel"
 MOST_LINES = 30
 UPSTREAM = {
-    "pyproject.toml": """\
-[build-system]
-requires = ["flit_core>=3.9"]
-build-backend = "flit_core.buildapi"
-[project]
-name = "hello-native"
-version = "1.0"
-description = "Hello."
-requires-python = ">=3.10"
-""",
+    "pyproject.toml": wheel_house.flit_project("hello-native"),
     "hello_native.py": "ANSWER = 42\n",
 }
 WORKFLOW, RECIPE = wheel_house.read_template()

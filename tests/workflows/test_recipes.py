@@ -30,18 +30,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-PROJECT = """\
-[build-system]
-requires = ["flit_core>=3.9"]
-build-backend = "flit_core.buildapi"
-
-[project]
-name = "hello-native"
-version = "1.0"
-description = "Hello."
-license = "MIT"
-requires-python = ">=3.10"
-"""
 TORCHY = """\
 package: torchy
 version: "1.0"
@@ -68,7 +56,12 @@ def run(home: Path, github: Api, recipes: str, more: str = "", **given: str) -> 
     """Run the workflow of the guide with its recipe, one whose tag does not exist, and one that needs a torch."""
     upstream = home.parent / "upstream"
     if not upstream.exists():
-        committed(write(upstream, {"pyproject.toml": PROJECT, "hello_native.py": "ANSWER = 42\n"}))
+        committed(
+            write(
+                upstream,
+                {"pyproject.toml": wheel_house.flit_project("hello-native"), "hello_native.py": "ANSWER = 42\n"},
+            )
+        )
         git(upstream, "tag", "v1.0")
     # act has no container, and the sources are on this machine
     recipe = wheel_house.with_source(RECIPE, str(upstream)).replace("required: true", "required: true, container: none")

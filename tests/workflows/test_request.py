@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.builders.sources import committed, git, write
+from tests.builders.wheel_house import flit_project
 from tests.servers.github import REPOSITORY
 from tests.unit.recipes.test_form import body
 from tests.workflows import api, harness
@@ -22,18 +23,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-PROJECT = """\
-[build-system]
-requires = ["flit_core>=3.9"]
-build-backend = "flit_core.buildapi"
-
-[project]
-name = "hello"
-version = "1.0"
-description = "Hello."
-license = "MIT"
-requires-python = ">=3.10"
-"""
 RECIPE = """\
 package: hello
 version: "1.0"
@@ -55,7 +44,7 @@ def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 def run(home: Path, github: Api, text: str, action: str, label: str = "") -> Run:
     upstream = home.parent / "upstream"
     if not upstream.exists():
-        write(upstream, {"pyproject.toml": PROJECT, "hello.py": "ANSWER = 42\n"})
+        write(upstream, {"pyproject.toml": flit_project("hello"), "hello.py": "ANSWER = 42\n"})
         committed(upstream)
         git(upstream, "tag", "v1.0")
     recipe = RECIPE.format(upstream=upstream)

@@ -30,7 +30,7 @@ def run_update(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel catalog update`."""
     from ci_tools import catalog
     from ci_tools.cli.values import find_config
-    from ci_tools.config import catalog_update
+    from ci_tools.config.upstream import catalog_update
     from ci_tools.errors import Rejected
 
     news = catalog_update.find_updates(find_config(options, outside), catalog.load(), options.index, outside)

@@ -20,11 +20,11 @@ Not guaranteed: the command can ask whether a path outside exists, how large and
 points. Landlock has no right for that, seccomp sees an address and not a path, and Python cannot start without such
 calls. It can lock a file that it may read, and can use the processors for as long as it may run. Memory, processes and
 the room on the disk are measured many times a second but not continuously, so they can exceed their limits for that
-long; files that take no room, such as empty ones, are counted every two seconds and at the end. The
-size of a file cannot be measured if it is unlinked and mapped, or belongs to a process that nobody may inspect: while
-there is such a file, all the space that the disk has lost since the start counts. The command can leave anything in its
-folder, such as links to the outside and, as root, set-user-ID files. So keep the folder private, follow no link in it,
-read it with `leftovers.read_safely` and remove it with `leftovers.clear`.
+long; files that take no room, such as empty ones, are counted every two seconds and at the end. The size of a file
+cannot be measured if it is unlinked and mapped, or belongs to a process that nobody may inspect: while there is such a
+file, all the space that the disk has lost since the start counts. The command can leave anything in its folder, such as
+links to the outside and, as root, set-user-ID files. So keep the folder private, follow no link in it, read it with
+`leftovers.read_safely` and remove it with `leftovers.clear`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools import catalog
-from ci_tools.cli import library_table
+from ci_tools.cli.maintain import library_table
 from ci_tools.machine import python as interpreter
 from tests.builders.library import holds
 

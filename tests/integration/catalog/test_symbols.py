@@ -16,7 +16,7 @@ from ci_tools.catalog.symbols import (
     tables,
     write_tables,
 )
-from ci_tools.cli.torch_table import add
+from ci_tools.cli.maintain.torch_table import add
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.machine.context import Silent
 from tests.servers.package_index import index_of

@@ -13,7 +13,7 @@ from ci_tools.catalog.symbols import (
     missing,
     tables,
 )
-from ci_tools.cli.torch_table import add
+from ci_tools.cli.maintain.torch_table import add
 from ci_tools.errors import InputError
 from ci_tools.machine.context import Silent
 from ci_tools.model.cell import Cell

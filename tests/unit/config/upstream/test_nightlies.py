@@ -11,7 +11,8 @@ import pytest
 import requests
 
 from ci_tools import catalog
-from ci_tools.config import catalog_update, loader
+from ci_tools.config import loader
+from ci_tools.config.upstream import catalog_update
 from ci_tools.config.upstream.nightlies import drop_rows
 from ci_tools.errors import InputError
 from ci_tools.machine.context import Outside
@@ -19,8 +20,8 @@ from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import Minor
 from tests.builders.sources import demo, write
 from tests.servers.package_index import index_of, over_http
-from tests.unit.config.test_catalog_update import FILE, Said
 from tests.unit.config.test_torch_axis import ROW
+from tests.unit.config.upstream.test_catalog_update import FILE, Said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

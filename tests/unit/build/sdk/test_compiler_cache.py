@@ -6,8 +6,8 @@ import shutil
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
-from ci_tools.build import compiler_cache
-from ci_tools.build.compiler_cache import CompilerCache, cache_for
+from ci_tools.build.sdk import compiler_cache
+from ci_tools.build.sdk.compiler_cache import CompilerCache, cache_for
 from tests.builders.sources import world
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Adds a torch release to the symbol tables: `python -m ci_tools.cli.torch_table 2.16.0`, for maintainers.
+"""Adds a torch release to the symbol tables: `python -m ci_tools.cli.maintain.torch_table 2.16.0`, for maintainers.
 
 The libraries are read from the Linux wheels on the package index, those for the oldest Python. From the x86-64 wheel
 come the libraries of every build and those of CUDA builds only. From the Arm wheel come the libraries of every build

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from ci_tools.build.compiler_cache import cache_for
+from ci_tools.build.sdk.compiler_cache import cache_for
 from ci_tools.machine import python as interpreter
 from ci_tools.model.platforms import Accelerator, AcceleratorKind
 from ci_tools.model.versions import Minor, Python

@@ -14,7 +14,8 @@ import requests
 
 from ci_tools import catalog
 from ci_tools.cli.main import main
-from ci_tools.config import catalog_update, loader
+from ci_tools.config import loader
+from ci_tools.config.upstream import catalog_update
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.platforms import AcceleratorKind
