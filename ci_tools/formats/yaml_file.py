@@ -6,6 +6,7 @@ decimal point stays text, so that `python: [3.10]` means 3.10.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -124,7 +125,7 @@ def _empty(name: str) -> InputError:
 def compose(text: str, name: str) -> yaml.Node | None:
     """Return the document's root node; raise RejectedInput with the place of the syntax error."""
     try:
-        return yaml.compose(text, Loader=yaml.SafeLoader)
+        return _compose(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else f"{name}:1:1"
@@ -138,6 +139,12 @@ def compose(text: str, name: str) -> yaml.Node | None:
     except (OverflowError, ValueError):  # raised by PyYAML for "\UFFFFFFFF"
         where, reason = f"{name}:1:1", "an escape in it is of no character"
     raise RejectedInput([Problem(where, f"this is not YAML: {reason}")])
+
+
+@functools.lru_cache(maxsize=16)  # a command reads the same config for its values, for its places and for an edit
+def _compose(text: str) -> yaml.Node | None:
+    """Return the document's root node, which nobody may change."""
+    return yaml.compose(text, Loader=yaml.SafeLoader)
 
 
 class _Reader:

@@ -6,16 +6,13 @@ does. Its files are copied and not linked, since a build may change those of its
 
 from __future__ import annotations
 
-import ast
-import os
 import shutil
 import sys
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ci_tools.errors import InputError, MachineError
-from ci_tools.machine.process import output
+from ci_tools.machine.pip_settings import read_pip_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +37,6 @@ OF_UV = {
     "PIP_TRUSTED_HOST": "UV_INSECURE_HOST",
 }
 LISTS = {"UV_FIND_LINKS": ",", "UV_INDEX": " ", "UV_INSECURE_HOST": " "}  # pip separates all by spaces
-NAME_FILES = ("APPDATA", "HOME", "PIP_CONFIG_FILE", "PROGRAMDATA", "SYSTEMROOT", "USERPROFILE")  # of configuration
 OFF = frozenset({"", "0", "f", "false", "n", "no", "off"})  # as pip reads a switch
 
 
@@ -94,7 +90,7 @@ class _Uv:
 
     def translate(self, variables: Mapping[str, str]) -> Mapping[str, str]:
         """Return the variables with pip's settings, from variables and configuration files, under uv's names."""
-        known = {**_pip_configuration(tuple(variables.get(name, "") for name in NAME_FILES)), **variables}
+        known = read_pip_settings(variables)
         settings = {of_uv: known[name] for name, of_uv in OF_UV.items() if known.get(name)}
         lists = {name: settings[name].split() for name in LISTS if name in settings}
         joined = {name: LISTS[name].join(words) for name, words in lists.items()}
@@ -121,26 +117,3 @@ def choose_installer(environ: Mapping[str, str]) -> Installer:
         msg = f"{INSTALLER} is uv, but there is no uv beside {sys.executable} or on PATH"
         raise MachineError(msg, hint="`pip install uv`, or let pip install by leaving the variable out")
     return _Uv(program)
-
-
-@cache
-def _pip_configuration(values: tuple[str, ...]) -> dict[str, str]:
-    """Return the settings in the configuration files that pip reads, under the names of its variables.
-
-    `values` are those of the variables in `NAME_FILES`. Raises MachineError if pip cannot tell: without its settings,
-    uv would install from other indexes.
-    """
-    environ = {name: value for name, value in zip(NAME_FILES, values, strict=True) if value}
-    if environ.get("PIP_CONFIG_FILE") == os.devnull:  # pip then reads no file
-        return {}
-    listed = output([sys.executable, "-m", "pip", "config", "list"], env=environ)
-    if listed is None:
-        msg = "pip does not list its settings, which uv is to install with"
-        raise MachineError(msg, hint=f"`{sys.executable} -m pip config list` shows why, or let pip install")
-    pairs = [line.partition("=") for line in listed.splitlines()]
-    ordered = sorted(pairs, key=lambda pair: pair[0].startswith("install."))  # a command's own section wins
-    return {
-        "PIP_" + key.partition(".")[2].upper().replace("-", "_"): " ".join(str(ast.literal_eval(value)).split())
-        for key, _, value in ordered
-        if key.startswith(("global.", "install."))
-    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import ssl
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -19,7 +18,8 @@ from pypi_simple import (
 )
 
 from ci_tools.errors import InputError, MachineError, nearest
-from ci_tools.machine.process import output, redact
+from ci_tools.machine.pip_settings import read_pip_settings
+from ci_tools.machine.process import redact
 from ci_tools.machine.storage import CHUNK, write_atomically
 
 if TYPE_CHECKING:
@@ -64,8 +64,9 @@ class Index(NamedTuple):
 
 def users_index(environ: Mapping[str, str]) -> Index:
     """Return the index and CA bundle that pip uses: from its variables, its configuration, or the default here."""
-    url = environ.get("PIP_INDEX_URL") or _pip_config("index-url") or PYPI_SIMPLE_ENDPOINT
-    named = environ.get("PIP_CERT") or environ.get("REQUESTS_CA_BUNDLE") or _pip_config("cert")
+    settings = read_pip_settings(environ)
+    named = environ.get("PIP_CERT") or environ.get("REQUESTS_CA_BUNDLE") or settings.get("PIP_CERT")
+    url = settings.get("PIP_INDEX_URL") or PYPI_SIMPLE_ENDPOINT
     return Index(url, named or ssl.get_default_verify_paths().cafile or "")
 
 
@@ -78,21 +79,17 @@ class Places(NamedTuple):
 
 def users_places(environ: Mapping[str, str]) -> Places:
     """Return every place that pip looks at: from its variables, its configuration, or the default here."""
-    extra = environ.get("PIP_EXTRA_INDEX_URL") or _pip_config("extra-index-url")
-    folders = environ.get("PIP_FIND_LINKS") or _pip_config("find-links")
-    off = environ.get("PIP_NO_INDEX", "").lower() not in {"", "0", "f", "false", "n", "no", "off"}
-    indexes = () if off else (users_index(environ).url, *extra.split())
-    return Places(indexes, tuple(folders.split()))
+    settings = read_pip_settings(environ)
+    off = settings.get("PIP_NO_INDEX", "").lower() not in {"", "0", "f", "false", "n", "no", "off"}
+    extra = settings.get("PIP_EXTRA_INDEX_URL", "").split()
+    indexes = () if off else (users_index(environ).url, *extra)
+    return Places(indexes, tuple(settings.get("PIP_FIND_LINKS", "").split()))
 
 
 def add_indexes(environ: Mapping[str, str], indexes: Collection[str]) -> dict[str, str]:
     """Return the variables with which pip looks at these indexes too, beside the user's own; none for no index."""
     own = users_places(environ).indexes[1:] if indexes else ()
     return {"PIP_EXTRA_INDEX_URL": " ".join(dict.fromkeys([*own, *indexes]))} if indexes else {}
-
-
-def _pip_config(name: str) -> str:
-    return output([sys.executable, "-m", "pip", "config", "get", f"global.{name}"]) or ""
 
 
 def download(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from packaging.tags import Tag
     from packaging.version import Version
 
-    from ci_tools.machine.package_index import Places
 
 __all__ = ["Offer", "Offers", "find_offers"]
 
@@ -72,9 +70,9 @@ def find_offers(project: str, environ: Mapping[str, str]) -> Iterator[Offers]:
 
     Raises the first error of an index if no place has any wheel.
     """
-    settings, certificates = _settings(frozenset(environ.items()))
+    settings = package_index.users_places(environ)
     session = requests.Session()
-    session.verify = certificates or True
+    session.verify = package_index.users_index(environ).certificates or True
     found: dict[str, Offer] = {}
     errors: list[FatwheelError] = []
     try:
@@ -88,13 +86,6 @@ def find_offers(project: str, environ: Mapping[str, str]) -> Iterator[Offers]:
         yield Offers(session, tuple(found.values()))
     finally:
         session.close()
-
-
-@functools.cache
-def _settings(environ: frozenset[tuple[str, str]]) -> tuple[Places, str]:
-    """Return pip's places and its CA bundle; pip is asked once, since each question starts a process."""
-    known = dict(environ)
-    return package_index.users_places(known), package_index.users_index(known).certificates
 
 
 def _nothing(project: str) -> InputError:

@@ -6,7 +6,6 @@ the list, so that no server, and no mirror, can change what is built with.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import re
@@ -85,14 +84,8 @@ def address_of(environ: Mapping[str, str]) -> str:
 @contextmanager
 def _session(outside: Outside) -> Iterator[requests.Session]:
     with requests.Session() as session:
-        session.verify = _certificates(frozenset(outside.environ.items())) or True
+        session.verify = package_index.users_index(outside.environ).certificates or True
         yield session
-
-
-@functools.cache
-def _certificates(environ: frozenset[tuple[str, str]]) -> str:
-    """Return the CA bundle of pip's settings; pip is asked once, since each question starts a process."""
-    return package_index.users_index(dict(environ)).certificates
 
 
 # ---------------------------------------------------------------- the list
