@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.formats import yaml_file
 from ci_tools.formats.toml import document as toml_document
+from ci_tools.model.names import CONFIG_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from ci_tools.formats.yaml_file import Document
 
 __all__ = [
-    "DEFAULT_NAME",
     "PROJECT_FILE",
     "TABLE",
     "describe",
@@ -26,7 +26,6 @@ __all__ = [
     "table_in",
 ]
 
-DEFAULT_NAME = "fatwheel.yml"
 PROJECT_FILE = "pyproject.toml"
 TABLE = ("tool", "fatwheel")
 HINT = "`fatwheel init` writes a starter from what it finds in the source"
@@ -40,13 +39,13 @@ def find_config(folder: Path, home: Path) -> Path:
     """
     places = list(_folders(folder, home))
     for place in places:
-        config = place / DEFAULT_NAME
+        config = place / CONFIG_FILE
         if config.exists():
             return config
         if table_in(place / PROJECT_FILE) is not None:
             return place / PROJECT_FILE
     above = f" and none in a folder above, up to {places[-1]}" if places[1:] else ""
-    msg = f"there is no {folder / DEFAULT_NAME}{above}, expected a config that says what to build"
+    msg = f"there is no {folder / CONFIG_FILE}{above}, expected a config that says what to build"
     raise InputError(msg, hint=f"{HINT}; it may also be the table [{'.'.join(TABLE)}] of {PROJECT_FILE}")
 
 
@@ -90,9 +89,9 @@ def read_document(path: Path, name: str) -> Document:
         msg = f"there is no {path}, expected a config that says what to build"
         raise InputError(msg, hint=HINT)
     beside = path.with_name(PROJECT_FILE)
-    is_one_of_two = path.name in {DEFAULT_NAME, PROJECT_FILE} and path.with_name(DEFAULT_NAME).exists()
+    is_one_of_two = path.name in {CONFIG_FILE, PROJECT_FILE} and path.with_name(CONFIG_FILE).exists()
     if is_one_of_two and table_in(beside) is not None:
-        _refuse_two(path.with_name(DEFAULT_NAME), beside)
+        _refuse_two(path.with_name(CONFIG_FILE), beside)
     is_toml = path.suffix == ".toml"
     return toml_document.read(path, name, TABLE) if is_toml else yaml_file.read(path, name)
 

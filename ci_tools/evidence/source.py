@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import posixpath
 import shutil
 import stat
 import sys
@@ -18,7 +19,7 @@ from ci_tools.formats.magic import binary_format
 from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.machine.process import redact
 from ci_tools.machine.storage import MADE, fill_once, naming, sha256_of
-from ci_tools.model.names import Sha256
+from ci_tools.model.names import CONFIG_FILE, Sha256
 from ci_tools.model.request import GitSource, Globs, PathSource
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tree", "copy_revision", "matching", "open_tree", "tree_at"]
 
+PROJECT = frozenset({"pyproject.toml", "setup.py"})
 NOT_SOURCE = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache"})
 
 PLAN = b'{\n "schema": 1,\n "request": {'  # the first bytes of a file that `fatwheel plan --out` writes
@@ -68,6 +70,16 @@ class Tree:
     def links(self) -> Mapping[str, str]:
         """The links among the files, each with its target."""
         return {name: str(path.readlink()) for name in self.files if (path := self.root / name).is_symlink()}
+
+    @functools.cached_property
+    def listing(self) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+        """The files and links that a build may list, without the config that `fatwheel init` writes.
+
+        A build that looks at its project's config by name has it among the files that it reads.
+        """
+        projects = {"", *(posixpath.dirname(name) for name in self.names if posixpath.basename(name) in PROJECT)}
+        configs = {posixpath.join(folder, CONFIG_FILE) for folder in projects}
+        return tuple(sorted(self.states.keys() - configs)), tuple(sorted(self.links.items()))
 
     def state(self, name: str) -> str:
         """Return the state of the file to which a path leads, also through links; "" if it is not one of the tree."""

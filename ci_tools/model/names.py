@@ -1,11 +1,13 @@
-"""The base class of closed sets of names."""
+"""The base class of closed sets of names, and the names that several rooms know."""
 
 from __future__ import annotations
 
 from enum import Enum
 from typing import NewType
 
-__all__ = ["FileName", "Name", "ProjectName", "Sha256", "VersionText"]
+__all__ = ["CONFIG_FILE", "FileName", "Name", "ProjectName", "Sha256", "VersionText"]
+
+CONFIG_FILE = "fatwheel.yml"  # what `fatwheel init` writes
 
 Sha256 = NewType("Sha256", str)  # 64 hex digits, of a file or of a tree of files
 FileName = NewType("FileName", str)  # of a wheel or an sdist, without a folder

@@ -11,11 +11,11 @@ import yaml
 
 from ci_tools import catalog as catalogs
 from ci_tools.config import loader
-from ci_tools.config.location import DEFAULT_NAME
 from ci_tools.config.native import resolve_native
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.evidence.cells import cells_of, torches_of
 from ci_tools.model.edition import tag_of, title_of
+from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import STABLE
 from ci_tools.plan.contradictions import explain_unsupported
@@ -136,8 +136,8 @@ def write_config(root: Mapping[str, Any], patches: Path, folder: Path) -> Path:
     if "git" in source and local.is_dir():  # its path is relative to the recipe, not to this folder
         root = {**root, "source": {**source, "git": str(local.resolve())}}
     text = yaml.safe_dump(dict(root), sort_keys=False, allow_unicode=True, width=120)
-    (folder / DEFAULT_NAME).write_text(text, encoding="utf-8")
-    return folder / DEFAULT_NAME
+    (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
+    return folder / CONFIG_FILE
 
 
 def name_release(recipe: str, config: Path) -> RecipeRelease:

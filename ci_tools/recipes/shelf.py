@@ -6,8 +6,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.config.location import DEFAULT_NAME, read_document
+from ci_tools.config.location import read_document
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
+from ci_tools.model.names import CONFIG_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +29,7 @@ class Recipe(NamedTuple):
     @property
     def config(self) -> Path:
         """Its fatwheel.yml."""
-        return self.folder / DEFAULT_NAME
+        return self.folder / CONFIG_FILE
 
     def read(self) -> Mapping[str, Any]:
         """Return the values of its config; raise InputError if it is not a mapping with package and python."""
@@ -45,7 +46,7 @@ def list_recipes(callers: Path = CALLERS) -> list[Recipe]:
     """Return every recipe, sorted by name."""
     found: dict[str, Recipe] = {}
     for folder, is_ours in ((callers, False), (OURS, True)):
-        for config in sorted(folder.glob(f"*/{DEFAULT_NAME}")):
+        for config in sorted(folder.glob(f"*/{CONFIG_FILE}")):
             name = config.parent.name
             found.setdefault(name, Recipe(name, config.parent, is_ours))
     return [found[name] for name in sorted(found)]
@@ -66,4 +67,4 @@ def copy_recipe(recipe: Recipe, folder: Path) -> Path:
         msg = f"{folder} exists already, expected a new folder for the recipe"
         raise InputError(msg)
     shutil.copytree(recipe.folder, folder)
-    return folder / DEFAULT_NAME
+    return folder / CONFIG_FILE

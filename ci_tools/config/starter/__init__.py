@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.config.location import DEFAULT_NAME
 from ci_tools.config.packages import choose_package
 from ci_tools.config.project import refuse_existing
 from ci_tools.config.starter.choices import choose
@@ -14,7 +13,7 @@ from ci_tools.config.starter.text import render
 from ci_tools.evidence import git
 from ci_tools.evidence.source import open_tree
 from ci_tools.machine.storage import write_atomically
-from ci_tools.model.names import ProjectName
+from ci_tools.model.names import CONFIG_FILE, ProjectName
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import PathSource, Request
 
@@ -34,7 +33,7 @@ __all__ = ["Written", "read_starter", "write"]
 
 # The request before anything is known: the source in the config's folder.
 BLANK = Request(
-    name=ProjectName(DEFAULT_NAME), config=DEFAULT_NAME, source=PathSource(path="."), pythons=(), platforms=()
+    name=ProjectName(CONFIG_FILE), config=CONFIG_FILE, source=PathSource(path="."), pythons=(), platforms=()
 )
 
 
@@ -61,7 +60,7 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
     With an `sdist` that is the source, and the folder need not exist. Raises InputError if a config exists, there is no
     package, a person has to choose one, or none can be built.
     """
-    path = folder / DEFAULT_NAME
+    path = folder / CONFIG_FILE
     refuse_existing(folder if sdist is None or folder.exists() else folder.parent, [path])
     root = folder.resolve()
     blank = replace(BLANK, source=sdist) if sdist else BLANK

@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.config.location import DEFAULT_NAME
 from ci_tools.errors import InputError
 from ci_tools.evidence.collector import read_metadata, read_platforms
 from ci_tools.evidence.includes import uncommented
@@ -16,6 +15,7 @@ from ci_tools.evidence.observe.switches import MOST_TRIED, VALUES
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.requirements import build_requirements, torch_requirement
 from ci_tools.model.evidence import Extensions
+from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import Build, PlatformRequest, Torch
@@ -223,7 +223,7 @@ def _request(platform: Platform, torch: Minor, catalog: Catalog) -> PlatformRequ
         archs[facts.accelerator] = cuda_archs(version, catalog)
     return PlatformRequest(
         platform=platform,
-        where=DEFAULT_NAME,
+        where=CONFIG_FILE,
         wheel_platform=facts.wheel_platform,
         accelerators=(Accelerator(facts.accelerator, version),) if facts.accelerator else (),
         archs=archs.get(facts.accelerator, ()),

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.config import test_infra
-from ci_tools.config.location import DEFAULT_NAME
 from ci_tools.config.project import (
     ARCHS,
     ENDINGS,
@@ -24,6 +23,7 @@ from ci_tools.config.test_infra import Fate
 from ci_tools.config.test_infra.triggers import PLACE, workflow
 from ci_tools.evidence.source import Tree, matching, tree_at
 from ci_tools.machine.storage import write_atomically
+from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.model.request import Globs
 from ci_tools.model.versions import CudaArch, Python
@@ -52,11 +52,11 @@ def write_from_test_infra(
 
     Raises InputError if one of the two exists, a file of `workflows` is not such a caller, or there is no project.
     """
-    paths = (folder / DEFAULT_NAME, folder / PLACE)
+    paths = (folder / CONFIG_FILE, folder / PLACE)
     refuse_existing(folder, paths)
     moved = test_infra.move(workflows, folder, catalog)
     tree = tree_at(folder.resolve(), environ)
-    inputs = {"config": DEFAULT_NAME} | {wish.key: wish.value for wish in moved.of("ref")}
+    inputs = {"config": CONFIG_FILE} | {wish.key: wish.value for wish in moved.of("ref")}
     caller = workflow(moved.triggers, inputs, [path.name for path in workflows])
     texts = (render_move(tree, catalog, moved), caller)
     for path, content in zip(paths, texts, strict=True):

@@ -207,8 +207,7 @@ class Observer:
     def _key(self, view: View) -> str:
         subject = self.subject
         # Asking for the files' states reads them, before anything is copied.
-        listed = (sorted(subject.tree.states), sorted(subject.tree.links.items()))
-        inputs = (listed, subject[1:], identify_tools(), view, self.outside.trusts_source and why_not())
+        inputs = (subject.tree.listing, subject[1:], identify_tools(), view, self.outside.trusts_source and why_not())
         return hashlib.sha256(repr(inputs).encode()).hexdigest()
 
     # -- one run

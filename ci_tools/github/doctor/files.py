@@ -7,13 +7,14 @@ from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ci_tools.config.location import DEFAULT_NAME, PROJECT_FILE, TABLE
+from ci_tools.config.location import PROJECT_FILE, TABLE
 from ci_tools.errors import InputError, Rejected
 from ci_tools.formats.toml.document import find_table
 from ci_tools.github.doctor.nodes import one_line
 from ci_tools.github.doctor.report import Tag, Unseen
 from ci_tools.github.doctor.workflow_files import LARGEST, read_config, read_included, read_workflow
 from ci_tools.github.doctor.workflows import EXPRESSION, Workflow, qualify_calls
+from ci_tools.model.names import CONFIG_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -105,7 +106,7 @@ def _config(api: Api, path: str) -> Outline | Unseen | None:
     """Return the outline of a config, with the tables in included files; None if the config does not exist."""
     try:
         text = _text_at(api, path)
-        if text is None and path == DEFAULT_NAME:
+        if text is None and path == CONFIG_FILE:
             text, path = _project_with_table(api), PROJECT_FILE
         return None if text is None else _with_included(api, read_config(text, path), path)
     except (InputError, Rejected) as error:

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.config.location import DEFAULT_NAME
 from ci_tools.github.doctor.grants import ATTEST_PUBLIC
+from ci_tools.model.names import CONFIG_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,7 +111,7 @@ class Job:
     @property
     def config(self) -> str:
         """The path of the config in its call of Fatwheel."""
-        return self.given.get("config") or DEFAULT_NAME
+        return self.given.get("config") or CONFIG_FILE
 
     @property
     def attest(self) -> str:

@@ -299,3 +299,12 @@ def test_a_source_without_a_project_is_refused(tmp_path: Path, lines: str, messa
     with pytest.raises(InputError) as caught:
         plan_of(folder)
     assert caught.value.message == message
+
+
+def test_a_config_that_is_written_changes_nothing_that_a_build_lists(tmp_path: Path) -> None:
+    names = ("setup.py", "sub/pyproject.toml", "data/table.txt")
+    configs = ("fatwheel.yml", "sub/fatwheel.yml", "data/fatwheel.yml")
+    write(tmp_path, dict.fromkeys((*names, *configs), "x"))
+    before = source.Tree(tmp_path, names).listing
+    assert source.Tree(tmp_path, (*names, *configs[:2])).listing == before
+    assert source.Tree(tmp_path, (*names, configs[2])).listing != before  # that of no project is a file like any other

@@ -136,8 +136,7 @@ class Configurer:
         return {name: self.tree.state(name) for name in sorted(names)}
 
     def _key(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> str:
-        listed = (sorted(self.tree.states), sorted(self.tree.links.items()))
-        inputs = (listed, self.folder, pinned_version(), _identify_observer(), _decisive(view), call, no)
+        inputs = (self.tree.listing, self.folder, pinned_version(), _identify_observer(), _decisive(view), call, no)
         return hashlib.sha256(repr(inputs).encode()).hexdigest()
 
     def _run(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> tuple[Configured, Sequence[str]]:
