@@ -12,6 +12,7 @@ from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import audit, device_images
+from tests.builders.sycl import Embedded, archive, machine_code, sycl_library
 from tests.builders.wheels import LINUX, PTX, SASS, edited, entry, library, make, unit, with_section
 
 if TYPE_CHECKING:
@@ -227,6 +228,65 @@ def test_what_amd_device_code_runs_on(targets: tuple[str, ...], arch: str, runs:
     job = planned(arch, libraries=(Library("demo/one.so", targets),), kind=AcceleratorKind.ROCM)
     found = looked_at(linux(tmp_path, one_so=bundle(*targets)), job)
     assert [(one.level, one.expected) for one in found] == ([] if runs else [(Level.WARNING, arch)])
+
+
+# ---------------------------------------------------------------- Intel
+
+
+def sycl(*devices: str, spirv: bool = True) -> bytes:
+    """Return a library with SPIR-V, and with machine code whose members have those names."""
+    code = archive(**{f"x64_{name.replace('.', '_')}": b"" for name in devices})
+    images = [Embedded("spir64_gen", code)] if devices else []
+    return sycl_library(*images, *([Embedded()] if spirv else []))
+
+
+def for_xpu(*archs: str, libraries: tuple[Library, ...] = ()) -> Job:
+    return planned(*archs, libraries=libraries, kind=AcceleratorKind.XPU)
+
+
+@pytest.mark.parametrize(
+    ("archs", "library", "found"),
+    [
+        pytest.param((), sycl(), [], id="spirv-alone"),
+        pytest.param(("pvc", "bmg"), sycl("12.60.7", "bmg"), [], id="as-planned"),
+        pytest.param(("xe-lpg",), sycl("12.70.4", "12.71.4"), [], id="a-name-for-two"),
+        pytest.param(("xe-lpg", "mtl-h"), sycl("12.70.4", "12.71.4"), [], id="two-names-for-one"),
+        pytest.param(("xe-lpg",), sycl("12.70.4"), ["spir64, spir64_gen:12.70.4"], id="one-of-the-two"),
+        pytest.param(("pvc", "bmg"), sycl("12.60.7"), ["spir64, spir64_gen:pvc"], id="one-missing"),
+        pytest.param((), sycl("12.60.7"), ["spir64, spir64_gen:12.60.7"], id="machine-code-that-is-not-asked-for"),
+        pytest.param(("pvc",), sycl("12.60.7", spirv=False), ["spir64_gen:pvc"], id="no-spirv"),
+        pytest.param((), PLAIN, ["none"], id="no-device-code"),
+        pytest.param(
+            ("bmg",),
+            sycl_library(Embedded(), Embedded("spir64_gen", machine_code(20 << 22 | 1 << 14))),
+            [],
+            id="a-family-by-its-member",
+        ),
+    ],
+)
+def test_sycl_code_is_for_the_planned_gpus(
+    archs: tuple[str, ...], library: bytes, found: list[str], tmp_path: Path
+) -> None:
+    wheel = linux(tmp_path, one_so=library)
+    assert [(one.rule, one.level, one.found) for one in looked_at(wheel, for_xpu(*archs))] == [
+        ("fatbinary", Level.ERROR, said) for said in found
+    ]
+
+
+def test_a_library_of_sycl_code_has_the_images_that_its_build_was_seen_to_ask_for(tmp_path: Path) -> None:
+    wheel = linux(tmp_path, one_so=sycl("12.60.7", spirv=False), plain_so=PLAIN)
+    libraries = (Library("demo/one.so", ("spir64_gen:pvc",)), Library("demo/plain.so"))
+    assert looked_at(wheel, for_xpu("pvc", libraries=libraries)) == ()
+    (finding,) = looked_at(wheel, for_xpu("pvc", "bmg", libraries=libraries))
+    assert (finding.level, finding.expected) == (Level.WARNING, "bmg")
+
+
+def test_a_kernel_of_sycl_that_one_gpu_lacks_is_a_warning(tmp_path: Path) -> None:
+    both, one = ("_ZTS5scale", "_ZTS5shift"), ("_ZTS5scale",)
+    code = sycl_library(Embedded(kernels=both), Embedded("spir64_gen", archive(x64_bmg=b""), one))
+    (finding,) = looked_at(linux(tmp_path, one_so=code), None)
+    assert (finding.rule, finding.level, finding.expected) == ("kernels", Level.WARNING, "also _ZTS5shift")
+    assert finding.message == "demo/one.so lacks kernels for spir64_gen:bmg that it has for others (SYCL)"
 
 
 # ---------------------------------------------------------------- kernels
