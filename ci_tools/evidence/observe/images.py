@@ -33,7 +33,7 @@ MACHINE_CODE = re.compile(r"sm_(\d{1,2})(\d)([af]?)")
 GENCODE = re.compile(r"arch=compute_(\w+),code=(?:\[([\w,]+)\]|([\w,]+))")
 SYCL = "-fsycl"  # makes a compiler of SYCL look for kernels
 SYCL_TARGETS = re.compile(r"-fsycl-targets=(\S+)")  # the last one counts
-# What ocloc is told for spir64_gen, by any of -Xs, -Xsycl-target-backend and -Xsycl-target-backend=TARGET.
+# The option of ocloc that names the GPUs of spir64_gen; -Xs and -Xsycl-target-backend[=TARGET] pass it on.
 SYCL_DEVICES = re.compile(r"-device[ =]([\w.,:+-]+)")
 ONE_SYCL_GPU = "intel_gpu_"  # a target for one GPU: intel_gpu_mtl_h is what ocloc calls mtl-h
 

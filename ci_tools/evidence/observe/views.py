@@ -31,7 +31,8 @@ def make_view(request: Request, platform: PlatformRequest, cell: Cell, catalog: 
         cell.accelerator,
         env=tuple(env.items()),
         nccl=release.find_nccl(cell.accelerator) if facts.os == "linux" else "",
-        oneapi=str(release.oneapi or "") if facts.accelerator is AcceleratorKind.XPU else "",
+        # Of a torch whose oneAPI is not known, the newest: such a torch has no wheel, or is a nightly.
+        oneapi=str(release.oneapi or max(catalog.oneapi)) if facts.accelerator is AcceleratorKind.XPU else "",
     )
 
 
