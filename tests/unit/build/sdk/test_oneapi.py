@@ -125,6 +125,12 @@ def test_no_compiler_can_be_fetched(tmp_path: Path) -> None:
     assert refused.value.message.partition(" ")[2] == f"{why}: expected `toolchain: system` or no such key"
 
 
+def test_a_gpu_that_the_catalog_lacks_is_a_mistake_with_the_nearest_name(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as refused:
+        request_of(written(tmp_path, more=", archs: [pvd, bmg]"))
+    assert refused.value.message.partition(" ")[2] == 'there is no Intel GPU "pvd" in the catalog, did you mean "pvc"?'
+
+
 def test_a_torch_of_an_oneapi_that_the_catalog_lacks_is_refused_with_both(tmp_path: Path) -> None:
     release = KNOWN.torch[catalog.Minor(2, 14)]._replace(oneapi=catalog.Minor(2027, 0))
     later = OneApiCompilers(KNOWN.__class__(**{**fields(), "torch": {release.version: release}}), {"PATH": "/nowhere"})

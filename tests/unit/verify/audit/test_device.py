@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import audit, device_images
 from tests.builders.sycl import Embedded, archive, machine_code, sycl_library
-from tests.builders.wheels import LINUX, PTX, SASS, edited, entry, library, make, unit, with_section
+from tests.builders.wheels import LINUX, MACHINE, PTX, SASS, edited, entry, library, linked, make, unit, with_section
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -279,6 +280,35 @@ def test_a_library_of_sycl_code_has_the_images_that_its_build_was_seen_to_ask_fo
     assert looked_at(wheel, for_xpu("pvc", libraries=libraries)) == ()
     (finding,) = looked_at(wheel, for_xpu("pvc", "bmg", libraries=libraries))
     assert (finding.level, finding.expected) == (Level.WARNING, "bmg")
+
+
+@pytest.mark.parametrize(
+    ("needs", "torches", "expected"),
+    [
+        pytest.param("libsycl.so.8", ["2.10", "2.12"], [], id="that-of-its-torches"),
+        pytest.param("libsycl.so.9", ["2.13"], [], id="that-of-a-newer-torch"),
+        pytest.param("libsycl.so.9", ["2.12"], ["libsycl.so.8"], id="another"),
+        pytest.param("libsycl.so.8", ["2.12", "2.13"], ["libsycl.so.8, libsycl.so.9"], id="torches-of-two"),
+        pytest.param("libsycl.so.8", ["2.15"], [], id="a-torch-whose-oneapi-is-not-known"),
+        pytest.param("libother.so.8", ["2.13"], [], id="none"),
+    ],
+)
+def test_a_library_is_linked_with_the_runtime_of_sycl_of_its_torches(
+    needs: str, torches: list[str], expected: list[str], tmp_path: Path
+) -> None:
+    cells = tuple(Cell(Platform.LINUX_XPU, None, Minor.parse(torch), Python(Minor(3, 10))) for torch in torches)
+    job = replace(for_xpu(libraries=(Library("demo/one.so"),)), covers=cells)
+    wheel = linux(tmp_path, one_so=linked("int ours;", needs=needs))
+    found = audit(wheel, job=job, limits=LIMITS, work=tmp_path / "work", only=["sycl-runtime"])
+    assert [(one.level, one.found, one.expected) for one in found] == [(Level.ERROR, needs, said) for said in expected]
+
+
+def test_the_libraries_of_torch_for_xpu_may_be_needed_from_outside(tmp_path: Path) -> None:
+    name = f"demo-1.0-py3-none-manylinux2014_{MACHINE}.manylinux_2_17_{MACHINE}.whl"
+    needed = ("libsycl.so.9", "libintlc.so.5", "libimf.so", "libsvml.so", "libirng.so", "libze_loader.so.1")
+    members = {f"demo/{number}.so": linked(f"int one{number};", needs=one) for number, one in enumerate(needed)}
+    wheel = make(tmp_path, name, {"demo/__init__.py": b"", **members})
+    assert audit(wheel, job=for_xpu(), limits=LIMITS, work=tmp_path / "work", only=["platform"]) == ()
 
 
 def test_a_kernel_of_sycl_that_one_gpu_lacks_is_a_warning(tmp_path: Path) -> None:
