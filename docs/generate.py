@@ -695,7 +695,7 @@ def _differences(projects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 CATALOG = """\
 # The catalog
 
-What Fatwheel knows of torch, CUDA, Python and the platforms. Each fact is a line in a data file under
+What Fatwheel knows of torch, CUDA, ROCm, oneAPI, Python and the platforms. Each fact is a line in a data file under
 [`ci_tools/catalog`](../../ci_tools/catalog), with its source beside it. A cell that needs a combination not listed here
 is skipped, and the plan says so.
 
@@ -711,6 +711,10 @@ ROCM = """\
 The compiler knows these architectures. A platform that names no `archs` is built for those of torch's own wheels, where
 they are listed. The driver is the oldest that AMD tested the release with. A generic architecture's code runs on
 several, and a feature is asked for as in `gfx90a:xnack+`."""
+XPU = """\
+A torch for XPU requires the runtime of SYCL of one oneAPI, `libsycl.so.8` or `libsycl.so.9`. Code that an older oneAPI
+compiled runs with a newer runtime of the same number. `archs` takes these names of GPUs, which are ocloc's; what a
+library calls the code for them is beside each."""
 NOT_SEEN = "not seen"
 
 TORCH = """\
@@ -731,6 +735,9 @@ def maintain() -> Iterator[str]:
     yield from table(("ROCm", "clang", "architectures", "torch's own", "oldest kernel driver"), _rocms(known))
     yield from table(("generic", "runs on"), _generic(known))
     yield from table(("feature", "of"), _features(known))
+    yield from ("", "## XPU", "", XPU)
+    yield from table(("oneAPI", "runtime", "torch"), _oneapis(known))
+    yield from table(("GPU", "in a library"), _intel_gpus(known))
     yield from ("", "## torch", "", TORCH)
     yield from table(("torch", "release", "Python", "CUDA", "ROCm", "XPU"), map(_torch, known.torch.values()))
     yield from ("", "## Minutes", "", "How long one build may take where the config says no `timeout-minutes`.")
@@ -760,6 +767,17 @@ def _rocms(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
     for version, rocm in known.rocm.items():
         archs, own = " ".join(_by_number(rocm.architectures)), " ".join(rocm.torch)
         yield version, rocm.clang or NOT_SEEN, archs, own or NOT_SEEN, rocm.driver or NOT_SEEN
+
+
+def _oneapis(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
+    for version, oneapi in known.oneapi.items():
+        torches = (str(torch.version) for torch in known.torch.values() if torch.oneapi == version)
+        yield version, f"`libsycl.so.{oneapi.sycl}`", " ".join(torches) or NOT_SEEN
+
+
+def _intel_gpus(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
+    for name, images in known.intel.named.items():
+        yield f"`{name}`", " ".join(f"`spir64_gen:{image}`" for image in images)
 
 
 def _generic(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:

@@ -43,7 +43,7 @@ from ci_tools.machine.storage import hold_lock, naming, write_atomically
 from ci_tools.model import edition as editions
 from ci_tools.model.files import EPOCH
 from ci_tools.model.plan import SDIST, JobKind
-from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.platforms import name_archs_for_torch
 from ci_tools.model.request import Channel
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ __all__ = ["Built", "Workshop", "build_key"]
 
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
 MESON = "mesonpy"  # its sdist is made by `meson dist`, which archives a commit and nothing else
-ARCH_VARIABLES = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
 HINTS = {
     "cannot repair": "it needs a newer system than its tag says: build on an older one, or raise `wheel-platform`",
     "No space left on device": "the disk is full: free some and run the same command again",
@@ -221,9 +220,7 @@ class Workshop:
         shown = search_path(self.outside.environ.get("PATH", os.defpath), bench.scratch / "path")
         homes = (f"{told[name]}/bin" for name, _ in toolchain.folders)
         told["PATH"] = os.pathsep.join([*homes, *map(str, cache.folders), shown])
-        if job.accelerator and job.archs:
-            told[ARCH_VARIABLES[job.accelerator.kind]] = ";".join(job.archs)
-        return {**told, **link_variables(told), **dict(job.env)}
+        return {**told, **name_archs_for_torch(job.accelerator, job.archs), **link_variables(told), **dict(job.env)}
 
     def _compilers(self, job: Job, plan: Plan) -> int:
         """Return how many compilers run at a time, and report it if memory is the limit."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.build.cuda_toolkits import CudaToolkits, nvcc_build
-from ci_tools.build.sdk import cross
+from ci_tools.build.sdk import cross, oneapi
 from ci_tools.build.sdk.offers import Offer
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_parts import refuse_record
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TORCH_INCLUDE", "Toolchain", "Toolchains", "libc", "libc_doubt"]
 
-ICPX, ICPX_HOME = "icpx", "CMPLR_ROOT"
 HEADERS = "torch/include/"
 TORCH_INCLUDE = "FATWHEEL_TORCH_INCLUDE"  # the variable of a build that names the folder of torch's headers
 
@@ -67,6 +66,7 @@ class Toolchains:
         self.environ = outside.environ
         self.reporter = outside.reporter
         self.cuda = CudaToolkits(catalog, outside)
+        self.oneapi = oneapi.OneApiCompilers(catalog, outside.environ)
 
     def missing(self, job: Job) -> str:
         """Return why this machine cannot build `job`, or "" if it can. Fetches nothing."""
@@ -92,8 +92,7 @@ class Toolchains:
         if accelerator is None:
             return ""
         if accelerator.kind is AcceleratorKind.XPU:
-            found = self._find_compiler_home(ICPX, ICPX_HOME)
-            return "" if found else f"{ICPX} is not on this machine (neither in {ICPX_HOME} nor on PATH)"
+            return self.oneapi.explain_missing(job)
         if accelerator.kind is AcceleratorKind.ROCM:
             return "" if self._system_rocm(job) else self._no_rocm(job.toolchain, accelerator)
         return self.cuda.missing(job)
@@ -141,9 +140,10 @@ class Toolchains:
             return ("CUDA_HOME", home), f"{nvcc_build(home)} {host_compiler}"
         if job.accelerator.kind is AcceleratorKind.ROCM:
             variable, command, installed = "ROCM_HOME", "hipcc", self._system_rocm(job)
+            said = self._says(installed / "bin" / command) if installed else ""
         else:
-            variable, command, installed = ICPX_HOME, ICPX, self._find_compiler_home(ICPX, ICPX_HOME)
-        said = self._says(installed / "bin" / command) if installed else ""
+            variable, command, installed = oneapi.HOME, oneapi.ICPX, self.oneapi.choose(job)
+            said = self.oneapi.says(installed) if installed else ""
         build = hashlib.sha256(said.encode()).hexdigest()[:12]
         return (variable, installed) if installed else None, f"{command}-{build} {host_compiler}"
 

@@ -1,7 +1,7 @@
-"""The known facts of torch, CUDA, ROCm, Python and the platforms, read once from data files.
+"""The known facts of torch, CUDA, ROCm, oneAPI, Python and the platforms, read once from data files.
 
-To add a new torch, CUDA, ROCm or Python, add a line to a data file beside this module; a project adds rows of its own
-in its config, or in a file beside it (`ci_tools.config.project_catalog`).
+To add a new torch, CUDA, ROCm, oneAPI or Python, add a line to a data file beside this module; a project adds rows of
+its own in its config, or in a file beside it (`ci_tools.config.project_catalog`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.catalog.accelerators import (
+    Cuda,
+    GfxFacts,
+    IntelGpus,
+    OneApi,
+    Redist,
+    Rocm,
+    read_cuda,
+    read_gfx,
+    read_intel,
+    read_oneapi,
+    read_rocm,
+)
 from ci_tools.catalog.rows import Contradiction, merge
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.model.names import Sha256
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
-from ci_tools.model.versions import CudaArch, GfxArch, Minor, Python
+from ci_tools.model.versions import Minor, Python
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -38,6 +51,8 @@ __all__ = [
     "Cuda",
     "GfxFacts",
     "Headers",
+    "IntelGpus",
+    "OneApi",
     "PlatformFacts",
     "Redist",
     "Rocm",
@@ -47,7 +62,7 @@ __all__ = [
 ]
 
 HERE = Path(__file__).parent
-NAMES = ("cuda", "libraries", "limits", "minutes", "platforms", "python", "requirements", "rocm", "torch")
+NAMES = ("cuda", "libraries", "limits", "minutes", "platforms", "python", "requirements", "rocm", "torch", "xpu")
 STANDARD_LIBRARY = HERE / "standard_library.json"  # written by ci_tools.cli.maintain.library_table
 
 
@@ -72,51 +87,6 @@ class PlatformFacts(NamedTuple):
         """Return the file name suffix of extension modules that only this Python can load (PEP 3149)."""
         digits = f"{python.version.digits}{'t' if python.free_threaded else ''}"
         return self.extension_suffix.format(digits=digits)
-
-
-class Redist(NamedTuple):
-    """NVIDIA's component archives of a toolkit: the release, and the sha256 of its list; "" if nobody has said it."""
-
-    release: str
-    sha256: str = ""
-
-
-class Cuda(NamedTuple):
-    """One CUDA toolkit release."""
-
-    version: Minor
-    architectures: frozenset[str]  # "9.0", "9.0a", "10.0f"
-    pypi: str  # the exact cuda-toolkit version on PyPI; empty if that has no compiler
-    driver: str  # the Linux driver it ships with: the floor for its PTX
-    sass_driver: str  # the oldest Linux driver branch that runs its SASS
-    has_image: bool = False  # whether upstream publishes a container image with it
-    redist: Redist | None = None  # NVIDIA's component archives of it; None: not known
-
-    def knows(self, arch: CudaArch) -> bool:
-        """Whether nvcc of this release compiles for `arch`."""
-        return f"{arch.capability}{arch.variant}" in self.architectures
-
-
-class Rocm(NamedTuple):
-    """One ROCm release."""
-
-    version: Minor
-    clang: int  # the major version of LLVM in its compiler; 0 if unknown
-    architectures: frozenset[str]  # gfx90a, gfx9-4-generic
-    torch: tuple[str, ...]  # the architectures of upstream's torch wheels; empty if unknown
-    driver: str  # the oldest Linux kernel driver it was tested with; empty if unknown
-
-
-class GfxFacts(NamedTuple):
-    """The facts of AMD's targets that are the same in every release."""
-
-    runs_on: Mapping[str, frozenset[str]]  # generic target to the processors that run its code
-    features: Mapping[str, frozenset[str]]  # feature to the targets that have it
-
-    def serves(self, code: GfxArch, asked: GfxArch) -> bool:
-        """Whether `code` runs on every machine that runs code for `asked`."""
-        is_there = asked.processor in {code.processor, *self.runs_on.get(code.processor, ())}
-        return is_there and {*code.features} <= {*asked.features}
 
 
 class BuildMinutes(NamedTuple):
@@ -169,6 +139,7 @@ class TorchRelease(NamedTuple):
     headers: Headers | None  # None: not known, or nobody has published it: then `patch` is its first release
     indexes: tuple[str, ...] = ()  # of a nightly: where its wheels are
     where: str = ""  # the project's row that names it; "" for our own, whose symbols are known
+    oneapi: Minor | None = None  # whose runtime its XPU build requires; None if not known
 
     @property
     def is_published(self) -> bool:
@@ -191,6 +162,8 @@ class Catalog:
     cuda: Mapping[Minor, Cuda]
     rocm: Mapping[Minor, Rocm]
     gfx: GfxFacts
+    oneapi: Mapping[Minor, OneApi]
+    intel: IntelGpus
     torch: Mapping[Minor, TorchRelease]
     requirements: Mapping[str, BuildRequirement]
     limits: Mapping[str, int]  # bytes
@@ -248,6 +221,11 @@ class Catalog:
         }
         return replace(made, torch=torch, rows=(*self.rows, *(row for row in rows if row not in self.rows)))
 
+    def find_oneapi(self, torch: Minor | None) -> OneApi | None:
+        """Return the oneAPI that the XPU build of a torch requires; None if that is not known."""
+        release = self.torch.get(torch) if torch else None
+        return self.oneapi.get(release.oneapi) if release and release.oneapi else None
+
     def explain_missing_torch(
         self, torch: Minor, platform: Platform, accelerator: Accelerator | None, python: Python
     ) -> str:
@@ -291,9 +269,11 @@ def _make(tables: Mapping[str, Any], sha256: Sha256) -> Catalog:
     return Catalog(
         platforms={Platform(name): _platform(table) for name, table in tables["platforms"].items()},
         pythons=tuple(map(Python.parse, tables["python"]["releases"])),
-        cuda={cuda.version: cuda for cuda in map(_cuda, tables["cuda"]["release"])},
-        rocm={rocm.version: rocm for rocm in map(_rocm, tables["rocm"]["release"])},
-        gfx=_gfx(tables["rocm"]),
+        cuda={cuda.version: cuda for cuda in map(read_cuda, tables["cuda"]["release"])},
+        rocm={rocm.version: rocm for rocm in map(read_rocm, tables["rocm"]["release"])},
+        gfx=read_gfx(tables["rocm"]),
+        oneapi={one.version: one for one in map(read_oneapi, tables["xpu"]["release"])},
+        intel=read_intel(tables["xpu"]),
         torch={torch.version: torch for torch in map(_torch, tables["torch"]["release"])},
         requirements={name: _requirement(table) for name, table in tables["requirements"].items()},
         limits=tables["limits"],
@@ -323,40 +303,6 @@ def _requirement(table: Mapping[str, Any]) -> BuildRequirement:
     return BuildRequirement(table["version"], tuple(table["hooks"]), tuple(table["requires"]))
 
 
-def _cuda(table: Mapping[str, Any]) -> Cuda:
-    variants = (
-        *table["archs"],
-        *(f"{arch}a" for arch in table["arch_specific"]),
-        *(f"{arch}f" for arch in table["family_specific"]),
-    )
-    return Cuda(
-        Minor.parse(table["version"]),
-        frozenset(variants),
-        table.get("pypi", ""),
-        table["driver"],
-        table["sass_driver"],
-        table.get("image", False),
-        Redist(**table["redist"]) if "redist" in table else None,
-    )
-
-
-def _rocm(table: Mapping[str, Any]) -> Rocm:
-    return Rocm(
-        Minor.parse(table["version"]),
-        table.get("clang", 0),
-        frozenset((*table["archs"], *table["generic"])),
-        tuple(table.get("torch", ())),
-        table.get("driver", ""),
-    )
-
-
-def _gfx(table: Mapping[str, Any]) -> GfxFacts:
-    return GfxFacts(
-        runs_on={name: frozenset(processors) for name, processors in table["generic"].items()},
-        features={name: frozenset(targets) for name, targets in table["features"].items()},
-    )
-
-
 def _torch(table: Mapping[str, Any]) -> TorchRelease:
     accelerators = {
         (host, kind): frozenset(map(Minor.parse, versions))
@@ -373,4 +319,5 @@ def _torch(table: Mapping[str, Any]) -> TorchRelease:
         nccl={Minor.parse(cuda): version for cuda, version in table.get("nccl", {}).items()},
         headers=Headers(**table["headers"]) if "headers" in table else None,
         indexes=tuple(table.get("indexes", ())),
+        oneapi=Minor.parse(table["xpu"]["oneapi"]) if "oneapi" in table.get("xpu", {}) else None,
     )

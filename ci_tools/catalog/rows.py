@@ -30,6 +30,7 @@ REQUIRED: Mapping[str, Keys] = {
     "cuda": ("archs", "arch_specific", "family_specific", "driver", "sass_driver"),
     "rocm": ("archs", "generic"),
     "torch": (),
+    "xpu": ("sycl",),
 }
 PUBLISHED: Keys = ("patch", "pythons", "headers")  # of a torch: all of these, or no other key than its version
 NIGHTLY: Keys = ("indexes", "pythons")  # of a torch nightly

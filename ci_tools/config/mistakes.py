@@ -126,6 +126,11 @@ class _Meaning:
             yield from self.archives(*keys)
         if keys[-1] == Platform.LINUX_ROCM:
             yield from self.rocm(*keys)
+        if keys[-1] == Platform.LINUX_XPU:
+            yield from self.known((*keys, "archs"), self.catalog.intel.named, "Intel GPU")
+            if self.get(*keys, "toolchain") == ToolchainKind.PYPI:
+                what = "the package index has oneAPI's runtime, but not icpx, its compiler"
+                yield self.at((*keys, "toolchain"), f"{what}: expected `toolchain: system` or no such key")
 
     def archives(self, *keys: str) -> Iterator[Problem]:
         """Yield the versions of CUDA whose archives by NVIDIA the catalog does not know."""

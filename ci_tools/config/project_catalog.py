@@ -3,7 +3,8 @@
     catalog: ci/torch.toml          # or the tables themselves
 
 The tables are those of our data files, each under its file's name: `[[torch.release]]`, `[[cuda.release]]`,
-`[[rocm.release]]`, and `[python] releases`; and `[[torch.nightly]]`, which counts only where the config asks for it.
+`[[rocm.release]]`, `[[xpu.release]]`, and `[python] releases`; and `[[torch.nightly]]`, which counts only where the
+config asks for it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ __all__ = ["DEFAULT_FILE", "KEY", "ProjectRows", "file_of", "list_of", "read_fil
 
 KEY = "catalog"
 DEFAULT_FILE = "fatwheel.catalog.toml"  # beside the config, if that has no such key
-LISTS = (("cuda", "release"), ("rocm", "release"), ("torch", "release"), ("torch", "nightly"))
+LISTS = (("cuda", "release"), ("rocm", "release"), ("xpu", "release"), ("torch", "release"), ("torch", "nightly"))
 TableOf = dict[str, Any]
 
 

@@ -4,7 +4,7 @@ Device code is in a library's sections, in the members of a static library, or i
 units, one for each compiled source file; each unit holds one image per architecture.
 
 NVIDIA does not document the layout of `.nv_fatbin`; this reader agrees with cuobjdump on every file that the tests
-create. The layout of `.hip_fatbin` is LLVM's (Clang Offload Bundler).
+create. The layout of `.hip_fatbin` is LLVM's (Clang Offload Bundler). `offload.sycl` reads what SYCL compilers embed.
 """
 
 from __future__ import annotations
@@ -12,26 +12,20 @@ from __future__ import annotations
 import io
 import re
 import struct
-import sys
-import zlib
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
-
-import lz4.block  # type: ignore[import-untyped]  # it has no types
 
 from ci_tools.errors import Rejected
 from ci_tools.formats.elf import Extent, pe_sections, read_elf
 from ci_tools.formats.magic import ELF_MAGIC
+from ci_tools.formats.offload.parts import ARCHIVE_MAGIC, LZ4, ZSTD, cut, read_members, unpack
+from ci_tools.formats.offload.sycl import read_device_images
 from ci_tools.machine.storage import CHUNK
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ci_tools.formats.elf import Elf
+    from ci_tools.formats.offload.sycl import DeviceImage
 
 __all__ = ["Code", "Image", "Unit", "images", "read_undefined_symbols", "units"]
 
@@ -40,10 +34,9 @@ FATBINARY = struct.Struct("<4sHHQ")  # magic, version, header size, size of all 
 # kind, header size, payload size, compressed size, PTX or cubin version, arch, flags, uncompressed size
 ENTRY = struct.Struct("<HxxIQI8xI8xQ8xQ")
 SHORTEST_ENTRY = 48  # the header of an entry may end after its flags
-SASS, PTX, LTO, HIP = "sm", "compute", "lto", "hip"
+SASS, PTX, LTO, HIP, SYCL = "sm", "compute", "lto", "hip", "sycl"
 KINDS = {1: PTX, 2: SASS, 8: LTO}  # LTO: input of the link-time optimiser
 ARCH_SPECIFIC, FAMILY_SPECIFIC = 0x100000, 0x200000
-LZ4, ZSTD = 0x2000, 0x8000
 ALIGNMENT = 8
 
 BUNDLE_MAGIC, PACKED_BUNDLE_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
@@ -55,8 +48,6 @@ BUNDLE_HASH = 8  # bytes, after the sizes
 TARGET = re.compile(r"hip(?:v4)?-[\w.]+-amd-amdhsa-\w*-(?P<arch>[\w.:+-]{1,80})")
 KERNEL_DESCRIPTOR = ".kd"  # the suffix of the name of a kernel descriptor
 
-ARCHIVE_MAGIC = b"!<arch>\n"
-ARCHIVE_MEMBER = struct.Struct("<48x10s2s")  # size in decimal, then a backtick and a line feed
 NVIDIA_SECTIONS, HIP_SECTIONS = (".nv_fatbin", "__nv_relfatbin", ".nv_fatb"), (".hip_fatbin", ".hip_fat")
 CUDA_MACHINE, AMD_MACHINE = 190, 224  # e_machine
 NOTE = ".note.nv.tkinfo"  # holds the command line of ptxas
@@ -68,18 +59,17 @@ LATER_FLAGS = 6  # the highest byte of a cubin's flags since CUDA 13; then the s
 CALLED_FOR = re.compile(rb"-arch[ =]sm_(\d+[af]?)\b")
 PTX_HEAD = 1 << 16  # bytes in which PTX must name its target
 MOST_UNPACKED_IN_ALL = 1 << 36  # bytes of all bundles of a section together
-MOST_UNPACKED = 1 << 30  # bytes of one image; the largest seen, in vLLM, has 59 million
 
 
 class Image(NamedTuple):
-    """One device image: `sm` for machine code, `compute` for PTX, `lto` or `hip`, and its architecture, `100a`."""
+    """One device image: `sm` for machine code, `compute` for PTX, `lto`, `hip` or `sycl`, and its architecture."""
 
     kind: str
     arch: str
 
     def __str__(self) -> str:
-        """Return `sm_100a`, or `gfx942` for an AMD image."""
-        return self.arch if self.kind == HIP else f"{self.kind}_{self.arch}"
+        """Return `sm_100a`; `gfx942` for an AMD image; `spir64` or `spir64_gen:bmg` for one of a SYCL compiler."""
+        return self.arch if self.kind in {HIP, SYCL} else f"{self.kind}_{self.arch}"
 
 
 class Code(NamedTuple):
@@ -107,13 +97,26 @@ class _Payload(NamedTuple):
 
 def images(file: BinaryIO) -> frozenset[Image]:
     """Return the device images in a compiled file; raise Rejected if it is malformed or of an unknown format."""
-    return frozenset(payload.image for _, unit in _find_units(Extent.whole(file)) for payload in unit)
+    whole = Extent.whole(file)
+    found = {payload.image for _, unit in _find_units(whole) for payload in unit}
+    return frozenset(found | {Image(SYCL, name) for one in read_device_images(whole) for name in one.names})
 
 
 def units(file: BinaryIO) -> Iterator[Unit]:
     """Yield the units of a file with their kernels; raise Rejected if it is malformed or of an unknown format."""
-    for where, unit in _find_units(Extent.whole(file)):
+    whole = Extent.whole(file)
+    for where, unit in _find_units(whole):
         yield Unit(where, tuple(Code(payload.image, _kernels(payload)) for payload in unit))
+    if named := _kernels_by_name(read_device_images(whole)):
+        yield Unit("SYCL", tuple(Code(Image(SYCL, name), kernels) for name, kernels in named.items()))
+
+
+def _kernels_by_name(found: Iterable[DeviceImage]) -> dict[str, frozenset[str]]:
+    """Return the kernels that all images of a name hold together: a compiler splits the code into several."""
+    kernels: dict[str, frozenset[str]] = {}
+    for one in found:
+        kernels.update({name: kernels.get(name, frozenset()) | one.kernels for name in one.names})
+    return kernels
 
 
 def read_undefined_symbols(library: BinaryIO) -> frozenset[str]:
@@ -162,18 +165,11 @@ def _number_units(where: str, found: Iterable[list[_Payload]]) -> Iterator[tuple
 
 def _units_in_archive(archive: Extent) -> Iterator[tuple[str, list[_Payload]]]:
     """Yield the units of a static library's members; members other than ELF files are skipped."""
-    position, number = len(ARCHIVE_MAGIC), 0
-    while position < archive.size:
-        size, end = ARCHIVE_MEMBER.unpack(_cut(archive, position, ARCHIVE_MEMBER.size, "static library").read())
-        position += ARCHIVE_MEMBER.size
-        if end != b"`\n" or not size.strip().isdigit():
-            msg = f"the static library has no member header at byte {position - ARCHIVE_MEMBER.size}"
-            raise Rejected(msg)
-        member = _cut(archive, position, int(size), "static library")
+    number = 0
+    for _, member in read_members(archive):
         if member.peek(len(ELF_MAGIC)) == ELF_MAGIC:
             number += 1
             yield from ((f"object {number}, {where}", unit) for where, unit in _units_in_elf(member))
-        position += member.size + member.size % 2
 
 
 def _cubin_arch(elf: Elf) -> str:
@@ -222,41 +218,41 @@ def _after_padding(content: Extent, position: int) -> int:
 
 def _fatbinary(content: Extent, position: int) -> tuple[list[_Payload], int]:
     """Return one unit in NVIDIA's format, and its size in bytes."""
-    magic, _, header, size = FATBINARY.unpack(_cut(content, position, FATBINARY.size).read())
+    magic, _, header, size = FATBINARY.unpack(cut(content, position, FATBINARY.size).read())
     if magic != FATBINARY_MAGIC or header < FATBINARY.size:
         found, expected = (hex(int.from_bytes(number, "little")) for number in (magic, FATBINARY_MAGIC))
         msg = f"the fatbinary has the magic number {found} at byte {position}, expected {expected}"
         raise Rejected(msg)
-    return list(_entries(_cut(content, position + header, size))), header + size
+    return list(_entries(cut(content, position + header, size))), header + size
 
 
 def _entries(unit: Extent) -> Iterator[_Payload]:
     position = 0
     while position < unit.size:
-        head = _cut(unit, position, SHORTEST_ENTRY).read()
+        head = cut(unit, position, SHORTEST_ENTRY).read()
         head += unit.read(position, min(ENTRY.size, unit.size - position))[SHORTEST_ENTRY:]
         kind, header, size, packed, arch, flags, unpacked = ENTRY.unpack(head.ljust(ENTRY.size, b"\0"))
         if header < SHORTEST_ENTRY:
             msg = f"a fatbinary entry has a header of {header} bytes, expected {SHORTEST_ENTRY} or more"
             raise Rejected(msg)
-        payload = _cut(unit, position + header, size)
+        payload = cut(unit, position + header, size)
         variant = "a" if flags & ARCH_SPECIFIC else "f" if flags & FAMILY_SPECIFIC else ""
         image = Image(KINDS.get(kind, f"kind{kind}"), f"{arch}{variant}")
-        yield _Payload(image, _cut(payload, 0, packed) if flags & (LZ4 | ZSTD) else payload, flags, unpacked)
+        yield _Payload(image, cut(payload, 0, packed) if flags & (LZ4 | ZSTD) else payload, flags, unpacked)
         position += header + size
 
 
 def _bundle(content: Extent) -> tuple[list[_Payload], int]:
     """Return one unit in Clang's format, without its host code, and its size in bytes."""
     position = len(BUNDLE_MAGIC) + 8
-    count = int.from_bytes(_cut(content, len(BUNDLE_MAGIC), 8, "offload bundle").read(), "little")
+    count = int.from_bytes(cut(content, len(BUNDLE_MAGIC), 8, "offload bundle").read(), "little")
     unit, end = [], position
     for _ in range(count):
-        offset, size, length = BUNDLE_ENTRY.unpack(_cut(content, position, BUNDLE_ENTRY.size, "offload bundle").read())
+        offset, size, length = BUNDLE_ENTRY.unpack(cut(content, position, BUNDLE_ENTRY.size, "offload bundle").read())
         position += BUNDLE_ENTRY.size
-        name = _cut(content, position, length, "offload bundle").read().decode(errors="backslashreplace")
+        name = cut(content, position, length, "offload bundle").read().decode(errors="backslashreplace")
         position += length
-        payload = _cut(content, offset, size, "offload bundle")
+        payload = cut(content, offset, size, "offload bundle")
         if size and offset < end:
             msg = f"the offload bundle has {name[:100]} at byte {offset}, expected it after byte {end}"
             raise Rejected(msg)
@@ -277,25 +273,17 @@ def _target(name: str) -> str:
 
 def _unpack_bundle(content: Extent) -> tuple[list[_Payload], int, int]:
     """Return one compressed unit in Clang's format, its size in bytes, and its uncompressed size."""
-    _, version, method = PACKED_BUNDLE_START.unpack(_cut(content, 0, PACKED_BUNDLE_START.size, "offload bundle").read())
+    _, version, method = PACKED_BUNDLE_START.unpack(cut(content, 0, PACKED_BUNDLE_START.size, "offload bundle").read())
     if version not in PACKED_BUNDLE:
         msg = f"a compressed offload bundle has version {version}, expected {', '.join(map(str, PACKED_BUNDLE))}"
         raise Rejected(msg)
     layout = PACKED_BUNDLE[version]
-    sizes = layout.unpack(_cut(content, PACKED_BUNDLE_START.size, layout.size, "offload bundle").read())
+    sizes = layout.unpack(cut(content, PACKED_BUNDLE_START.size, layout.size, "offload bundle").read())
     total = sizes[0] if len(sizes) > 1 else content.size
     start = PACKED_BUNDLE_START.size + layout.size + BUNDLE_HASH
-    packed = _cut(content, start, max(0, total - start), "offload bundle").read()
-    unpacked = _unpack(packed, ZSTD if method else 0, sizes[-1])
+    packed = cut(content, start, max(0, total - start), "offload bundle").read()
+    unpacked = unpack(packed, ZSTD if method else 0, sizes[-1])
     return _bundle(Extent.whole(io.BytesIO(unpacked)))[0], total, len(unpacked)
-
-
-def _cut(extent: Extent, position: int, size: int, what: str = "fatbinary") -> Extent:
-    """Return `size` bytes from `position` on; raise Rejected if there are fewer."""
-    if position + size > extent.size:
-        msg = f"the {what} ends at byte {extent.size}, in the middle of an entry that goes to {position + size}"
-        raise Rejected(msg)
-    return extent.part(position, size)
 
 
 # ---------------------------------------------------------------- kernels
@@ -331,28 +319,4 @@ def _unpack_payload(payload: _Payload) -> Extent:
     method = payload.flags & (LZ4 | ZSTD)
     if not method:
         return payload.extent
-    return Extent.whole(io.BytesIO(_unpack(payload.extent.read(), method, payload.unpacked)))
-
-
-def _unpack(packed: bytes, method: int, size: int) -> bytes:
-    """Decompress bytes with zstd, lz4 or zlib (method 0); raise Rejected unless the result has `size` bytes."""
-    if size > MOST_UNPACKED:
-        msg = f"an image claims to unpack to {size:,} bytes, expected at most {MOST_UNPACKED:,}"
-        raise Rejected(msg)
-    try:
-        content = _inflate(packed, method, size)
-    except (zlib.error, zstd.ZstdError, lz4.block.LZ4BlockError, ValueError, EOFError, MemoryError) as error:
-        msg = f"an image cannot be unpacked: {error}"
-        raise Rejected(msg) from error
-    if len(content) != size:
-        msg = f"an image unpacks to {len(content):,} bytes or more, it claims {size:,}"
-        raise Rejected(msg)
-    return content
-
-
-def _inflate(packed: bytes, method: int, size: int) -> bytes:
-    if method == LZ4:
-        return bytes(lz4.block.decompress(packed, uncompressed_size=size))
-    if method == ZSTD:
-        return bytes(zstd.ZstdDecompressor().decompress(packed, max_length=size + 1))
-    return zlib.decompressobj().decompress(packed, size + 1)
+    return Extent.whole(io.BytesIO(unpack(payload.extent.read(), method, payload.unpacked)))

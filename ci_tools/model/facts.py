@@ -10,7 +10,7 @@ __all__ = ["Row"]
 class Row(NamedTuple):
     """One row that a project adds to the catalog, and where it is written."""
 
-    table: str  # torch, cuda, rocm or python
+    table: str  # torch, cuda, rocm, xpu or python
     name: str  # the version: 2.16, or 3.16t
     content: str  # the row's other keys as JSON text, sorted
     where: str  # fatwheel.catalog.toml:3
@@ -21,4 +21,4 @@ class Row(NamedTuple):
         return f"{TITLES.get(self.table, self.table)} {self.name}"
 
 
-TITLES = {"torch": "torch", "cuda": "CUDA", "rocm": "ROCm", "python": "Python"}
+TITLES = {"torch": "torch", "cuda": "CUDA", "rocm": "ROCm", "xpu": "oneAPI", "python": "Python"}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.names import Name
 from ci_tools.model.versions import Minor
 
-__all__ = ["Accelerator", "AcceleratorKind", "Platform"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["ARCH_LISTS", "Accelerator", "AcceleratorKind", "Platform", "name_archs_for_torch"]
 
 
 class Platform(Name):
@@ -44,3 +47,22 @@ class Accelerator(NamedTuple):
         if self.kind is AcceleratorKind.CUDA and self.version:
             return f"cu{self.version.digits}"
         return f"{self.kind}{self.version or ''}"
+
+
+# The variables in which builds of torch's extensions take the GPUs, and what stands between two of them.
+ARCH_LISTS = {
+    AcceleratorKind.CUDA: ("TORCH_CUDA_ARCH_LIST", ";"),
+    AcceleratorKind.ROCM: ("PYTORCH_ROCM_ARCH", ";"),
+    AcceleratorKind.XPU: ("TORCH_XPU_ARCH_LIST", ","),
+}
+
+
+def name_archs_for_torch(accelerator: Accelerator | None, archs: Sequence[str]) -> dict[str, str]:
+    """Return the variable that names the GPUs to a build.
+
+    For XPU it is there without GPUs as well: empty, torch compiles SPIR-V only, and without it for all of its own GPUs.
+    """
+    if accelerator is None or not (archs or accelerator.kind is AcceleratorKind.XPU):
+        return {}
+    name, between = ARCH_LISTS[accelerator.kind]
+    return {name: between.join(archs)}

@@ -106,14 +106,32 @@ Decision = tuple[Cell, Key, str]  # a covered cell, the key of its wheel, and th
 # ---------------------------------------------------------------- the rules, one axis each
 
 
-def decide_torch(abi: TorchAbi) -> Rule:
-    """Return whether one wheel serves every torch, and why."""
+def decide_torch(abi: TorchAbi, request: PlatformRequest, torches: Iterable[Minor | None], catalog: Catalog) -> Rule:
+    """Return whether one wheel serves every torch, and why; a request without torch leaves nothing to decide."""
+    runtimes = _find_sycl_runtimes(request, torches, catalog)
+    if not any(torches):
+        return Rule(collapses=True, reason="")
+    if len(runtimes) > 1 and abi.kind in {Binding.NONE, Binding.STABLE}:
+        which = ", ".join(f"libsycl.so.{number} from torch {torch} on" for number, torch in runtimes.items())
+        return Rule(collapses=False, reason=f"one per torch: they run with different runtimes of SYCL, {which}")
     if abi.kind is Binding.NONE:
         return Rule(collapses=True, reason=f"one for every torch ({abi.where})")
     if abi.kind is Binding.STABLE:
         return Rule(collapses=True, reason=f"one for every torch from {abi.target} up ({abi.where})")
     why = "not the stable ABI" if abi.kind is Binding.FULL else "which torch ABI it needs is not known"
     return Rule(collapses=False, reason=f"one per torch: {why} ({abi.where})")
+
+
+def _find_sycl_runtimes(
+    request: PlatformRequest, torches: Iterable[Minor | None], catalog: Catalog
+) -> dict[int, Minor]:
+    """Return the number of each runtime of SYCL that torches of a platform for XPU require, and the oldest of each."""
+    oldest: dict[int, Minor] = {}
+    for torch in sorted(filter(None, torches)) if request.platform is Platform.LINUX_XPU else ():
+        found = catalog.find_oneapi(torch)
+        if found and any(catalog.ships(torch, request.platform, one) for one in request.accelerators):
+            oldest.setdefault(found.sycl, torch)
+    return oldest
 
 
 def choose_tag(python: Python, shown: CellEvidence, asked: Collection[Python]) -> Tag:

@@ -21,7 +21,7 @@ __all__ = ["INSTALLING", "assign_batches"]
 
 INSTALLING = 30  # minutes for a runner, a toolchain, torch and a wheel, over a slow line
 CORES = 4  # of a hosted runner
-DEVICE = (".cu", ".hip")
+DEVICE = (".cu", ".hip", ".sycl")
 
 
 def assign_batches(jobs: Iterable[Job], evidence: Evidence, rate: SourceSeconds) -> Iterator[Job]:

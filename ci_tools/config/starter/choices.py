@@ -12,7 +12,7 @@ from ci_tools.config.starter.survey import GFX_ARCHS, HOST, admitted, choose_ver
 from ci_tools.errors import InputError
 from ci_tools.evidence.includes import uncommented
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
-from ci_tools.model.platforms import AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import ToolchainKind
 
 if TYPE_CHECKING:
@@ -217,6 +217,15 @@ def _served(torch: TorchChoice, catalog: Catalog) -> list[Minor]:
     return [version for version in catalog.torch if version >= torch.versions[0]]
 
 
+def _rate_torch(
+    torch: Minor, native: Sequence[PlatformEvidence], pythons: Sequence[Python], catalog: Catalog
+) -> tuple[int, int, Minor]:
+    """Return the sort key of a torch: by the native platforms that upstream ships it for, then by the Pythons."""
+    kinds = [(one.platform, catalog.platforms[one.platform].accelerator) for one in native]
+    shipped = sum(catalog.ships(torch, platform, Accelerator(kind)) for platform, kind in kinds if kind)
+    return shipped, len({*pythons} & catalog.torch[torch].pythons[HOST]), torch
+
+
 def _choose_torch(
     found: Survey, native: Sequence[PlatformEvidence], pythons: Sequence[Python], catalog: Catalog, named: Minor | None
 ) -> TorchChoice:
@@ -237,7 +246,7 @@ def _choose_torch(
         lowest = max(*filter(None, (abi.target for abi in uses)), versions[0])
         tried = named if named and named >= lowest else max(lowest, versions[-1])
         return TorchChoice((lowest,), is_open=True, why=uses[0].where, tried=catalog.torch[tried].patch)
-    best = named or max(versions, key=lambda one: (len({*pythons} & catalog.torch[one].pythons[HOST]), one))
+    best = named or max(versions, key=lambda one: _rate_torch(one, native, pythons, catalog))
     why = f"a wheel for each torch ({doubted[0].where})"
     if versions[1:]:
         why += f": of {versions[0]} to {versions[-1]}, only this; list each that you serve"

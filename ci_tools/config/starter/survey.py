@@ -46,6 +46,9 @@ DEVICE_FILES = {
 }
 BUILD_SCRIPT = re.compile(r"(^|/)(setup\.py|CMakeLists\.txt|meson\.build)$|\.cmake$")
 SPEAKS_OF_CUDA = re.compile(r"\bCUDAExtension\b|\bLANGUAGES\b[^)]*\bCUDA\b|\benable_language\s*\(\s*CUDA|'cuda'")
+# A source that includes <sycl/sycl.hpp> is compiled with one of these.
+SPEAKS_OF_SYCL = re.compile(r"\bSyclExtension\b|\bIntelSYCL\b|-fsycl\b")
+MENTIONS = {Platform.LINUX_CUDA: SPEAKS_OF_CUDA, Platform.LINUX_XPU: SPEAKS_OF_SYCL}
 
 
 OF_LABELS = re.compile(r"[A-Z][A-Z0-9_]*(LABEL|LOCAL|SUFFIX|VERSION)[A-Z0-9_]*")
@@ -202,16 +205,18 @@ def choose_versions(required: Iterable[Requirement], catalog: Catalog) -> list[M
 def _candidates(tree: Tree, torch: Minor, catalog: Catalog) -> Iterator[Platform]:
     """Yield the platforms that the package may have code for: accelerators only where something speaks of them."""
     for platform, pattern in DEVICE_FILES.items():
-        if any(map(pattern.search, tree.files)) or (platform is Platform.LINUX_CUDA and _mentions_cuda(tree)):
+        if any(map(pattern.search, tree.files)) or (platform in MENTIONS and _mentions(tree, MENTIONS[platform])):
             facts = catalog.platforms[platform]
-            if (facts.host, facts.accelerator) in catalog.torch[torch].accelerators or platform.endswith("rocm"):
+            is_shipped = (facts.host, facts.accelerator) in catalog.torch[torch].accelerators
+            if is_shipped or platform.endswith(("rocm", "xpu")):  # of the newest torch they may not have been seen
                 yield platform
     yield from EVERYWHERE
 
 
-def _mentions_cuda(tree: Tree) -> bool:
+def _mentions(tree: Tree, words: re.Pattern[str]) -> bool:
+    """Whether a build script of the source has one of the words, outside its comments."""
     scripts = filter(BUILD_SCRIPT.search, tree.files)
-    return any(SPEAKS_OF_CUDA.search(uncommented(script, tree.text(script))) for script in scripts)
+    return any(words.search(uncommented(script, tree.text(script))) for script in scripts)
 
 
 def _request(platform: Platform, torch: Minor, catalog: Catalog) -> PlatformRequest:

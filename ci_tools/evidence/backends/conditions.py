@@ -29,6 +29,7 @@ NOT_OURS = frozenset(INHERITED) | {
     "ROCM_HOME",
     "SOURCE_DATE_EPOCH",
     "TORCH_CUDA_ARCH_LIST",
+    "TORCH_XPU_ARCH_LIST",
     "VIRTUAL_ENV",
 }
 SYSTEMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}  # sys.platform

@@ -21,6 +21,7 @@ from ci_tools.evidence.includes import (
 )
 from ci_tools.evidence.loaders import Loader, find_loaders
 from ci_tools.evidence.macros import is_defined
+from ci_tools.evidence.observe.images import IMPLIED, list_images, list_wanted, name_archs, read_command_images
 from ci_tools.model.evidence import (
     OWN_SUFFIX,
     PURE_TAG,
@@ -32,7 +33,7 @@ from ci_tools.model.evidence import (
     Spared,
     TorchAbi,
 )
-from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.platforms import ARCH_LISTS, AcceleratorKind
 from ci_tools.model.versions import CudaArch, GfxArch, Minor
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     Switches = tuple[tuple[str, str], ...]
 
 __all__ = [
-    "ARCH_LISTS",
     "CMAKE",
     "CYTHON",
     "RAN",
@@ -54,19 +54,11 @@ __all__ = [
     "find_own_archs",
     "list_capabilities",
     "list_request_archs",
-    "list_wanted",
-    "name_archs",
-    "read_images",
 ]
 
 RAN = "observed by running setup.py"
 CMAKE = "cmake"  # noted among the questions where a build runs it
-ARCH_LISTS = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
-OFFLOAD = re.compile(r"--(?:offload-arch|cuda-gpu-arch|amdgpu-target)=(\S+)")  # one or several, separated by commas
-GFX = re.compile(r"gfx[0-9a-f]{3,4}(:[a-z]+[+-])*")
-NATIVE = "native"  # the GPU of the builder
-MACHINE_CODE = re.compile(r"sm_(\d{1,2})(\d)([af]?)")
-GENCODE = re.compile(r"arch=compute_(\w+),code=(?:\[([\w,]+)\]|([\w,]+))")
+INTEL_GPU = re.compile(r"[a-z][a-z0-9-]+")
 LIMITED_FLAGS = ("-DPy_LIMITED_API", "/DPy_LIMITED_API", "-DCYTHON_LIMITED_API")
 UNLIMITED_FLAGS = ("-UPy_LIMITED_API", "/UPy_LIMITED_API")
 LIMITED_VERSION = re.compile(r"=0x03([0-9a-fA-F]{2})[0-9a-fA-F]{4}$")
@@ -77,16 +69,27 @@ PULLS_PYBIND = frozenset({"torch/torch.h"})  # with the macro that torch's Build
 
 def list_request_archs(view: View) -> Iterator[str]:
     """Yield the requested architectures; values in the config's variables that only torch understands are skipped."""
-    wanted = ARCH_LISTS.get(view.accelerator.kind) if view.accelerator else None
+    kind = view.accelerator.kind if view.accelerator else None
     for name, text in view.env:
-        for arch in re.split("[; ]", text) if name == wanted else ():
+        for arch in re.split("[;, ]", text) if kind and name == ARCH_LISTS[kind][0] else ():
             with suppress(ValueError):
-                yield str((GfxArch if wanted == "PYTORCH_ROCM_ARCH" else CudaArch).parse(arch))
+                yield _read_arch(arch, kind)
+
+
+def _read_arch(arch: str, kind: AcceleratorKind | None) -> str:
+    """Return an architecture as requests spell it; raise ValueError for anything else."""
+    if kind is not AcceleratorKind.XPU:
+        return str((GfxArch if kind is AcceleratorKind.ROCM else CudaArch).parse(arch))
+    if not INTEL_GPU.fullmatch(arch):
+        msg = f'"{arch}" is not a GPU such as pvc or bmg'
+        raise ValueError(msg)
+    return arch
 
 
 def list_capabilities(view: View) -> Iterator[str]:
     """Yield the compute capabilities, in torch's notation, of the GPUs that the view's build is for."""
-    for arch in [*list_request_archs(view)] or ["9.0"]:
+    named = () if view.accelerator and view.accelerator.kind is AcceleratorKind.XPU else list_request_archs(view)
+    for arch in [*named] or ["9.0"]:
         yield str((GfxArch if arch.startswith("gfx") else CudaArch).parse(arch).capability)
 
 
@@ -102,7 +105,7 @@ class Build:
     def built(self) -> tuple[Extension, ...]:
         """The libraries that the build links."""
         return tuple(
-            Extension(one.member, tuple(map(self.compile, one.commands)), one.links, _images(one.commands))
+            Extension(one.member, tuple(map(self.compile, one.commands)), one.links, read_command_images(one.commands))
             for one in self.observed.libraries
         )
 
@@ -317,39 +320,6 @@ class Build:
         )
 
 
-def _images(commands: Iterable[Compile]) -> tuple[str, ...] | None:
-    """Return the device images of a library's commands, or None if the compiler chooses them itself."""
-    images: dict[str, None] = {}
-    for command in commands:
-        if command.source.endswith((".cu", ".hip")):
-            found = read_images(command.flags)
-            if found is None:
-                return None
-            images.update(found)
-    return tuple(images)
-
-
-def read_images(flags: Iterable[str]) -> dict[str, None] | None:
-    """Return the images that the flags of a compiler of kernels request; None if it chooses them itself."""
-    found = [image for flag in flags for image in (*_gencode(flag), *_offload_targets(flag))]
-    return None if not found or NATIVE in found else dict.fromkeys(found)
-
-
-def _gencode(flag: str) -> Iterator[str]:
-    """Yield the images that one nvcc flag requests."""
-    for match in GENCODE.finditer(flag):
-        yield from (match[2] or match[3]).split(",")
-    if short := re.fullmatch(r"(?:-arch|--gpu-architecture)=sm_(\w+)", flag):
-        yield from (f"sm_{short[1]}", f"compute_{short[1]}")
-
-
-def _offload_targets(flag: str) -> Iterator[str]:
-    """Yield the targets that one hipcc flag requests, spelt as in device bundles."""
-    match = OFFLOAD.fullmatch(flag)
-    for text in match[1].split(",") if match else ():
-        yield str(GfxArch.parse(text)) if GFX.fullmatch(text) else text
-
-
 def find_arch_warnings(built: Iterable[Extension], view: View) -> Iterator[str]:
     """Yield warnings about requested architectures that the project does not build, and others that it does."""
     asked = list(list_request_archs(view))
@@ -358,11 +328,11 @@ def find_arch_warnings(built: Iterable[Extension], view: View) -> Iterator[str]:
     if unknown and asked:
         yield f"{RAN}: its compiler decides which architectures {unknown[0].replace(OWN_SUFFIX, '')} is for"
     served = {image for one in with_device_code for image in one.images or ()}
-    missing = [arch for arch in asked if not unknown and served and not served.issuperset(_list_images(arch))]
+    missing = [arch for arch in asked if not unknown and served and not served.issuperset(list_images(arch))]
     found = " ".join(sorted(served))
     if missing:
         yield f"{RAN}: no library is for {' '.join(missing)}, which the request names: the project chooses {found}"
-    elif asked and not served.issubset(image for arch in asked for image in _list_images(arch)):
+    elif asked and not (served - IMPLIED).issubset(image for arch in asked for image in list_images(arch)):
         yield f"{RAN}: it compiles for more than the request names, which takes longer: the project chooses {found}"
 
 
@@ -372,27 +342,3 @@ def find_own_archs(built: Iterable[Extension], view: View) -> tuple[str, ...]:
     kinds = {one.images and frozenset(one.images) for one in built if one.images != ()}
     images = kinds.pop() if len(kinds) == 1 else None
     return name_archs(images) if images and wanted and images != wanted else ()
-
-
-def _list_images(arch: str) -> tuple[str, ...]:
-    """Return the device images of a requested architecture."""
-    if arch.startswith("gfx"):
-        return (arch,)
-    parsed = CudaArch.parse(arch)
-    return (parsed.sm, parsed.compute) if parsed.ptx else (parsed.sm,)
-
-
-def list_wanted(archs: Iterable[str]) -> frozenset[str]:
-    """Return the device images of requested architectures."""
-    return frozenset(image for arch in archs for image in _list_images(arch))
-
-
-def name_archs(images: Iterable[str]) -> tuple[str, ...]:
-    """Return images as a request names architectures, `9.0` or `10.0+PTX`; nothing where it has no name for one."""
-    names = set(images)
-    found = []
-    for match in filter(None, map(MACHINE_CODE.fullmatch, names)):
-        compute = f"compute_{match[1]}{match[2]}{match[3]}"
-        found.append(CudaArch.parse(f"{match[1]}.{match[2]}{match[3]}{'+PTX' if compute in names else ''}"))
-    named = list_wanted(map(str, found))
-    return tuple(map(str, sorted(found))) if named == names else ()

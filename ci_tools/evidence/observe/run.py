@@ -88,6 +88,7 @@ class View(NamedTuple):
     capability: str = ""  # of the GPU, if any
     env: tuple[tuple[str, str], ...] = ()
     nccl: str = ""  # the version that torch brings, where it is known
+    oneapi: str = ""  # the version of icpx that the torch of an XPU build is for, where it is known
     gpu: bool = False
     chance: bool = False  # whether this is the second run: at a later time, with more processors
     supposed: tuple[str, ...] = ()  # questions about the builder whose answer is yes; to all others it is no
@@ -231,7 +232,7 @@ class Observer:
         if self.prepared is None:
             plugins = {name: PLUGINS[name] for name in self.subject.plugins}
             self.prepared = self.shown.enter_context(prepare(plugins))
-        self.stage.set(self.subject.tree, view.accelerator)
+        self.stage.set(self.subject.tree, view.accelerator, view.oneapi)
         return self._ran(self.stage, self.prepared, view)
 
     def _ran(self, stage: Stage, prepared: Prepared, view: View) -> dict[str, Any]:
@@ -321,6 +322,7 @@ def _facts(view: View) -> dict[str, Any]:
         "torch": view.torch,
         "accelerator": kind or {"kind": "", "version": None},
         "nccl": view.nccl,
+        "oneapi": view.oneapi,
         "gpu": view.gpu,
         "capability": view.capability,
         "chance": view.chance,

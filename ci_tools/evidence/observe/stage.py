@@ -1,4 +1,4 @@
-"""Creates the folder in which setup.py is observed: fake compilers that record their calls, and a fake CUDA or ROCm.
+"""Creates the folder in which setup.py is observed: fake compilers that record their calls, and a fake toolkit.
 
 Every host creates the same stage for the same cell, so that a project's build code behaves the same on each of them.
 """
@@ -37,7 +37,7 @@ OBSERVER = Path(__file__).parent / "inside"
 VERSIONED = ("setuptools", "packaging")
 LENT = ("setuptools", "packaging", "_distutils_hack")  # packages of Fatwheel's environment for the observed code
 HEADERS = ("ATen", "c10", "torch/csrc/inductor/aoti_torch/c", "torch/csrc/stable", "torch/headeronly")
-TOOLS = frozenset("c++ cc cl clang clang++ g++ gcc git hipcc hipconfig ninja nvcc".split())  # noqa: SIM905 - as words
+TOOLS = frozenset("c++ cc cl clang clang++ g++ gcc git hipcc hipconfig icpx ninja nvcc".split())  # noqa: SIM905 - as words
 NVCC = """\
 nvcc: NVIDIA (R) Cuda compiler driver
 Cuda compilation tools, release {version}, V{version}.0
@@ -46,6 +46,7 @@ ANSWERS = {
     "nvcc": NVCC,
     "hipcc": "HIP version: {version}.0",
     "hipconfig": "{version}.0",
+    "icpx": "Intel(R) oneAPI DPC++/C++ Compiler {version}.0",
     "ninja": "1.13.0",
     **dict.fromkeys(("c++", "cc", "g++", "gcc"), "gcc (GCC) 13.3.0"),
     **dict.fromkeys(("clang", "clang++"), "clang version 18.1.8"),
@@ -116,7 +117,7 @@ class Stage:
 
     @property
     def accelerator(self) -> Path:
-        """The folder in CUDA_HOME or ROCM_HOME."""
+        """The folder in CUDA_HOME, ROCM_HOME or CMPLR_ROOT."""
         return self.machine / "accelerator"
 
     @property
@@ -139,16 +140,19 @@ class Stage:
         """The folder of the fake programs, on PATH."""
         return self.machine / "tools"
 
-    def set(self, tree: Tree, accelerator: Accelerator | None) -> None:
-        """Prepare the folder for one build; the source is restored, whatever an earlier build changed in it."""
+    def set(self, tree: Tree, accelerator: Accelerator | None, oneapi: str = "") -> None:
+        """Prepare the folder for one build; the source is restored, whatever an earlier build changed in it.
+
+        `oneapi` is the version that icpx of an accelerator without a version says.
+        """
         clear(self.machine)
         for folder in (self.wheels, self.tools, self.accelerator, self.home, self.scratch):
             folder.mkdir(parents=True)
         for name in HEADERS:  # empty: their headers are fetched only for real builds
             (self.headers / name).mkdir(parents=True)
         self._restore(tree)
-        version = str(accelerator.version or "") if accelerator else ""
-        for name in ANSWERS.keys() - {"nvcc", "hipcc", "hipconfig"}:
+        version = str(accelerator.version or oneapi) if accelerator else ""
+        for name in ANSWERS.keys() - {"nvcc", "hipcc", "hipconfig", "icpx"}:
             self._tool(self.tools / name, version)
         _script(self.tools / "git", NO_REPOSITORY)
         for name in PYTHONS:
@@ -204,6 +208,8 @@ class Stage:
         elif accelerator.kind is AcceleratorKind.ROCM:
             for name in ("hipcc", "hipconfig"):
                 self._tool(self.accelerator / "bin" / name, version)
+        elif accelerator.kind is AcceleratorKind.XPU:
+            self._tool(self.accelerator / "bin" / "icpx", version)
 
 
 def choose_place(tree: Tree, written: int, outside: Outside) -> Path:

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 # Variables that may switch kernels on, and words in variables that switch something off.
-SWITCH = re.compile(r"CUDA|GPU|ROCM|HIP|FORCE|WITH|USE|BUILD|ENABLE|KERNEL|EXT")
+SWITCH = re.compile(r"CUDA|GPU|ROCM|HIP|XPU|SYCL|ONEAPI|FORCE|WITH|USE|BUILD|ENABLE|KERNEL|EXT")
 NO_SWITCH = re.compile(r"SKIP|NO_|DISABLE|_HOME|_PATH|_DIR|ARCH|JOBS|VERSION|FLAGS")
 VALUES = ("1", "TRUE", "ON")
 # Words in a switch that stands for the hardware of a platform: who asks for the platform asks for that.
@@ -40,7 +40,7 @@ HARDWARE = {
     AcceleratorKind.ROCM: re.compile("ROCM|HIP|GPU|AMD"),
     AcceleratorKind.XPU: re.compile("XPU|SYCL|GPU|ONEAPI"),
 }
-OWN_ARCHS = re.compile(r"(CUDA|GPU|NVCC|HIP|ROCM).*ARCH")
+OWN_ARCHS = re.compile(r"(CUDA|GPU|NVCC|HIP|ROCM|XPU|SYCL).*ARCH")
 OF_VERSIONS = re.compile(r"VERSION|SUFFIX|LOCAL|LABEL|RELEASE")
 OF_COMPILERS = re.compile(r"FLAGS|PATH")
 # A call that asks for a variable, with its default, and the defaults with which a switch is off.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.evidence.observe.build import ARCH_LISTS
 from ci_tools.evidence.observe.run import View
+from ci_tools.model.platforms import AcceleratorKind, name_archs_for_torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +21,7 @@ __all__ = ["list_versions", "make_view"]
 def make_view(request: Request, platform: PlatformRequest, cell: Cell, catalog: Catalog) -> View:
     """Return the facts and variables that the build would get from the cell's job."""
     facts = catalog.platforms[cell.platform]
-    name = ARCH_LISTS.get(cell.accelerator.kind) if cell.accelerator and platform.archs else None
-    told = {name: ";".join(platform.archs)} if name else {}
-    env = {**told, **dict(request.build.env), **dict(platform.env)}
+    env = {**name_archs_for_torch(cell.accelerator, platform.archs), **dict(request.build.env), **dict(platform.env)}
     release = catalog.torch[cell.torch or catalog.newest_torch]
     return View(
         facts.os,
@@ -33,6 +31,8 @@ def make_view(request: Request, platform: PlatformRequest, cell: Cell, catalog: 
         cell.accelerator,
         env=tuple(env.items()),
         nccl=release.find_nccl(cell.accelerator) if facts.os == "linux" else "",
+        # Of a torch whose oneAPI is not known, the newest: such a torch has no wheel, or is a nightly.
+        oneapi=str(release.oneapi or max(catalog.oneapi)) if facts.accelerator is AcceleratorKind.XPU else "",
     )
 
 

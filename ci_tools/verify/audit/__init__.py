@@ -117,5 +117,6 @@ RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
     "kernels": device.kernels,
     "torch-requirement": torch.torch_requirement,
     "torch-symbols": torch.torch_symbols,
+    "sycl-runtime": torch.sycl_runtime,
     "size": archive.size,
 }

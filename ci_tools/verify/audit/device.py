@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools import catalog
 from ci_tools.formats.fatbinary import PTX, images, units
+from ci_tools.formats.offload.sycl import NATIVE, SPIRV
 from ci_tools.model.files import Level
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import CudaArch, GfxArch, Minor
@@ -34,6 +35,8 @@ def fatbinary(subject: Subject) -> Iterator[Flaw]:
         return
     found = {name: set(map(str, seen)) for name, seen in read_each(_find_device_members(subject), images) if seen}
     asked = set(_list_job_images(job))
+    if job.accelerator and job.accelerator.kind is AcceleratorKind.XPU:
+        found = {name: _name_gpus(seen, asked) for name, seen in found.items()}
     if asked and not found and not job.libraries:
         yield Flaw("no library holds device code", "none", _all(asked))
         return
@@ -67,7 +70,7 @@ def _all(images: Iterable[str]) -> str:
 
 def _is_for_gpus(job: Job) -> bool:
     kind = job.accelerator.kind if job.accelerator else None
-    return kind is AcceleratorKind.CUDA or (kind is AcceleratorKind.ROCM and bool(job.archs))
+    return kind in {AcceleratorKind.CUDA, AcceleratorKind.XPU} or (kind is AcceleratorKind.ROCM and bool(job.archs))
 
 
 def _find_device_members(subject: Subject) -> Iterator[Member]:
@@ -80,13 +83,36 @@ def _find_device_members(subject: Subject) -> Iterator[Member]:
 
 def _list_job_images(job: Job) -> Iterator[str]:
     """Yield the images of a library that is compiled for all architectures of the job."""
-    if job.accelerator and job.accelerator.kind is AcceleratorKind.ROCM:
+    kind = job.accelerator.kind if job.accelerator else None
+    if kind is AcceleratorKind.ROCM:
         yield from job.archs
+        return
+    if kind is AcceleratorKind.XPU:
+        yield from (SPIRV, *(f"{NATIVE}:{arch}" for arch in job.archs))
         return
     for arch in map(CudaArch.parse, job.archs):
         yield arch.sm
         if arch.ptx:
             yield arch.compute
+
+
+def _name_gpus(found: set[str], asked: Iterable[str]) -> set[str]:
+    """Return images in the words of a request: machine code for GPUs that it names is called after them.
+
+    A library names a GPU by its IP version or its family. One name of a request may stand for several IP versions, and
+    counts as found if all of them are there; two names may stand for the same.
+    """
+    gpus = catalog.load().intel
+    named, known = set(), set()
+    for image in asked:
+        name = image.removeprefix(f"{NATIVE}:")
+        lone = {gpus.families[name]} if name in gpus.families else set()
+        for versions in ({*gpus.named.get(name, ())}, lone):
+            own = {f"{NATIVE}:{version}" for version in versions}
+            if own and own <= found:
+                named.add(image)
+                known |= own
+    return named | (found - known)
 
 
 def _images_by_library(subject: Subject, libraries: Iterable[str], asked: set[str]) -> Mapping[str, set[str]]:
@@ -111,8 +137,11 @@ def _loose_files(found: Mapping[str, set[str]], planned: Mapping[str, set[str]],
 
 def _find_unserved_archs(job: Job, found: set[str]) -> Iterator[Flaw]:
     """Yield a flaw for the requested architectures that no image in any library can run on."""
-    if job.accelerator and job.accelerator.kind is AcceleratorKind.ROCM:
+    kind = job.accelerator.kind if job.accelerator else None
+    if kind is AcceleratorKind.ROCM:
         unserved = [arch for arch in job.archs if not any(_serves(image, GfxArch.parse(arch)) for image in found)]
+    elif kind is AcceleratorKind.XPU:  # the driver compiles SPIR-V for every GPU
+        unserved = [arch for arch in job.archs if SPIRV not in found and f"{NATIVE}:{arch}" not in found]
     else:
         unserved = [arch for arch in job.archs if not any(_runs(image, CudaArch.parse(arch)) for image in found)]
     if unserved:

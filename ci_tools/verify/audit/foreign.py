@@ -29,7 +29,7 @@ TORCH = re.compile(
 )
 DRIVER = re.compile(r"lib(?:cuda|nvidia-ml)\.so(?:\.\d+)*|nvcuda\.dll|nvml\.dll")
 CUDA_ON_WINDOWS = re.compile(r"(?:cu(?:dart|blas|blasLt|dnn|fft|rand|solver|sparse)|nv(?:rtc|JitLink))\w*64\w*\.dll")
-BRINGS_CUDA = re.compile(r"torch|nvidia-.+|cuda-toolkit|rocm(?:-sdk)?(?:-.+)?")
+BRINGS_RUNTIMES = re.compile(r"torch|nvidia-.+|cuda-toolkit|rocm(?:-sdk)?(?:-.+)?|intel-(?:sycl|cmplr)-.+|dpcpp-cpp-rt")
 # Top-level packages in every environment with torch, with the projects that own them.
 OWNERS = {
     **dict.fromkeys(("torch", "torchgen", "functorch"), "torch"),
@@ -49,10 +49,10 @@ def bundled(subject: Subject) -> Iterator[Flaw]:
     """
     own = subject.wheel.named[0] if subject.wheel.named else ""
     required = {canonicalize_name(one.name) for one in requirements(subject.wheel)}
-    are_brought = subject.job is not None or any(map(BRINGS_CUDA.fullmatch, required))
+    are_brought = subject.job is not None or any(map(BRINGS_RUNTIMES.fullmatch, required))
     for member in subject.members:
         name = HASH.sub("", member.base)
-        is_runtime = are_brought and not BRINGS_CUDA.fullmatch(own) and _is_runtime(name)
+        is_runtime = are_brought and not BRINGS_RUNTIMES.fullmatch(own) and _is_runtime(name)
         is_torch = bool(TORCH.fullmatch(name)) and own != "torch"
         if member.format and (is_torch or is_runtime or DRIVER.fullmatch(name)):
             whose = "torch" if TORCH.fullmatch(name) else "the driver" if DRIVER.fullmatch(name) else "another package"

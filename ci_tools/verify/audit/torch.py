@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from ci_tools import catalog
 from ci_tools.catalog.symbols import is_torch_symbol, missing, tables
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.model.files import Level
+from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.verify.audit.labels import requirements
 from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
 
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
     from ci_tools.model.versions import Minor
     from ci_tools.verify.audit.subject import Subject
 
-__all__ = ["torch_requirement", "torch_symbols"]
+__all__ = ["sycl_runtime", "torch_requirement", "torch_symbols"]
 
 
 LIBRARIES = re.compile(r"lib(?:torch(?:_cpu|_cuda|_python|_hip|_xpu)?|c10(?:_cuda|_hip|_xpu)?)\.so(?:\.\d+)*")
+SYCL_RUNTIME = re.compile(r"libsycl\.so\.(\d+)")
 
 
 class Asked(NamedTuple):
@@ -74,6 +77,23 @@ def torch_requirement(subject: Subject) -> Iterator[Flaw]:
     if linked | asking:
         message = f"{abbreviate(linked | asking)} use torch, and METADATA does not require it"
         yield Flaw(message, abbreviate(required), "Requires-Dist: torch", Level.WARNING)
+
+
+def sycl_runtime(subject: Subject) -> Iterator[Flaw]:
+    """Libraries for XPU are linked with the runtime of SYCL that each torch of the wheel requires, libsycl.so.8 or .9.
+
+    A process with two of them has two sets of queues and devices: what one allocates, the other does not know.
+    """
+    job, known = subject.job, catalog.load()
+    if job is None or job.accelerator is None or job.accelerator.kind is not AcceleratorKind.XPU:
+        return
+    required = {found.sycl for cell in job.covers if (found := known.find_oneapi(cell.torch))}
+    for name, one in subject.readable_linkings.items():
+        for number in (int(match[1]) for match in map(SYCL_RUNTIME.fullmatch, one.needed) if match):
+            if required and required != {number}:
+                expected = ", ".join(f"libsycl.so.{each}" for each in sorted(required))
+                message = f"{name} is linked with another runtime of SYCL than torch"
+                yield Flaw(message, f"libsycl.so.{number}", expected)
 
 
 def _list_releases(job: Job) -> frozenset[Minor]:

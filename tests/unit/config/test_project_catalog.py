@@ -131,6 +131,18 @@ def test_a_table_of_pyproject_has_them_too(tmp_path: Path) -> None:
     assert (row.title, row.where) == ("torch 2.16", "pyproject.toml:11")
 
 
+def test_a_torch_for_xpu_names_its_oneapi_which_may_be_new_as_well(tmp_path: Path) -> None:
+    torch = '[[torch.release]]\nversion = "2.15"\nxpu = {machines = ["linux-x86_64"], oneapi = "2026.3"}\n'
+    oneapi = '[[xpu.release]]\nversion = "2026.3"\nsycl = 9\n'
+    found = known(tmp_path, {FILE: torch + oneapi}).find_oneapi(Minor(2, 15))
+    assert found == catalog.OneApi(Minor(2026, 3), 9)
+
+
+def test_a_oneapi_without_the_number_of_its_runtime_is_not_complete(tmp_path: Path) -> None:
+    (said,) = mistakes(tmp_path, '[[xpu.release]]\nversion = "2026.3"\n')
+    assert said == f'{FILE}:1:1: oneAPI 2026.3: the key "sycl" is missing, and no other row says it'
+
+
 # ---------------------------------------------------------------- what they may say
 
 

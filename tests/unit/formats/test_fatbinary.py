@@ -14,8 +14,8 @@ from ci_tools.formats.fatbinary import (
     images,
     read_undefined_symbols,
     units,
-    zstd,
 )
+from ci_tools.formats.offload.parts import zstd
 from tests.builders.wheels import LTO, PTX, SASS, entry, library, unit, with_section
 
 A, F, LZ4_PACKED, ZSTD_PACKED = 0x100000, 0x200000, 0x2000, 0x8000

@@ -124,6 +124,16 @@ def test_one_hip_file_makes_the_rocm_job_appear_with_its_owner(package: Path) ->
     assert plan.warnings[0].startswith("linux-rocm: native code (kernels/deep/down/x.hip), but nothing is compiled (")
 
 
+def test_one_sycl_file_makes_the_xpu_job_appear_with_its_owner(package: Path) -> None:
+    config = package / "package/fatwheel.yml"
+    config.write_text(config.read_text().replace("linux-xpu:", 'linux-xpu:\n    owner: "@fatwheel/xpu"'))
+    write(package, {"kernels/deep/down/x.sycl": ""})
+    plan = plan_of(package / "package")
+    job = next(job for job in plan.jobs if job.platform is Platform.LINUX_XPU)
+    assert (job.owner, job.accelerator) == ("@fatwheel/xpu", Accelerator(AcceleratorKind.XPU))
+    assert "+xpu" in job.wheel
+
+
 def test_native_code_without_an_owner_is_built_with_a_warning(package: Path) -> None:
     write(package, {"kernels/x.hip": ""})
     plan = plan_of(package / "package")

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.evidence.backends.facts import FORCED
 from ci_tools.evidence.includes import abi_of_commands
-from ci_tools.evidence.observe.build import list_request_archs, list_wanted, name_archs
+from ci_tools.evidence.observe.build import list_request_archs
 from ci_tools.evidence.observe.cmake.archs import VARIABLE, images_of, spell_for_cmake
 from ci_tools.evidence.observe.cmake.kernels import CONFIGURED, Lacking, find_lacking
 from ci_tools.evidence.observe.cmake.reply import LINKS_TORCH
 from ci_tools.evidence.observe.cmake.run import Configured, Configurer
+from ci_tools.evidence.observe.images import list_wanted, name_archs
 from ci_tools.model.evidence import Binding, Extension, TorchAbi
 from ci_tools.model.platforms import AcceleratorKind
 

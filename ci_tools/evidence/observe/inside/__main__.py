@@ -30,7 +30,7 @@ WORD = "FATWHEEL_WORD"  # the variable that passes the secret word
 # Of files that a compiler or cmake reads.
 TEXT_ENDINGS = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
-    ".c .cc .cmake .cpp .cu .cuh .cxx .h .hh .hip .hpp .inc .inl .pyx CMakeLists.txt".split()
+    ".c .cc .cmake .cpp .cu .cuh .cxx .h .hh .hip .hpp .inc .inl .pyx .sycl CMakeLists.txt".split()
 )
 MOST_TEXT = 1 << 20  # characters of one generated source
 # What setuptools imports in the course of a build; none of it looks at the machine when it is imported.

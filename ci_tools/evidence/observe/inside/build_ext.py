@@ -61,7 +61,7 @@ ENDINGS = {
 }
 PROBES = ("check_func", "check_header", "check_lib", "search_cpp", "search_text", "try_cpp", "try_link", "try_run")
 MOST_SAID = 60  # characters of a question
-SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx", ".hip")
+SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx", ".hip", ".sycl")
 MARK = "in place of what would be linked as number {}\n"
 
 

@@ -27,7 +27,7 @@ GPU_PROGRAMS = frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page
     "amd-smi hl-smi npu-smi nvidia-smi rocm-smi rocm_agent_enumerator rocminfo sycl-ls xpu-smi".split()
 )
-ACCELERATOR_PROGRAMS = frozenset({"hipcc", "hipconfig", "nvcc"})
+ACCELERATOR_PROGRAMS = frozenset({"hipcc", "hipconfig", "icpx", "nvcc"})
 USUAL_PLACES = ("/usr/local/cuda", "/opt/rocm", "/opt/intel")  # of toolkits; jobs name theirs by variables
 readlink = os.readlink  # the original
 LOOKS = ("access", "chdir", "listdir", "lstat", "readlink", "scandir", "stat", "statvfs")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SHELLS = ("bash", "dash", "sh")
 CMAKE = "cmake"
+ICPX = "icpx"  # says the oneAPI of torch, by which cells of one accelerator differ
 # Of each call of cmake, the variables that the project changes and the arguments, except how many compilers it starts.
 CONFIGURED: list[list[str]] = []
 JOBS = re.compile(r"(-j|--parallel)?[= ]?\d*")
@@ -103,6 +104,8 @@ def _ran_program(words: list[str], start: _Start) -> None:
         FACTS.ask("gpu")
     elif program in files.ACCELERATOR_PROGRAMS:
         FACTS.ask("accelerator")
+        if program == ICPX:
+            FACTS.ask("oneapi")
     elif not _answers(program, words, start):
         own = ", a program of its own" if _is_its_own(words[0], start) else ""
         FACTS.doubt(f"runs {program}{own}, whose answer no cell defines")

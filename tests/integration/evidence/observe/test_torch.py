@@ -102,9 +102,9 @@ def test_a_build_that_is_the_same_for_all_of_them_is_known(platform: str, tmp_pa
     assert found.extensions is Extensions.NONE
 
 
-def test_the_version_of_xpu_is_a_doubt(tmp_path: Path) -> None:
-    found = shown(tmp_path, 'linux-xpu: {owner: "@demo/xpu"}', f"{ALWAYS} if torch.version.xpu else []")
-    assert found.extensions_where.startswith("setup.py:5: it asks for torch.version.xpu, whose value")
+def test_the_version_of_xpu_is_that_of_the_oneapi_of_its_torch(tmp_path: Path) -> None:
+    found = shown(tmp_path, 'linux-xpu: {owner: "@demo/xpu"}', f"[] if torch.version.xpu == '20250300' else {ALWAYS}")
+    assert (found.extensions, found.unsupported) == (Extensions.NONE, None)
 
 
 def test_the_real_torch_has_operators_in_no_other_namespace() -> None:

@@ -152,6 +152,26 @@ def test_what_only_setup_py_says_is_observed(tmp_path: Path) -> None:
     assert {platform.owner for platform in request.platforms} == {"@your-org/your-team"}
 
 
+SYCL = """\
+import torch
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, SyclExtension
+on_xpu = [SyclExtension("demo._C", ["a.cpp", "k.{ending}"])] if torch.version.xpu is not None else []
+setup(ext_modules=on_xpu, cmdclass={{"build_ext": BuildExtension}})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["sycl", "cpp"])
+def test_sycl_code_brings_xpu_and_a_torch_that_is_there_for_it(ending: str, tmp_path: Path) -> None:
+    native = dict.fromkeys(("a.cpp", f"k.{ending}"), "#include <torch/extension.h>\n")
+    files = {"pyproject.toml": pyproject("setuptools.build_meta", '"setuptools", "torch"'), **native}
+    _, request = start(tmp_path, {**files, "setup.py": SYCL.format(ending=ending)})
+    assert platforms_of(request) == {Platform.LINUX_XPU, *EVERYWHERE}
+    assert request.torch is not None
+    assert request.torch.versions == (Minor(2, 14),)  # of 2.15 no build for XPU was seen
+
+
 @pytest.mark.slow
 def test_a_build_that_fails_everywhere_is_told_in_one_sentence(tmp_path: Path) -> None:
     setup = "raise SystemExit('demo needs LIBDEMO_DIR')\n"

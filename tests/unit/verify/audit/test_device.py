@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,8 @@ from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import audit, device_images
-from tests.builders.wheels import LINUX, PTX, SASS, edited, entry, library, make, unit, with_section
+from tests.builders.sycl import Embedded, archive, machine_code, sycl_library
+from tests.builders.wheels import LINUX, MACHINE, PTX, SASS, edited, entry, library, linked, make, unit, with_section
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -227,6 +229,94 @@ def test_what_amd_device_code_runs_on(targets: tuple[str, ...], arch: str, runs:
     job = planned(arch, libraries=(Library("demo/one.so", targets),), kind=AcceleratorKind.ROCM)
     found = looked_at(linux(tmp_path, one_so=bundle(*targets)), job)
     assert [(one.level, one.expected) for one in found] == ([] if runs else [(Level.WARNING, arch)])
+
+
+# ---------------------------------------------------------------- Intel
+
+
+def sycl(*devices: str, spirv: bool = True) -> bytes:
+    """Return a library with SPIR-V, and with machine code whose members have those names."""
+    code = archive(**{f"x64_{name.replace('.', '_')}": b"" for name in devices})
+    images = [Embedded("spir64_gen", code)] if devices else []
+    return sycl_library(*images, *([Embedded()] if spirv else []))
+
+
+def for_xpu(*archs: str, libraries: tuple[Library, ...] = ()) -> Job:
+    return planned(*archs, libraries=libraries, kind=AcceleratorKind.XPU)
+
+
+@pytest.mark.parametrize(
+    ("archs", "library", "found"),
+    [
+        pytest.param((), sycl(), [], id="spirv-alone"),
+        pytest.param(("pvc", "bmg"), sycl("12.60.7", "bmg"), [], id="as-planned"),
+        pytest.param(("xe-lpg",), sycl("12.70.4", "12.71.4"), [], id="a-name-for-two"),
+        pytest.param(("xe-lpg", "mtl-h"), sycl("12.70.4", "12.71.4"), [], id="two-names-for-one"),
+        pytest.param(("xe-lpg",), sycl("12.70.4"), ["spir64, spir64_gen:12.70.4"], id="one-of-the-two"),
+        pytest.param(("pvc", "bmg"), sycl("12.60.7"), ["spir64, spir64_gen:pvc"], id="one-missing"),
+        pytest.param((), sycl("12.60.7"), ["spir64, spir64_gen:12.60.7"], id="machine-code-that-is-not-asked-for"),
+        pytest.param(("pvc",), sycl("12.60.7", spirv=False), ["spir64_gen:pvc"], id="no-spirv"),
+        pytest.param((), PLAIN, ["none"], id="no-device-code"),
+        pytest.param(
+            ("bmg",),
+            sycl_library(Embedded(), Embedded("spir64_gen", machine_code(20 << 22 | 1 << 14))),
+            [],
+            id="a-family-by-its-member",
+        ),
+    ],
+)
+def test_sycl_code_is_for_the_planned_gpus(
+    archs: tuple[str, ...], library: bytes, found: list[str], tmp_path: Path
+) -> None:
+    wheel = linux(tmp_path, one_so=library)
+    assert [(one.rule, one.level, one.found) for one in looked_at(wheel, for_xpu(*archs))] == [
+        ("fatbinary", Level.ERROR, said) for said in found
+    ]
+
+
+def test_a_library_of_sycl_code_has_the_images_that_its_build_was_seen_to_ask_for(tmp_path: Path) -> None:
+    wheel = linux(tmp_path, one_so=sycl("12.60.7", spirv=False), plain_so=PLAIN)
+    libraries = (Library("demo/one.so", ("spir64_gen:pvc",)), Library("demo/plain.so"))
+    assert looked_at(wheel, for_xpu("pvc", libraries=libraries)) == ()
+    (finding,) = looked_at(wheel, for_xpu("pvc", "bmg", libraries=libraries))
+    assert (finding.level, finding.expected) == (Level.WARNING, "bmg")
+
+
+@pytest.mark.parametrize(
+    ("needs", "torches", "expected"),
+    [
+        pytest.param("libsycl.so.8", ["2.10", "2.12"], [], id="that-of-its-torches"),
+        pytest.param("libsycl.so.9", ["2.13"], [], id="that-of-a-newer-torch"),
+        pytest.param("libsycl.so.9", ["2.12"], ["libsycl.so.8"], id="another"),
+        pytest.param("libsycl.so.8", ["2.12", "2.13"], ["libsycl.so.8, libsycl.so.9"], id="torches-of-two"),
+        pytest.param("libsycl.so.8", ["2.15"], [], id="a-torch-whose-oneapi-is-not-known"),
+        pytest.param("libother.so.8", ["2.13"], [], id="none"),
+    ],
+)
+def test_a_library_is_linked_with_the_runtime_of_sycl_of_its_torches(
+    needs: str, torches: list[str], expected: list[str], tmp_path: Path
+) -> None:
+    cells = tuple(Cell(Platform.LINUX_XPU, None, Minor.parse(torch), Python(Minor(3, 10))) for torch in torches)
+    job = replace(for_xpu(libraries=(Library("demo/one.so"),)), covers=cells)
+    wheel = linux(tmp_path, one_so=linked("int ours;", needs=needs))
+    found = audit(wheel, job=job, limits=LIMITS, work=tmp_path / "work", only=["sycl-runtime"])
+    assert [(one.level, one.found, one.expected) for one in found] == [(Level.ERROR, needs, said) for said in expected]
+
+
+def test_the_libraries_of_torch_for_xpu_may_be_needed_from_outside(tmp_path: Path) -> None:
+    name = f"demo-1.0-py3-none-manylinux2014_{MACHINE}.manylinux_2_17_{MACHINE}.whl"
+    needed = ("libsycl.so.9", "libintlc.so.5", "libimf.so", "libsvml.so", "libirng.so", "libze_loader.so.1")
+    members = {f"demo/{number}.so": linked(f"int one{number};", needs=one) for number, one in enumerate(needed)}
+    wheel = make(tmp_path, name, {"demo/__init__.py": b"", **members})
+    assert audit(wheel, job=for_xpu(), limits=LIMITS, work=tmp_path / "work", only=["platform"]) == ()
+
+
+def test_a_kernel_of_sycl_that_one_gpu_lacks_is_a_warning(tmp_path: Path) -> None:
+    both, one = ("_ZTS5scale", "_ZTS5shift"), ("_ZTS5scale",)
+    code = sycl_library(Embedded(kernels=both), Embedded("spir64_gen", archive(x64_bmg=b""), one))
+    (finding,) = looked_at(linux(tmp_path, one_so=code), None)
+    assert (finding.rule, finding.level, finding.expected) == ("kernels", Level.WARNING, "also _ZTS5shift")
+    assert finding.message == "demo/one.so lacks kernels for spir64_gen:bmg that it has for others (SYCL)"
 
 
 # ---------------------------------------------------------------- kernels

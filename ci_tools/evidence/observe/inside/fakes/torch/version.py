@@ -20,7 +20,10 @@ def __getattr__(name: str) -> Any:
         accelerator = FACTS.ask("accelerator")
         if accelerator["kind"] != kinds[name]:
             return None
-        if not accelerator["version"]:  # it is there, and XPU has no version in a request
+        if name == "xpu" and (oneapi := FACTS.ask("oneapi")):
+            year, _, minor = oneapi.partition(".")
+            return f"{year}{int(minor):02}00"  # 20260100 in torch 2.14.0+xpu
+        if not accelerator["version"]:  # it is there, and the request does not name it
             FACTS.doubt(f"asks for torch.version.{name}, whose value the request does not name")
         return accelerator["version"] or "1.0"
     return FACTS.unknown(f"torch.version.{name}")

@@ -4,6 +4,8 @@ It adds to a compile command what torch adds: the macros of an extension module,
 and `-gencode` for `TORCH_CUDA_ARCH_LIST`, or `--offload-arch` for `PYTORCH_ROCM_ARCH`, unless the project's flags name
 an architecture by themselves.
 
+A `.sycl` source is compiled by icpx: to SPIR-V, and with TORCH_XPU_ARCH_LIST to machine code for those GPUs as well.
+
 A torch for ROCm translates the sources of a `CUDAExtension` first (hipify), `k.cu` into `k.hip` beside it, and compiles
 those. Here the file that was written by a person is what is compiled: what it includes is the same, by other names.
 """
@@ -39,6 +41,8 @@ COMMON_HIPCC_FLAGS = [
     "-DHIP_ENABLE_WARP_SYNC_BUILTINS=1",
 ]
 DEVICE_SOURCES = (".cu", ".cuh", ".hip")
+SYCL_SOURCE = ".sycl"
+NO_SYCL = "SYCL runtime is not detected. Please setup the pytorch prerequisites for Intel GPU or install intel-sycl-rt."
 ARCH_NAMES = {
     "Maxwell": "5.0;5.2+PTX",
     "Pascal": "6.0;6.1+PTX",
@@ -80,6 +84,8 @@ def __getattr__(name: str) -> Any:
 
 def _home(kind: str, variable: str) -> str:
     accelerator = FACTS.ask("accelerator")
+    if accelerator["kind"] != kind and kind == "xpu":
+        raise OSError(NO_SYCL)
     if accelerator["kind"] != kind:
         msg = f"{variable} environment variable is not set. Please set it to your {kind.upper()} install root."
         raise OSError(msg)
@@ -100,6 +106,22 @@ def _join_cuda_home(*paths: str) -> str:
 
 def _join_rocm_home(*paths: str) -> str:
     return str(Path(_home("rocm", "ROCM_HOME"), *paths))
+
+
+def _find_sycl_home() -> str | None:
+    return __getattr__("SYCL_HOME")  # type: ignore[no-any-return]
+
+
+def _join_sycl_home(*paths: str) -> str:
+    return str(Path(_home("xpu", "SYCL_HOME"), *paths))
+
+
+def _get_sycl_arch_list() -> str:
+    return FACTS.variable("TORCH_XPU_ARCH_LIST")
+
+
+def _is_sycl_file(path: str) -> bool:
+    return path.endswith(SYCL_SOURCE)
 
 
 def _is_cuda_file(path: str) -> bool:
@@ -140,11 +162,15 @@ def get_default_build_root() -> str:
 def include_paths(device_type: Any = "cpu", *_: Any, **__: Any) -> list[str]:
     """Return torch's include folders, and the accelerator's where one is named."""
     paths = [str(TORCH_FOLDER / "include"), str(TORCH_FOLDER / "include/torch/csrc/api/include")]
+    if device_type == "xpu":
+        return [*paths, _join_sycl_home("include"), _join_sycl_home("include", "sycl")]
     return [*paths, _accelerator_folder("include")] if _names_device(device_type) else paths
 
 
 def library_paths(device_type: Any = "cpu", *_: Any, **__: Any) -> list[str]:
     """Return torch's library folder, and the accelerator's where one is named."""
+    if device_type == "xpu":
+        return [TORCH_LIB_PATH, _join_sycl_home("lib")]
     return [TORCH_LIB_PATH, _accelerator_folder("lib64")] if _names_device(device_type) else [TORCH_LIB_PATH]
 
 
@@ -170,8 +196,8 @@ def CUDAExtension(name: str, sources: Any, *args: Any, **kwargs: Any) -> setupto
 
 
 def SyclExtension(name: str, sources: Any, *args: Any, **kwargs: Any) -> setuptools.Extension:
-    """Return an extension that includes and links torch and SYCL."""
-    return _extension(name, sources, args, kwargs, device="xpu", libraries=["c10_xpu", "torch_xpu"])
+    """Return an extension that includes and links torch and SYCL; raise OSError where there is no SYCL."""
+    return _extension(name, sources, args, kwargs, device="xpu", libraries=["c10_xpu", "sycl", "torch_xpu"])
 
 
 def _extension(
@@ -255,7 +281,7 @@ class BuildExtension(build_ext):
     def _add(self, extension: Any, flag: str) -> None:
         args = extension.extra_compile_args
         extension.extra_compile_args = (
-            {language: [*flags, flag] for language, flags in {"cxx": [], "nvcc": [], **args}.items()}
+            {language: [*flags, flag] for language, flags in {"cxx": [], "nvcc": [], "sycl": [], **args}.items()}
             if isinstance(args, dict)
             else [*(args or ()), flag]
         )
@@ -272,10 +298,22 @@ def _hipified(flag: str) -> str:
     return f"{name.replace('CUDA', 'HIP', 1)}{equals}{value}" if re.match(r"-(?!I)", flag) else flag
 
 
+def _add_sycl_flags(flags: list[str]) -> list[str]:
+    """Return the flags of a `.sycl` source; those for the GPUs torch gives when it links the device code."""
+    gpus = _get_sycl_arch_list()
+    names_targets = any(flag.startswith("-fsycl-targets=") for flag in flags)
+    targets = [] if names_targets else [f"-fsycl-targets={'spir64_gen,' if gpus else ''}spir64"]
+    devices = ["-Xs", f"-device {gpus}"] if gpus else []
+    return ["-fsycl", *flags, *targets, *devices, "-sycl-std=2020"]
+
+
 def _flags(source: str, postargs: Any) -> list[str]:
-    is_device = _is_cuda_file(source)
-    flags = list(postargs["nvcc" if is_device else "cxx"] if isinstance(postargs, dict) else postargs or ())
-    if __getattr__("IS_HIP_EXTENSION"):
+    is_device, is_sycl = _is_cuda_file(source), _is_sycl_file(source)
+    language = "nvcc" if is_device else "sycl" if is_sycl else "cxx"
+    flags = list(postargs[language] if isinstance(postargs, dict) else postargs or ())
+    if is_sycl:
+        flags = _add_sycl_flags(flags)
+    elif __getattr__("IS_HIP_EXTENSION"):
         own = [*COMMON_HIPCC_FLAGS, *flags, *_get_rocm_arch_flags(flags)] if is_device else flags
         flags = [*COMMON_HIP_FLAGS, *own]
     elif is_device:

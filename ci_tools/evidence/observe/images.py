@@ -1,0 +1,118 @@
+"""The device images that the flags of a compiler ask for, in the words of the audit, and those of a request."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ci_tools.formats.offload.sycl import NATIVE as MACHINE_CODE_FOR_INTEL
+from ci_tools.formats.offload.sycl import SPIRV
+from ci_tools.model.versions import CudaArch, GfxArch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.model.evidence import Compile
+
+__all__ = [
+    "DEVICE_SOURCES",
+    "IMPLIED",
+    "list_images",
+    "list_wanted",
+    "name_archs",
+    "read_command_images",
+    "read_images",
+]
+
+DEVICE_SOURCES = (".cu", ".hip", ".sycl")
+IMPLIED = frozenset({SPIRV})  # images that no architecture of a request names
+OFFLOAD = re.compile(r"--(?:offload-arch|cuda-gpu-arch|amdgpu-target)=(\S+)")  # one or several, separated by commas
+GFX = re.compile(r"gfx[0-9a-f]{3,4}(:[a-z]+[+-])*")
+NATIVE = "native"  # the GPU of the builder
+MACHINE_CODE = re.compile(r"sm_(\d{1,2})(\d)([af]?)")
+GENCODE = re.compile(r"arch=compute_(\w+),code=(?:\[([\w,]+)\]|([\w,]+))")
+SYCL = "-fsycl"  # makes a compiler of SYCL look for kernels
+SYCL_TARGETS = re.compile(r"-fsycl-targets=(\S+)")  # the last one counts
+# The option of ocloc that names the GPUs of spir64_gen; -Xs and -Xsycl-target-backend[=TARGET] pass it on.
+SYCL_DEVICES = re.compile(r"-device[ =]([\w.,:+-]+)")
+ONE_SYCL_GPU = "intel_gpu_"  # a target for one GPU: intel_gpu_mtl_h is what ocloc calls mtl-h
+
+
+def read_command_images(commands: Iterable[Compile]) -> tuple[str, ...] | None:
+    """Return the device images of a library's commands, or None if the compiler chooses them itself."""
+    images: dict[str, None] = {}
+    for command in commands:
+        if command.source.endswith(DEVICE_SOURCES) or SYCL in command.flags:
+            found = read_images(command.flags)
+            if found is None:
+                return None
+            images.update(found)
+    return tuple(images)
+
+
+def read_images(flags: Iterable[str]) -> dict[str, None] | None:
+    """Return the images that the flags of a compiler of kernels request; None if it chooses them itself."""
+    told = list(flags)
+    if SYCL in told:
+        return _read_sycl_images(told)
+    found = [image for flag in told for image in (*_gencode(flag), *_offload_targets(flag))]
+    return None if not found or NATIVE in found else dict.fromkeys(found)
+
+
+def _gencode(flag: str) -> Iterator[str]:
+    """Yield the images that one nvcc flag requests."""
+    for match in GENCODE.finditer(flag):
+        yield from (match[2] or match[3]).split(",")
+    if short := re.fullmatch(r"(?:-arch|--gpu-architecture)=sm_(\w+)", flag):
+        yield from (f"sm_{short[1]}", f"compute_{short[1]}")
+
+
+def _offload_targets(flag: str) -> Iterator[str]:
+    """Yield the targets that one hipcc flag requests, spelt as in device bundles."""
+    match = OFFLOAD.fullmatch(flag)
+    for text in match[1].split(",") if match else ():
+        yield str(GfxArch.parse(text)) if GFX.fullmatch(text) else text
+
+
+def _read_sycl_images(flags: Iterable[str]) -> dict[str, None] | None:
+    """Return the images that the flags of a compiler of SYCL request; None if they do not name the GPUs."""
+    text = " ".join(flags)
+    targets = [*SYCL_TARGETS.finditer(text)][-1:]
+    devices = [name for match in SYCL_DEVICES.finditer(text) for name in match[1].split(",")]
+    images: dict[str, None] = {}
+    for target in targets[0][1].split(",") if targets else [SPIRV]:
+        if target.startswith(ONE_SYCL_GPU):
+            images[f"{MACHINE_CODE_FOR_INTEL}:{target.removeprefix(ONE_SYCL_GPU).replace('_', '-')}"] = None
+        elif target != MACHINE_CODE_FOR_INTEL:
+            images[target.partition("-")[0]] = None  # spir64-unknown-unknown
+        elif devices:
+            images.update(dict.fromkeys(f"{MACHINE_CODE_FOR_INTEL}:{name}" for name in devices))
+        else:
+            return None
+    return images
+
+
+def list_images(arch: str) -> tuple[str, ...]:
+    """Return the device images of a requested architecture."""
+    if arch.startswith("gfx"):
+        return (arch,)
+    if not arch[:1].isdigit():
+        return (f"{MACHINE_CODE_FOR_INTEL}:{arch}",)
+    parsed = CudaArch.parse(arch)
+    return (parsed.sm, parsed.compute) if parsed.ptx else (parsed.sm,)
+
+
+def list_wanted(archs: Iterable[str]) -> frozenset[str]:
+    """Return the device images of requested architectures."""
+    return frozenset(image for arch in archs for image in list_images(arch))
+
+
+def name_archs(images: Iterable[str]) -> tuple[str, ...]:
+    """Return images as a request names architectures, `9.0` or `10.0+PTX`; nothing where it has no name for one."""
+    names = set(images)
+    found = []
+    for match in filter(None, map(MACHINE_CODE.fullmatch, names)):
+        compute = f"compute_{match[1]}{match[2]}{match[3]}"
+        found.append(CudaArch.parse(f"{match[1]}.{match[2]}{match[3]}{'+PTX' if compute in names else ''}"))
+    named = list_wanted(map(str, found))
+    return tuple(map(str, sorted(found))) if named == names else ()
