@@ -26,6 +26,7 @@ from ci_tools.evidence.includes import (
     select_sources,
     torch_abi,
 )
+from ci_tools.evidence.observe.declared_tag import apply_declared_tag
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.requirements import (
     build_requirements,
@@ -208,6 +209,7 @@ class _Reader:
         self.torch_abi = functools.cache(self.torch_abi_of)
         self.configuration = functools.cache(self.configuration_of)
         self.known = 0  # cells
+        self.tagged: list[CellEvidence] = []  # evidence with a declared wheel tag
 
     def refuse_local_version(self) -> None:
         """Raise InputError if the first observed build makes a local version: said before all others run."""
@@ -266,9 +268,17 @@ class _Reader:
         if found is None:
             self.witness().count(self.known, self.total)
             self.known += 1
-            return self.witness().of(cell, request)
+            return self.declared(self.witness().of(cell, request), cell)
         read[cell.python] = next((one for one in read.values() if one == found), found)
         return self.configured(read[cell.python], cell, request)
+
+    def declared(self, observed: CellEvidence, cell: Cell) -> CellEvidence:
+        """Return observed evidence with the wheel tag that the project declares; the same object for equal ones."""
+        found = apply_declared_tag(observed, cell, self.project)
+        if found is observed:
+            return observed
+        self.tagged.append(next((one for one in self.tagged if one == found), found))
+        return self.tagged[-1]
 
     def configured(self, files: CellEvidence, cell: Cell, request: PlatformRequest) -> CellEvidence:
         """Return the evidence of the files, refined by cmake's configure step where they leave torch or GPUs open."""

@@ -1,7 +1,7 @@
 """Asks GitHub of which files it keeps a provenance attestation, by their hashes: one request for a thousand.
 
-Nothing is verified here: `gh attestation verify` checks the signature of a file, once somebody has it. GitHub only says
-whether there is anything to verify (https://docs.github.com/en/rest/users/attestations).
+Each is read (https://docs.github.com/en/rest/users/attestations): it has to be of those bytes, signed by the key of its
+certificate, and that has to name this repository. `gh attestation verify` checks the certificate, too.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ PREFIX = "sha256:"
 
 
 def find_attested(hub: Hub, repository: Repository, hashes: Collection[str]) -> frozenset[str] | None:
-    """Return those of some sha256 that GitHub keeps a provenance attestation of, for this repository.
+    """Return those of some sha256 that GitHub keeps a provenance attestation of, signed by a run of this repository.
 
-    Returns None, and reports why, if GitHub does not say it: then nothing is known of any.
+    Reports those whose attestation does not hold. Returns None, and reports why, if GitHub does not say it: then
+    nothing is known of any.
     """
     waiting, found = iter(sorted(hashes)), set[str]()
     try:
@@ -55,12 +56,29 @@ def _ask(hub: Hub, repository: Repository, digests: list[str]) -> Iterator[str]:
         query = urlencode({"per_page": PER_PAGE, **({"after": after} if after else {})})
         said = hub.ask(lambda _, query=query: _post(repository, f"{path}?{query}", body))  # type: ignore[misc]
         for digest, kept in (said.get("attestations_subject_digests") or {}).items():
-            if any(one.get("repository_id") == repository.id for one in kept or ()):
+            own = [one for one in kept or () if one.get("repository_id") == repository.id]
+            problems = [_find_problem(one, digest, repository) for one in own]
+            if "" in problems:
                 yield digest
+            elif problems:
+                hub.outside.reporter.say(f"the attestation of {printable(digest)} does not hold: {problems[0]}")
         page = said.get("page_info") or {}
         if not page.get("has_next") or page.get("next") in {None, "", after}:
             return
         after = printable(str(page["next"]))
+
+
+def _find_problem(kept: Mapping[str, object], digest: str, repository: Repository) -> str:
+    """Return why an attestation that GitHub keeps does not hold; "" if it does."""
+    from ci_tools.github.provenance import read_provenance  # noqa: PLC0415 - few runs read an attestation
+
+    try:
+        found = read_provenance(kept.get("bundle"), digest.removeprefix(PREFIX))
+    except InputError as error:
+        return error.message
+    if found.repository.lower() != repository.html_url.lower():
+        return f"a run of {printable(found.repository)} signed it, expected one of {repository.html_url}"
+    return ""
 
 
 def _post(repository: Repository, path: str, body: Mapping[str, object]) -> dict[str, Any]:

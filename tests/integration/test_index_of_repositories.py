@@ -18,6 +18,7 @@ from ci_tools.publish.index.release_pages import write_pages
 from ci_tools.recipes.makers import list_makers
 from ci_tools.recipes.shelf import list_recipes
 from tests.builders import wheels
+from tests.builders.attestations import sign_provenance
 from tests.integration.test_releasepages import (
     PLAIN,
     PURE,
@@ -174,6 +175,25 @@ def test_the_finder_says_from_whom_a_wheel_is_and_whether_it_is_attested(
     asked = [one for one in hub.requests if one.endswith("bulk-list")]
     assert len(asked) == 3  # the pages of one question about five wheels
     assert not hub.problems
+
+
+def test_an_attestation_that_does_not_hold_is_none(hub: GitHub, tmp_path: Path) -> None:
+    good, elsewhere, of_others, empty = (wheels.make(tmp_path, f"gpu-{n}.0-py3-none-any.whl") for n in range(1, 5))
+    upload(hub, "gpu", good, elsewhere, of_others, empty)
+    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (good, elsewhere, of_others, empty)}
+    hub.attested |= dict.fromkeys(digests.values(), 1)
+    here = f"{hub.url}/{REPOSITORY}"
+    hub.bundles |= {
+        digests[elsewhere.name]: sign_provenance(digests[elsewhere.name], "https://github.com/mallory/wheels"),
+        digests[of_others.name]: sign_provenance(digests[good.name], here),
+        digests[empty.name]: {"mediaType": "text/plain"},
+    }
+    site, said = write_all(tmp_path, hub)
+    assert [file["attested"] for file in files_of(site, "gpu").values()].count("yes") == 1
+    assert files_of(site, "gpu")[good.name]["attested"] == "yes"
+    for name, why in ((elsewhere, f"a run of https://github.com/mallory/wheels signed it, expected one of {here}"),
+                      (of_others, "it is of other bytes"), (empty, "it cannot be read: KeyError")):  # fmt: skip
+        assert f"the attestation of sha256:{digests[name.name]} does not hold: {why}" in said
 
 
 @pytest.mark.parametrize("status", [403, 404, 422])

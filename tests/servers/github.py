@@ -29,6 +29,7 @@ from openapi_core.datatypes import RequestParameters
 from openapi_core.exceptions import OpenAPIError
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 
+from tests.builders.attestations import sign_provenance
 from tests.servers.threads import serve
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ class GitHub:
         self.tokens = {TOKEN}
         self.replaces_plus = False  # as GitHub did once
         self.attested: dict[str, int] = {}  # the sha256 of what is attested, and the repository that has run it
+        self.bundles: dict[str, Any] = {}  # the attestations of some of them; of the others, they are as they should be
         self.is_public = False  # whether it answers without a token
         self.left: int | None = None  # the requests that it still answers this hour; None: any number
         self.owner = {"login": "octo", "type": "User"}
@@ -288,13 +290,19 @@ def get_repository(hub: GitHub, _: Asked) -> Answer:
     return Answer(200, document | own | {"owner": document["owner"] | hub.owner})
 
 
+def _attestation(hub: GitHub, sha256: str) -> dict[str, Any]:
+    """Return what is kept of a file: who has run it, and the bundle that the run signed."""
+    bundle = hub.bundles.get(sha256) or sign_provenance(sha256, f"{hub.url}/{REPOSITORY}")
+    return {"repository_id": hub.attested[sha256], "bundle": bundle}
+
+
 def list_attestations(hub: GitHub, asked: Asked, owner: str) -> Answer:
     """Return what is attested, one digest on a page: whoever asks has to turn the pages."""
     if owner != hub.owner["login"]:
         return missing()
     known = [one for one in asked.document["subject_digests"] if one.removeprefix("sha256:") in hub.attested]
     place = int(asked.query.get("after", 0))
-    rows = {one: [{"repository_id": hub.attested[one.removeprefix("sha256:")]}] for one in known[place : place + 1]}
+    rows = {one: [_attestation(hub, one.removeprefix("sha256:"))] for one in known[place : place + 1]}
     more = place + 1 < len(known)
     page = {"has_next": more, "has_previous": place > 0, **({"next": str(place + 1)} if more else {})}
     return Answer(200, {"attestations_subject_digests": rows, "page_info": page})

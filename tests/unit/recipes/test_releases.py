@@ -11,7 +11,7 @@ from ci_tools.errors import InputError
 from ci_tools.recipes import shelf
 from ci_tools.recipes.choice import Choice, cut
 from ci_tools.recipes.releases import copy_release, list_releases, name_release, write_config
-from ci_tools.recipes.shelf import find_recipe, list_recipes
+from ci_tools.recipes.shelf import copy_recipe, find_recipe, list_recipes
 from tests.builders.sources import world, write
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def released(folder: Path, recipe: str, **chosen: object) -> RecipeRelease:
         pytest.param("cupy-cuda13x", "14.0.0rc1", "3.14t", "cupy-cuda13x-v14.0.0rc1-py314t-torch2.10.0-cu130",
                      "CuPy-CUDA13x v14.0.0rc1 Wheel for Python 3.14t (Free-threaded) + PyTorch 2.10.0 + CUDA 13.0",
                      id="cupy-free-threaded"),
-        pytest.param("opencv-python", "4.11.0.92", "3.14t", "opencv-python-v4.11.0.92-py314t-cu130",
-                     "OpenCV-Python v4.11.0.92 Wheel for Python 3.14t (Free-threaded) + CUDA 13.0", id="opencv"),
+        pytest.param("opencv-python", "4.11.0.92", "3.14", "opencv-python-v4.11.0.92-cu130",
+                     "OpenCV-Python v4.11.0.92 Wheel for CUDA 13.0", id="opencv-one-wheel-for-every-python"),
     ],
 )  # fmt: skip
 def test_a_release_has_the_names_that_people_know(
@@ -54,6 +54,17 @@ def test_a_release_has_the_names_that_people_know(
 ) -> None:
     release = released(tmp_path, recipe, version=version, pythons=(python,))
     assert (release.tag, release.title) == (tag, title)
+
+
+def test_a_recipe_of_the_callers_may_name_the_python_of_a_wheel_that_serves_all(tmp_path: Path) -> None:
+    copied = copy_recipe(find_recipe("opencv-python", tmp_path), tmp_path / "opencv-python")
+    config = copied.read_text(encoding="utf-8")
+    named = config.replace("{version}-cu{cuda}", "{version}-py{python}-cu{cuda}")
+    titled = named.replace("Wheel for CUDA", "Wheel for Python {python_title} + CUDA")
+    copied.write_text(titled, encoding="utf-8")
+    release = released(tmp_path, "opencv-python", version="4.11.0.92", pythons=("3.14t",))
+    assert release.tag == "opencv-python-v4.11.0.92-py314t-cu130"
+    assert release.title == "OpenCV-Python v4.11.0.92 Wheel for Python 3.14t (Free-threaded) + CUDA 13.0"
 
 
 def test_a_rebuild_has_a_tag_of_its_own_and_the_same_title(tmp_path: Path) -> None:
@@ -88,7 +99,14 @@ def test_what_a_package_cannot_do_is_said_before_its_source_is_fetched(tmp_path:
     assert "without the GIL (Py_mod_gil)" in reason
 
 
-@pytest.mark.parametrize("recipe", NAMES)
+def test_one_release_of_opencv_has_the_wheel_of_every_python_that_has_a_limited_api(tmp_path: Path) -> None:
+    (release,) = list_releases(find_recipe("opencv-python", tmp_path), Choice(), tmp_path / "out", world(tmp_path))
+    assert [str(python) for python in release.request.pythons] == ["3.13", "3.14", "3.14t"]
+    (reason,) = released(tmp_path, "opencv-python", pythons=("3.14t",)).cannot
+    assert "the limited API" in reason
+
+
+@pytest.mark.parametrize("recipe", [name for name in NAMES if name != "opencv-python"])
 def test_each_of_our_recipes_has_three_pythons_and_says_which_it_cannot_serve(tmp_path: Path, recipe: str) -> None:
     found = list_releases(find_recipe(recipe, tmp_path), Choice(), tmp_path / "out", world(tmp_path))
     assert [(str(python), bool(release.cannot)) for release in found for python in release.request.pythons] == [
