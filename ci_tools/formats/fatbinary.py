@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 import lz4.block  # type: ignore[import-untyped]  # it has no types
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.elf import Extent, pe_sections, read_elf
+from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.formats.magic import ELF_MAGIC
+from ci_tools.formats.pe import read_pe
 from ci_tools.machine.storage import CHUNK
 
 if sys.version_info >= (3, 14):
@@ -57,7 +58,9 @@ KERNEL_DESCRIPTOR = ".kd"  # the suffix of the name of a kernel descriptor
 
 ARCHIVE_MAGIC = b"!<arch>\n"
 ARCHIVE_MEMBER = struct.Struct("<48x10s2s")  # size in decimal, then a backtick and a line feed
-NVIDIA_SECTIONS, HIP_SECTIONS = (".nv_fatbin", "__nv_relfatbin", ".nv_fatb"), (".hip_fatbin", ".hip_fat")
+# Microsoft's linker cuts the names of sections to eight bytes (PE Format, "Section Table").
+NVIDIA_SECTIONS = (".nv_fatbin", "__nv_relfatbin", ".nv_fatb", "__nv_rel")
+HIP_SECTIONS = (".hip_fatbin", ".hip_fat")
 CUDA_MACHINE, AMD_MACHINE = 190, 224  # e_machine
 NOTE = ".note.nv.tkinfo"  # holds the command line of ptxas
 KERNEL = 0x10  # in the last byte of a cubin's symbol: a function that the host may launch
@@ -133,7 +136,7 @@ def _find_units(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
     elif head.startswith((FATBINARY_MAGIC, BUNDLE_MAGIC, PACKED_BUNDLE_MAGIC)):
         yield from _number_units("file", _units(file))
     elif head.startswith(b"MZ"):
-        yield from _units_in_sections(pe_sections(file))
+        yield from _units_in_pe(file)
     elif target := PTX_TARGET.search(head):
         yield "file", [_Payload(Image(PTX, target[1].decode()), file)]
     else:
@@ -147,6 +150,11 @@ def _units_in_elf(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
     else:
         wanted = elf.named(*NVIDIA_SECTIONS, *HIP_SECTIONS)
         yield from _units_in_sections((section.name, elf.content(section)) for section in wanted)
+
+
+def _units_in_pe(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
+    library = read_pe(file)
+    yield from _units_in_sections((section.name, library.content(section)) for section in library.sections)
 
 
 def _units_in_sections(sections: Iterable[tuple[str, Extent]]) -> Iterator[tuple[str, list[_Payload]]]:

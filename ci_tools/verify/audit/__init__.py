@@ -22,6 +22,7 @@ from ci_tools.verify.audit import (
     sbom,
     system,
     torch,
+    windows,
 )
 from ci_tools.verify.audit.subject import Flaw, Subject
 
@@ -107,6 +108,8 @@ RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
     "build-paths": content.build_paths,
     "python-symbols": binaries.python_symbols,
     "platform": system.platform,
+    "imports": windows.imports,
+    "python-library": windows.python_library,
     "rpath": system.rpath,
     "stack": system.stack,
     "text-relocations": system.text_relocations,

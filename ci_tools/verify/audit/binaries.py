@@ -13,11 +13,13 @@ from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.machine.process import run, tail
 from ci_tools.model.versions import Minor
 from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
+from ci_tools.verify.audit.windows import PYTHON_LIBRARY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import BinaryIO
 
+    from ci_tools.formats.pe import Import
     from ci_tools.machine.process import Ended
     from ci_tools.verify.audit.subject import Member, Subject
 
@@ -33,10 +35,17 @@ def python_symbols(subject: Subject) -> Iterator[Flaw]:
     """Libraries of a wheel tagged for every Python ask for no Python symbol."""
     if subject.is_pure or not any(EVERY_PYTHON.match(tag) for tag in subject.tags):
         return
-    for name, wanted in read_each(subject.libraries, _read_undefined_symbols):
+    imported = ((name, _python_symbols(found)) for name, found in subject.readable_imports.items())
+    for name, wanted in (*read_each(subject.libraries, _read_undefined_symbols), *imported):
         symbols = sorted(filter(PYTHON_SYMBOL.match, wanted))
         if symbols:
             yield Flaw(f"{name} asks for Python symbols", abbreviate(symbols), "none, as tagged py3-none")
+
+
+def _python_symbols(imports: Iterable[Import]) -> frozenset[str]:
+    """Return the names that a Windows library takes from a DLL of Python."""
+    found = (each.symbols for each in imports if PYTHON_LIBRARY.fullmatch(each.library))
+    return frozenset(symbol for symbols in found for symbol in symbols)
 
 
 def _read_undefined_symbols(library: BinaryIO) -> frozenset[str]:
