@@ -21,7 +21,7 @@ import lz4.block  # type: ignore[import-untyped]  # it has no types
 from ci_tools.errors import Rejected
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.formats.magic import ELF_MAGIC
-from ci_tools.formats.pe import read_pe
+from ci_tools.formats.windows.pe import read_pe
 from ci_tools.machine.storage import CHUNK
 
 if sys.version_info >= (3, 14):

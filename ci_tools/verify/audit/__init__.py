@@ -22,7 +22,6 @@ from ci_tools.verify.audit import (
     sbom,
     system,
     torch,
-    windows,
 )
 from ci_tools.verify.audit.subject import Flaw, Subject
 
@@ -108,8 +107,8 @@ RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
     "build-paths": content.build_paths,
     "python-symbols": binaries.python_symbols,
     "platform": system.platform,
-    "imports": windows.imports,
-    "python-library": windows.python_library,
+    "imports": binaries.imports,
+    "python-library": binaries.python_library,
     "rpath": system.rpath,
     "stack": system.stack,
     "text-relocations": system.text_relocations,

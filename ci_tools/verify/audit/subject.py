@@ -11,8 +11,8 @@ from ci_tools.errors import MachineError, Rejected
 from ci_tools.formats.elf import Extent
 from ci_tools.formats.linking import Linking, linking
 from ci_tools.formats.magic import binary_format
-from ci_tools.formats.pe import read_pe
 from ci_tools.formats.wheel import GRAFTED, Hashing, record_hash
+from ci_tools.formats.windows.pe import read_pe
 from ci_tools.machine.storage import naming
 from ci_tools.model.files import Level
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from ci_tools.formats.pe import Import
     from ci_tools.formats.wheel import Wheel
+    from ci_tools.formats.windows.pe import Import
     from ci_tools.model.plan import Job
 
 __all__ = ["Flaw", "Member", "Subject", "abbreviate", "read_each"]

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from ci_tools.errors import Rejected
 from ci_tools.formats.elf import Extent
 from ci_tools.formats.fatbinary import images
-from ci_tools.formats.pe import Import, read_pe
+from ci_tools.formats.windows.pe import Import, read_pe
 from tests.builders.wheels import PTX, SASS, entry, unit
 from tests.builders.windows import FIRST, WIN32, dll, link
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.formats.pe import Pe
+    from ci_tools.formats.windows.pe import Pe
 
 MINGW = shutil.which("x86_64-w64-mingw32-gcc")
 IMPORTS = {"python312.dll": ("PyInit_", "_Py_NoneStruct"), "WS2_32.dll": (7, "socket")}

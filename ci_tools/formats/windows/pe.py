@@ -107,7 +107,7 @@ class Pe:
             yield Import(self._name(library - shift), tuple(symbols), is_delayed=True)
 
     def _rows(self, directory: int, layout: struct.Struct) -> Iterator[tuple[int, ...]]:
-        """Yield the rows of a table; its end is an empty row, and the size that is said of it means nothing."""
+        """Yield the rows of a table; an empty row ends it, whatever size its directory gives."""
         address = self._directory(directory)
         for number in range(MOST_LIBRARIES if address else 0):
             yield layout.unpack(self._read(address + number * layout.size, layout.size))
