@@ -44,12 +44,13 @@ class VisualStudio:
         self.listed.append({"displayName": product, "installationPath": str(home), "installationVersion": "17.14"})
         return home
 
-    def environ(self, **more: str) -> dict[str, str]:
-        """Write the programs, and return the variables of the machine."""
+    def environ(self, path: str = "", **more: str) -> dict[str, str]:
+        """Write the programs, and return the variables of the machine; `path` is the PATH that vcvars64.bat sets."""
         answer = self.notes / "vswhere.json"
         answer.write_text(json.dumps(self.listed))
         program(self.folder / VSWHERE, f"{self._note('vswhere')}cat {shlex.quote(str(answer))}")
-        said = "".join(f"printf '%s\\n' {shlex.quote(f'{name}={value}')}\n" for name, value in ENVIRONMENT.items())
+        shown = {**ENVIRONMENT, "Path": path or ENVIRONMENT["Path"]}
+        said = "".join(f"printf '%s\\n' {shlex.quote(f'{name}={value}')}\n" for name, value in shown.items())
         cmd = program(self.folder / "cmd.exe", f'{self._note("cmd")}cat "$3" > {self.notes / "script"}\n{said}')
         return {"PATH": os.environ["PATH"], "PROGRAMFILES(X86)": str(self.folder), "COMSPEC": str(cmd), **more}
 

@@ -1,4 +1,4 @@
-"""What a CUDA toolkit for Windows has from the package index, and what its wheels lack.
+"""Lays out a CUDA toolkit for Windows from the package index, and makes what its wheels lack.
 
 The wheels of the compiler, the runtime and CCCL lie side by side as nvcc.exe looks for them (bin/nvcc.profile). Most
 libraries' wheels have headers and DLLs, and no import library, without which nothing links with them on Windows: one is
