@@ -8,6 +8,7 @@ import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import FatwheelError, MachineError
+from ci_tools.machine.python import PACKAGES
 from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Expected", "installed_version", "provide_headers", "require_torch", "torch_headers", "torch_of_job"]
 
-PACKAGES = ("lib/python*/site-packages", "Lib/site-packages")
 CPU = "cpu"
 NIGHTLY = re.compile(r"\.dev\d+$")
 WHOSE = {CPU: "CPU", "cu": "CUDA", "rocm": "ROCm", "xpu": "XPU"}

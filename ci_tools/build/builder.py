@@ -22,7 +22,7 @@ from ci_tools.build import built_with as builtwith
 from ci_tools.build import repair
 from ci_tools.build.build_torch import provide_headers
 from ci_tools.build.cuda_toolkits import link_variables
-from ci_tools.build.folders import base_folder, own_locks, own_temporary, refuse_stranger, sweep
+from ci_tools.build.folders import base_folder, link_or_name, own_locks, own_temporary, refuse_stranger, sweep
 from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk import cross
@@ -206,6 +206,7 @@ class Workshop:
         jobs = str(self._compilers(job, bench.plan))
         told = {
             **SAME_EVERY_TIME,
+            **{name: value for name, value in toolchain.variables.items() if name != "PATH"},
             "MAX_JOBS": jobs,
             "CMAKE_BUILD_PARALLEL_LEVEL": jobs,
             **compiler_variables(job.accelerator),
@@ -217,8 +218,9 @@ class Workshop:
             told[TORCH_INCLUDE] = str(bench.torch_headers)
         for overlay in toolchain.overlays:
             shutil.copytree(overlay, told[toolchain.folders[0][0]], symlinks=True, dirs_exist_ok=True)
-        shown = search_path(self.outside.environ.get("PATH", os.defpath), bench.scratch / "path")
-        homes = (f"{told[name]}/bin" for name, _ in toolchain.folders)
+        path = toolchain.variables.get("PATH") or self.outside.environ.get("PATH", os.defpath)
+        shown = search_path(path, bench.scratch / "path")
+        homes = (str(Path(told[name]) / "bin") for name, _ in toolchain.folders)
         told["PATH"] = os.pathsep.join([*homes, *map(str, cache.folders), shown])
         return {**told, **name_archs_for_torch(job.accelerator, job.archs), **link_variables(told), **dict(job.env)}
 
@@ -235,11 +237,9 @@ class Workshop:
         A link to the cache would not do: compilers write the real paths of headers into their output, and files that
         one build writes into the cache would be there in every later build.
         """
-        if folder.is_relative_to(self.outside.cache):
-            shutil.copytree(folder, place, symlinks=True)
-        else:
-            place.symlink_to(folder)
-        return place
+        if not folder.is_relative_to(self.outside.cache):
+            return link_or_name(folder, place)
+        return Path(shutil.copytree(folder, place, symlinks=True))
 
     # -- the backend
 

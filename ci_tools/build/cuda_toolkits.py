@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from ci_tools.build.sdk.cross import ARM_LIBRARIES, is_cross
 from ci_tools.build.sdk.cuda_libraries import complete_links, fetch_arm_runtime, fetch_libraries, install_wheels
+from ci_tools.build.sdk.cuda_windows import WHEEL_TAG, WINDOWS, list_homes, refuse_incomplete
 from ci_tools.build.sdk.redist import fetch_compiler, fetch_parts, read_release
 from ci_tools.catalog.cuda_parts import parts_for, redist_facts
 from ci_tools.errors import InputError
 from ci_tools.machine.process import output
-from ci_tools.machine.runner import host
+from ci_tools.machine.runner import host as find_host
 from ci_tools.machine.storage import fill_once
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job
 
 __all__ = ["CudaToolkits", "link_variables", "nvcc_build"]
+
+OF_INDEX = ("linux-", "windows-amd64")  # the machines for which the package index has a compiler
 
 
 class CudaToolkits:
@@ -42,18 +45,18 @@ class CudaToolkits:
         facts = self._facts(job)
         if facts is None:
             return f"the config names no version of CUDA for {job.platform}"
-        cuda, is_for_arm = facts.version, is_cross(job, self.catalog)
+        cuda, is_for_arm = facts.version, is_cross(job, self.catalog, self.outside.host)
         which = f"CUDA {cuda} with {ARM_LIBRARIES}" if is_for_arm else f"CUDA {cuda}"
-        why = f"fetched for {host()} only" if is_for_arm else "not in the catalog"
+        why = f"fetched for {self.outside.host} only" if is_for_arm else "not in the catalog"
         reasons = {
             ToolchainKind.SYSTEM: f"no {which} is installed (CUDA_HOME, /usr/local/cuda-{cuda})",
-            ToolchainKind.PYPI: f"the package index has no compiler of CUDA {cuda} for {host()}",
+            ToolchainKind.PYPI: f"the package index has no compiler of CUDA {cuda} for {self.outside.host}",
             ToolchainKind.REDIST: f"NVIDIA's archives of CUDA {cuda} for {job.platform} are {why}",
         }
         if job.toolchain is not ToolchainKind.AUTO:
             return reasons[job.toolchain]
         tried = f"{reasons[ToolchainKind.SYSTEM]} and {reasons[ToolchainKind.PYPI]}"
-        has_archives = facts.redist and host() in redist_facts().platforms and not is_for_arm
+        has_archives = facts.redist and self.outside.host in redist_facts().platforms and not is_for_arm
         return f"{tried}; `toolchain: redist` fetches NVIDIA's archives" if has_archives else tried
 
     def find_home(self, job: Job) -> Path:
@@ -77,7 +80,7 @@ class CudaToolkits:
         if self._installed(job):
             return ()
         parts = parts_for(includes, torch=bool(job.requires_torch))
-        if is_cross(job, self.catalog):
+        if is_cross(job, self.catalog, self.outside.host):
             if parts:
                 msg = f"{job.name} uses {parts[0].name}, which is fetched for this machine and not for {job.platform}"
                 raise InputError(msg, hint="build it on a machine of its own")
@@ -100,38 +103,53 @@ class CudaToolkits:
             return None
         version, environ = facts.version, self.outside.environ
         named = [environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if environ.get(name)]
-        homes = map(Path, (*named, f"/usr/local/cuda-{version}", "/usr/local/cuda"))
+        usual = list_homes(str(version), environ.get("PROGRAMFILES", ""))
+        homes = map(Path, (*named, *usual, f"/usr/local/cuda-{version}", "/usr/local/cuda"))
         found = (home for home in homes if _nvcc_version(home) == version)
-        is_whole = not is_cross(job, self.catalog)
+        is_whole = not is_cross(job, self.catalog, self.outside.host)
         return next((home for home in found if is_whole or (home / ARM_LIBRARIES).exists()), None)
 
     def _pypi(self, job: Job) -> str:
         """Return the version of `cuda-toolkit` on the package index, or "" if it has no compiler for this host."""
         facts, is_asked = self._facts(job), job.toolchain in {ToolchainKind.PYPI, ToolchainKind.AUTO}
-        return facts.pypi if facts and is_asked and host().startswith("linux-") else ""
+        return facts.pypi if facts and is_asked and self.outside.host.startswith(OF_INDEX) else ""
 
     def _redist(self, job: Job) -> Redist | None:
         """Return the release of NVIDIA's archives that a job is compiled with; None if it asks for another toolkit."""
         facts, is_asked = self._facts(job), job.toolchain is ToolchainKind.REDIST
-        is_here = host() in redist_facts().platforms and not is_cross(job, self.catalog)
+        is_here = self.outside.host in redist_facts().platforms and not is_cross(job, self.catalog, self.outside.host)
         return facts.redist if facts and is_asked and is_here else None
+
+    def _tags(self) -> tuple[str, ...]:
+        """Return the tags of the wheels to install; none for this machine's own, which pip knows."""
+        return (WHEEL_TAG,) if self.outside.host == WINDOWS != find_host() else ()
 
     def _fetch_from_index(self, toolkit: str) -> Path:
         """Install the compiler, the runtime and CCCL of one toolkit into their own folder."""
         cache, reporter = self.outside.cache, self.outside.reporter
-        folder = cache / "toolchains" / f"cuda-toolkit-{toolkit}-{host()}"
+        folder = cache / "toolchains" / f"cuda-toolkit-{toolkit}-{self.outside.host}"
 
         def fetch(target: Path) -> None:
             what = f"the CUDA {toolkit} compiler"
             with reporter.step(f"fetch {what}"):
-                home = install_wheels(f"cuda-toolkit[nvcc,cudart,cccl]=={toolkit}", what, target, self.outside)
-            complete_links(home, cache / "logs" / f"cuda-{toolkit}.log")
+                wanted = f"cuda-toolkit[nvcc,cudart,cccl]=={toolkit}"
+                home = install_wheels(wanted, what, target, self.outside, self._tags())
+            if self.outside.host == WINDOWS:
+                refuse_incomplete(home, toolkit)
+            else:
+                complete_links(home, cache / "logs" / f"cuda-{toolkit}.log")
 
         return next(fill_once(folder, fetch, reporter.say).glob("nvidia/cu*"))
 
 
+def _find_nvcc(home: Path) -> Path:
+    """Return a toolkit's compiler: nvcc.exe on Windows."""
+    program = home / "bin" / "nvcc.exe"
+    return program if program.is_file() else home / "bin" / "nvcc"
+
+
 def _nvcc_version(home: Path) -> Minor | None:
-    nvcc = home / "bin" / "nvcc"
+    nvcc = _find_nvcc(home)
     said = output([nvcc, "--version"]) or "" if nvcc.exists() else ""
     match = re.search(r"release (\d+)\.(\d+)", said)
     return Minor(int(match[1]), int(match[2])) if match else None
@@ -139,7 +157,7 @@ def _nvcc_version(home: Path) -> Minor | None:
 
 def nvcc_build(home: Path) -> str:
     """Return the build of a compiler, such as `nvcc-V13.0.88`."""
-    match = re.search(r"V[\d.]+", output([home / "bin" / "nvcc", "--version"]) or "")
+    match = re.search(r"V[\d.]+", output([_find_nvcc(home), "--version"]) or "")
     return f"nvcc-{match[0]}" if match else "nvcc"
 
 
@@ -149,4 +167,5 @@ def link_variables(told: Mapping[str, str]) -> dict[str, str]:
     NVIDIA's development images set them, and projects that link with -lcuda, such as SageAttention, rely on it.
     """
     home = told.get("CUDA_HOME")
-    return {"LIBRARY_PATH": f"{home}/lib64/stubs"} if home else {}
+    is_for_unix = home is not None and not (Path(home) / "lib/x64").is_dir()  # for Windows, cuda.lib is in there
+    return {"LIBRARY_PATH": f"{home}/lib64/stubs"} if is_for_unix else {}

@@ -7,18 +7,47 @@ import shutil
 import stat
 import tempfile
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 from filelock import FileLock, Timeout
 
 from ci_tools.errors import MachineError
 
-__all__ = ["base_folder", "own_locks", "own_temporary", "refuse_stranger", "sweep"]
+__all__ = [
+    "base_folder",
+    "link_or_name",
+    "own_locks",
+    "own_temporary",
+    "refuse_stranger",
+    "short_folder",
+    "sweep",
+]
 
 
 def base_folder() -> Path:
     """Return the folder that contains every build's own folder, the same on every machine."""
-    return Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())  # noqa: S108 - see refuse_stranger
+    if os.name == "posix":
+        return Path("/tmp")  # noqa: S108 - see refuse_stranger
+    base = Path(short_folder(tempfile.gettempdir()))
+    base.mkdir(exist_ok=True)
+    return base
+
+
+def short_folder(temporary: str) -> str:
+    """Return the folder of builds on Windows, from that of temporary files, which is the user's own and long.
+
+    cl.exe and nvcc.exe take no path of more than 260 characters, and torch has headers whose path has 119 (2.13.0).
+    """
+    return str(PureWindowsPath(PureWindowsPath(temporary).anchor) / "fatwheel")
+
+
+def link_or_name(folder: Path, place: Path) -> Path:
+    """Return `place`, a new link to `folder`; `folder` itself where links are not allowed, as often on Windows."""
+    try:
+        place.symlink_to(folder, target_is_directory=True)
+    except OSError:
+        return folder
+    return place
 
 
 def own_locks(base: Path) -> Path:

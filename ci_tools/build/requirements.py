@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Needs", "Place", "needs_of_job", "needs_of_sdist", "takes_parts"]
 
+OF_HOSTS = ("linux-", "windows-amd64")
 OF_PARTS = frozenset({None, AcceleratorKind.CUDA})  # ROCm's torch also translates sources, and XPU's was never tried
 
 
@@ -124,7 +125,7 @@ def _list_indexes(torch: Minor | None, plan: Plan) -> tuple[str, ...]:
 
 def takes_parts(plan: Plan, kind: AcceleratorKind | None) -> bool:
     """Whether builds for an accelerator on this machine get the parts of torch; else they get a whole torch."""
-    return plan.request.build.torch is BuildTorch.PARTS and kind in OF_PARTS and host().startswith("linux-")
+    return plan.request.build.torch is BuildTorch.PARTS and kind in OF_PARTS and host().startswith(OF_HOSTS)
 
 
 def _lines(path: Path | None) -> Iterator[str]:

@@ -123,14 +123,17 @@ def needs_of(
 
 def _takes_parts(job: Job, torch: BuildTorch) -> bool:
     kind = job.accelerator.kind if job.accelerator else None
-    is_linux = job.platform is not None and job.platform.startswith("linux-")
-    return torch is BuildTorch.PARTS and kind in {None, AcceleratorKind.CUDA} and is_linux
+    return torch is BuildTorch.PARTS and kind in {None, AcceleratorKind.CUDA} and _is_of(job, "linux-", "windows")
 
 
 def _fetches_toolkit(job: Job) -> bool:
     is_cuda = job.accelerator is not None and job.accelerator.kind is AcceleratorKind.CUDA
-    is_linux = job.platform is not None and job.platform.startswith("linux-")
-    return is_cuda and is_linux and job.toolchain in TOOLKITS
+    has_archives = job.toolchain is not ToolchainKind.REDIST or _is_of(job, "linux-")  # those for Windows are zip files
+    return is_cuda and _is_of(job, "linux-", "windows") and has_archives and job.toolchain in TOOLKITS
+
+
+def _is_of(job: Job, *systems: str) -> bool:
+    return job.platform is not None and job.platform.startswith(systems)
 
 
 def refuse_no_room(needs: Iterable[Need]) -> None:

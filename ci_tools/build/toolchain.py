@@ -8,13 +8,16 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.build.cuda_toolkits import CudaToolkits, nvcc_build
 from ci_tools.build.sdk import cross, oneapi
+from ci_tools.build.sdk.cuda_windows import WINDOWS
+from ci_tools.build.sdk.msvc import choose_msvc, explain_missing, msvc_variables, read_bounds
 from ci_tools.build.sdk.offers import Offer
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_parts import refuse_record
@@ -23,7 +26,6 @@ from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.machine import package_index
 from ci_tools.machine import python as interpreter
 from ci_tools.machine.process import output
-from ci_tools.machine.runner import host
 from ci_tools.machine.search_path import compiler_variables
 from ci_tools.machine.storage import fill_once
 from ci_tools.model.plan import JobKind
@@ -32,8 +34,9 @@ from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from ci_tools.build.sdk.msvc import Msvc
     from ci_tools.catalog import Catalog, Headers, PlatformFacts, TorchRelease
     from ci_tools.machine.context import Outside, Step
     from ci_tools.model.plan import Job
@@ -54,6 +57,7 @@ class Toolchain:
     overlays: tuple[Path, ...] = ()  # folders that are copied over the first of these
     fetch_headers: Callable[[], Path] | None = None  # fetches torch's headers: not called if the build has a torch
     is_cross: bool = False  # whether it compiles for another machine
+    variables: Mapping[str, str] = field(default_factory=dict)  # of the compiler's environment: Windows has one
 
 
 class Toolchains:
@@ -75,7 +79,8 @@ class Toolchains:
         if job.platform is None:
             return ""
         facts = self.catalog.platforms[job.platform]
-        if facts.host != host() and (why := cross.explain_refusal(job, facts.host, self.environ)):
+        here = self.outside.host
+        if facts.host != here and (why := cross.explain_refusal(job, facts.host, here, self.environ)):
             return why
         return _other_libc(job.wheel_platform) or self._no_compiler(job, facts)
 
@@ -87,6 +92,8 @@ class Toolchains:
 
     def _no_compiler(self, job: Job, facts: PlatformFacts) -> str:
         accelerator = job.accelerator
+        if facts.os == "windows" and job.kind is JobKind.NATIVE and (why := explain_missing(self.environ)):
+            return why
         if facts.os == "linux" and shutil.which("c++", path=self.environ.get("PATH")) is None:
             return "there is no C++ compiler on PATH (c++)"
         if accelerator is None:
@@ -109,9 +116,10 @@ class Toolchains:
             raise MachineError(msg)
         if job.kind is JobKind.PURE:
             return Toolchain(identity="none", python=python)
-        if is_cross := cross.is_cross(job, self.catalog):
+        if is_cross := self._is_cross(job):
             self.reporter.say(f"{job.name} is compiled for {job.platform} by {cross.compiler_of(self.environ)}")
         compiler, *identity = self._compiler(job)
+        msvc = self._choose_msvc(job, compiler)
         folders = [compiler] if compiler else []
         fetch_headers = self._headers_of(self.catalog.torch[job.torch]) if job.torch else None
         if job.torch:
@@ -119,20 +127,40 @@ class Toolchains:
         is_cuda = job.accelerator is not None and job.accelerator.kind is AcceleratorKind.CUDA
         overlays = self.cuda.find_libraries(job, includes) if is_cuda else ()
         identity += [each.identity for each in overlays]
+        identity += [f"msvc-{msvc.toolset}"] if msvc else []
         paths = tuple(each.folder for each in overlays)
         return Toolchain(
-            identity=" ".join(identity),
+            identity=" ".join(" ".join(identity).split()),
             python=python,
             folders=tuple(folders),
             overlays=paths,
             fetch_headers=fetch_headers,
             is_cross=is_cross,
+            variables=self._read_environment(msvc) if msvc else {},
         )
+
+    def _is_cross(self, job: Job) -> bool:
+        return cross.is_cross(job, self.catalog, self.outside.host)
+
+    # -- Windows
+
+    def _choose_msvc(self, job: Job, toolkit: tuple[str, Path] | None) -> Msvc | None:
+        """Return Microsoft's compiler for a job: the newest, or the newest that its CUDA takes; None elsewhere."""
+        if self.outside.host != WINDOWS:
+            return None
+        bounds = read_bounds(toolkit[1]) if toolkit else None
+        cuda = str(job.accelerator.version) if job.accelerator else ""
+        return choose_msvc(self.environ, cuda, bounds)
+
+    def _read_environment(self, msvc: Msvc) -> dict[str, str]:
+        """Return the variables with which that compiler works."""
+        self.reporter.say(f"compiles with Visual C++ {msvc.toolset} of {msvc.product}")
+        with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
+            return msvc_variables(msvc, self.environ, Path(folder))
 
     def _compiler(self, job: Job) -> tuple[tuple[str, Path] | None, str]:
         """Return the accelerator's home folder with the variable that names it, and an identity of the compilers."""
-        version = output(["c++", "-dumpfullversion", "-dumpversion"])
-        host_compiler = cross.compiler_of(self.environ) if cross.is_cross(job, self.catalog) else f"c++-{version}"
+        host_compiler = self._host_compiler(job)
         if job.accelerator is None:
             return None, host_compiler
         if job.accelerator.kind is AcceleratorKind.CUDA:
@@ -146,6 +174,14 @@ class Toolchains:
             said = self.oneapi.says(installed) if installed else ""
         build = hashlib.sha256(said.encode()).hexdigest()[:12]
         return (variable, installed) if installed else None, f"{command}-{build} {host_compiler}"
+
+    def _host_compiler(self, job: Job) -> str:
+        """Return the identity of the compiler for the CPU; on Windows it is chosen by the toolkit."""
+        if self.outside.host == WINDOWS:
+            return ""
+        if self._is_cross(job):
+            return cross.compiler_of(self.environ)
+        return f"c++-{output(['c++', '-dumpfullversion', '-dumpversion'])}"
 
     # -- ROCm
 

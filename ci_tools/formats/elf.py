@@ -1,4 +1,4 @@
-"""Reads ELF files from a seekable stream: sections, segments, symbols and their versions; and the sections of PE files.
+"""Reads ELF files from a seekable stream: sections, segments, symbols and their versions.
 
 Only the requested parts are loaded, so a library may have any size.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.magic import ELF_MAGIC, PE_OFFSET
+from ci_tools.formats.magic import ELF_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,7 +24,6 @@ __all__ = [
     "Section",
     "Segment",
     "Symbol",
-    "pe_sections",
     "read_elf",
 ]
 
@@ -45,8 +44,6 @@ NEEDED_FILE = "HHIII"  # version, number of its versions, name of the library, o
 NEEDED_VERSION = "IHHII"  # hash, flags, number, name, offset of the next
 SHORTEST_NEED = 16  # bytes
 NO_CONTENT = 8  # SHT_NOBITS: a section with an address and a size, but no bytes (.bss)
-PE_HEADER = struct.Struct("<4sHH12xHH")  # PE\0\0, machine, number of sections, size of the optional header, flags
-PE_SECTION = struct.Struct("<8sIIII16x")  # name, size in memory, address, size in the file, offset
 # The errors of reading a damaged file.
 DAMAGE = (EOFError, IndexError, KeyError, ValueError, OverflowError, MemoryError, StopIteration, struct.error)
 
@@ -335,20 +332,4 @@ def _whole() -> Iterator[None]:
         yield
     except DAMAGE as error:
         msg = f"this is not a whole ELF file: {error or type(error).__name__}"
-        raise Rejected(msg) from error
-
-
-def pe_sections(extent: Extent) -> Iterator[tuple[str, Extent]]:
-    """Yield the name and the bytes of each section of a Windows library; raise Rejected if it is incomplete."""
-    try:
-        header = int.from_bytes(extent.read(PE_OFFSET, 4), "little")
-        _, _, count, before, _ = PE_HEADER.unpack(extent.read(header, PE_HEADER.size))
-        table = header + PE_HEADER.size + before
-        for number in range(count):
-            fields = PE_SECTION.unpack(extent.read(table + number * PE_SECTION.size, PE_SECTION.size))
-            name, in_memory, _, in_file, offset = fields
-            text = name.rstrip(b"\0").decode(errors="backslashreplace")
-            yield text, extent.part(offset, min(in_memory, in_file))
-    except EOFError as error:
-        msg = f"this is not a whole Windows library: {error}"
         raise Rejected(msg) from error

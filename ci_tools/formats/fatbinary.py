@@ -15,10 +15,11 @@ import struct
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.elf import Extent, pe_sections, read_elf
+from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.formats.magic import ELF_MAGIC
 from ci_tools.formats.offload.parts import ARCHIVE_MAGIC, LZ4, ZSTD, cut, read_members, unpack
 from ci_tools.formats.offload.sycl import read_device_images
+from ci_tools.formats.windows.pe import read_pe
 from ci_tools.machine.storage import CHUNK
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ BUNDLE_HASH = 8  # bytes, after the sizes
 TARGET = re.compile(r"hip(?:v4)?-[\w.]+-amd-amdhsa-\w*-(?P<arch>[\w.:+-]{1,80})")
 KERNEL_DESCRIPTOR = ".kd"  # the suffix of the name of a kernel descriptor
 
-NVIDIA_SECTIONS, HIP_SECTIONS = (".nv_fatbin", "__nv_relfatbin", ".nv_fatb"), (".hip_fatbin", ".hip_fat")
+# Microsoft's linker cuts the names of sections to eight bytes (PE Format, "Section Table").
+NVIDIA_SECTIONS = (".nv_fatbin", "__nv_relfatbin", ".nv_fatb", "__nv_rel")
+HIP_SECTIONS = (".hip_fatbin", ".hip_fat")
 CUDA_MACHINE, AMD_MACHINE = 190, 224  # e_machine
 NOTE = ".note.nv.tkinfo"  # holds the command line of ptxas
 KERNEL = 0x10  # in the last byte of a cubin's symbol: a function that the host may launch
@@ -136,7 +139,7 @@ def _find_units(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
     elif head.startswith((FATBINARY_MAGIC, BUNDLE_MAGIC, PACKED_BUNDLE_MAGIC)):
         yield from _number_units("file", _units(file))
     elif head.startswith(b"MZ"):
-        yield from _units_in_sections(pe_sections(file))
+        yield from _units_in_pe(file)
     elif target := PTX_TARGET.search(head):
         yield "file", [_Payload(Image(PTX, target[1].decode()), file)]
     else:
@@ -150,6 +153,11 @@ def _units_in_elf(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
     else:
         wanted = elf.named(*NVIDIA_SECTIONS, *HIP_SECTIONS)
         yield from _units_in_sections((section.name, elf.content(section)) for section in wanted)
+
+
+def _units_in_pe(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
+    library = read_pe(file)
+    yield from _units_in_sections((section.name, library.content(section)) for section in library.sections)
 
 
 def _units_in_sections(sections: Iterable[tuple[str, Extent]]) -> Iterator[tuple[str, list[_Payload]]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from ci_tools.machine.runner import host
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,3 +74,4 @@ class Outside:
     cache: Path
     reporter: Reporter
     trusts_source: bool = False  # whether a project's own code may run unconfined if this machine has no sandbox
+    host: str = field(default_factory=host)  # the kind of machine in the catalog's words, such as linux-x86_64

@@ -29,6 +29,9 @@ LOG = logging.getLogger(__name__)
 # Windows has no process groups that could be killed; there the command runs without the script.
 LIFELINE = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_lifeline.py"))) if os.name == "posix" else ()
 INHERITED = (
+    *("ALLUSERSPROFILE", "APPDATA", "COMSPEC", "LOCALAPPDATA", "NUMBER_OF_PROCESSORS", "PATHEXT"),  # of Windows, which
+    *("PROCESSOR_ARCHITECTURE", "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "PROGRAMW6432"),  # other systems do
+    *("SYSTEMDRIVE", "WINDIR"),  # not set; without PROCESSOR_ARCHITECTURE, Python before 3.12 does not know its machine
     "CARGO_HOME",  # where Rust's tools are, if not below HOME: rustup's `cargo` finds no compiler without them
     "HOME",
     "LANG",
@@ -186,9 +189,17 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def output(
-    command: Sequence[str | Path], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = 60
+    command: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 60,
+    encoding: str | None = None,
 ) -> str | None:
-    """Return the output of `command`, stripped; None if it fails, is missing, or takes more than `timeout` seconds."""
+    """Return the output of `command`, stripped; None if it fails, is missing, or takes more than `timeout` seconds.
+
+    `encoding` is by default this machine's.
+    """
     LOG.debug("run %s", redact(" ".join(map(str, command))))
     try:
         done = subprocess.run(
@@ -196,6 +207,7 @@ def output(
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            encoding=encoding,
             errors="replace",
             cwd=cwd,
             env=env,

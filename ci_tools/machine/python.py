@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from ci_tools.machine.process import Ended
     from ci_tools.model.versions import Python
 
-__all__ = ["IDENTITY", "Environment", "create", "find", "identity"]
+__all__ = ["IDENTITY", "PACKAGES", "Environment", "create", "find", "identity"]
 
 IDENTITY = (
     "import sys, sysconfig; "
     "print('{}.{}{}'.format(*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))"
 )
+PACKAGES = ("lib/python*/site-packages", "Lib/site-packages")
 IMAGES = Path("/opt/python")  # where manylinux images keep their interpreters (PEP 513)
 # Messages of pip and uv if they cannot reach an index or the disk is full. A misspelt name also gives "none".
 MACHINE_SIGNS = (
@@ -58,6 +59,7 @@ def find(python: Python, environ: Mapping[str, str], images: Path = IMAGES) -> P
     candidates = [
         Path(sys.executable),
         *(folder / f"python{python}" for folder in folders),
+        *(folder / "python.exe" for folder in folders),  # each Python has a folder of its own on Windows
         *(folder / "bin" / "python" for folder in sorted(pyenv.glob(f"{python.version}*"), reverse=True)),
         images / f"{python.interpreter_tag}-{python.abi_tag}" / "bin" / "python",
     ]
@@ -83,6 +85,11 @@ class Environment:
     def scripts(self) -> Path:
         """The folder with its commands."""
         return self.path / ("Scripts" if os.name == "nt" else "bin")
+
+    @property
+    def packages(self) -> Path:
+        """The folder of what is installed in it: Lib/site-packages on Windows."""
+        return next((found for pattern in PACKAGES for found in self.path.glob(pattern)), self.path)
 
     @property
     def python(self) -> Path:

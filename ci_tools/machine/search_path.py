@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ __all__ = ["compiler_variables", "search_path"]
 
 # If a CPU build finds one of these, it compiles for a GPU, or fails because torch was built without that GPU.
 HIDDEN = frozenset({"hipcc", "hipcc.pl", "hipconfig", "icpx", "nvcc"})
+HIDDEN |= {f"{name}.{suffix}" for name in (*HIDDEN, "icx") for suffix in ("exe", "bat")}  # on Windows
 # hipcc compiles for NVIDIA by default if nvcc is installed and there is no program named clang++, as on Debian.
 SETTLED = {AcceleratorKind.ROCM: {"HIP_PLATFORM": "amd"}}
 
@@ -37,6 +39,15 @@ def _hide_compilers(folder: Path, shadow: Path) -> Path:
         return folder
     shadow.mkdir(parents=True, exist_ok=True)
     for program in folder.iterdir():
-        if program.name not in HIDDEN:
-            (shadow / program.name).symlink_to(program)
+        if program.name.lower() not in HIDDEN:
+            _stand_in(program, shadow / program.name)
     return shadow
+
+
+def _stand_in(program: Path, place: Path) -> None:
+    """Make a link to a program; a copy where links are not allowed, as they are not to every user of Windows."""
+    try:
+        place.symlink_to(program)
+    except OSError:
+        if program.is_file():
+            shutil.copy2(program, place)

@@ -6,7 +6,6 @@ Of the usual way only the sizes are read: what pip would fetch for torch, with i
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import tempfile
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from ci_tools.build.sdk.torch_choice import Wanted, find_torch
 from ci_tools.catalog.cuda_parts import parts_for
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.remote_wheel import RemoteFile
+from ci_tools.machine.runner import host
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _sizes(text: str, seen: set[str] | None = None) -> Iterator[tuple[int, int]]
         fitting = [
             one
             for one in offers.wheels
-            if one.is_for(platform.machine()) and one.is_for_python(PYTHON) and wanted.specifier.contains(one.version)
+            if one.is_for(host()) and one.is_for_python(PYTHON) and wanted.specifier.contains(one.version)
         ]
         offer = max(fitting, key=lambda one: one.version)
         seen.add(wanted.name)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from ci_tools.build.sdk.lending import LENT
 from ci_tools.build.sdk.link_stubs import exports_of, make_stub
 from ci_tools.machine.process import output
-from ci_tools.machine.runner import host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,23 +50,23 @@ for name in ("EXT_SUFFIX", "SOABI", "MULTIARCH"):
 """
 
 
-def is_cross(job: Job, catalog: Catalog) -> bool:
-    """Whether a job is for another machine than this one."""
-    return job.platform is not None and catalog.platforms[job.platform].host != host()
+def is_cross(job: Job, catalog: Catalog, host: str) -> bool:
+    """Whether a job is for another machine than the one that builds it."""
+    return job.platform is not None and catalog.platforms[job.platform].host != host
 
 
-def explain_refusal(job: Job, wanted: str, environ: Mapping[str, str]) -> str:
-    """Return why a job for the host `wanted` cannot be cross-compiled on this machine, or "" if it can.
+def explain_refusal(job: Job, wanted: str, host: str, environ: Mapping[str, str]) -> str:
+    """Return why a job for the host `wanted` cannot be cross-compiled on `host`, or "" if it can.
 
     A build that binds to torch's ABI would get headers of this machine's torch, some of which differ for Arm
     (ATen/Config.h); those of the stable ABI are the same.
     """
-    if (wanted, host()) != (TARGET, FROM):
-        return f"{job.platform} wheels are built on {wanted}, this machine is {host()}"
+    if (wanted, host) != (TARGET, FROM):
+        return f"{job.platform} wheels are built on {wanted}, this machine is {host}"
     if shutil.which(COMPILER, path=environ.get("PATH")) is None:
-        return f"{job.platform} wheels are built on {wanted}, or here once {COMPILER} is on PATH; this is {host()}"
+        return f"{job.platform} wheels are built on {wanted}, or here once {COMPILER} is on PATH; this is {host}"
     if job.requires_torch:
-        return f"{job.platform} wheels that bind to torch are built on {wanted}, this machine is {host()}"
+        return f"{job.platform} wheels that bind to torch are built on {wanted}, this machine is {host}"
     return ""
 
 

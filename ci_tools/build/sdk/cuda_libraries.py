@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import shutil
 import sys
@@ -16,13 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from ci_tools.build.sdk.cuda_windows import WINDOWS, import_names, write_import_library
 from ci_tools.build.sdk.link_stubs import make_stub
+from ci_tools.build.sdk.msvc import choose_msvc
 from ci_tools.build.sdk.offers import find_offers
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.errors import MachineError
 from ci_tools.machine.package_index import UNANSWERED, innermost
 from ci_tools.machine.process import clean_environment, complaint, run
-from ci_tools.machine.runner import host
 from ci_tools.machine.storage import fill_once
 from ci_tools.model.pep440 import parse_version
 
@@ -43,6 +43,7 @@ __all__ = [
     "fetch_arm_runtime",
     "fetch_libraries",
     "install_wheels",
+    "write_import_libraries",
     "write_stand_ins",
 ]
 
@@ -68,7 +69,7 @@ def fetch_libraries(toolkit: str, parts: Iterable[CudaPart], outside: Outside) -
     pins: dict[str, SpecifierSet] = {}
     made = []
     for part in parts:
-        folder = outside.cache / "toolchains" / f"cuda-{toolkit}-{part.project}-{host()}"
+        folder = outside.cache / "toolchains" / f"cuda-{toolkit}-{part.project}-{outside.host}"
 
         def fill(target: Path, part: CudaPart = part) -> None:
             pins.update(pins or _pins(toolkit, outside))
@@ -141,10 +142,10 @@ def _fetch(part: CudaPart, pins: Mapping[str, SpecifierSet], toolkit: str, targe
         raise MachineError(msg, hint="`toolchain: system` takes an installed toolkit")
     with find_offers(part.project, outside.environ) as offers:
         fitting = [
-            one for one in offers.wheels if one.is_for(platform.machine()) and pins[part.project].contains(one.version)
+            one for one in offers.wheels if one.is_for(outside.host) and pins[part.project].contains(one.version)
         ]
         if not fitting:
-            msg = f"where pip looks there is no {part.project}{pins[part.project]} for {host()}"
+            msg = f"where pip looks there is no {part.project}{pins[part.project]} for {outside.host}"
             raise MachineError(msg)
         offer = max(fitting, key=lambda one: one.version)
         with (
@@ -157,27 +158,50 @@ def _fetch(part: CudaPart, pins: Mapping[str, SpecifierSet], toolkit: str, targe
 
 
 def _write(parts: Parts, part: CudaPart, target: Path, outside: Outside) -> None:
-    """Write the headers of a library's wheel, and a stand-in for each library in it."""
+    """Write the headers of a library's wheel, and what takes the place of each library in it for a linker."""
     inside = {name: PREFIX.sub("", name, count=1) for name in parts.names if PREFIX.match(name)}
-    parts.copy([name for name, place in inside.items() if place.startswith("include/")], target / "fetched")
+    wanted = [name for name, place in inside.items() if place.startswith("include/") or place.endswith(".lib")]
+    parts.copy(wanted, target / "fetched")
     home = target / HOME
     home.mkdir()
     for folder in sorted((target / "fetched/nvidia").iterdir()):
-        (folder / "include").rename(home / "include")
+        for kind in sorted(folder.iterdir()):
+            kind.rename(home / kind.name)
     _remove_empty(target / "fetched")
-    write_stand_ins(home, inside.values(), part, outside.cache / "logs" / f"{part.project}.log")
+    log = outside.cache / "logs" / f"{part.project}.log"
+    if outside.host == WINDOWS:
+        write_import_libraries(home, inside.values(), part, outside)
+    else:
+        write_stand_ins(home, inside.values(), part, log)
+
+
+def write_import_libraries(home: Path, members: Iterable[str], part: CudaPart, outside: Outside) -> None:
+    """Write an import library for each DLL among the members of a wheel that has none: its headers are in `home`."""
+    found = import_names(members)
+    if not found:
+        return
+    names, log = _list_functions(home, part), outside.cache / "logs" / f"{part.project}.log"
+    lib = choose_msvc(outside.environ).programs / "lib.exe"
+    for dll, stem in found.items():
+        own = [name for name in names if _library_of(name, found.values()) == stem]
+        write_import_library(home / "lib/x64" / f"{stem}.lib", dll, own, lib, log)
 
 
 def write_stand_ins(home: Path, members: Iterable[str], part: CudaPart, log: Path) -> None:
     """Write a stand-in for each library among the members of a wheel or an archive: its headers are in `home`."""
-    text = "\n".join(_text(path) for path in sorted((home / "include").rglob("*")) if path.is_file())
-    names = sorted(set(re.findall(rf"\b((?:{part.symbols})\w*)\s*\(", text)))
+    names = _list_functions(home, part)
     sonames = {place.removeprefix("lib/"): found[2] for place in members if (found := LIBRARY.fullmatch(place))}
     log.parent.mkdir(parents=True, exist_ok=True)
     for soname, stem in sonames.items():
         own = {name: False for name in names if _library_of(name, sonames.values()) == stem}
         make_stub(home / "lib" / soname, own, log)
         (home / "lib" / f"lib{stem}.so").symlink_to(soname)
+
+
+def _list_functions(home: Path, part: CudaPart) -> list[str]:
+    """Return the names of a library's functions that its headers declare."""
+    text = "\n".join(_text(path) for path in sorted((home / "include").rglob("*")) if path.is_file())
+    return sorted(set(re.findall(rf"\b((?:{part.symbols})\w*)\s*\(", text)))
 
 
 def _library_of(name: str, stems: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+from ci_tools.build.folders import link_or_name
 from ci_tools.build.sdk.torch_choice import find_torch
 
 if TYPE_CHECKING:
@@ -28,16 +29,16 @@ def lend_torch(
     `variables` override those of the environment that name pip's indexes. It is a copy: compilers write the paths of
     headers into what they make, and what a build writes there must not reach the next one. Those paths do not name the
     Python, so that two Pythons can share what is compiled with them; at the place of an installed torch is a link, for
-    what looks for its files there.
+    what looks for its files there, unless links are not allowed: Python finds the copy by the .pth file.
     """
-    packages = next(isolated.path.glob("lib/python*/site-packages"))
+    packages = isolated.packages
     if (packages / "torch").exists():
         return ()
     torch = find_torch(wanted, catalog, outside, {**isolated.variables, **variables})
     lent = isolated.path / LENT
     shutil.copytree(torch.site, lent)
     for path in lent.iterdir():
-        (packages / path.name).symlink_to(path)
+        link_or_name(path, packages / path.name)
     (packages / f"{LENT}.pth").write_text(f"import sys; sys.path.insert(0, {str(lent)!r})\n", encoding="utf-8")
     outside.reporter.say(f"builds with the parts of torch {torch.version}, without its libraries ({torch.wheel})")
     return torch.requires

@@ -51,10 +51,12 @@ class Offer(NamedTuple):
         """Whether it is for a Python such as `cp311`, or for every Python."""
         return python in self.pythons or "py3" in self.pythons
 
-    def is_for(self, machine: str) -> bool:
-        """Whether it is for Linux on a machine such as `x86_64`, or for every machine."""
+    def is_for(self, host: str) -> bool:
+        """Whether it is for a kind of machine, such as `linux-x86_64` or `windows-amd64`, or for every machine."""
+        system, _, machine = host.partition("-")
+        own = {"windows": "win", "macos": "macosx"}.get(system, system)
         names = [tag.platform for tag in self.tags]
-        return any(name == "any" or (name.endswith(f"_{machine}") and "linux" in name) for name in names)
+        return any(name == "any" or (name.endswith(f"_{machine}") and own in name) for name in names)
 
 
 class Offers(NamedTuple):

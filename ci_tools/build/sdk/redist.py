@@ -21,7 +21,6 @@ from ci_tools.catalog.cuda_parts import redist_facts
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.machine import package_index
 from ci_tools.machine.package_index import TIMEOUT, UNANSWERED, innermost
-from ci_tools.machine.runner import host
 from ci_tools.machine.storage import CHUNK, fill_once, hold_lock
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def read_release(redist: Redist, outside: Outside) -> Release:
     Raises MachineError if there is no such list, or the server does not answer, InputError if the list is another one
     than the catalog says.
     """
-    address, platform = address_of(outside.environ), redist_facts().platforms[host()]
+    address, platform = address_of(outside.environ), redist_facts().platforms[outside.host]
     whose = redist.sha256 or f"at-{hashlib.sha256(address.encode()).hexdigest()}"
     folder = outside.cache / "toolchains" / f"redistrib-{redist.release}-{whose[:16]}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +11,6 @@ from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_parts import CPU, SAID, TorchParts, label_of, make_torch, read_torch
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.package_index import UNANSWERED, innermost
-from ci_tools.machine.runner import host
 from ci_tools.machine.storage import fill_once
 from ci_tools.model.pep440 import parse_version
 
@@ -61,13 +59,13 @@ def find_torch(wanted: Wanted, catalog: Catalog, outside: Outside, environ: Mapp
     root = outside.cache / "torch-parts" / GENERATION
     patches = [parse_version(one.patch) for one in catalog.torch.values() if one.headers]
     known = sorted(filter(wanted.admits, patches), reverse=True)
-    kept = _kept(root, known, wanted)
+    kept = _kept(root, known, wanted, outside.host)
     if kept:
         with suppress(_StaleError):
             return read_torch(fill_once(kept, _give_up, outside.reporter.say))
     try:
         with find_offers("torch", environ) as offers:
-            fitting = _fitting(offers.wheels, wanted, known)
+            fitting = _fitting(offers.wheels, wanted, known, outside.host)
             return _fetch(_by_label(fitting, offers, wanted, outside), fitting, offers, root, outside)
     except UNANSWERED as error:
         msg = f"the parts of {wanted.title} cannot be fetched: {innermost(error)}"
@@ -82,14 +80,14 @@ def _give_up(folder: Path) -> None:
     raise _StaleError(folder)
 
 
-def _kept(root: Path, known: Sequence[Version], wanted: Wanted) -> Path | None:
+def _kept(root: Path, known: Sequence[Version], wanted: Wanted, host: str) -> Path | None:
     """Return the folder of a fitting torch in the cache, or None."""
     labels = [wanted.label] if wanted.label else _preferred(wanted)
     # A version that the catalog does not have, since the project names it, is read from the folders.
-    others = () if known else sorted({parse_version(path.name.partition("-")[0]) for path in root.glob(f"*{host()}")})
+    others = () if known else sorted({parse_version(path.name.partition("-")[0]) for path in root.glob(f"*{host}")})
     for version in known or filter(wanted.admits, others):
         for label in labels:
-            folder = root / _folder(version, label)
+            folder = root / _folder(version, label, host)
             if (folder / SAID).is_file() and {wanted.python, "py3"} & {*read_torch(folder).pythons}:
                 return folder
     return None
@@ -99,20 +97,19 @@ def _preferred(wanted: Wanted) -> list[str]:
     return list(dict.fromkeys(filter(None, (wanted.preferred, CPU))))
 
 
-def _folder(version: Version, label: str) -> str:
-    return f"{version.public}-{label}-{host()}"
+def _folder(version: Version, label: str, host: str) -> str:
+    return f"{version.public}-{label}-{host}"
 
 
-def _fitting(wheels: Iterable[Offer], wanted: Wanted, known: Sequence[Version]) -> tuple[Offer, ...]:
-    """Return the wheels of the version to take, for this machine and every Python; raise InputError if none fits."""
-    machine = {"arm64": "aarch64", "AMD64": "x86_64"}.get(platform.machine(), platform.machine())
-    here = [offer for offer in wheels if offer.is_for(machine)]
+def _fitting(wheels: Iterable[Offer], wanted: Wanted, known: Sequence[Version], host: str) -> tuple[Offer, ...]:
+    """Return the wheels of the version to take, for a machine and every Python; raise InputError if none fits."""
+    here = [offer for offer in wheels if offer.is_for(host)]
     versions = {parse_version(offer.version.public) for offer in here}
     fitting = sorted(filter(wanted.admits, versions), reverse=True)
     chosen = next((one for one in known if one in fitting), next(iter(fitting), None))
     if chosen is None:
         offered = ", ".join(str(one) for one in sorted(versions, reverse=True)[:8]) or "none at all"
-        msg = f"where pip looks there is no torch{wanted.specifiers} for Linux on {machine}; there is {offered}"
+        msg = f"where pip looks there is no torch{wanted.specifiers} for {_in_words(host)}; there is {offered}"
         raise InputError(msg, page=PAGE)
     of_version = tuple(offer for offer in here if parse_version(offer.version.public) == chosen)
     pythons = sorted({python for offer in of_version for python in offer.pythons}, key=_age)
@@ -120,6 +117,11 @@ def _fitting(wheels: Iterable[Offer], wanted: Wanted, known: Sequence[Version]) 
         msg = f"torch {chosen} is not for Python {wanted.python}; it is for {', '.join(pythons)}"
         raise InputError(msg, page=PAGE)
     return of_version
+
+
+def _in_words(host: str) -> str:
+    system, _, machine = host.partition("-")
+    return f"{system.capitalize()} on {machine}"
 
 
 def _age(python: str) -> tuple[int, str]:
@@ -194,5 +196,5 @@ def _fetch(chosen: _Chosen, fitting: Sequence[Offer], offers: Offers, root: Path
         with open_parts(chosen.offer, offers.session, outside.reporter.say) as parts:
             make_torch(parts, pythons, target, outside)
 
-    folder = root / _folder(chosen.offer.version, chosen.label)
+    folder = root / _folder(chosen.offer.version, chosen.label, outside.host)
     return read_torch(fill_once(folder, fill, outside.reporter.say))

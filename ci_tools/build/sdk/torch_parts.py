@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.requirements import Requirement
 
+from ci_tools.build.sdk.cuda_windows import WINDOWS
 from ci_tools.build.sdk.link_stubs import exports_of, is_data, make_stub
 from ci_tools.catalog.symbols import records, tables
 from ci_tools.errors import InputError
@@ -35,7 +36,8 @@ CPU = "cpu"
 SITE, SAID = "site", "said.json"
 WANTED = re.compile(
     r"torch/(include/|share/cmake/|_vendor/.*\.py$|utils/hipify/.*\.py$"
-    r"|(version|torch_version|_appdirs|utils/(cpp_extension|_cpp_extension_versioner|file_baton))\.py$)"
+    r"|(version|torch_version|_appdirs|utils/(cpp_extension|_cpp_extension_versioner|file_baton))\.py$"
+    r"|lib/\w+\.lib$)"  # import libraries: Windows links with them, and needs no stand-ins
 )
 LIBRARY = re.compile(r"torch/lib/(lib\w+\.so)")
 READ = ("libc10.so", "libc10_cuda.so", "libtorch_python.so")  # small enough to read their symbols
@@ -71,9 +73,16 @@ class TorchParts(NamedTuple):
 
 
 def label_of(version_file: bytes) -> tuple[str, str]:
-    """Return a torch's version with its local part, and the label of its accelerator, from its version.py."""
-    said = dict(CONSTANT.findall(version_file.decode("utf-8")))
+    """Return a torch's version with its local part, and the label of its accelerator, from its version.py.
+
+    Raises InputError if the file states no version.
+    """
+    text = version_file.decode("utf-8").replace("\r\n", "\n")  # as the wheels for Windows have it
+    said = dict(CONSTANT.findall(text))
     version = said.get("__version__", "")
+    if not version:
+        msg = f"torch/version.py states no version: {text[:200]!r}"
+        raise InputError(msg)
     local = version.partition("+")[2]
     if cuda := said.get("cuda"):
         return version, f"cu{''.join(cuda.split('.')[:2])}"
@@ -99,9 +108,10 @@ def make_torch(parts: Parts, pythons: Iterable[str], folder: Path, outside: Outs
     version, label = label_of(content)
     log = outside.cache / "logs" / f"torch-{version}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    facts = _facts_of(site, version, label) | {"modules": sorted(_modules_of(parts.names))}
+    facts = _facts_of(site, version, label, outside.host) | {"modules": sorted(_modules_of(parts.names))}
     _write_answers(site / "torch", facts)
-    _write_stubs(site / "torch/lib", [name.rpartition("/")[2] for name in libraries], version, log)
+    if outside.host != WINDOWS:
+        _write_stubs(site / "torch/lib", [name.rpartition("/")[2] for name in libraries], version, log)
     said = TorchParts(
         Path(),
         version,
@@ -149,7 +159,7 @@ def _write_metadata(parts: Parts, site: Path) -> tuple[str, ...]:
     return requires
 
 
-def _facts_of(site: Path, version: str, label: str) -> dict[str, object]:
+def _facts_of(site: Path, version: str, label: str, host: str) -> dict[str, object]:
     """Return the answers of this build: they have the names of the facts that an observation knows."""
     said = dict(CONSTANT.findall((site / "torch/version.py").read_text(encoding="utf-8")))
     config = site / "torch/share/cmake/Torch/TorchConfig.cmake"
@@ -159,10 +169,10 @@ def _facts_of(site: Path, version: str, label: str) -> dict[str, object]:
     parts = [part.decode() if part else None for part in internals.groups()] if internals else []
     return {
         "torch": version,
-        "os": "linux",
+        "os": host.partition("-")[0],
         "gpu": False,
         "accelerator": {"kind": "cuda" if said.get("cuda") else label, "version": said.get("cuda")},
-        "cxx11_abi": "_GLIBCXX_USE_CXX11_ABI=0" not in text,
+        "cxx11_abi": host != WINDOWS and "_GLIBCXX_USE_CXX11_ABI=0" not in text,  # Windows has no such ABI
         "pybind11": dict(zip(("COMPILER_TYPE", "STDLIB", "BUILD_ABI"), parts, strict=False)),
     }
 
@@ -170,8 +180,8 @@ def _facts_of(site: Path, version: str, label: str) -> dict[str, object]:
 def _modules_of(names: Iterable[str]) -> Iterator[str]:
     """Yield the modules of the whole torch, to tell what was not fetched from what torch never had."""
     for name in names:
-        if name.endswith((".py", ".so")) and not name.startswith(("torch/include/", "torch/lib/")):
-            stem = re.sub(r"(/__init__)?\.(py|[\w-]*\.?so)$", "", name)
+        if name.endswith((".py", ".so", ".pyd")) and not name.startswith(("torch/include/", "torch/lib/")):
+            stem = re.sub(r"(/__init__)?\.(py|[\w-]*\.?(so|pyd))$", "", name)
             yield stem.replace("/", ".")
 
 

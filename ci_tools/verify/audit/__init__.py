@@ -107,6 +107,8 @@ RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
     "build-paths": content.build_paths,
     "python-symbols": binaries.python_symbols,
     "platform": system.platform,
+    "imports": binaries.imports,
+    "python-library": binaries.python_library,
     "rpath": system.rpath,
     "stack": system.stack,
     "text-relocations": system.text_relocations,

@@ -113,7 +113,8 @@ def members(subject: Subject) -> Iterator[Flaw]:
     for info in subject.wheel.archive.infolist():
         yield from _odd_mode(info)
     open_to_all = [info.filename for info in subject.wheel.archive.infolist() if _may_be_written(info)]
-    if open_to_all:
+    is_for_windows = bool(subject.platforms) and all(tag.startswith("win") for tag in subject.platforms)
+    if open_to_all and not is_for_windows:  # os.stat says -rw-rw-rw- of every file there
         yield Flaw(f"{abbreviate(open_to_all)} may be written by everybody", "-rw-rw-rw-", "-rw-r--r--", Level.WARNING)
     for name in dict.fromkeys(names):
         yield from _odd_name(name, subject)

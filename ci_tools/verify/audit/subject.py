@@ -8,9 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ci_tools.errors import MachineError, Rejected
+from ci_tools.formats.elf import Extent
 from ci_tools.formats.linking import Linking, linking
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.wheel import GRAFTED, Hashing, record_hash
+from ci_tools.formats.windows.pe import read_pe
 from ci_tools.machine.storage import naming
 from ci_tools.model.files import Level
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from ci_tools.formats.wheel import Wheel
+    from ci_tools.formats.windows.pe import Import
     from ci_tools.model.plan import Job
 
 __all__ = ["Flaw", "Member", "Subject", "abbreviate", "read_each"]
@@ -129,6 +132,17 @@ class Subject:
         """The run-time needs of each library that can be read."""
         return {name: found for name, found in self.linkings.items() if isinstance(found, Linking)}
 
+    @cached_property
+    def imports(self) -> Mapping[str, tuple[Import, ...] | Rejected]:
+        """The libraries that each PE file imports, or why it cannot be read; empty for an any-platform wheel."""
+        found = () if self.is_pure else self.members
+        return {each.name: _imports(each) for each in found if each.format == "PE" and not each.damage}
+
+    @property
+    def readable_imports(self) -> Mapping[str, tuple[Import, ...]]:
+        """The libraries that each PE file imports, of those that can be read."""
+        return {name: found for name, found in self.imports.items() if not isinstance(found, Rejected)}
+
     def _read_into_memory(self, info: zipfile.ZipInfo) -> Member:
         chunks, damage = [], ""
         try:
@@ -157,6 +171,14 @@ def _linking(member: Member) -> Linking | Rejected:
     try:
         with member.open() as file:
             return linking(file)
+    except Rejected as error:
+        return error
+
+
+def _imports(member: Member) -> tuple[Import, ...] | Rejected:
+    try:
+        with member.open() as file:
+            return read_pe(Extent.whole(file)).imports()
     except Rejected as error:
         return error
 

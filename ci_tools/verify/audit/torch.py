@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["sycl_runtime", "torch_requirement", "torch_symbols"]
 
 
-LIBRARIES = re.compile(r"lib(?:torch(?:_cpu|_cuda|_python|_hip|_xpu)?|c10(?:_cuda|_hip|_xpu)?)\.so(?:\.\d+)*")
 SYCL_RUNTIME = re.compile(r"libsycl\.so\.(\d+)")
+LIBRARIES = re.compile(
+    r"lib(?:torch(?:_cpu|_cuda|_python|_hip|_xpu)?|c10(?:_cuda|_hip|_xpu)?)\.so(?:\.\d+)*"
+    r"|(?i:(?:torch(?:_cpu|_cuda|_python|_hip|_xpu)?|c10(?:_cuda|_hip|_xpu)?)\.dll)"
+)
 
 
 class Asked(NamedTuple):
@@ -72,7 +75,9 @@ def torch_requirement(subject: Subject) -> Iterator[Flaw]:
     own = subject.wheel.named[0] if subject.wheel.named else ""
     if subject.is_pure or "torch" in {*required, own}:
         return
-    linked = {name for name, one in subject.readable_linkings.items() if any(map(LIBRARIES.fullmatch, one.needed))}
+    needs = {name: one.needed for name, one in subject.readable_linkings.items()}
+    needs |= {name: tuple(each.library for each in found) for name, found in subject.readable_imports.items()}
+    linked = {name for name, libraries in needs.items() if any(map(LIBRARIES.fullmatch, libraries))}
     asking = {name for name, found in read_each(subject.libraries, _read_symbols) if found.required - found.defined}
     if linked | asking:
         message = f"{abbreviate(linked | asking)} use torch, and METADATA does not require it"

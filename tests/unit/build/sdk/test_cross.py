@@ -38,12 +38,11 @@ def path(tmp_path: Path) -> str:
     return f"{program.parent}:/usr/bin:/bin"
 
 
-def refusal(path: str, *, wanted: str = ARM, **fields: str) -> str:
-    return cross.explain_refusal(replace(JOB, **fields), wanted, {"PATH": path})
+def refusal(path: str, *, wanted: str = ARM, here: str = "linux-x86_64", **fields: str) -> str:
+    return cross.explain_refusal(replace(JOB, **fields), wanted, here, {"PATH": path})
 
 
-def test_an_arm_wheel_is_compiled_where_the_compiler_is(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cross, "host", lambda: "linux-x86_64")
+def test_an_arm_wheel_is_compiled_where_the_compiler_is(path: str) -> None:
     assert refusal(path) == ""
     assert "or here once aarch64-linux-gnu-g++ is on PATH" in refusal("/nowhere")
     assert "bind to torch" in refusal(path, requires_torch=">=2.10,<2.11")
@@ -63,20 +62,16 @@ def test_an_arm_wheel_is_compiled_where_the_compiler_is(path: str, monkeypatch: 
         ),
     ],
 )
-def test_a_toolkit_without_libraries_for_arm_is_none(
-    toolchain: ToolchainKind, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (cross, cuda_toolkits):
-        monkeypatch.setattr(module, "host", lambda: "linux-x86_64")
+def test_a_toolkit_without_libraries_for_arm_is_none(toolchain: ToolchainKind, why: str, tmp_path: Path) -> None:
     cuda = Accelerator(AcceleratorKind.CUDA, Minor(13, 0))
     job = replace(JOB, platform=Platform.LINUX_CUDA_AARCH64, accelerator=cuda, toolchain=toolchain)
-    outside = replace(world(tmp_path), environ={"CUDA_HOME": str(tmp_path)})
+    outside = replace(world(tmp_path), environ={"CUDA_HOME": str(tmp_path)}, host="linux-x86_64")
     assert why in cuda_toolkits.CudaToolkits(catalog.load(), outside).missing(job)
 
 
-def test_no_other_machine_compiles_for_arm(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cross, "host", lambda: "macos-arm64")
-    assert refusal(path) == "linux-aarch64 wheels are built on linux-aarch64, this machine is macos-arm64"
+def test_no_other_machine_compiles_for_arm(path: str) -> None:
+    said = "linux-aarch64 wheels are built on linux-aarch64, this machine is macos-arm64"
+    assert refusal(path, here="macos-arm64") == said
 
 
 def test_a_builds_python_says_that_it_is_for_arm(tmp_path: Path) -> None:

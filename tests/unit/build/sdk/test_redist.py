@@ -8,6 +8,7 @@ import random
 import shutil
 import tarfile
 from contextlib import contextmanager
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,6 @@ import certifi
 import pytest
 
 from ci_tools.build.sdk import archives
-from ci_tools.build.sdk import redist as redists
 from ci_tools.build.sdk.archives import TRIES
 from ci_tools.build.sdk.redist import MIRROR, fetch_compiler, fetch_parts, read_release
 from ci_tools.catalog import Redist
@@ -77,6 +77,7 @@ def serving(
     folder: Path,
     made: Sequence[Component],
     files: Mapping[str, bytes] | None = None,
+    host: str = "linux-x86_64",
     **faults: Any,  # noqa: ANN401 - those of index_of
 ) -> Iterator[Site]:
     """Serve archives and their list; `files` replaces some of these, `faults` are the server's."""
@@ -84,14 +85,12 @@ def serving(
     every = {LIST: listed, **{one.path: one.content for one in made}, **(files or {})}
     with index_of("none", every, sent=sent, **faults) as index:
         address = index.url.replace("/simple/", "/files/")
-        yield Site(
-            world(folder, **ASKED, **{MIRROR: address}), sent, Redist(RELEASE, hashlib.sha256(listed).hexdigest())
-        )
+        outside = replace(world(folder, **ASKED, **{MIRROR: address}), host=host)
+        yield Site(outside, sent, Redist(RELEASE, hashlib.sha256(listed).hexdigest()))
 
 
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redists, "host", lambda: "linux-x86_64")
     monkeypatch.setattr(archives, "PAUSES", [0.0] * TRIES)
 
 
@@ -116,9 +115,8 @@ def test_nothing_is_fetched_twice_or_left_over(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*.tar.xz")) == []
 
 
-def test_a_server_of_arm_has_other_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redists, "host", lambda: "linux-aarch64")
-    with serving(tmp_path, components(SBSA)) as site:
+def test_a_server_of_arm_has_other_archives(tmp_path: Path) -> None:
+    with serving(tmp_path, components(SBSA), host="linux-aarch64") as site:
         fetch(site)
         assert {one.path.split("/")[3] for one in site.sent if "archive" in one.path} == {SBSA}
 

@@ -1,0 +1,1 @@
+"""Files of Windows as values."""
