@@ -6,18 +6,21 @@ does. Its files are copied and not linked, since a build may change those of its
 
 from __future__ import annotations
 
+import ast
+import os
 import shutil
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ci_tools.errors import InputError, MachineError
-from ci_tools.machine.pip_settings import read_pip_settings
+from ci_tools.machine.process import output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["INSTALLER", "PIP", "Installer", "choose_installer"]
+__all__ = ["INSTALLER", "PIP", "Installer", "choose_installer", "read_pip_settings"]
 
 INSTALLER = "FATWHEEL_INSTALLER"  # the variable that names the program
 # https://docs.astral.sh/uv/reference/environment/ beside https://pip.pypa.io/en/stable/cli/pip/
@@ -37,6 +40,11 @@ OF_UV = {
     "PIP_TRUSTED_HOST": "UV_INSECURE_HOST",
 }
 LISTS = {"UV_FIND_LINKS": ",", "UV_INDEX": " ", "UV_INSECURE_HOST": " "}  # pip separates all by spaces
+# The variables by which pip finds its files: https://pip.pypa.io/en/stable/topics/configuration/#location
+NAME_FILES = (
+    *("APPDATA", "HOME", "PIP_CONFIG_FILE", "PROGRAMDATA", "SYSTEMROOT", "USERPROFILE"),
+    *("XDG_CONFIG_DIRS", "XDG_CONFIG_HOME"),
+)
 OFF = frozenset({"", "0", "f", "false", "n", "no", "off"})  # as pip reads a switch
 
 
@@ -117,3 +125,30 @@ def choose_installer(environ: Mapping[str, str]) -> Installer:
         msg = f"{INSTALLER} is uv, but there is no uv beside {sys.executable} or on PATH"
         raise MachineError(msg, hint="`pip install uv`, or let pip install by leaving the variable out")
     return _Uv(program)
+
+
+def read_pip_settings(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the settings for `pip install` under the names of its variables, from its files and then `environ`.
+
+    Raises MachineError if pip cannot tell: without them, files would come from other indexes.
+    """
+    return {**_read_files(tuple(environ.get(name, "") for name in NAME_FILES)), **environ}
+
+
+@cache
+def _read_files(values: tuple[str, ...]) -> dict[str, str]:
+    """Return the settings in the files that pip finds by these values of the variables in `NAME_FILES`."""
+    environ = {name: value for name, value in zip(NAME_FILES, values, strict=True) if value}
+    if environ.get("PIP_CONFIG_FILE") == os.devnull:  # pip then reads no file
+        return {}
+    listed = output([sys.executable, "-m", "pip", "config", "list"], env=environ)
+    if listed is None:
+        msg = "pip does not list its settings, which say where files come from"
+        raise MachineError(msg, hint=f"`{sys.executable} -m pip config list` shows why")
+    pairs = [line.partition("=") for line in listed.splitlines()]
+    ordered = sorted(pairs, key=lambda pair: pair[0].startswith("install."))  # a command's own section wins
+    return {
+        "PIP_" + key.partition(".")[2].upper().replace("-", "_"): " ".join(str(ast.literal_eval(value)).split())
+        for key, _, value in ordered
+        if key.startswith(("global.", "install."))
+    }

@@ -18,7 +18,7 @@ from pypi_simple import (
 )
 
 from ci_tools.errors import InputError, MachineError, nearest
-from ci_tools.machine.pip_settings import read_pip_settings
+from ci_tools.machine.installers import read_pip_settings
 from ci_tools.machine.process import redact
 from ci_tools.machine.storage import CHUNK, write_atomically
 

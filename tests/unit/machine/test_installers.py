@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ci_tools.errors import InputError, MachineError
-from ci_tools.machine.installers import INSTALLER, PIP, choose_installer
+from ci_tools.machine import installers
+from ci_tools.machine.installers import INSTALLER, PIP, choose_installer, read_pip_settings
 
 NO_FILE = {"PIP_CONFIG_FILE": os.devnull}
 UV = choose_installer({INSTALLER: "uv", "PATH": os.environ["PATH"]})
@@ -72,3 +73,24 @@ def test_no_index_is_said_once() -> None:
 
 def test_files_are_copied_since_a_build_may_change_them() -> None:
     assert "--link-mode=copy" in UV.install(Path("python"), (), {})
+
+
+def test_the_files_are_those_that_pip_finds_and_it_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own" / "pip").mkdir(parents=True)
+    settings = (
+        "[global]\nextra-index-url =\n    https://one.example/simple\n    https://two.example/simple\ntimeout = 7\n"
+    )
+    (tmp_path / "own" / "pip" / "pip.conf").write_text(settings + "[install]\ntimeout = 9\n[download]\ntimeout = 11\n")
+    environ = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "own")}
+    found = read_pip_settings(environ)
+    assert found["PIP_EXTRA_INDEX_URL"] == "https://one.example/simple https://two.example/simple"
+    assert (found["PIP_TIMEOUT"], found["HOME"]) == ("9", environ["HOME"])
+    monkeypatch.setattr(installers, "output", None)
+    assert read_pip_settings({**environ, "PIP_TIMEOUT": "3"})["PIP_TIMEOUT"] == "3"
+
+
+def test_no_file_is_read_where_pip_reads_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installers, "output", None)
+    assert read_pip_settings(NO_FILE) == NO_FILE
