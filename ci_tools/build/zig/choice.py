@@ -38,11 +38,11 @@ def target_of(wheel_platform: str) -> str:
 def explain_refusal(job: Job) -> str:
     """Return why zig does not compile a job's wheel, or "" if it can."""
     if job.accelerator is not None:
-        return f"zig compiles for no GPU, and no compiler for one takes it as its host compiler ({job.accelerator})"
+        return f"zig compiles for no GPU, and no compiler for one takes it as host compiler ({job.accelerator.label})"
     if job.torch is not None:
         return f"zig compiles nothing that may link with torch: {WHY}"
     if not target_of(job.wheel_platform):
-        return f"zig links with glibc from 2.{OLDEST} on, and {job.wheel_platform} is no such platform tag"
+        return f"zig links with glibc from 2.{OLDEST} on, not {job.wheel_platform}"
     return ""
 
 

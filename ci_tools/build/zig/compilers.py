@@ -6,8 +6,8 @@ its own C++ library, which it compiles on the first use of each target and keeps
 paths of this machine, so none is linked in; at `-O2` it is the same library for all.
 
 Each module has a copy of that library. So types are compared by their names, as LLVM's CMake option
-LIBCXX_TYPEINFO_COMPARISON_IMPLEMENTATION=2 does: by their addresses, which zig takes, a std::runtime_error of one
-module is none for another, and pybind11 hands the exceptions of all modules to the translators of the first of them.
+LIBCXX_TYPEINFO_COMPARISON_IMPLEMENTATION=2 does: by their addresses, which zig takes, another module does not
+know a std::runtime_error as one, and pybind11 hands the exceptions of all modules to the translators of the first.
 Modules with a zig of somebody else's still compare addresses, so ours take no part in theirs (PYBIND11_BUILD_ABI).
 """
 
@@ -85,7 +85,7 @@ class ZigCompilers:
 
     @property
     def identity(self) -> str:
-        """What the bytes that it compiles depend on."""
+        """An identity that differs if the bytes that it compiles would."""
         return f"zig-{self.version} {self.program.parents[1].name} {self.target}"
 
     def describe(self, compiler: str) -> str:
