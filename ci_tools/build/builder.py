@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import platform
-import shlex
 import shutil
 import time
 import warnings
@@ -20,6 +19,8 @@ import build
 from ci_tools import catalog as catalogs
 from ci_tools.build import built_with as builtwith
 from ci_tools.build import repair
+from ci_tools.build.bench.failures import build_error
+from ci_tools.build.bench.shell import Bench, Shell, run_after
 from ci_tools.build.build_torch import provide_headers
 from ci_tools.build.cuda_toolkits import link_variables
 from ci_tools.build.folders import base_folder, link_or_name, own_locks, own_temporary, refuse_stranger, sweep
@@ -29,6 +30,7 @@ from ci_tools.build.sdk import cross
 from ci_tools.build.sdk.compiler_cache import cache_for
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
+from ci_tools.build.zig.choice import refuse_linked_torch, refuse_required_torch
 from ci_tools.errors import FatwheelError, Rejected
 from ci_tools.evidence import git
 from ci_tools.evidence.project_file import ProjectFile
@@ -36,7 +38,6 @@ from ci_tools.evidence.source import Tree
 from ci_tools.formats.relabel import Label, relabel
 from ci_tools.formats.wheel import SBOM, open_wheel
 from ci_tools.machine import runner
-from ci_tools.machine.process import run, tail
 from ci_tools.machine.python import create
 from ci_tools.machine.search_path import compiler_variables, search_path
 from ci_tools.machine.storage import hold_lock, naming, write_atomically
@@ -47,7 +48,7 @@ from ci_tools.model.platforms import name_archs_for_torch
 from ci_tools.model.request import Channel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ci_tools.build.requirements import Needs
     from ci_tools.build.sdk.compiler_cache import CompilerCache
@@ -56,29 +57,11 @@ if TYPE_CHECKING:
     from ci_tools.machine.python import Environment
     from ci_tools.model.files import BuiltWith
     from ci_tools.model.plan import Job, Plan
-    from ci_tools.model.request import Hook
 
-__all__ = ["Built", "Workshop", "build_key"]
+__all__ = ["Built", "NewerSystem", "Workshop", "build_key"]
 
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
 MESON = "mesonpy"  # its sdist is made by `meson dist`, which archives a commit and nothing else
-HINTS = {
-    "cannot repair": "it needs a newer system than its tag says: build on an older one, or raise `wheel-platform`",
-    "No space left on device": "the disk is full: free some and run the same command again",
-    "Temporary failure in name resolution": "the network is down: run the same command again once it is back",
-    "Killed": "the machine ran out of memory: lower `build: {max-jobs: …}`",
-    "CUDA_HOME environment variable is not set": "torch.utils.cpp_extension finds no CUDA by a torch without it: let "
-    "pip find one for the job's CUDA (PIP_EXTRA_INDEX_URL)",
-    "mismatches the version that was used to compile": "torch.utils.cpp_extension wants the CUDA of its torch: let pip "
-    "find one for the job's CUDA (PIP_EXTRA_INDEX_URL)",
-    "conflicts with a previous declaration": "if it is the standard library's, the source is older than torch's C++: "
-    "pass -std=c++17 in the project's own flags (torch up to 2.13), or mend it by `source: patches`",
-    "No module named 'torch'": "the build imports torch: name it in `build-system.requires`",
-    "No such file or directory: 'cmake'": "add cmake to `build-system.requires`",
-    "invalid target ID": "the compiler does not know one of the archs: compare `archs` with its release",
-    "skipping incompatible": "the build links with a library of another machine: build the wheel on its own",
-    "Unsupported gpu architecture": "the compiler does not know one of the archs: compare `archs` with its release",
-}
 
 
 def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
@@ -104,24 +87,12 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
     return hashlib.sha256(json.dumps([inputs, own]).encode()).hexdigest()
 
 
-class _Bench(NamedTuple):
-    """One build in progress: its plan, its source, its folder, its log and its time limit."""
+class NewerSystem(Rejected):
+    """A wheel that needs a newer system than its platform tag says; `level` is the tag that it keeps to."""
 
-    plan: Plan
-    tree: Tree
-    scratch: Path
-    log: Path
-    minutes: int  # the time limit of all its commands together
-
-    @property
-    def torch_headers(self) -> Path:
-        """The folder that the build finds torch's headers in."""
-        return self.scratch / TORCH_INCLUDE.lower()
-
-    @property
-    def source(self) -> Path:
-        """The copy of the source that the build sees."""
-        return self.scratch / "source"
+    def __init__(self, message: str, *, hint: str, level: str) -> None:
+        super().__init__(message, hint=hint)
+        self.level = level
 
 
 class Built(NamedTuple):
@@ -181,7 +152,7 @@ class Workshop:
     # -- the place
 
     @contextmanager
-    def _bench(self, plan: Plan, tree: Tree, job: str, minutes: int, place: str) -> Iterator[_Bench]:
+    def _bench(self, plan: Plan, tree: Tree, job: str, minutes: int, place: str) -> Iterator[Bench]:
         """Yield an empty folder whose path is the same on every machine, used by this run only, and a fresh log.
 
         nvcc hashes the source's real path into the names of device symbols, so another path gives other bytes; the jobs
@@ -197,11 +168,11 @@ class Workshop:
             log = self.logs / f"{job}.log"
             log.unlink(missing_ok=True)
             try:
-                yield _Bench(plan, tree, scratch, log, minutes)
+                yield Bench(plan, tree, scratch, log, minutes)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
 
-    def _variables(self, job: Job, toolchain: Toolchain, bench: _Bench, cache: CompilerCache) -> dict[str, str]:
+    def _variables(self, job: Job, toolchain: Toolchain, bench: Bench, cache: CompilerCache) -> dict[str, str]:
         """Return the environment variables of a build; those of the config override all others."""
         jobs = str(self._compilers(job, bench.plan))
         told = {
@@ -243,7 +214,7 @@ class Workshop:
 
     # -- the backend
 
-    def _place(self, bench: _Bench) -> Place:
+    def _place(self, bench: Bench) -> Place:
         """Return where the requirements of a build come from."""
         request = bench.plan.request
         constraints = bench.source / request.build.constraints if request.build.constraints else None
@@ -252,7 +223,7 @@ class Workshop:
     def _backend(
         self,
         what: Literal["wheel", "sdist"],
-        bench: _Bench,
+        bench: Bench,
         toolchain: Toolchain,
         variables: Mapping[str, str],
         needs: Needs,
@@ -265,14 +236,15 @@ class Workshop:
             git.commit_all(bench.source, bench.log, self.outside.environ)
         variables = {**variables, **own_temporary(bench.scratch / "tmp")}
         isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
-        told = cross.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
-        shell = _Shell(isolated, bench, time.monotonic() + bench.minutes * 60, told)
+        told = _prepare_compilers(toolchain, isolated, bench)
+        shell = Shell(isolated, bench, time.monotonic() + bench.minutes * 60, told)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the backend's own warnings are in the log
                 project = build.ProjectBuilder(bench.source / request.subdirectory, str(isolated.python), shell.run)
+                _refuse_torch(toolchain, required=project.build_system_requires)
                 needs.install(project.build_system_requires, isolated, self._place(bench))
-                if toolchain.is_cross:
+                if toolchain.is_cross and not toolchain.zig:
                     cross.replace_stubs(isolated)
                 if toolchain.fetch_headers:
                     provide_headers(toolchain.fetch_headers, isolated, bench.torch_headers)
@@ -291,18 +263,40 @@ class Workshop:
             msg = f"the project cannot be built: {error}"
             raise Rejected(msg, hint=f"log: {bench.log}") from error
         if what == "wheel":
-            _run_after(built, shell)
+            run_after(built, shell)
+            _refuse_torch(toolchain, wheel=built)
         used = replace(isolated, variables={**isolated.variables, **told})
-        return Built(built, builtwith.asked_in(used, self.outside.environ), seconds)
+        asked = builtwith.asked_in(used, self.outside.environ)
+        if toolchain.zig:
+            asked = asked._replace(compiler=toolchain.zig.describe(asked.compiler))
+        return Built(built, asked, seconds)
 
-    def _repair_wheel(self, wheel: Path, job: Job, bench: _Bench) -> Path:
+    def _repair_wheel(self, wheel: Path, job: Job, bench: Bench) -> Path:
         """Return the wheel with its platform tag proven and written; raise Rejected if it does not keep to its tag."""
         if not job.wheel_platform.startswith(("manylinux", "musllinux")):
             return wheel
         out = bench.scratch / "repaired"
         if repair.proven(wheel, job, out, bench.log, self.outside.environ).status:
-            raise _build_error(bench.log, repair.explain_level(wheel, job.wheel_platform))
+            error = build_error(bench.log, repair.explain_level(wheel, job.wheel_platform))
+            level = repair.find_level(wheel, job.wheel_platform)
+            raise NewerSystem(error.message, hint=error.hint, level=level) if level else error
         return next(out.iterdir())
+
+
+def _prepare_compilers(toolchain: Toolchain, isolated: Environment, bench: Bench) -> dict[str, str]:
+    """Return the variables with which a project's own commands compile for another machine, or by zig."""
+    told = cross.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
+    if toolchain.zig:
+        told |= toolchain.zig.prepare_environment(isolated, bench.scratch, is_cross=toolchain.is_cross)
+    return told
+
+
+def _refuse_torch(toolchain: Toolchain, *, required: Iterable[str] = (), wheel: Path | None = None) -> None:
+    """Raise Rejected if zig compiles what requires torch, or has compiled what links with it."""
+    if toolchain.zig:
+        refuse_required_torch(required)
+        if wheel:
+            refuse_linked_torch(wheel)
 
 
 def _sbom(wheel: Path, job: Job, plan: Plan, local: str, built_with: BuiltWith) -> bytes:
@@ -314,60 +308,7 @@ def _sbom(wheel: Path, job: Job, plan: Plan, local: str, built_with: BuiltWith) 
         return sbom_of(job, plan, local, opened.metadata, built_with)
 
 
-class _Shell(NamedTuple):
-    """Runs the commands of one build in its environment, with output to the log, before one deadline."""
-
-    isolated: Environment
-    bench: _Bench
-    deadline: float  # in the seconds of time.monotonic
-    told: Mapping[str, str] = {}  # variables of the project's own commands, not of requirements that pip builds
-
-    def run(self, cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
-        """Run a hook of the backend (the runner interface of pyproject_hooks)."""
-        self.run_with_variables("the build", cmd, Path(cwd or self.bench.source), extra_environ or {})
-
-    def run_hooks(self, key: str, hooks: Sequence[Hook], **told: str) -> None:
-        """Run the config's own commands in the source's root, each with the variables in `told`."""
-        for hook in hooks:
-            what = f"{key} ({hook.where})"
-            self.run_with_variables(what, _resolve_command(hook.run, what, self), self.bench.source, told)
-
-    def run_with_variables(self, what: str, command: Sequence[str], cwd: Path, told: Mapping[str, str]) -> None:
-        """Run one command; raise Rejected with the last lines of the log if it fails or reaches the deadline."""
-        plan = self.bench.plan
-        version = editions.variables(plan.project, plan.edition, plan.request.version)  # as `told`, not for pip
-        variables = {**self.isolated.variables, **self.told, **version, **told}
-        left = max(self.deadline - time.monotonic(), 1)
-        ended = run(command, log=self.bench.log, cwd=cwd, env=variables, timeout=left)
-        if ended.status:
-            took = f"{what} took over {self.bench.minutes} minutes (`timeout-minutes` in the config allows more)"
-            raise _build_error(self.bench.log, took if ended.timed_out else f"{what} failed")
-
-
-def _resolve_command(command: str, what: str, shell: _Shell) -> list[str]:
-    """Return a command's words with its program's path: in the source, the build's environment or the machine."""
-    program, *rest = shlex.split(command)
-    own = shell.bench.source / program
-    path = str(own) if "/" in program else shutil.which(program, path=shell.isolated.variables["PATH"])
-    if path is None:
-        msg = f"{what} cannot be started: there is no command {program}"
-        raise Rejected(msg, hint="name the program that runs a script: `bash packaging/prepare.sh`")
-    if "/" in program and not os.access(own, os.X_OK):
-        msg = f"{what} cannot be started: {program} is not executable"
-        raise Rejected(msg, hint=f"`git update-index --chmod=+x {program}`, or run it by `bash` or `python`")
-    return [path, *rest]
-
-
-def _run_after(wheel: Path, shell: _Shell) -> None:
-    """Run the config's `build.after` commands on a wheel; they may change the file, but not remove or rename it."""
-    hooks = shell.bench.plan.request.build.after
-    shell.run_hooks("build.after", hooks, FATWHEEL_WHEEL=str(wheel))
-    if not wheel.is_file():
-        msg = f"build.after ({hooks[-1].where}) left no {wheel.name}, expected the wheel where it was"
-        raise Rejected(msg, hint=f"log: {shell.bench.log}")
-
-
-def _restate(bench: _Bench) -> None:
+def _restate(bench: Bench) -> None:
     """Write a nightly's version into the copied source; other channels keep the version that the source states."""
     if bench.plan.edition.channel is not Channel.NIGHTLY:
         return
@@ -376,7 +317,7 @@ def _restate(bench: _Bench) -> None:
         (bench.source / name).write_bytes(text.encode())
 
 
-def _refuse_other(built: str, planned: str | None, bench: _Bench) -> None:
+def _refuse_other(built: str, planned: str | None, bench: Bench) -> None:
     """Raise Rejected if the built file is not the planned one: its tags or its version differ from the plan."""
     if built == planned:
         return
@@ -388,10 +329,3 @@ def _refuse_other(built: str, planned: str | None, bench: _Bench) -> None:
     msg = f"the build made {built}, expected {planned}"
     hint = f"the plan reads the source, the build ran it: one of them is wrong; log: {bench.log}"
     raise Rejected(msg, hint=hint, page="explanation/evidence.md#what-evidence-is-worth")
-
-
-def _build_error(log: Path, what: str) -> Rejected:
-    """Return the error of a failed build: the log's last lines, its path, and a hint for known errors."""
-    last = tail(log)
-    hint = next((hint for sign, hint in HINTS.items() if sign in last), "")
-    return Rejected(f"{what}; the last lines of {log}:\n{last}", hint=hint)

@@ -14,7 +14,7 @@ from ci_tools.build import (
     room,
     toolchain,
 )
-from ci_tools.build.builder import Workshop, build_key
+from ci_tools.build.builder import NewerSystem, Workshop, build_key
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.formats import receipts
 from ci_tools.machine.storage import (
@@ -28,13 +28,14 @@ from ci_tools.model.files import (
     Receipt,
 )
 from ci_tools.model.names import FileName
-from ci_tools.model.plan import SDIST, JobKind
+from ci_tools.model.plan import SDIST
 from ci_tools.plan import plan_file
 from ci_tools.plan.plan_file import PLAN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from ci_tools.build.builder import Built
     from ci_tools.machine.context import Outside
     from ci_tools.model.files import BuiltWith
     from ci_tools.model.plan import Job, Plan
@@ -152,9 +153,9 @@ def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: O
     torch, places = planned.plan.request.build.torch, room.Places(folders.base_folder(), outside.cache, out)
     includes = headers.all_includes(planned.tree) if any(job.accelerator for job in jobs) else ()
     room.refuse_no_room(room.needs_of(jobs, planned.tree, places, includes, torch=torch))
-    for tag in dict.fromkeys(job.wheel_platform for job in jobs if job.kind is JobKind.NATIVE):
-        if doubt := toolchain.libc_doubt(tag, toolchain.libc()):
-            outside.reporter.say(f"warning: {doubt}")
+    tools = toolchains_of(planned, outside)
+    for doubt in dict.fromkeys(filter(None, map(tools.doubt, jobs))):
+        outside.reporter.say(f"warning: {doubt}")
 
 
 def _refuse_headers(planned: Planned, job: Job, tools: toolchain.Toolchain, outside: Outside) -> None:
@@ -213,7 +214,7 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
     with outside.reporter.step(f"build {names[0]}"), _add_owner_hint(job):
         if job:
             _refuse_headers(planned, job, tools, outside)
-            built = workshop.build_wheel(job, plan, tree, tools, out)
+            built = _build_wheel(workshop, job, planned, tools, out)
             checks.accept(built.path, job, outside)
         else:
             built = workshop.build_sdist(plan, tree, tools, out)
@@ -222,6 +223,25 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
     for number, each in enumerate(names):
         made = _write_receipt(built.path.with_name(each), plan, job, key, seconds, built_with)
         yield made._replace(own_seconds=0.0 if number else built.seconds)  # its twin for PyPI is a copy
+
+
+def _build_wheel(workshop: Workshop, job: Job, planned: Planned, tools: toolchain.Toolchain, out: Path) -> Built:
+    """Build a job's wheel; again by zig, if it may, where this machine's compiler makes one for newer systems only."""
+    try:
+        return workshop.build_wheel(job, planned.plan, planned.tree, tools, out)
+    except NewerSystem as error:
+        others = toolchains_of(planned, workshop.outside)
+        if tools.zig or not others.may_take_zig(job):
+            raise
+        what = f"what {tools.identity.partition(' ')[0]} has compiled keeps to {error.level} only"
+        workshop.outside.reporter.say(f"{job.name}: {what}, so it is compiled again (`toolchain: zig` does so at once)")
+        try:
+            return workshop.build_wheel(job, planned.plan, planned.tree, others.prepare(job, by_zig=True), out)
+        except Rejected as failed:
+            msg = f"{job.name}: {what}, and zig cannot build it for {job.wheel_platform}: {failed.message}"
+            level = "_".join(error.level.split("_")[:3])
+            hint = f"`wheel-platform: {level}`, or a `container`; {failed.hint}"
+            raise Rejected(msg, hint=hint, page=failed.page) from failed
 
 
 @contextmanager

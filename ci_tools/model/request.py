@@ -52,11 +52,12 @@ class Enabled(Name):
 
 
 class ToolchainKind(Name):
-    """The source of a job's compiler: the machine, the package index, NVIDIA's archives, or the first two in turn."""
+    """The source of a job's compiler: the machine, the package index, NVIDIA's archives, zig, or `auto`."""
 
     SYSTEM = "system"
     PYPI = "pypi"
     REDIST = "redist"
+    ZIG = "zig"
     AUTO = "auto"
 
 

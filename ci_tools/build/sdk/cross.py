@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job
 
-__all__ = ["ARM_LIBRARIES", "compiler_of", "explain_refusal", "is_cross", "prepare_environment", "replace_stubs"]
+__all__ = [
+    "ARM_LIBRARIES",
+    "compiler_of",
+    "explain_other_host",
+    "explain_refusal",
+    "is_cross",
+    "is_installed",
+    "prepare_environment",
+    "replace_stubs",
+]
 
 TRIPLE = "aarch64-linux-gnu"
 TARGET = "linux-aarch64"  # the host, in our words, of the wheels that are compiled so
@@ -55,15 +64,27 @@ def is_cross(job: Job, catalog: Catalog, host: str) -> bool:
     return job.platform is not None and catalog.platforms[job.platform].host != host
 
 
+def is_installed(environ: Mapping[str, str]) -> bool:
+    """Whether GCC's cross compiler is on PATH."""
+    return shutil.which(COMPILER, path=environ.get("PATH")) is not None
+
+
+def explain_other_host(job: Job, wanted: str, host: str) -> str:
+    """Return why nothing on `host` compiles for the host `wanted`, or ""."""
+    if wanted == host or (wanted, host) == (TARGET, FROM):
+        return ""
+    return f"{job.platform} wheels are built on {wanted}, this machine is {host}"
+
+
 def explain_refusal(job: Job, wanted: str, host: str, environ: Mapping[str, str]) -> str:
     """Return why a job for the host `wanted` cannot be cross-compiled on `host`, or "" if it can.
 
     A build that binds to torch's ABI would get headers of this machine's torch, some of which differ for Arm
     (ATen/Config.h); those of the stable ABI are the same.
     """
-    if (wanted, host) != (TARGET, FROM):
-        return f"{job.platform} wheels are built on {wanted}, this machine is {host}"
-    if shutil.which(COMPILER, path=environ.get("PATH")) is None:
+    if why := explain_other_host(job, wanted, host):
+        return why
+    if not is_installed(environ):
         return f"{job.platform} wheels are built on {wanted}, or here once {COMPILER} is on PATH; this is {host}"
     if job.requires_torch:
         return f"{job.platform} wheels that bind to torch are built on {wanted}, this machine is {host}"

@@ -1,0 +1,99 @@
+"""One build in progress: its folder, and the commands of the project and the config that run there."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.build.bench.failures import build_error
+from ci_tools.build.toolchain import TORCH_INCLUDE
+from ci_tools.errors import Rejected
+from ci_tools.machine.process import run
+from ci_tools.model import edition as editions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ci_tools.evidence.source import Tree
+    from ci_tools.machine.python import Environment
+    from ci_tools.model.plan import Plan
+    from ci_tools.model.request import Hook
+
+__all__ = ["Bench", "Shell", "run_after"]
+
+
+class Bench(NamedTuple):
+    """One build in progress: its plan, its source, its folder, its log and its time limit."""
+
+    plan: Plan
+    tree: Tree
+    scratch: Path
+    log: Path
+    minutes: int  # the time limit of all its commands together
+
+    @property
+    def torch_headers(self) -> Path:
+        """The folder that the build finds torch's headers in."""
+        return self.scratch / TORCH_INCLUDE.lower()
+
+    @property
+    def source(self) -> Path:
+        """The copy of the source that the build sees."""
+        return self.scratch / "source"
+
+
+class Shell(NamedTuple):
+    """Runs the commands of one build in its environment, with output to the log, before one deadline."""
+
+    isolated: Environment
+    bench: Bench
+    deadline: float  # in the seconds of time.monotonic
+    told: Mapping[str, str] = {}  # variables of the project's own commands, not of requirements that pip builds
+
+    def run(self, cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
+        """Run a hook of the backend (the runner interface of pyproject_hooks)."""
+        self.run_with_variables("the build", cmd, Path(cwd or self.bench.source), extra_environ or {})
+
+    def run_hooks(self, key: str, hooks: Sequence[Hook], **told: str) -> None:
+        """Run the config's own commands in the source's root, each with the variables in `told`."""
+        for hook in hooks:
+            what = f"{key} ({hook.where})"
+            self.run_with_variables(what, _resolve_command(hook.run, what, self), self.bench.source, told)
+
+    def run_with_variables(self, what: str, command: Sequence[str], cwd: Path, told: Mapping[str, str]) -> None:
+        """Run one command; raise Rejected with the last lines of the log if it fails or reaches the deadline."""
+        plan = self.bench.plan
+        version = editions.variables(plan.project, plan.edition, plan.request.version)  # as `told`, not for pip
+        variables = {**self.isolated.variables, **self.told, **version, **told}
+        left = max(self.deadline - time.monotonic(), 1)
+        ended = run(command, log=self.bench.log, cwd=cwd, env=variables, timeout=left)
+        if ended.status:
+            took = f"{what} took over {self.bench.minutes} minutes (`timeout-minutes` in the config allows more)"
+            raise build_error(self.bench.log, took if ended.timed_out else f"{what} failed")
+
+
+def _resolve_command(command: str, what: str, shell: Shell) -> list[str]:
+    """Return a command's words with its program's path: in the source, the build's environment or the machine."""
+    program, *rest = shlex.split(command)
+    own = shell.bench.source / program
+    path = str(own) if "/" in program else shutil.which(program, path=shell.isolated.variables["PATH"])
+    if path is None:
+        msg = f"{what} cannot be started: there is no command {program}"
+        raise Rejected(msg, hint="name the program that runs a script: `bash packaging/prepare.sh`")
+    if "/" in program and not os.access(own, os.X_OK):
+        msg = f"{what} cannot be started: {program} is not executable"
+        raise Rejected(msg, hint=f"`git update-index --chmod=+x {program}`, or run it by `bash` or `python`")
+    return [path, *rest]
+
+
+def run_after(wheel: Path, shell: Shell) -> None:
+    """Run the config's `build.after` commands on a wheel; they may change the file, but not remove or rename it."""
+    hooks = shell.bench.plan.request.build.after
+    shell.run_hooks("build.after", hooks, FATWHEEL_WHEEL=str(wheel))
+    if not wheel.is_file():
+        msg = f"build.after ({hooks[-1].where}) left no {wheel.name}, expected the wheel where it was"
+        raise Rejected(msg, hint=f"log: {shell.bench.log}")
