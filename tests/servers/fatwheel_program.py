@@ -6,10 +6,11 @@ import importlib
 import os
 import pkgutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 COMMAND = ("-m", "ci_tools")
 # Scripts; the observer, which takes modules' places; what packages get, which imports torch.
@@ -21,14 +22,23 @@ def load() -> None:
     """Import every module that a verb may import, and ask pip for its settings, so that a fork finds them."""
     import ci_tools  # noqa: PLC0415 - the client needs none of it
 
-    for module in pkgutil.walk_packages(ci_tools.__path__, "ci_tools."):
-        if not any(part in SKIPPED for part in module.name.split(".")):
-            importlib.import_module(module.name)
+    for name in _modules(ci_tools.__path__, "ci_tools."):
+        importlib.import_module(name)
     for name in BESIDE:
         importlib.import_module(name)
     from ci_tools.machine.installers import choose_installer  # noqa: PLC0415 - the client needs none of it
 
     choose_installer(os.environ).translate(os.environ)  # it keeps what pip says under the variables that decide it
+
+
+def _modules(paths: Iterable[str], prefix: str) -> Iterator[str]:
+    """Yield the names of all modules below a package; `pkgutil.walk_packages` would import those to be skipped."""
+    for module in pkgutil.iter_modules(paths, prefix):
+        last = module.name.rpartition(".")[2]
+        if last not in SKIPPED:
+            yield module.name
+            if module.ispkg:
+                yield from _modules([str(Path(path) / last) for path in paths], f"{module.name}.")
 
 
 def run(arguments: Sequence[str]) -> int:

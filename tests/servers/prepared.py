@@ -32,6 +32,8 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from filelock import FileLock
 
+from tests.servers.calling import call
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -68,17 +70,12 @@ def run_prepared(
         done = subprocess.run(command, cwd=cwd, env=env, check=False, timeout=timeout, **streams)
         return Called(done.returncode, _text(done.stdout), _text(done.stderr or b""))
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        request = json.dumps([list(arguments), str(cwd or Path.cwd()), dict(env)]).encode()
-        with socket.socket(socket.AF_UNIX) as channel:
-            channel.settimeout(timeout)
-            channel.connect(_start(program))
-            files = [out.fileno(), (out if together else err).fileno()]
-            socket.send_fds(channel, [len(request).to_bytes(8, "big")], files)
-            channel.sendall(request)
-            status = channel.recv(1)
+        files = (out.fileno(), (out if together else err).fileno())
+        where = str(cwd or Path.cwd())
+        status = call(address_of(program), arguments, cwd=where, env=env, files=files, timeout=timeout)
         for file in (out, err):
             file.seek(0)
-        return Called(status[0] if status else -signal.SIGKILL, _text(out.read()), _text(err.read()))
+        return Called(-signal.SIGKILL if status is None else status, _text(out.read()), _text(err.read()))
 
 
 def _changes_python(env: Mapping[str, str]) -> bool:
@@ -92,8 +89,8 @@ def _text(output: bytes) -> str:
 
 
 @cache
-def _start(program: str) -> str:
-    """Start this run's server of a program, unless it runs already; return its address."""
+def address_of(program: str) -> str:
+    """Start this run's server of a program, unless it runs already; return its address, which `calling` calls."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}-{time.time_ns()}"
     whole = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()  # the process of the whole run
     folder = Path(tempfile.gettempdir()) / f"fatwheel-tests-{run}-{program.rpartition('.')[2]}"

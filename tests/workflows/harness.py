@@ -26,16 +26,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.servers import prepared
 from tests.workflows import records, rules
 from tests.workflows.startup import refusals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tests.workflows.records import Job
 
 ROOT = Path(__file__).parents[2]
 STANDINS = Path(__file__).parent / "standins"
+TOOLKIT = "ci_tools/"
 ACT = Path(sys.executable).with_name("act")
 
 PASSED_ON = re.compile(
@@ -46,10 +48,14 @@ if [ "$1" = --name ]; then exit; fi
 mkdir -p "$RUNNER_TEMP/fatwheel/bin"
 cat >"$RUNNER_TEMP/fatwheel/bin/fatwheel" <<END
 #!/bin/sh
-STANDIN_PYTHONS="FOLDERS" exec "PYTHON" -I "TOOLKIT" "COPY" "\\$@"
+STANDIN_PYTHONS="FOLDERS" exec "PYTHON" OPTIONS "SCRIPT" "TOOLKIT" "\\$@"
 END
 chmod +x "$RUNNER_TEMP/fatwheel/bin/fatwheel"
 echo "$RUNNER_TEMP/fatwheel/bin" >>"$GITHUB_PATH"
+"""
+NODE = """\
+#!/bin/sh
+case "$*" in *"-e console.log(process.execPath)") exec echo "NODE" ;; *) exec "NODE" "$@" ;; esac
 """
 QUEUE = re.compile(r"^\s+queue: max\b.*|(?<=[{,])\s*queue: max,?|,\s*queue: max(?=\s*\})")
 STAYS = re.compile(r"^\s+WITH_DISTANT: .*")  # here a folder outlives its job
@@ -182,15 +188,18 @@ def ours(
     """Copy what git tracks or would track of this repository, and `files` over it, to a new repository in `folder`.
 
     Tests and documents are left out: no workflow of ours but ci.yml reads them. Installing the toolkit takes a minute
-    for each job. Unless a test wants it (`installs`), the jobs run the one copy with what the tests' own environment
-    has, and the lines `setup` after it.
+    for each job. Unless a test wants it (`installs`), the jobs run the toolkit of these tests with what their own
+    environment has, or the copy where `files` change it, and the lines `setup` after it.
     """
     listed = git("ls-files", "--cached", "--others", "--exclude-standard", "-z", folder=ROOT).split("\0")
-    copied = [path for path in listed if (ROOT / path).is_file() and not path.startswith(("tests/", "docs/"))]
+    changed = any(path.startswith(TOOLKIT) for path in files or {})
+    unread = ("tests/", "docs/") if installs or changed else ("tests/", "docs/", TOOLKIT)
+    copied = [path for path in listed if (ROOT / path).is_file() and not path.startswith(unread)]
     _copy(copied, folder)
-    installed = {} if installs else {".github/actions/setup/install.sh": _installed(folder) + setup}
+    command = "" if installs else _installed(folder if changed else None) + setup
+    installed = {".github/actions/setup/install.sh": command} if command else {}
     made = repository(folder, name="fatwheel/fatwheel", files={**installed, **(files or {})}, lean=not installs)
-    compiled = [cache_from_source(path) for path in copied if path.startswith("ci_tools/") and path.endswith(".py")]
+    compiled = [cache_from_source(path) for path in copied if path.startswith(TOOLKIT) and path.endswith(".py")]
     _copy([path for path in compiled if (ROOT / path).is_file()], folder)  # not committed, and not made anew by jobs
     return made
 
@@ -202,10 +211,13 @@ def _copy(paths: Iterable[str], folder: Path) -> None:
         shutil.copy2(ROOT / path, folder / path)
 
 
-def _installed(copy: Path) -> str:
+def _installed(copy: Path | None) -> str:
+    """Return the lines that install the command: the toolkit of a copy, or else of these tests, which is prepared."""
     folders = os.pathsep.join(str(Path(path).parent) for _, path in pythons())
+    toolkit, options = (copy, "-I") if copy else (prepared.address_of(prepared.FATWHEEL), "-I -S")
     command = INSTALLED.replace('"PYTHON"', f'"{sys.executable}"').replace("FOLDERS", folders)
-    return command.replace("TOOLKIT", str(STANDINS / "toolkit.py")).replace("COPY", str(copy))
+    script = command.replace("OPTIONS", options).replace("SCRIPT", str(STANDINS / "toolkit.py"))
+    return script.replace("TOOLKIT", str(toolkit))
 
 
 def repository(folder: Path, *, name: str, files: Mapping[str, str], tag: str = "", lean: bool = False) -> Repository:
@@ -247,7 +259,19 @@ def runnable(text: str, file: rules.File, prefix: str, pin: str) -> str:
     lines = [STAYS.sub("", QUEUE.sub("", line)) for line in lines]
     for known, value in (("repository", prefix.rstrip("/")), ("sha", pin)):
         lines = [line.replace(f"job.workflow_{known}", f"'{value}'") for line in lines]
-    return OURS.sub(lambda use: f"{use[1]}{prefix}{use[2]}".rstrip("/") + f"@{pin}", "".join(lines))
+    return OURS.sub(lambda use: use[1] + _pinned(use[2], prefix, pin), "".join(lines))
+
+
+def _pinned(path: str, prefix: str, pin: str) -> str:
+    """Return what names a path of a repository for callers elsewhere: `$/path` is OWNER/NAME/path@PIN."""
+    return f"{prefix}{path}".rstrip("/") + f"@{pin}"
+
+
+def used(mine: Repository) -> Iterator[str]:
+    """Yield what a repository's files use, as `runnable` names it."""
+    for file in mine.files.values():
+        for _, text in rules.uses(file):
+            yield _pinned(text[2:], f"{mine.name}/", mine.pin) if text.startswith("$/") else text
 
 
 def _image(line: str) -> str:
@@ -339,9 +363,9 @@ def seed(home: Path, repositories: tuple[Repository, ...], world: World) -> None
     """Fill act's cache with everything that the repositories use, each under the name that act looks for."""
     (home / "settings.json").write_text(json.dumps(settings(home, repositories, world)), encoding="utf-8")
     executable(home / "bin" / "gh", "gh.py", home / "settings.json")
+    answer_for_node(home / "bin" / "node")
     named = {it.name: it for it in repositories}
-    used = (text for it in repositories for file in rules.project(it.folder).values() for _, text in rules.uses(file))
-    for action, _, ref in {text.partition("@") for text in used}:
+    for action, _, ref in {text.partition("@") for it in repositories for text in used(it)}:
         owner, name, *inner = action.split("/")
         is_workflow = inner[:1] == [".github"] and action.endswith((".yml", ".yaml"))
         folder = home / "cache" / ("-".join([owner, name, *([] if is_workflow else inner)]) + f"@{ref}")
@@ -384,10 +408,17 @@ def stand_in(folder: Path, action: str, settings: Path) -> None:
     (target / "action.yml").write_text(json.dumps(interface, indent=1), encoding="utf-8")  # JSON is YAML
 
 
+def answer_for_node(path: Path) -> None:
+    """Write a command that says where node is: act asks it in every job and every composite action."""
+    if found := shutil.which("node"):
+        path.write_text(NODE.replace("NODE", found), encoding="utf-8")
+        path.chmod(0o755)
+
+
 def executable(path: Path, script: str, settings: Path) -> None:
-    """Write a command that runs a script of ours with the Python of the tests."""
+    """Write a command that runs a script of ours with the Python of the tests, and no package of theirs."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    command = f'STANDIN_SETTINGS="{settings}" exec "{sys.executable}" "{STANDINS / script}" "$@"'
+    command = f'STANDIN_SETTINGS="{settings}" exec "{sys.executable}" -E -S "{STANDINS / script}" "$@"'
     path.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
     path.chmod(0o755)
 

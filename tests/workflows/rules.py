@@ -106,7 +106,11 @@ class File:
 
     @classmethod
     def from_path(cls, path: Path, name: str) -> File:
-        return cls(yaml_file.read(path, name), tuple(path.read_text(encoding="utf-8").splitlines()))
+        """Read a file; one that was read before with this text and name is not parsed again."""
+        text = path.read_text(encoding="utf-8")
+        if (name, text) not in READ:
+            READ[name, text] = cls(yaml_file.read(path, name), tuple(text.splitlines()))
+        return READ[name, text]
 
     @property
     def value(self) -> Mapping[str, Any]:
@@ -161,6 +165,7 @@ class File:
         return self.lines[self.line(keys) - 1].partition(" # ")[2].strip()
 
 
+READ: dict[tuple[str, str], File] = {}
 Project: TypeAlias = "Mapping[str, File]"
 Rule: TypeAlias = "Callable[[File, Project], Iterator[Finding]]"
 

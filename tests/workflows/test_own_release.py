@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.workflows.harness import Run
+    from tests.workflows.harness import Repository, Run
 
 pytestmark = pytest.mark.slow
 
@@ -70,13 +70,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def published(home: Path) -> Iterator[Run]:
+def published(home: Path, sampled: Repository) -> Iterator[Run]:
     """A release by a tag, to a folder and to PyPI."""
-    ours = harness.ours(home / "ours", files=SAMPLE)
     with pypiserver(home / "pypi") as index:
         targets = {"FATWHEEL_TARGETS": f"dir:{home}/index"}
         world = World(variables=targets, index=index.upload, index_token=PASSWORD)
-        yield harness.run("release.yml", TAG, home / "run", ours, world=world)
+        yield harness.run("release.yml", TAG, home / "run", sampled, world=world)
 
 
 def test_a_tag_publishes_everywhere_and_to_pypi_last(published: Run, home: Path) -> None:
@@ -99,6 +98,12 @@ def test_what_is_published_is_what_was_attested(published: Run, home: Path) -> N
 # ---------------------------------------------------------------- by hand and by the clock
 
 
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """Our repository with the small project, for runs that change none of its files."""
+    return harness.ours(tmp_path_factory.mktemp("sampled"), files=SAMPLE)
+
+
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
@@ -109,10 +114,11 @@ def test_what_is_published_is_what_was_attested(published: Run, home: Path) -> N
         pytest.param(Event.pull_request(), "is not started by pull_request", id="event"),
     ],
 )
-def test_what_the_release_does_not_offer_is_refused(event: Event, reason: str, tmp_path: Path) -> None:
-    ours = harness.ours(tmp_path / "ours", files=SAMPLE)
+def test_what_the_release_does_not_offer_is_refused(
+    event: Event, reason: str, sampled: Repository, tmp_path: Path
+) -> None:
     with pytest.raises(Refused, match=reason):
-        harness.run("release.yml", event, tmp_path / "run", ours)
+        harness.run("release.yml", event, tmp_path / "run", sampled)
 
 
 @pytest.mark.parametrize("event", [TAG, DRY_RUN, NIGHTLY, CLOCK], ids=["tag", "dry-run", "nightly", "clock"])

@@ -1,0 +1,32 @@
+"""Calls a program that `tests.servers.prepared` forks; what it imports costs a new Python next to nothing."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["call"]
+
+
+def call(
+    address: str,
+    arguments: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    files: tuple[int, int],
+    timeout: float | None = None,
+) -> int | None:
+    """Run a program, whose output and errors go to two open files; return its status, None where it was killed."""
+    request = json.dumps([list(arguments), cwd, dict(env)]).encode()
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.settimeout(timeout)
+        channel.connect(address)
+        socket.send_fds(channel, [len(request).to_bytes(8, "big")], [*files])
+        channel.sendall(request)
+        status = channel.recv(1)
+    return status[0] if status else None
