@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STANDARD_LIBRARY",
+    "TORCH_NAMES",
     "BuildMinutes",
     "BuildRequirement",
     "Catalog",
@@ -49,6 +50,7 @@ __all__ = [
 HERE = Path(__file__).parent
 NAMES = ("cuda", "libraries", "limits", "minutes", "platforms", "python", "requirements", "rocm", "torch")
 STANDARD_LIBRARY = HERE / "standard_library.json"  # written by ci_tools.cli.maintain.library_table
+TORCH_NAMES = HERE / "torch_names.json"  # written by ci_tools.cli.maintain.torch_names_table
 
 
 class PlatformFacts(NamedTuple):
@@ -169,6 +171,7 @@ class TorchRelease(NamedTuple):
     headers: Headers | None  # None: not known, or nobody has published it: then `patch` is its first release
     indexes: tuple[str, ...] = ()  # of a nightly: where its wheels are
     where: str = ""  # the project's row that names it; "" for our own, whose symbols are known
+    names: tuple[tuple[str, str], ...] = ()  # of its modules, where a project's catalog says how they differ from ours
 
     @property
     def is_published(self) -> bool:
@@ -373,4 +376,5 @@ def _torch(table: Mapping[str, Any]) -> TorchRelease:
         nccl={Minor.parse(cuda): version for cuda, version in table.get("nccl", {}).items()},
         headers=Headers(**table["headers"]) if "headers" in table else None,
         indexes=tuple(table.get("indexes", ())),
+        names=tuple(sorted(table.get("names", {}).items())),
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.evidence.observe.build import ARCH_LISTS
 from ci_tools.evidence.observe.run import View
+from ci_tools.evidence.observe.torch_questions import describe_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,7 @@ def make_view(request: Request, platform: PlatformRequest, cell: Cell, catalog: 
         cell.accelerator,
         env=tuple(env.items()),
         nccl=release.find_nccl(cell.accelerator) if facts.os == "linux" else "",
+        torch_names=describe_names(release),
     )
 
 
