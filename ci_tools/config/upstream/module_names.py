@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,14 +36,14 @@ class ModuleNames:
     rows: dict[str, str] = field(default_factory=dict)
     stars: list[str] = field(default_factory=list)  # the modules whose names it imports by `*`
     imported: dict[str, tuple[str, str]] = field(default_factory=dict)  # name → the module and the name there
-    loads: set[str] = field(default_factory=set)  # what it imports whatever the conditions: modules, and names in them
+    loads: set[str] = field(default_factory=set)  # modules that it imports for certain, and names in them
     is_open: bool = False  # whether it may have other names: it writes them by a loop, or answers by a function
     deleted: set[str] = field(default_factory=set)  # names that it removes in the end
     has_proxy: bool = False  # whether an object of a class of its own takes its place
 
 
 def read_names(text: str, module: str, *, is_package: bool = False) -> ModuleNames:
-    """Return the names of a module with that text; raise SyntaxError or ValueError if it is no Python."""
+    """Return the names of a module with that text; raise SyntaxError or ValueError where it cannot be parsed."""
     tree = ast.parse(text)
     reader = _Reader(module if is_package else module.rpartition(".")[0])
     found = reader.found
@@ -363,4 +364,5 @@ def _note_proxy(node: ast.AST, tree: ast.Module, found: ModuleNames) -> None:
         return
     found.has_proxy = True
     inner = _Reader("").read_block(kinds[0].body)
-    found.rows |= {name: VALUE if row.startswith("=") else row for name, row in inner.items() if row}
+    for name in filterfalse(_is_special, inner):  # of a method, the first parameter is not given
+        found.rows[name] = "f" if inner[name].startswith("f") else VALUE

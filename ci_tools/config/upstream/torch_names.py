@@ -1,7 +1,7 @@
 """Reads torch's own Python files and stubs in its wheel: the names that its modules have, by small range requests.
 
 The files are the same in the wheels for each system, accelerator and Python, but for `torch/version.py` and the ends of
-lines: so one wheel speaks for its release. What is read is never run.
+lines: so one wheel speaks for its release. Nothing of it is run.
 """
 
 from __future__ import annotations
@@ -10,15 +10,22 @@ import re
 from typing import TYPE_CHECKING
 
 from ci_tools.config.upstream.module_names import CONDITIONAL, VALUE, ModuleNames, list_declared, read_names
+from ci_tools.config.upstream.torch_listing import NAMES
 from ci_tools.errors import InputError
+from ci_tools.evidence.observe.inside.torch_names.table import ABSENT, BETWEEN
+from ci_tools.evidence.observe.torch_questions import load_table
+from ci_tools.machine.remote_wheel import NoParts, TooLarge, remote_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ci_tools.evidence.observe.inside.torch_names.table import Rows
+    from pypi_simple import DistributionPackage
+
+    from ci_tools.evidence.observe.inside.torch_names.table import Rows, Table
+    from ci_tools.machine.package_index import Listing
     from ci_tools.machine.remote_wheel import RemoteWheel
 
-__all__ = ["MODULES", "read_torch_names"]
+__all__ = ["MODULES", "compare_rows", "read_new_names", "read_torch_names"]
 
 # ruff: noqa: SIM905 - as words they fit on a page
 # The modules that build scripts ask: what torch is, what its builder has, and how extensions are built.
@@ -32,8 +39,9 @@ MODULES = (
     "torch.utils.file_baton torch.utils.hipify torch.utils.hipify.constants torch.utils.hipify.hipify_python "
     "torch.version torch.xpu".split()
 )
-STUB = "torch._C"  # what is compiled; its stub lists functions that not every build has, and lacks others
+STUB = "torch._C"  # compiled code; its stub lists functions that not every build has, and lacks others
 FLAGS, OF_TORCH = ("_bool",), ("dtype", "layout", "memory_format", "qscheme")  # annotations in it of what each has
+MOST_READ = 1 << 25  # bytes of one wheel
 OPEN = "*"  # the name that stands for others, of a module that may have more than its text says
 CONSTANT = ("torch.backends", "torch.utils")  # elsewhere a build, or what it finds, may change a value
 # Types that compiled code puts into the module of a device.
@@ -52,8 +60,39 @@ def read_torch_names(wheel: RemoteWheel) -> Rows:
         raise InputError(msg)
     found = _read_modules(wheel, places)
     rows = {module: dict(_complete(module, found, places)) for module in MODULES if module in found}
-    rows[""] = dict.fromkeys(sorted(places), VALUE)
+    rows[""] = dict.fromkeys(filter(_is_listed, sorted(places)), VALUE)
     return rows
+
+
+def _is_listed(module: str) -> bool:
+    """Whether a module is in the list of modules: no build script imports what is deep within a private one."""
+    return module.rpartition(".")[0] in MODULES or "._" not in module
+
+
+def read_new_names(
+    file: DistributionPackage, listing: Listing, say: Callable[[str], None]
+) -> dict[str, dict[str, str]]:
+    """Return the key of a catalog's row with the names of a torch that has this wheel; say why it has none."""
+    try:
+        with remote_wheel(listing.client.s, file.url, MOST_READ) as wheel:
+            rows = read_torch_names(wheel)
+    except (InputError, NoParts, TooLarge) as error:
+        say(f"the names of torch in {file.filename} are not known: {error}")
+        return {}
+    return {NAMES: compare_rows(rows, load_table())}
+
+
+def compare_rows(rows: Rows, table: Table) -> dict[str, str]:
+    """Return how a torch's names differ from those of the newest in a table, as a project's catalog has it.
+
+    The key `base` names that one, `torch.xpu:is_available` has a row, and a row is "" where the new torch has no such
+    name.
+    """
+    base = table.releases[-1]
+    named = {(module, name) for each in (rows, table.names) for module in each for name in each[module]}
+    found = {(module, name): rows.get(module, {}).get(name, ABSENT) for module, name in sorted(named)}
+    differing = {one: row for one, row in found.items() if row != table.said(base, *one)}
+    return {"base": base, **{f"{module}{BETWEEN}{name}": row for (module, name), row in differing.items()}}
 
 
 def _list_members(names: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -133,9 +133,17 @@ class _Absent:
     """Finder for imports by setuptools or others for the project: the cell's Python may lack the module."""
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        if FACTS.imports_itself():
+        if FACTS.imports_itself() and not _is_by_fake():
             _look(name)
         return None
+
+
+def _is_by_fake() -> bool:
+    """Whether one of the fakes states the current import: it is there whatever the cell has."""
+    frame = sys._getframe(2)  # noqa: SLF001 - the only way to see who imports
+    while frame.f_back and ("importlib" in frame.f_code.co_filename or frame.f_code.co_filename == __file__):
+        frame = frame.f_back
+    return frame.f_code.co_filename.startswith(f"{FAKES}/")
 
 
 class _Missing:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["TORCH"]
 
 TOP = "torch"
-# What is in no file of a wheel: modules that compiled code makes, and folders without Python.
-UNLISTED = ("torch._C.", "torch.bin", "torch.classes", "torch.include", "torch.lib", "torch.ops", "torch.share")
+# Modules that no file of a wheel names: compiled code makes them, or they are folders without Python.
+UNLISTED = ("torch._C.", "torch.bin.", "torch.classes.", "torch.include.", "torch.lib.", "torch.ops.", "torch.share.")
 SIGNATURES = ("getfullargspec", "signature")
 
 
@@ -107,7 +107,8 @@ class Torch:
         return self.table.find(self.table.releases[-1], module, name) if row is None else row
 
     def _doubt(self, what: str) -> None:
-        FACTS.doubt(f"{what}, and the catalog does not say which names torch {FACTS.known['torch']} has")
+        version = FACTS.known["torch"].partition("+")[0]
+        FACTS.doubt(f"{what}, and the catalog does not say which names torch {version} has")
 
     def value(self, name: str, module: ModuleType, row: str) -> Any:
         """Return what the cell's torch has under a name that is there."""
@@ -137,8 +138,11 @@ class Torch:
             self._doubt(f"uses {_join(module, name)}, which is not the same in every torch")
 
     def constant(self, module: str, name: str) -> Any:
-        """Return a constant in the text of the cell's torch, and record that the build depends on it; None without."""
-        self.note_value(module, name)
+        """Return a constant in the text of the cell's torch, and record that the build depends on it; None without.
+
+        It is for what torch does by itself: a torch whose names nobody has read does it as the newest known one.
+        """
+        FACTS.note(f"{SAYS}{module}{BETWEEN}{name}")
         text = self._guess(module, name) or ""
         return ast.literal_eval(text[1:]) if text.startswith("=") else None
 
@@ -203,8 +207,9 @@ class Torch:
     # -- modules
 
     def is_missing(self, name: str) -> bool:
-        """Whether the cell's torch lacks a module; records the question."""
-        if name == TOP or not self.table.patches or f"{name}.".startswith(tuple(f"{one}." for one in UNLISTED)):
+        """Whether the cell's torch lacks a module; records the question. Private ones may be there without a row."""
+        is_listed = "._" not in name or name in self.table.names[MODULES] or self.table.has(name.rpartition(".")[0])
+        if name == TOP or not is_listed or f"{name}.".startswith(UNLISTED):
             return False
         return not self.find(MODULES, name)
 
