@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STANDARD_LIBRARY",
+    "TORCH_NAMES",
     "BuildMinutes",
     "BuildRequirement",
     "Catalog",
@@ -64,6 +65,7 @@ __all__ = [
 HERE = Path(__file__).parent
 NAMES = ("cuda", "libraries", "limits", "minutes", "platforms", "python", "requirements", "rocm", "torch", "xpu")
 STANDARD_LIBRARY = HERE / "standard_library.json"  # written by ci_tools.cli.maintain.library_table
+TORCH_NAMES = HERE / "torch_names.json"  # written by ci_tools.cli.maintain.torch_names_table
 
 
 class PlatformFacts(NamedTuple):
@@ -140,6 +142,7 @@ class TorchRelease(NamedTuple):
     indexes: tuple[str, ...] = ()  # of a nightly: where its wheels are
     where: str = ""  # the project's row that names it; "" for our own, whose symbols are known
     oneapi: Minor | None = None  # whose runtime its XPU build requires; None if not known
+    names: tuple[tuple[str, str], ...] = ()  # of its modules, where a project's catalog says how they differ from ours
 
     @property
     def is_published(self) -> bool:
@@ -320,4 +323,5 @@ def _torch(table: Mapping[str, Any]) -> TorchRelease:
         headers=Headers(**table["headers"]) if "headers" in table else None,
         indexes=tuple(table.get("indexes", ())),
         oneapi=Minor.parse(table["xpu"]["oneapi"]) if "oneapi" in table.get("xpu", {}) else None,
+        names=tuple(sorted(table.get("names", {}).items())),
     )

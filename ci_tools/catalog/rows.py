@@ -70,7 +70,8 @@ def _merge_release(table: dict[str, Any], row: Row) -> Iterator[tuple[Keys, str]
         ours = {"version": row.name}
         table["release"] = sorted([*table["release"], ours], key=lambda one: Minor.parse_torch(one["version"]))
     elif row.table == "torch" and _is_newer(said.get("patch", ""), ours.get("patch", "")):
-        ours.pop("headers", None)  # those of a patch release are its own
+        for key in ("headers", "names"):  # those of a patch release are its own
+            ours.pop(key, None)
         ours["patch"] = said["patch"]
     yield from _extend(ours, said, ())
     for key in _list_required(row, ours):

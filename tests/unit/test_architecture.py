@@ -72,6 +72,7 @@ KNOWS_THE_ENVIRONMENT = (
         "cli.failures",
         "cli.maintain.requirement_table",
         "cli.temporary",
+        "cli.maintain.torch_names_table",
         "cli.maintain.torch_table",
     ),
     *("machine.process", "machine._lifeline", "machine.sandbox._fork_server", INSIDE, BACKEND, "build.sdk.inside"),

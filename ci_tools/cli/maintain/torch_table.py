@@ -67,7 +67,7 @@ def add(patch: str, folder: Path, *, index: Index, reporter: Reporter) -> None:
     records = {}
     with files_of("torch", index) as (session, addresses):
         for machine, libraries in LIBRARIES.items():
-            name = _select_wheel(addresses, patch, machine)
+            name = select_wheel(addresses, patch, machine)
             names.append(name)
             with reporter.step(name) as step, remote_wheel(session, addresses[name]) as wheel:
                 records[name] = _read_record(wheel, name)
@@ -110,7 +110,7 @@ def _read_record(wheel: RemoteWheel, name: str) -> Sha256:
         return Sha256(hashlib.sha256(sink.getvalue()).hexdigest())
 
 
-def _select_wheel(names: Iterable[str], patch: str, machine: str) -> str:
+def select_wheel(names: Iterable[str], patch: str, machine: str) -> str:
     """Return the wheel for the oldest Python, with the highest build number."""
     found = [name for name in names if name.startswith(f"torch-{patch}-") and name.endswith(f"_{machine}.whl")]
     if not found:

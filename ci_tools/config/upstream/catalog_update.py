@@ -1,13 +1,15 @@
 """Adds to a project's catalog what upstream has published: `fatwheel catalog update`.
 
-Read are the listings of torch on the package index that pip uses, and on any other index that is named, and a few
-kilobytes of a new release's Linux wheels, by range requests: the version of CUDA that they say they are built for.
+Read are the listings of torch on the package index that pip uses, and on any other index that is named, and parts of
+a new release's Linux wheels, by range requests: the version of CUDA that they say they are built for, and torch's own
+Python files, for the names in them that the newest torch of Fatwheel's table has not, or has otherwise.
 Nothing that is read is run. A person writes the row of a new CUDA or ROCm: no metadata lists what its compiler knows.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +18,7 @@ from ci_tools.config.location import read_document
 from ci_tools.config.torch_axis import NEWEST
 from ci_tools.config.upstream.nightlies import drop_rows, find_nightly
 from ci_tools.config.upstream.torch_listing import (
+    NAMES,
     Build,
     Facts,
     choose_headers,
@@ -24,7 +27,9 @@ from ci_tools.config.upstream.torch_listing import (
     gather_facts,
     read_build,
 )
+from ci_tools.config.upstream.torch_names import read_new_names
 from ci_tools.errors import InputError
+from ci_tools.evidence.observe.torch_questions import load_table
 from ci_tools.formats.toml import document as toml_document
 from ci_tools.formats.yaml_file import text_of
 from ci_tools.machine.package_index import Index, listing_of, users_index
@@ -44,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["News", "find_updates", "write_updates"]
 
-TORCH = "torch"
+TORCH, LINUX = "torch", "linux-x86_64"
 VERSION_FILE = "torch/version.py"  # says cuda: Optional[str] = '13.2'
 BUILT_FOR = re.compile(r"^cuda\b[^=\n]*=\s*['\"](\d{1,4}\.\d{1,4})", re.MULTILINE)
 MOST_READ = 1 << 25  # bytes read of one wheel: its directory, and one small file
@@ -146,15 +151,18 @@ class _Upstream:
         published = self.known.torch[minor].headers if minor in self.known.torch else None
         is_new = published is None or version > type(version)(self.known.torch[minor].patch)
         same = [build for build in more if build.version == version]
+        linux = [build for build in builds if build.host == LINUX]
+        is_wanted = linux and (is_new or _lacks_names(known))
+        names = read_new_names(files[linux[0].file], listing, self.say) if is_wanted else {}
         if not is_new:
-            return find_news(known, gather_facts([*builds, *same]))
+            return {**find_news(known, gather_facts([*builds, *same])), **names}
         headers = choose_headers(builds, files, listing)
         if headers is None:
             self.say(f"torch {version} is left out: none of its wheels for macOS on arm64 has a sha256 on the index")
             return {}
         told = [_read_cuda(build, files, listing) for build in _one_per_linux(builds)]
         facts = gather_facts([*builds, *told, *same])
-        return {"patch": str(version), **find_news(known, facts), "headers": headers}
+        return {"patch": str(version), **find_news(known, facts), "headers": headers, **names}
 
     def note_unknown(self, found: Mapping[Minor, Facts]) -> None:
         """Say which CUDA and ROCm of new builds the catalog lacks: what they compile for is in no metadata."""
@@ -164,6 +172,11 @@ class _Upstream:
                 if version > max(table):
                     what = f"upstream builds torch for {title} {version}, which the catalog lacks"
                     self.say(f"{what}: write its row by hand, what it compiles for is in no metadata")
+
+
+def _lacks_names(known: Mapping[str, Any]) -> bool:
+    """Whether nobody has read the names of a release in the catalog, of its patch release or of an older one."""
+    return NAMES not in known and load_table().patches.get(known.get("version", "")) != known.get("patch")
 
 
 def _group_newest(builds: Iterable[Build], lowest: Minor) -> dict[Minor, list[Build]]:
@@ -212,14 +225,19 @@ def _write_release(version: Minor, news: Facts) -> str:
     for key, table in news.items():
         if isinstance(table, dict):
             lines.append(f"[torch.{kind}.{key}]")
-            lines += [f"{name} = {_write_value(value)}" for name, value in table.items()]
+            lines += [f"{_write_key(name)} = {_write_value(value)}" for name, value in table.items()]
     return "\n".join(lines) + "\n\n"
 
 
 def _write_value(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_write_value, value))}]"
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+
+
+def _write_key(name: str) -> str:
+    """Return a key of TOML, in quotes unless it has only letters, digits, - and _."""
+    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else json.dumps(name)
 
 
 def _find_pythons(known: Catalog, found: Iterable[Facts]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.config.torch_axis import NEWEST
 from ci_tools.config.upstream.torch_listing import Build, Facts, choose_headers, gather_facts, read_nightly
+from ci_tools.config.upstream.torch_names import read_new_names
 from ci_tools.errors import InputError
 from ci_tools.machine.package_index import listing_of
 from ci_tools.model.platforms import AcceleratorKind
@@ -76,7 +77,8 @@ def find_nightly(
         if not fitting:
             raise _explain_absence(asked, found, indexes)
         chosen = _choose(fitting, request, catalog, say)
-        return Nightly(chosen, _describe(fitting[chosen], places))
+        facts = _describe(fitting[chosen], places)
+        return Nightly(chosen, {**facts, **_read_names(fitting[chosen], places, say)})
 
 
 def _read(index: Index, stack: ExitStack) -> _Place:
@@ -144,6 +146,16 @@ def _describe(builds: Sequence[Build], places: Iterable[_Place]) -> Facts:
             others = [url for url in facts["indexes"] if url != place.url]
             return {**facts, "indexes": [place.url, *others], "headers": headers}
     return facts
+
+
+def _read_names(builds: Sequence[Build], places: Iterable[_Place], say: Callable[[str], None]) -> Facts:
+    """Return the names of a nightly, read from its wheel for Linux, or for any system without such a one."""
+    for build in sorted(builds, key=lambda build: (build.host != "linux-x86_64", build.file)):
+        for place in places:
+            files = {file.filename: file for file in place.listing.files}
+            if build.file in files:
+                return {**read_new_names(files[build.file], place.listing, say)}
+    return {}
 
 
 def drop_rows(text: str, versions: Iterable[Minor]) -> str:

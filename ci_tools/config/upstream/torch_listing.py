@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.package_index import Listing
 
 __all__ = [
+    "NAMES",
     "Build",
     "Facts",
     "choose_headers",
@@ -37,6 +38,7 @@ HOSTS = {  # the platform of a wheel's tag to the machine in the catalog
     "macos-arm64": re.compile(r"macosx_\d+_\d+_arm64"),
     "windows-amd64": re.compile(r"win_amd64"),
 }
+NAMES = "names"  # the key of a release in the catalog with the names of its modules
 INTERPRETER = re.compile(r"cp3(\d{1,2})")
 NIGHTLY = re.compile(r"\d+\.\d+\.0\.dev20\d{6}")
 LABEL = re.compile(r"(?:cu(?P<cuda>\d+)(?P<minor>\d)|rocm(?P<rocm>\d+\.\d+)(?:\.\d+)?|(?P<xpu>xpu))")
@@ -145,6 +147,8 @@ def describe_news(known: Mapping[str, Any], news: Mapping[str, Any]) -> str:
     for key, value in news.items():
         if key == "patch":
             words.append(str(value))
+        elif key == NAMES:
+            words.append(f"{len(value) - 1} names that differ from those of {value['base']}")
         elif key not in {"headers", "indexes"}:
             lists = ((where, one) for where, found in value.items() for one in found)
             ours = known.get(key, {})

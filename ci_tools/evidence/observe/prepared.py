@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ci_tools.catalog import STANDARD_LIBRARY
+from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
 from ci_tools.evidence.observe.stage import OBSERVER, identify_tools, importable_folders
 from ci_tools.machine.sandbox import why_not
 from ci_tools.machine.sandbox.groups import ForkServer
@@ -95,7 +95,8 @@ def _start(plugins: Plugins) -> Prepared:
 
 def _command(modules: Path) -> list[str | Path]:
     fakes = _observer_in(modules) / "fakes"
-    request = {"path": [str(modules), str(fakes)], "standard_library": str(STANDARD_LIBRARY)}
+    tables = {"standard_library": str(STANDARD_LIBRARY), "torch_names": str(TORCH_NAMES)}
+    request = {"path": [str(modules), str(fakes)], **tables}
     return [*PYTHON, SERVE, json.dumps(request)]
 
 

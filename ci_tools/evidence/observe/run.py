@@ -14,12 +14,13 @@ import secrets
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.catalog import STANDARD_LIBRARY
+from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
 from ci_tools.errors import InputError
 from ci_tools.evidence.observe import journal
 from ci_tools.evidence.observe.observation import Observed, name_folders_alike, parse_answer, read_wheel
 from ci_tools.evidence.observe.prepared import PYTHON, Prepared, prepare
 from ci_tools.evidence.observe.stage import PROGRAMS, TOOLS, Stage, choose_place, identify_tools, readable
+from ci_tools.evidence.observe.torch_questions import answer_question, is_question
 from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
 from ci_tools.machine.sandbox.groups import SERVER
 from ci_tools.machine.sandbox.leftovers import clear, read_safely
@@ -89,6 +90,7 @@ class View(NamedTuple):
     env: tuple[tuple[str, str], ...] = ()
     nccl: str = ""  # the version that torch brings, where it is known
     oneapi: str = ""  # the version of icpx that the torch of an XPU build is for, where it is known
+    torch_names: str = ""  # whose names in the table it has, see torch_questions; empty: nobody knows them
     gpu: bool = False
     chance: bool = False  # whether this is the second run: at a later time, with more processors
     supposed: tuple[str, ...] = ()  # questions about the builder whose answer is yes; to all others it is no
@@ -100,6 +102,8 @@ class View(NamedTuple):
             return variables.get(name.removeprefix("env:"))
         if name.startswith(SUPPOSED):
             return name.removeprefix(SUPPOSED) in self.supposed
+        if is_question(name):
+            return answer_question(self.torch_names, name)
         answers: dict[str, object] = {
             "env": self.env,
             "python": self.python.version,
@@ -277,6 +281,7 @@ class Observer:
             "wheels": str(stage.wheels),
             "journal": str(stage.journal),
             "standard_library": str(STANDARD_LIBRARY),
+            "torch_names": str(TORCH_NAMES),
             "facts": {
                 **_facts(view),
                 "accelerator_home": home,
@@ -323,6 +328,7 @@ def _facts(view: View) -> dict[str, Any]:
         "accelerator": kind or {"kind": "", "version": None},
         "nccl": view.nccl,
         "oneapi": view.oneapi,
+        "torch_names": view.torch_names,
         "gpu": view.gpu,
         "capability": view.capability,
         "chance": view.chance,

@@ -18,7 +18,7 @@ from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.catalog import STANDARD_LIBRARY
+from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
 from ci_tools.machine.sandbox.leftovers import clear
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import find_memory
@@ -234,7 +234,7 @@ def _find_metadata(package: str) -> Path:
 
 def readable() -> tuple[Path, ...]:
     """Return the folders of this machine that the observed code may read: the importable ones and the observer."""
-    return (OBSERVER, STANDARD_LIBRARY, *importable_folders())
+    return (OBSERVER, STANDARD_LIBRARY, TORCH_NAMES, *importable_folders())
 
 
 @functools.cache
@@ -250,7 +250,7 @@ def identify_tools() -> tuple[str, ...]:
             compileall.compile_dir(folder, quiet=2)  # quiet 2: a folder that cannot be written to is not an error
     sources = sorted(OBSERVER.rglob("*.py"))
     digest = hashlib.sha256()
-    for path in (*sources, STANDARD_LIBRARY):
+    for path in (*sources, STANDARD_LIBRARY, TORCH_NAMES):
         digest.update(f"{os.path.relpath(path, OBSERVER)}\0{sha256_of(path)}\n".encode())
     return digest.hexdigest(), *map(importlib.metadata.version, VERSIONED), str(sys.version_info[:2])
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.evidence.observe.build import CMAKE
 from ci_tools.evidence.observe.run import SUPPOSED
+from ci_tools.evidence.observe.torch_questions import is_question, is_same_everywhere, name_subject
 from ci_tools.model.evidence import Extensions
 
 if TYPE_CHECKING:
@@ -84,11 +85,15 @@ def _explain(questions: Mapping[str, str]) -> str:
 
 def is_told(name: str) -> bool:
     """Whether a question is shown with the evidence."""
+    if is_question(name):
+        return not is_same_everywhere(name)
     return name not in UNTOLD and not name.startswith(SUPPOSED)
 
 
 def describe_question(name: str) -> str:
     """Return a readable name for a question."""
+    if is_question(name):
+        return name_subject(name)
     words = {"gpu": "whether there is a GPU", "os": "the system", "machine": "the processor", "env": "the environment",
              "python": "the version of Python",
              "torch": "the version of torch", "accelerator": "the accelerator of torch"}  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.evidence.observe.run import View
+from ci_tools.evidence.observe.torch_questions import describe_names
 from ci_tools.model.platforms import AcceleratorKind, name_archs_for_torch
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def make_view(request: Request, platform: PlatformRequest, cell: Cell, catalog: 
         nccl=release.find_nccl(cell.accelerator) if facts.os == "linux" else "",
         # Of a torch whose oneAPI is not known, the newest: such a torch has no wheel, or is a nightly.
         oneapi=str(release.oneapi or max(catalog.oneapi)) if facts.accelerator is AcceleratorKind.XPU else "",
+        torch_names=describe_names(release),
     )
 
 

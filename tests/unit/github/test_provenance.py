@@ -76,7 +76,7 @@ def test_a_bundle_of_other_bytes_is_refused() -> None:
 
 
 def test_an_attestation_of_another_kind_is_refused() -> None:
-    with pytest.raises(InputError, match="it is no provenance"):
+    with pytest.raises(InputError, match="it is not a provenance statement"):
         read_provenance(sign_provenance(DIGEST, HERE, kind="https://spdx.dev/Document"), DIGEST)
 
 

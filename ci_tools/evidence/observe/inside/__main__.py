@@ -97,8 +97,10 @@ def _prepare(request: dict[str, Any]) -> None:
     sys.path[:0] = request["path"]
     from ci_tools.evidence.observe.inside import build_ext, machine, modules, text  # noqa: F401 - imported for later
     from ci_tools.evidence.observe.inside.standard_library.library import LIBRARY
+    from ci_tools.evidence.observe.inside.torch_names.torch import TORCH
 
     LIBRARY.read(request["standard_library"])
+    TORCH.read(request["torch_names"])
     for name in USED_LATER:
         importlib.import_module(name)
     modules.remember_entry_points()

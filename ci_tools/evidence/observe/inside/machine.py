@@ -34,6 +34,7 @@ from ci_tools.evidence.observe.inside.facts import FACTS, GuardedModule
 from ci_tools.evidence.observe.inside.python_build import answer_for_distutils, wrap_config_var, wrap_config_vars
 from ci_tools.evidence.observe.inside.standard_library.library import LIBRARY
 from ci_tools.evidence.observe.inside.standard_library.values import differing_values
+from ci_tools.evidence.observe.inside.torch_names.torch import TORCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,6 +60,7 @@ def install_fakes(env: Mapping[str, str], provided: Sequence[str]) -> None:
     modules.watch(provided)
     sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
     LIBRARY.begin(_answers())
+    TORCH.watch_signatures()
     programs.watch()
     for name, module in list(sys.modules.items()):
         if name.startswith(f"{__package__}.") and not hasattr(module, "__path__"):

@@ -9,11 +9,12 @@ import importlib.util
 import pkgutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ci_tools.evidence.observe.inside import chance
 from ci_tools.evidence.observe.inside.facts import FACTS, names_of
 from ci_tools.evidence.observe.inside.standard_library.library import LIBRARY
+from ci_tools.evidence.observe.inside.torch_names.torch import TORCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +66,7 @@ def _watch_import(real: Any) -> Any:
         _look(name)
         module = real(name, *args, **kwargs)
         LIBRARY.show()
+        TORCH.show()
         return module
 
     return imported
@@ -83,6 +85,7 @@ def _watch_find(real: Any) -> Any:
             raise
         found = real(name, *args, **kwargs)
         LIBRARY.show()
+        TORCH.show()
         return found
 
     return found
@@ -97,16 +100,22 @@ def _look(name: str) -> None:
         FACTS.note("chance")
     if top in STOOD_IN_FOR:
         FACTS.note_import(top)
+    if top == "torch" and TORCH.is_missing(name):
+        _refuse(name)
     if top in STOOD_IN_FOR | PLUGINS and name not in FAKED:
         FACTS.doubt(f"imports {name}, which is not simulated")
     if top in BROUGHT_BY_TORCH and not _is_without_cuda(top):
         FACTS.doubt(f"imports {top}, which torch may bring and is not simulated")
     if LIBRARY.is_missing(name) or top in PLUGINS - {*FACTS.known["plugins"]}:
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)  # noqa: EM102, TRY003 - as Python says it
+        _refuse(name)
     if name in FILLED:
         _fill(name)
     elif LIBRARY.is_of_some_hosts(name):
         FACTS.doubt(f"imports {name}, which not every Python has that Fatwheel runs on")
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ModuleNotFoundError(f"No module named {name!r}", name=name)  # noqa: EM102, TRY003 - as Python says it
 
 
 def _fill(name: str) -> None:
@@ -124,9 +133,17 @@ class _Absent:
     """Finder for imports by setuptools or others for the project: the cell's Python may lack the module."""
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        if FACTS.imports_itself():
+        if FACTS.imports_itself() and not _is_by_fake():
             _look(name)
         return None
+
+
+def _is_by_fake() -> bool:
+    """Whether one of the fakes states the current import: it is there whatever the cell has."""
+    frame = sys._getframe(2)  # noqa: SLF001 - the only way to see who imports
+    while frame.f_back and ("importlib" in frame.f_code.co_filename or frame.f_code.co_filename == __file__):
+        frame = frame.f_back
+    return frame.f_code.co_filename.startswith(f"{FAKES}/")
 
 
 class _Missing:

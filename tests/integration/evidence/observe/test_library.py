@@ -9,11 +9,9 @@ import pytest
 
 from ci_tools.catalog import STANDARD_LIBRARY
 from ci_tools.evidence.observe.inside.standard_library.values import KNOWN_IN
-from ci_tools.evidence.observe.run import Observer, Subject, View
-from ci_tools.evidence.source import Tree
+from ci_tools.evidence.observe.run import View
 from ci_tools.model.versions import Python
-from tests.builders.library import holds
-from tests.builders.sources import world, write
+from tests.builders.library import HEAD, WAYS, answers, holds, observe_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,55 +22,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow  # many real processes
 
 TABLE = json.loads(STANDARD_LIBRARY.read_text(encoding="utf-8"))
-HEAD = """\
-import importlib, inspect, operator, os, pathlib, pkgutil, subprocess, sys
-from setuptools import Distribution, Extension, setup
-found, missing = [], object()
-def answer(ask):
-    try:
-        found.append('1' if ask() else '0')
-    except (AttributeError, ImportError, NameError, NotImplementedError):
-        found.append('0')
-def import_from(module, name):
-    exec(f'from {module} import {name}')
-    return True
-def use(module, name):
-    exec(f'import {module}; {module}.{name}')
-    return True
-"""
-TAIL = "setup(name='demo', version='1.0', packages=['demo'], keywords=''.join(found))\n"
-WAYS = (
-    "hasattr(importlib.import_module('{m}'), '{n}')",
-    "getattr(importlib.import_module('{m}'), '{n}', missing) is not missing",
-    "import_from('{m}', '{n}')",
-    "'{n}' in vars(importlib.import_module('{m}'))",
-    "'{n}' in dir(importlib.import_module('{m}'))",
-    "pkgutil.resolve_name('{m}:{n}') is not missing",
-    "'{n}' in importlib.import_module('{m}').__dict__.keys()",
-    "use('{m}', '{n}')",
-    "operator.attrgetter('{n}')(importlib.import_module('{m}')) is not missing",
-    "'{n}' in [name for name, _ in inspect.getmembers(importlib.import_module('{m}'))]",
-)
 DOUBTFUL = {module: set(names.split()) for names_of, _ in KNOWN_IN for module, names in names_of.items()}
 CELLS = [("linux", "3.10"), ("linux", "3.13"), ("macos", "3.12"), ("windows", "3.11"), ("windows", "3.14t")]
 
 
 def observe(folder: Path, lines: list[str], os: str, python: str) -> Observed:
     """Return what is observed of a build that asks all these questions, each in a line of its own."""
-    write(folder / "a", {"setup.py": HEAD + "".join(f"{line}\n" for line in lines) + TAIL, "demo/__init__.py": ""})
-    tree = Tree(folder / "a", ("demo/__init__.py", "setup.py"))
-    subject = Subject(tree, "", "setuptools.build_meta:__legacy__", (), ())
-    observer = Observer(subject, world(folder))
-    try:
-        return observer.observe(View(os, "amd64" if os == "windows" else "x86_64", Python.parse(python)))
-    finally:
-        observer.close()
-
-
-def answers(observed: Observed) -> list[bool]:
-    """Return the answers that the build put into its METADATA."""
-    (keywords,) = (field.partition(": ")[2] for field in observed.metadata if field.startswith("Keywords: "))
-    return [digit == "1" for digit in keywords]
+    return observe_lines(folder, lines, View(os, "amd64" if os == "windows" else "x86_64", Python.parse(python)))
 
 
 def rows() -> Iterator[tuple[str, str, str]]:

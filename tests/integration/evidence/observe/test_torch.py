@@ -136,16 +136,6 @@ def test_a_function_for_run_time_may_be_looked_for_and_a_call_of_it_is_a_doubt(t
     assert where.startswith("setup.py:8: it asks for torch.utils.cpp_extension._get_build_directory"), where
 
 
-def test_the_real_torch_has_what_a_project_may_look_for() -> None:
-    pytest.importorskip("torch", reason="needs torch")
-    fake = Path(inside.__file__).parent / "fakes/torch/utils/cpp_extension.py"
-    listed = fake.read_text(encoding="utf-8").partition("AT_RUN_TIME = (")[2].partition(")")[0]
-    names = re.findall(r'"(\w+)"', listed)
-    asks = "import sys, torch.utils.cpp_extension as it; [getattr(it, name) for name in sys.argv[1:]]"
-    subprocess.run([sys.executable, "-c", asks, *names], check=True)
-    assert "_get_build_directory" in names
-
-
 @pytest.mark.parametrize(("variables", "built"), [("", Extensions.NONE), ('{CUDNN_HOME: "/cudnn"}', Extensions.SOME)])
 def test_cudnn_is_where_the_environment_of_the_build_says(variables: str, built: Extensions, tmp_path: Path) -> None:
     more = f"build: {{env: {variables}}}\nplatforms:" if variables else "platforms:"

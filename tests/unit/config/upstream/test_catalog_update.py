@@ -117,6 +117,58 @@ def test_a_new_torch_gets_a_row_with_a_hash_and_the_config_may_name_it(tmp_path:
     assert sum(one.size for one in sent) < 300_000  # of wheels that are ten times as large
 
 
+PARTS = {
+    "torch/lib/libtorch_cuda.so": "\0" * 3_000_000,
+    "torch/__init__.py": "from torch import xpu\ndef compile(model=None, *, fullgraph=False): pass\n",
+    "torch/utils/__init__.py": "",
+    "torch/utils/cpp_extension.py": "def SyclExtension(name, sources, *, targets=()): pass\nFLAGS = ['-a', \"b\\n\"]\n",
+    "torch/xpu/__init__.py": "",
+    "torch/version.py": "cuda: Optional[str] = '13.2'\n",
+}
+
+
+def with_parts(version: str, parts: dict[str, str]) -> dict[str, bytes]:
+    """Return the files of a release whose Linux wheel has these members."""
+    with io.BytesIO() as file:
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, text in parts.items():
+                archive.writestr(name, text)
+        return {**release(version), LINUX.format(version): file.getvalue()}
+
+
+def test_the_names_of_a_new_torch_are_told_by_what_differs_from_the_newest_that_is_known(tmp_path: Path) -> None:
+    sent: list[Sent] = []
+    with world(tmp_path, with_parts("9.1.0", PARTS), sent=sent) as here:
+        (line, _) = here.update()
+        assert line.startswith("torch 9.1: 9.1.0, Python 3.12 3.99, CUDA 13.2, ")
+        assert line.endswith(" names that differ from those of 2.15")
+        here.config.write_text(here.config.read_text().replace('"3.12"]', '"3.99"]\ntorch: ["9.1"]'))
+        names = dict(here.torch().names)
+        assert here.update() == ()
+    assert names["base"] == "2.15"
+    assert names["torch.utils.cpp_extension:SyclExtension"] == "f(name, sources, *, targets=())"
+    assert names["torch.utils.cpp_extension:FLAGS"] == "=['-a', 'b\\n']"
+    assert names["torch.utils.cpp_extension:CUDAExtension"] == names[":torch.cuda"] == ""
+    assert ":torch.xpu" not in names
+    assert sum(one.size for one in sent) < 600_000  # of wheels that are ten times as large
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        pytest.param({"torch/version.py": ""}, "it has no torch/__init__.py and no torch/utils", id="no-such-files"),
+        pytest.param({**PARTS, "torch/__init__.py": "def ("}, "torch/__init__.py cannot be read: ", id="no-python"),
+        pytest.param({**PARTS, "torch/__init__.py": "\0"}, "torch/__init__.py cannot be read: ", id="a-zero-byte"),
+    ],
+)
+def test_a_new_torch_without_readable_names_gets_a_row_without_them(
+    parts: dict[str, str], why: str, tmp_path: Path
+) -> None:
+    with world(tmp_path, with_parts("9.1.0", parts)) as here:
+        assert here.update()[0] == f"torch 9.1: 9.1.0, Python 3.12 3.99{', CUDA 13.2' if len(parts) > 1 else ''}"
+        assert [one for one in here.reporter.lines if f"are not known: {why}" in one]
+
+
 def test_what_is_known_changes_nothing(tmp_path: Path) -> None:
     with world(tmp_path, release("9.1.0")) as here:
         here.update()

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.evidence.observe.inside.facts import FACTS, names_of
+from ci_tools.evidence.observe.inside.shown import Name, list_visible, show_names
 from ci_tools.evidence.observe.inside.standard_library.equivalents import EQUIVALENTS, make_stand_in
 
 if TYPE_CHECKING:
@@ -81,11 +82,6 @@ def _parse_bound(word: str) -> tuple[str, tuple[int, int]]:
     return sign, (major, minor)
 
 
-def _ordinary_module(_: type, *args: Any) -> ModuleType:
-    """Make an ordinary module: Python's import creates every new module as `type(sys)(name)`."""
-    return ModuleType(*args)
-
-
 class Library:
     """The standard library as the cell has it."""
 
@@ -119,14 +115,8 @@ class Library:
     def _show(self, name: str, module: ModuleType) -> None:
         rows = {**self.table.get(name, {}), **self.table.get(ALSO.get(name, name), {})}
         names = {row: self._name(module, row, rows) for row in self._names(name, rows)}
-        fields: dict[str, Any] = {row: _attribute(row, one) for row, one in names.items()}
-        fields["__dict__"] = property(functools.partial(_read_dict, names=names))
-        fields["__dir__"] = functools.partialmethod(_list_names, names=names)
-        fields["__new__"] = _ordinary_module
-        if "__all__" in names_of(module):
-            fields["__all__"] = property(functools.partial(_read_all, names=names))
         _watch_late(module, names)
-        module.__class__ = type("Shown", (ModuleType,), fields)
+        show_names(module, names, functools.partial(list_visible, names=names))
         for row, condition in rows.items():
             if "." in row and name not in UNWATCHED:
                 _watch_member(module, row, condition)
@@ -134,10 +124,10 @@ class Library:
     def _names(self, module: str, rows: Mapping[str, str]) -> set[str]:
         return {row for row in rows if row and "." not in row} | {*self.answers.get(module, ())}
 
-    def _name(self, module: ModuleType, name: str, rows: Mapping[str, str]) -> _Name:
+    def _name(self, module: ModuleType, name: str, rows: Mapping[str, str]) -> Name:
         text = rows.get(name, "")
         answer = self.answers.get(str(names_of(module)["__name__"]), {}).get(name)
-        return _Name(parse(text) if text else None, answer or functools.partial(_find_value, module, name, text))
+        return Name(parse(text).holds if text else None, answer or functools.partial(_find_value, module, name, text))
 
     def is_missing(self, name: str) -> bool:
         """Whether the cell lacks a module, or the package that it is in."""
@@ -159,64 +149,6 @@ class Library:
 # ---------------------------------------------------------------- names of modules
 
 
-class _Name(NamedTuple):
-    """A name of a module: which cells have it, and its value there."""
-
-    condition: Condition | None
-    value: Callable[[], Any]
-
-    def exists(self) -> bool:
-        """Whether the cell has the name."""
-        return self.condition is None or self.condition.holds()
-
-
-def _attribute(name: str, one: _Name) -> property:
-    """Return an attribute with the cell's value for the project and this machine's value for all other code."""
-
-    def read(module: ModuleType) -> Any:
-        if FACTS.is_asked_by(sys._getframe(1)):  # noqa: SLF001 - the only way to see who asks
-            if one.exists():
-                return one.value()
-        elif name in names_of(module):
-            return names_of(module)[name]
-        elif "__getattr__" in names_of(module):
-            return _ask_late(module, name)
-        msg = f"module {module.__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-
-    def write(module: ModuleType, value: Any) -> None:
-        names_of(module)[name] = value
-
-    def delete(module: ModuleType) -> None:
-        names_of(module).pop(name, None)
-
-    return property(read, write, delete)
-
-
-class _Late:
-    """A module's own `__getattr__` (PEP 562); it gives the project no name for which the table has answered."""
-
-    def __init__(self, real: Callable[[str], Any], names: Mapping[str, _Name], module: str) -> None:
-        self.real, self.names, self.module = real, names, module
-
-    def __call__(self, name: str) -> Any:
-        if name in self.names and FACTS.asks():
-            msg = f"module {self.module!r} has no attribute {name!r}"
-            raise AttributeError(msg)
-        return self.real(name)
-
-
-def _watch_late(module: ModuleType, names: Mapping[str, _Name]) -> None:
-    real = names_of(module).get("__getattr__")
-    if real is not None:
-        names_of(module)["__getattr__"] = _Late(real, names, module.__name__)
-
-
-def _ask_late(module: ModuleType, name: str) -> Any:
-    late = names_of(module)["__getattr__"]
-    return late.real(name) if isinstance(late, _Late) else late(name)
-
-
 def _find_value(module: ModuleType, name: str, text: str) -> Any:
     """Return what the cell has under a name: this Python's own if each host has it, else what all hosts can give."""
     full = f"{module.__name__}.{name}"
@@ -227,58 +159,23 @@ def _find_value(module: ModuleType, name: str, text: str) -> Any:
     return make_stand_in(module.__name__, name)
 
 
-class _Names(dict):  # type: ignore[type-arg]
-    """The dictionary of a module: the names that the cell has, each with its value once it is asked for."""
+class _Late:
+    """A module's own `__getattr__` (PEP 562); it gives the project no name for which the table has answered."""
 
-    def __init__(self, module: ModuleType, names: Mapping[str, _Name]) -> None:
-        self.real, self.late = names_of(module), names
-        visible = {name: self.real.get(name) for name in _list_visible(module, names)}
-        super().__init__(visible)
+    def __init__(self, real: Callable[[str], Any], names: Mapping[str, Name], module: str) -> None:
+        self.real, self.names, self.module = real, names, module
 
-    def __getitem__(self, name: str) -> Any:
-        return self.late[name].value() if name in self.late and name in self else super().__getitem__(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self else default  # noqa: SIM401 - that is this method
-
-    def items(self) -> Any:
-        return {name: self[name] for name in self}.items()
-
-    def values(self) -> Any:
-        return {name: self[name] for name in self}.values()
-
-    def copy(self) -> dict[str, Any]:
-        return dict(self.items())
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self.real[name] = value
-        super().__setitem__(name, value)
+    def __call__(self, name: str) -> Any:
+        if name in self.names and FACTS.asks():
+            msg = f"module {self.module!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        return self.real(name)
 
 
-def _list_visible(module: ModuleType, names: Mapping[str, _Name]) -> list[str]:
-    """Return the names of a module that the cell has."""
-    mine = names_of(module)
-    there = {name for name, one in names.items() if (name in mine or one.condition) and one.exists()}
-    return [*(name for name in mine if name not in names or name in there), *sorted(there - mine.keys())]
-
-
-def _read_dict(module: ModuleType, *, names: Mapping[str, _Name]) -> dict[str, Any]:
-    asked = FACTS.is_asked_by(sys._getframe(1))  # noqa: SLF001 - the only way to see who asks
-    return _Names(module, names) if asked else names_of(module)
-
-
-def _list_names(module: ModuleType, *, names: Mapping[str, _Name]) -> list[str]:
-    asked = FACTS.is_asked_by(sys._getframe(1))  # noqa: SLF001 - the only way to see who asks
-    return sorted(_list_visible(module, names) if asked else names_of(module))
-
-
-def _read_all(module: ModuleType, *, names: Mapping[str, _Name]) -> Any:
-    listed = names_of(module)["__all__"]
-    if not FACTS.is_asked_by(sys._getframe(1)):  # noqa: SLF001 - the only way to see who asks
-        return listed
-    visible = _list_visible(module, names)
-    added = [name for name in names if not name.startswith("_")]
-    return [name for name in dict.fromkeys([*listed, *added]) if name in visible]
+def _watch_late(module: ModuleType, names: Mapping[str, Name]) -> None:
+    real = names_of(module).get("__getattr__")
+    if real is not None:
+        names_of(module)["__getattr__"] = _Late(real, names, module.__name__)
 
 
 # ---------------------------------------------------------------- methods of classes

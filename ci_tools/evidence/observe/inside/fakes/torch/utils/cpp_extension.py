@@ -15,17 +15,14 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import setuptools
 from setuptools.command.build_ext import build_ext
 
 from ci_tools.evidence.observe.inside.facts import FACTS
+from ci_tools.evidence.observe.inside.torch_names.torch import TORCH
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-LIMITED_API = "0x030a0000"
 COMMON_NVCC_FLAGS = [
     "-D__CUDA_NO_HALF_OPERATORS__",
     "-D__CUDA_NO_HALF_CONVERSIONS__",
@@ -43,16 +40,6 @@ COMMON_HIPCC_FLAGS = [
 DEVICE_SOURCES = (".cu", ".cuh", ".hip")
 SYCL_SOURCE = ".sycl"
 NO_SYCL = "SYCL runtime is not detected. Please setup the pytorch prerequisites for Intel GPU or install intel-sycl-rt."
-ARCH_NAMES = {
-    "Maxwell": "5.0;5.2+PTX",
-    "Pascal": "6.0;6.1+PTX",
-    "Volta": "7.0+PTX",
-    "Turing": "7.5+PTX",
-    "Ampere": "8.0;8.6+PTX",
-    "Ada": "8.9+PTX",
-    "Hopper": "9.0+PTX",
-    "Blackwell": "10.0;10.3;12.0;12.1+PTX",
-}
 TORCH_LIB_PATH = str(Path(__file__).parents[1] / "lib")
 TORCH_FOLDER = Path(__file__).parents[1]
 
@@ -80,6 +67,11 @@ def __getattr__(name: str) -> Any:
     if name in values:
         return values[name]
     return FACTS.unknown(f"torch.utils.cpp_extension.{name}")
+
+
+def _constant(name: str) -> Any:
+    """Return a constant in the text of the cell's torch; None if that has none."""
+    return TORCH.constant(__name__, name)
 
 
 def _home(kind: str, variable: str) -> str:
@@ -218,7 +210,8 @@ def _get_cuda_arch_flags(cflags: list[str] | None = None) -> list[str]:
     if any("arch" in flag for flag in cflags or () if "TORCH_EXTENSION_NAME" not in flag):
         return []
     asked = FACTS.variable("TORCH_CUDA_ARCH_LIST").replace(" ", ";")
-    for name, archs in ARCH_NAMES.items():
+    names = _constant("_get_cuda_arch_flags.named_arches") if re.search("[A-Z][a-z]", asked) else {}
+    for name, archs in names.items():
         asked = asked.replace(name, archs)
     flags: dict[str, None] = {}
     for arch in filter(None, asked.split(";")):
@@ -262,8 +255,8 @@ class BuildExtension(build_ext):
             self._add(extension, "-DTORCH_API_INCLUDE_EXTENSION_H")
             if __getattr__("IS_HIP_EXTENSION") and isinstance(extension.extra_compile_args, dict):
                 extension.extra_compile_args["nvcc"] = list(map(_hipified, extension.extra_compile_args["nvcc"]))
-            if extension.py_limited_api:
-                self._add(extension, f"-DPy_LIMITED_API={LIMITED_API}")
+            if extension.py_limited_api and (lowest := _constant("min_supported_cpython")):
+                self._add(extension, f"-DPy_LIMITED_API={lowest}")
             name = extension.name.rpartition(".")[2]
             self._add(extension, f"-DTORCH_EXTENSION_NAME={name}")
         compiler: Any = self.compiler
@@ -319,31 +312,3 @@ def _flags(source: str, postargs: Any) -> list[str]:
     elif is_device:
         flags = [*COMMON_NVCC_FLAGS, *flags, *_get_cuda_arch_flags(flags)]
     return flags if any(flag.startswith(("-std=", "/std:")) for flag in flags) else [*flags, "-std=c++17"]
-
-
-def _only_when_called(name: str) -> Callable[..., Any]:
-    """Return a function of torch that a project may import or look for; a call of it is not simulated."""
-
-    def function(*_: Any, **__: Any) -> Any:
-        return FACTS.unknown(f"torch.utils.cpp_extension.{name}")
-
-    return function
-
-
-# They compile at run time, which a build does not do; torch 1.8 had them as 2.13 has.
-AT_RUN_TIME = (
-    "load",
-    "load_inline",
-    "_get_build_directory",
-    "_get_num_workers",
-    "_import_module_from_library",
-    "_jit_compile",
-    "_prepare_ldflags",
-    "_run_ninja_build",
-    "_write_ninja_file",
-    "_write_ninja_file_and_build_library",
-    "_write_ninja_file_and_compile_objects",
-    "check_compiler_is_gcc",
-    "remove_extension_h_precompiler_headers",
-)
-globals().update({name: _only_when_called(name) for name in AT_RUN_TIME})

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch.cuda import nccl
+
 from ci_tools.evidence.observe.inside.facts import FACTS
+
+__all__ = ["nccl"]
 
 
 def is_available() -> bool:
@@ -64,26 +68,6 @@ def get_device_properties(_device: object = None) -> _Properties:
 def get_arch_list() -> list[str]:
     """Return the architectures torch was built for: where there is no GPU, none."""
     return [f"sm_{major}{minor}" for major, minor in [get_device_capability()]] if is_available() else []
-
-
-class _Nccl:
-    """`torch.cuda.nccl`: NCCL comes with torch for CUDA on Linux."""
-
-    def version(self) -> tuple[int, ...]:
-        """Return the version of NCCL; raise where torch has none, as torch does."""
-        kind = FACTS.ask("accelerator")["kind"]
-        if kind not in {"cuda", "rocm"} or FACTS.ask("os") != "linux":
-            msg = "module 'torch._C' has no attribute '_nccl_version'"
-            raise AttributeError(msg)
-        if not FACTS.ask("nccl"):
-            FACTS.doubt("asks for torch.cuda.nccl.version(), which no wheel on the package index says for this torch")
-        return tuple(map(int, filter(None, FACTS.ask("nccl").split("."))))
-
-    def __getattr__(self, name: str) -> Any:
-        return FACTS.unknown(f"torch.cuda.nccl.{name}")
-
-
-nccl = _Nccl()
 
 
 def _is_compiled() -> bool:

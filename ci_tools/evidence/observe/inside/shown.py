@@ -1,0 +1,133 @@
+"""Shows the project a module as the cell has it, and all other code the module as it is here.
+
+A module gets a class of its own whose properties ask who reads them: so a name is the same by whatever way it is read.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.evidence.observe.inside.facts import FACTS, names_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import FrameType
+
+__all__ = ["Name", "list_visible", "show_names"]
+
+
+class Name(NamedTuple):
+    """A name of a module: whether the cell has it, and its value there."""
+
+    condition: Callable[[], bool] | None  # None: each cell has what this machine has
+    value: Callable[[], Any]
+
+    def exists(self) -> bool:
+        """Whether the cell has the name."""
+        return self.condition is None or self.condition()
+
+
+def show_names(
+    module: ModuleType,
+    names: Mapping[str, Name],
+    listed: Callable[[ModuleType], list[str]],
+    asks: Callable[[FrameType], bool] = FACTS.is_asked_by,
+) -> None:
+    """Let a module show these names to the project; `listed` returns all that the cell has, `asks` says who asks."""
+    fields: dict[str, Any] = {name: _attribute(name, one, asks) for name, one in names.items()}
+    fields["__dict__"] = property(functools.partial(_read_dict, names=names, listed=listed))
+    fields["__dir__"] = functools.partialmethod(_list_names, listed=listed)
+    fields["__new__"] = _ordinary_module
+    if "__all__" in names_of(module):
+        fields["__all__"] = property(functools.partial(_read_all, names=names, listed=listed))
+    module.__class__ = type("Shown", (ModuleType,), fields)
+
+
+def _ordinary_module(_: type, *args: Any) -> ModuleType:
+    """Make an ordinary module: Python's import creates every new module as `type(sys)(name)`."""
+    return ModuleType(*args)
+
+
+def _attribute(name: str, one: Name, asks: Callable[[FrameType], bool]) -> property:
+    """Return an attribute with the cell's value for the project and this machine's value for all other code."""
+
+    def read(module: ModuleType) -> Any:
+        if asks(sys._getframe(1)):  # noqa: SLF001 - the only way to see who asks
+            if one.exists():
+                return one.value()
+        elif name in names_of(module):
+            return names_of(module)[name]
+        elif "__getattr__" in names_of(module):
+            late = names_of(module)["__getattr__"]
+            return getattr(late, "real", late)(name)
+        msg = f"module {module.__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+
+    def write(module: ModuleType, value: Any) -> None:
+        names_of(module)[name] = value
+
+    def delete(module: ModuleType) -> None:
+        names_of(module).pop(name, None)
+
+    return property(read, write, delete)
+
+
+# ---------------------------------------------------------------- lists of names
+
+
+class _Names(dict):  # type: ignore[type-arg]
+    """The dictionary of a module: the names that the cell has, each with its value once it is asked for."""
+
+    def __init__(self, module: ModuleType, names: Mapping[str, Name], visible: list[str]) -> None:
+        self.real, self.late = names_of(module), names
+        super().__init__({name: self.real.get(name) for name in visible})
+
+    def __getitem__(self, name: str) -> Any:
+        return self.late[name].value() if name in self.late and name in self else super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401 - that is this method
+
+    def items(self) -> Any:
+        return {name: self[name] for name in self}.items()
+
+    def values(self) -> Any:
+        return {name: self[name] for name in self}.values()
+
+    def copy(self) -> dict[str, Any]:
+        return dict(self.items())
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.real[name] = value
+        super().__setitem__(name, value)
+
+
+def list_visible(module: ModuleType, names: Mapping[str, Name]) -> list[str]:
+    """Return the names of a module that the cell has."""
+    mine = names_of(module)
+    there = {name for name, one in names.items() if (name in mine or one.condition) and one.exists()}
+    return [*(name for name in mine if name not in names or name in there), *sorted(there - mine.keys())]
+
+
+def _read_dict(
+    module: ModuleType, *, names: Mapping[str, Name], listed: Callable[[ModuleType], list[str]]
+) -> dict[str, Any]:
+    asked = FACTS.is_asked_by(sys._getframe(1))  # noqa: SLF001 - the only way to see who asks
+    return _Names(module, names, listed(module)) if asked else names_of(module)
+
+
+def _list_names(module: ModuleType, *, listed: Callable[[ModuleType], list[str]]) -> list[str]:
+    asked = FACTS.is_asked_by(sys._getframe(1))  # noqa: SLF001 - the only way to see who asks
+    return sorted(listed(module) if asked else names_of(module))
+
+
+def _read_all(module: ModuleType, *, names: Mapping[str, Name], listed: Callable[[ModuleType], list[str]]) -> Any:
+    public = names_of(module)["__all__"]
+    if not FACTS.is_asked_by(sys._getframe(1)):  # noqa: SLF001 - the only way to see who asks
+        return public
+    visible = listed(module)
+    added = [name for name in names if not name.startswith("_")]
+    return [name for name in dict.fromkeys([*public, *added]) if name in visible]

@@ -1,0 +1,137 @@
+"""The table of torch's names, held against the torch that is installed here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import metadata
+from typing import Any
+
+import pytest
+
+from ci_tools.catalog import TORCH_NAMES, load
+from ci_tools.evidence.observe.inside.torch_names.signatures import make_signature
+from ci_tools.evidence.observe.inside.torch_names.table import MODULES, OTHERS, UNSURE, read_table
+
+pytestmark = pytest.mark.slow  # it imports torch
+
+TABLE = read_table(TORCH_NAMES.read_text(encoding="utf-8"))
+# Modules whose place an object takes: it has all their names, and lists only its own.
+PROXIES = frozenset(
+    f"torch.backends{name}" for name in ("", ".cudnn", ".miopen", ".mkldnn", ".opt_einsum", ".quantized", ".xnnpack")
+)
+# The class is made, and listed, once somebody asks for it.
+LATE = {"torch.utils.cpp_extension": {"BuildExtension"}}
+# Sets are printed in any order.
+UNORDERED = frozenset({"PYTORCH_RELEASES_CODE_CC"})
+PROGRAM = """\
+import importlib, inspect, json, sys, warnings
+warnings.simplefilter("ignore")
+import torch
+EMPTY = inspect.Parameter.empty
+def describe(value):
+    row = {"kind": "c" if inspect.isclass(value) else "f" if inspect.isroutine(value) else "?", "signature": ""}
+    try:
+        whole = inspect.signature(value) if callable(value) else None
+    except (TypeError, ValueError):
+        whole = None
+    if whole:
+        bare = [one.replace(annotation=EMPTY) for one in whole.parameters.values()]
+        row["signature"] = str(whole.replace(parameters=bare, return_annotation=EMPTY))
+    return {**row, "text": repr(value) if isinstance(value, (bool, dict, int, list, str, tuple)) else ""}
+found = {}
+for name, rows in json.load(sys.stdin).items():
+    module = importlib.import_module(name)
+    missing = object()
+    values = {row: getattr(module, row, missing) for row in rows}
+    found[name] = {"listed": dir(module), "rows": {row: None if value is missing else describe(value)
+                                                  for row, value in values.items()}}
+print(json.dumps(found))
+"""
+
+
+def installed() -> str:
+    """Return the release that is installed; skip the test without one that the table has."""
+    try:
+        release = ".".join(metadata.version("torch").split(".")[:2])
+    except metadata.PackageNotFoundError:
+        pytest.skip("needs torch")
+    return release if release in TABLE.releases else pytest.skip("needs a torch of the table")
+
+
+@pytest.fixture(scope="module")
+def real() -> dict[str, Any]:
+    """Return what the installed torch says of the names in the table: those of any release."""
+    asked = {
+        module: [name for name in names if name != OTHERS and "." not in name]
+        for module, names in TABLE.names.items()
+        if module and TABLE.said(installed(), MODULES, module)
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM], input=json.dumps(asked), capture_output=True, text=True, check=True
+    )
+    found: dict[str, Any] = json.loads(ended.stdout)
+    assert sum(len(one["rows"]) for one in found.values()) > 1500
+    return found
+
+
+def test_each_name_is_there_as_the_table_says(real: dict[str, Any]) -> None:
+    release = installed()
+    wrong = [
+        f"{module}.{name}: {row!r}"
+        for module, one in real.items()
+        for name, said in one["rows"].items()
+        if (row := TABLE.find(release, module, name)) != UNSURE and bool(row) != (said is not None)
+    ]
+    assert not wrong
+
+
+def test_the_real_modules_have_no_names_but_those_in_the_table(real: dict[str, Any]) -> None:
+    release = installed()
+    for module, one in real.items():
+        unknown = {name for name in one["listed"] if not TABLE.find(release, module, name)}
+        assert not {name for name in unknown if not name.startswith("__")}, module
+
+
+def test_the_names_that_a_module_lists_are_those_of_the_real_one(real: dict[str, Any]) -> None:
+    release, compared = installed(), 0
+    for module, one in real.items():
+        if TABLE.said(release, module, OTHERS) or module in PROXIES:
+            continue
+        certain = {
+            name for name in TABLE.list_names(release, module) or () if TABLE.said(release, module, name) != UNSURE
+        }
+        assert certain - {*one["listed"]} <= LATE.get(module, set()), module
+        compared += len(certain)
+    assert compared > 800
+
+
+def test_functions_and_classes_take_the_same_parameters(real: dict[str, Any]) -> None:
+    release = installed()
+    wrong, compared = [], 0
+    for module, one in real.items():
+        for name, said in one["rows"].items():
+            row = TABLE.said(release, module, name)
+            if row.startswith(("f(", "c(")):
+                compared += 1
+                is_same = "..." in row or said["signature"] in {row[1:], str(make_signature(row))}
+                wrong += [] if is_same and said["kind"] == row[0] else [f"{module}.{name}: {row} {said}"]
+    assert not wrong
+    assert compared > 500
+
+
+def test_constants_have_the_same_values(real: dict[str, Any]) -> None:
+    release = installed()
+    said = [
+        (f"{module}.{name}", TABLE.said(release, module, name), one["rows"][name]["text"])
+        for module, one in real.items()
+        for name in one["rows"]
+        if TABLE.said(release, module, name).startswith("=") and name not in UNORDERED
+    ]
+    assert not [one for one in said if one[1] != f"={one[2]}"]
+    assert len(said) > 30
+
+
+def test_the_table_has_each_release_of_the_catalog() -> None:
+    assert dict(TABLE.patches) == {str(version): release.patch for version, release in load().torch.items()}
