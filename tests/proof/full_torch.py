@@ -1,0 +1,81 @@
+"""One CUDA package built twice: with the parts of torch, and with upstream's whole torch for CUDA; do the bytes differ?
+
+`python -m tests.proof.full_torch` fetches 3 GB: the torch of the default package index, with all that it requires.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from ci_tools.build import jobs as building
+from ci_tools.machine.context import Outside
+from ci_tools.machine.storage import cache_folder, write_atomically
+from ci_tools.plan import make
+from ci_tools.verify import files
+from tests.proof.cuda_builds import ARCHS, CELL, REQUEST, Heard, packages
+from tests.proof.torchao import cpu_seconds
+from tests.proof.truth import HERE, write_config
+
+__all__ = ["RECORD"]
+
+RECORD = HERE / "full_torch.json"
+PACKAGE = "fused_lncc"
+# The default package index alone: another place may have a torch for CPUs of the same version.
+ALONE = {"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": "", "PIP_EXTRA_INDEX_URL": ""}
+
+
+def main() -> None:
+    """Build the package both ways, and write the record."""
+    project = next(one for one in packages() if one["name"] == PACKAGE)
+    with tempfile.TemporaryDirectory() as scratch:
+        built = {kind: _build(project, kind, Path(scratch) / kind) for kind in ("parts", "full")}
+        parts, whole = (_hash_members(one.pop("path")) for one in built.values())
+    names = sorted(parts.keys() | whole.keys())
+    found = {
+        "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
+        **{name: project[name] for name in ("name", "version", "sha256")},
+        "built": built,
+        "members": len(names),
+        "different": [name for name in names if parts.get(name) != whole.get(name)],
+    }
+    print(json.dumps(found, indent=1), flush=True)
+    with write_atomically(RECORD) as file:
+        file.write(f"{json.dumps(found, indent=1)}\n".encode())
+
+
+def _build(project: dict[str, Any], torch: str, folder: Path) -> dict[str, Any]:
+    """Build the project's wheel with one kind of torch."""
+    folder.mkdir()
+    heard = Heard()
+    environ = {**{name: value for name, value in os.environ.items() if name not in ALONE}, **ALONE}
+    outside = Outside(environ=environ, cache=cache_folder(os.environ), reporter=heard)
+    config = write_config(project, folder, REQUEST, **CELL, archs=json.dumps(ARCHS))
+    text = config.read_text(encoding="utf-8").replace("build: {env:", f"build: {{torch: {torch}, env:")
+    config.write_text(text, encoding="utf-8")
+    plan = make.make_plan(config, outside)
+    before = cpu_seconds()
+    (made,) = building.build(plan, [plan.plan.jobs[0].name], folder / "dist", outside, files.CHECKS)
+    return {
+        "path": made.path,
+        "sha256": made.receipt.sha256,
+        "bytes": made.receipt.size,
+        "torch": made.receipt.built_with.torch,
+        "cpu_seconds": round(cpu_seconds() - before),
+        "fetched_mb_beside_the_cache": heard.megabytes,
+    }
+
+
+def _hash_members(wheel: Path) -> dict[str, str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: hashlib.sha256(archive.read(name)).hexdigest() for name in archive.namelist()}
+
+
+if __name__ == "__main__":
+    main()
