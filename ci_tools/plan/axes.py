@@ -245,7 +245,8 @@ def _archs(key: Key, axes: Axes) -> str:
         return ""
     images = sorted({image for built in axes.evidence.built for image in built.images or ()})
     if key.accelerator.kind is AcceleratorKind.XPU:
-        return f"SYCL code for {' '.join(images or ('every GPU', *axes.archs))}"
+        machine_code = f", and machine code for {' '.join(axes.archs)}" if axes.archs else ""
+        return f"SYCL code: {' '.join(images)}" if images else f"SYCL code for every GPU{machine_code}"
     served = [str(asked.version) for asked, built in axes.builders.items() if asked and built == key.accelerator]
     minors = f", for CUDA {', '.join(served)} (`one-per-major`)" if axes.request.one_per_major else ""
     return f"one fatbinary for {' '.join(images or axes.archs)}{minors}"
