@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["VERSION", "WHY", "install_compiler", "is_there", "run_variables"]
 
 # The folder that `pip install --prefix FOLDER intel-sycl-rt==2026.2.0 intel-opencl-rt==2026.2.0` filled: 1.5 GB.
-PREFIX = Path(os.environ.get("FATWHEEL_TEST_SYCL") or "/nowhere")
+PREFIX = Path(os.environ.get("FATWHEEL_TEST_SYCL") or "/nowhere").expanduser()
 WHY = "FATWHEEL_TEST_SYCL names no folder with intel-sycl-rt and intel-opencl-rt"
 VERSION = "2026.2"
 COMPILE_DEVICE_CODE = r"""
