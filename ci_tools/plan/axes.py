@@ -241,9 +241,12 @@ def explain_key(key: Key, axes: Axes) -> str:
 
 
 def _archs(key: Key, axes: Axes) -> str:
-    if key.accelerator is None or key.accelerator.kind is AcceleratorKind.XPU:
+    if key.accelerator is None:
         return ""
+    images = sorted({image for built in axes.evidence.built for image in built.images or ()})
+    if key.accelerator.kind is AcceleratorKind.XPU:
+        machine_code = f", and machine code for {' '.join(axes.archs)}" if axes.archs else ""
+        return f"SYCL code: {' '.join(images)}" if images else f"SYCL code for every GPU{machine_code}"
     served = [str(asked.version) for asked, built in axes.builders.items() if asked and built == key.accelerator]
     minors = f", for CUDA {', '.join(served)} (`one-per-major`)" if axes.request.one_per_major else ""
-    images = sorted({image for built in axes.evidence.built for image in built.images or ()})
     return f"one fatbinary for {' '.join(images or axes.archs)}{minors}"

@@ -165,13 +165,16 @@ class _Upstream:
         return {"patch": str(version), **find_news(known, facts), "headers": headers, **names}
 
     def note_unknown(self, found: Mapping[Minor, Facts]) -> None:
-        """Say which CUDA and ROCm of new builds the catalog lacks: what they compile for is in no metadata."""
+        """Say which CUDA and ROCm of new builds the catalog lacks, and of which torch it lacks the oneAPI."""
         for key, title, table in (("cuda", "CUDA", self.known.cuda), ("rocm", "ROCm", self.known.rocm)):
             named = {one for facts in found.values() for versions in facts.get(key, {}).values() for one in versions}
             for version in sorted(map(Minor.parse, named)):
                 if version > max(table):
                     what = f"upstream builds torch for {title} {version}, which the catalog lacks"
                     self.say(f"{what}: write its row by hand, what it compiles for is in no metadata")
+        for minor in sorted(minor for minor, facts in found.items() if "xpu" in facts):
+            if minor not in self.known.torch or self.known.torch[minor].oneapi is None:
+                self.say(f"upstream builds torch {minor} for XPU: write the `oneapi` that it requires by hand")
 
 
 def _lacks_names(known: Mapping[str, Any]) -> bool:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.evidence.observe.images import read_images
 from ci_tools.model.platforms import Platform
 from ci_tools.plan.contradictions import NO_OWNER
 from tests.builders.sources import PROJECT, plan_of, write
@@ -98,6 +103,26 @@ def test_by_default_the_code_is_spirv_for_every_gpu(tmp_path: Path) -> None:
 def test_archs_ask_for_machine_code_as_torch_does(args: str, expected: set[str], tmp_path: Path) -> None:
     plan = seen(tmp_path, ON_XPU.format(args), xpu='owner: "@demo/xpu", archs: [pvc, bmg]')
     assert images(plan) == expected
+
+
+ASKS = """\
+import json
+from torch.utils import cpp_extension
+flags = []
+cpp_extension._append_sycl_targets_if_missing(flags)
+print(json.dumps(["-fsycl", *flags, *cpp_extension._get_sycl_device_flags(flags)]))
+"""
+
+
+@pytest.mark.parametrize("gpus", ["", "pvc,bmg"])
+def test_the_real_torch_gives_the_flags_that_the_images_are_read_from(gpus: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs torch")
+    environ = {**os.environ, "TORCH_XPU_ARCH_LIST": gpus}
+    said = subprocess.run([sys.executable, "-c", ASKS], env=environ, capture_output=True, text=True, check=True).stdout
+    archs = f", archs: [{gpus}]" if gpus else ""
+    assert set(read_images(json.loads(said)) or ()) == images(
+        seen(tmp_path, ON_XPU.format(""), xpu=f"owner: me{archs}")
+    )
 
 
 def test_another_gpu_than_the_request_s_is_a_warning(tmp_path: Path) -> None:

@@ -215,7 +215,8 @@ def test_another_index_says_for_which_accelerators_there_are_builds(tmp_path: Pa
         unknown = [line.partition(",")[0] for line in here.reporter.lines if "by hand" in line]
     assert accelerators["linux-x86_64", AcceleratorKind.ROCM] == {Minor(8, 3)}
     assert accelerators["linux-x86_64", AcceleratorKind.XPU] == {None}
-    assert unknown == ["upstream builds torch for CUDA 99.9", "upstream builds torch for ROCm 8.3"]
+    said = "upstream builds torch 9.1 for XPU: write the `oneapi` that it requires by hand"
+    assert unknown == ["upstream builds torch for CUDA 99.9", "upstream builds torch for ROCm 8.3", said]
 
 
 def test_a_release_of_ours_gets_the_builds_that_we_have_not_seen(tmp_path: Path) -> None:
