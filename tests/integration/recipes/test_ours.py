@@ -13,6 +13,8 @@ import platform
 import subprocess
 import zipfile
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +24,7 @@ from packaging.tags import parse_tag
 from packaging.utils import parse_wheel_filename
 
 from ci_tools.build.jobs import build
+from ci_tools.errors import FatwheelError
 from ci_tools.machine import python as interpreter
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
@@ -167,6 +170,41 @@ def test_a_recipe_as_it_stands_plans_its_upstream(case: Case, place: Place) -> N
     assert [parse_wheel_filename(wheel)[3] for one in others for wheel in one.wheels] == [
         frozenset(parse_tag(f"{tag}-manylinux_2_28_x86_64")) for tag in case.later
     ]
+
+
+CUDA = ("platforms", "linux-cuda", "env")
+
+
+@pytest.mark.parametrize(
+    ("case", "dropped", "said"),
+    [
+        pytest.param(CASES[0], ("source", "patches", 0), "version is 1.0.2, but the project's is 1.0.2+torch2.10",
+                     id="nunchaku-local-version"),
+        pytest.param(CASES[0], ("source", "patches", 1), "it compiles for more than the request names",
+                     id="nunchaku-archs"),
+        pytest.param(CASES[0], (*CUDA, "NUNCHAKU_INSTALL_MODE"), "no GPU here", id="nunchaku-mode"),
+        pytest.param(CASES[1], (*CUDA, "FLASH_ATTN_CUDA_ARCHS"), "no library is for 8.9", id="flash-attn-archs"),
+        pytest.param(CASES[1], (*CUDA, "FLASH_ATTENTION_FORCE_BUILD"), "fetches the wheel of its release",
+                     id="flash-attn-force"),
+        pytest.param(CASES[3], ("platforms", "linux-cuda", "arch-env"), "CUPY_NVCC_GENERATE_CODE names none",
+                     id="cupy-archs"),
+    ],
+)  # fmt: skip
+def test_what_a_recipe_changes_is_needed(case: Case, place: Place, dropped: tuple[str | int, ...], said: str) -> None:
+    config = copy_release(find_recipe(case.recipe), Choice("", (PYTHON,)), place.folder / "config", place.outside())
+    values = yaml.safe_load(config.read_text(encoding="utf-8"))
+    *path, last = dropped
+    del reduce(getitem, path, values)[last]
+    config.write_text(yaml.safe_dump(values), encoding="utf-8")
+    assert said in explain_plan(config, place)
+
+
+def explain_plan(config: Path, place: Place) -> str:
+    """Return the warnings of a plan, or the error that says why there is none."""
+    try:
+        return "\n".join(make_plan(config, place.outside()).plan.warnings)
+    except FatwheelError as error:
+        return str(error)
 
 
 def find_python() -> Path:
