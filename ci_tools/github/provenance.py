@@ -49,7 +49,7 @@ def read_provenance(bundle: object, digest: str) -> Provenance:
         msg = f"it cannot be read: {type(error).__name__}"
         raise InputError(msg) from error
     if kind != IN_TOTO or not predicate.startswith(PREDICATE):
-        msg = "it is not a provenance statement"
+        msg = "its statement is of another kind than a provenance"
         raise InputError(msg)
     if digest not in subjects:
         msg = "it is of other bytes"
@@ -83,7 +83,7 @@ def _refuse_signature(certificate: Certificate, signature: bytes, signed: bytes)
 
 
 def _extension(certificate: Certificate, name: ObjectIdentifier) -> str:
-    """Return the text of an extension; raise ValueError if it has another kind of value."""
+    """Return the text of an extension; raise ValueError if it has another type."""
     value = certificate.extensions.get_extension_for_oid(name).value.public_bytes()
     start = 2 + (value[1] - LONG if value[1] > LONG else 0)
     if value[0] != UTF8_STRING:

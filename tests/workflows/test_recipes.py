@@ -52,7 +52,7 @@ def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         yield opened
 
 
-def run(home: Path, github: Api, recipes: str, more: str = "", **given: str) -> Run:
+def run(home: Path, github: Api, recipes: str, more: str = "", event: Event | None = None, **given: str) -> Run:
     """Run the workflow of the guide with its recipe, one whose tag does not exist, and one that needs a torch."""
     upstream = home.parent / "upstream"
     if not upstream.exists():
@@ -75,7 +75,7 @@ def run(home: Path, github: Api, recipes: str, more: str = "", **given: str) -> 
     text = WORKFLOW.replace("{ recipes: hello-native }", f"{{ recipes: {recipes}, {inputs} }}")
     text = re.sub(r"OWNER/fatwheel/(\S+)@SHA", rf"{OURS}/\1@{github.ours.pin}", text)
     mine = harness.repository(home / "caller", name=REPOSITORY, files={".github/workflows/main.yml": text, **files})
-    return harness.run("main.yml", Event.dispatch(), home / "run", mine, github.ours)
+    return harness.run("main.yml", event or Event.dispatch(), home / "run", mine, github.ours)
 
 
 def follow_the_rest(tmp_path: Path, github: Api) -> None:
@@ -112,7 +112,8 @@ def test_what_is_due_is_released_once_and_what_fails_stops_nothing_else(tmp_path
     assert "not attested" not in release.fields["body"]
     assert [one.fields["tag_name"] for one in github.hub.releases if not one.fields["draft"]] == [TAG]
     follow_the_rest(tmp_path, github)
-    second = run(tmp_path / "second", github, "hello-native")
+    (cron,) = re.findall(r'- cron: "(.+)"', WORKFLOW)
+    second = run(tmp_path / "second", github, "hello-native", event=Event.schedule(cron))
     assert "0 of 1 release due" in second.summary, second.log
     assert "by the same recipe" in second.summary
     assert {job.name for job in second.jobs if job.steps} == {"Find what is due"}

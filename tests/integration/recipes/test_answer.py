@@ -101,6 +101,24 @@ def test_only_who_may_write_starts_a_build(
     assert "<code>demo-v1.1-py313</code> | due | no release has its tag" in talk.of(1)[0]
 
 
+@pytest.mark.parametrize(
+    ("recipe", "tag"),
+    [
+        ("nunchaku", "nunchaku-v1.0.2-py313-torch2.10.0-cu130"),
+        ("Flash-Attn", "flash-attn-v2.8.2-py313-torch2.10.0-cu130"),
+        ("sageattention", "sageattention-v2.2.0-py313-torch2.10.0-cu130"),
+        ("cupy-cuda13x", "cupy-cuda13x-v13.6.0-py313-torch2.10.0-cu130"),
+        ("opencv-python", "opencv-python-v4.14.0.94-cu130"),
+    ],
+)
+def test_a_request_for_one_of_our_recipes_is_answered_with_its_tag(
+    place: Path, hub: GitHub, talk: Talk, recipe: str, tag: str
+) -> None:
+    said = ask(place, hub, body(Package=recipe, Python="3.13", GPU_architectures="8.9"))
+    assert (said["fate"], said["recipe"], said["archs"]) == ("build", recipe.lower(), "8.9")
+    assert f"<code>{tag}</code> | due | no release has its tag" in talk.of(1)[0]
+
+
 def test_the_comment_follows_the_request_until_it_is_published(place: Path, hub: GitHub, talk: Talk) -> None:
     text = body(Package="demo", Python="3.13")
     ask(place, hub, text)

@@ -44,6 +44,9 @@ def test_a_form_is_a_recipe_and_a_choice() -> None:
         ("Package", "../../etc/passwd"),
         ("Package", "${{ secrets.GITHUB_TOKEN }}"),
         ("Package", "@octo"),
+        ("Package", "sage\u200battention"),  # a space of no width
+        ("Package", "\u202enoitnettaegas"),  # shown from right to left
+        ("Package", "s\u0430geattention"),  # a Cyrillic letter
         ("Package", EMPTY),
         ("Package", "a" * 101),
         ("Version", "1.0+local; rm -rf /"),
@@ -51,6 +54,7 @@ def test_a_form_is_a_recipe_and_a_choice() -> None:
         ("Version", "1.0\n1.1"),
         ("Python", "3.13`id`"),
         ("Python", " ".join(f"3.{number}" for number in range(9))),
+        ("Python", "\uff13.13"),  # a digit that is not ASCII
         ("PyTorch", "--help"),
         ("CUDA", "13"),
         ("GPU_architectures", "native"),

@@ -1,0 +1,1 @@
+#define THRUST_MAJOR_VERSION 3

@@ -1,0 +1,1 @@
+#define DLPACK_MAJOR_VERSION 1

@@ -1,0 +1,1 @@
+#define CUTLASS_MAJOR 3

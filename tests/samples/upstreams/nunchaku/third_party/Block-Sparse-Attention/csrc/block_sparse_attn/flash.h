@@ -1,0 +1,1 @@
+#define BLOCK_SPARSE_ATTENTION 1

@@ -1,0 +1,1 @@
+#define MIO_MMAP_HEADER

@@ -1,0 +1,1 @@
+#define SPDLOG_VER_MAJOR 1

@@ -1,0 +1,1 @@
+from cv2.cv2 import add, getBuildInformation

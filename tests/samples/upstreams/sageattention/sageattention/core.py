@@ -1,0 +1,1 @@
+KERNELS = ("fused", "qattn")
