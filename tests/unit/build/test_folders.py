@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.build.folders import link_or_name, short_folder
+from ci_tools.build.folders import link_or_name, refuse_long_paths, short_folder
+from ci_tools.build.sdk.cuda_windows import WINDOWS
+from ci_tools.errors import MachineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +24,14 @@ if TYPE_CHECKING:
 )
 def test_builds_on_windows_have_a_short_folder(temporary: str, folder: str) -> None:
     assert short_folder(temporary) == folder
+
+
+def test_a_path_that_is_too_long_for_windows_is_refused() -> None:
+    source = Path("C:/fatwheel/fatwheel-demo-1.0-windows-cuda/source")
+    refuse_long_paths(source, ["setup.py", "a" * (259 - len(str(source)) - 1)], WINDOWS)
+    refuse_long_paths(source, ["a" * 400], "linux-x86_64")
+    with pytest.raises(MachineError, match=r"a+ has a path of 260 characters in C:/fatwheel/.*, expected at most 259"):
+        refuse_long_paths(source, ["setup.py", "a" * (259 - len(str(source)))], WINDOWS)
 
 
 def test_a_toolkit_is_linked(tmp_path: Path) -> None:
