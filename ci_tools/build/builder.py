@@ -23,7 +23,15 @@ from ci_tools.build.bench.failures import build_error
 from ci_tools.build.bench.shell import Bench, Shell, run_after
 from ci_tools.build.build_torch import provide_headers
 from ci_tools.build.cuda_toolkits import link_variables
-from ci_tools.build.folders import base_folder, link_or_name, own_locks, own_temporary, refuse_stranger, sweep
+from ci_tools.build.folders import (
+    base_folder,
+    copy_or_link,
+    own_locks,
+    own_temporary,
+    refuse_long_paths,
+    refuse_stranger,
+    sweep,
+)
 from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk import cross
@@ -184,7 +192,7 @@ class Workshop:
             **cache.variables,
         }
         for variable, folder in toolchain.folders:
-            told[variable] = str(self._copy_or_link(folder, bench.scratch / variable.lower()))
+            told[variable] = str(copy_or_link(folder, bench.scratch / variable.lower(), self.outside.cache))
         if toolchain.fetch_headers:
             told[TORCH_INCLUDE] = str(bench.torch_headers)
         for overlay in toolchain.overlays:
@@ -201,16 +209,6 @@ class Workshop:
         if found.reason:
             self.outside.reporter.say(f"{job.name}: {found.reason}")
         return found.number
-
-    def _copy_or_link(self, folder: Path, place: Path) -> Path:
-        """Put a toolchain's folder where the build sees it: a copy if we fetched it, a link if it is installed.
-
-        A link to the cache would not do: compilers write the real paths of headers into their output, and files that
-        one build writes into the cache would be there in every later build.
-        """
-        if not folder.is_relative_to(self.outside.cache):
-            return link_or_name(folder, place)
-        return Path(shutil.copytree(folder, place, symlinks=True))
 
     # -- the backend
 
@@ -230,6 +228,7 @@ class Workshop:
     ) -> Built:
         """Copy the source, run its PEP 517 backend in an isolated environment, and return the built file."""
         request = bench.plan.request
+        refuse_long_paths(bench.source, bench.tree.files, self.outside.host)
         bench.tree.copy_as_planned_to(bench.source, bench.plan.pins.source_sha256)
         _restate(bench)
         if what == "sdist" and bench.plan.project.backend == MESON:

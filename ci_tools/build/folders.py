@@ -8,20 +8,30 @@ import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path, PureWindowsPath
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
+from ci_tools.build.sdk.cuda_windows import WINDOWS
 from ci_tools.errors import MachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
     "base_folder",
+    "copy_or_link",
     "link_or_name",
     "own_locks",
     "own_temporary",
+    "refuse_long_paths",
     "refuse_stranger",
     "short_folder",
     "sweep",
 ]
+
+LONGEST_PATH = 259  # characters, beside the zero that ends it (Win32, "Maximum Path Length Limitation")
+PAGE = "how-to/build-for-windows-cuda.md#what-the-build-sees"
 
 
 def base_folder() -> Path:
@@ -39,6 +49,27 @@ def short_folder(temporary: str) -> str:
     cl.exe and nvcc.exe take no path of more than 260 characters, and torch has headers whose path has 119 (2.13.0).
     """
     return str(PureWindowsPath(PureWindowsPath(temporary).anchor) / "fatwheel")
+
+
+def copy_or_link(folder: Path, place: Path, cache: Path) -> Path:
+    """Put a toolchain's folder where the build sees it: a copy if we fetched it, a link if it is installed.
+
+    A link to the cache would not do: compilers write the real paths of headers into their output, and files that
+    one build writes into the cache would be there in every later build.
+    """
+    if not folder.is_relative_to(cache):
+        return link_or_name(folder, place)
+    return Path(shutil.copytree(folder, place, symlinks=True))
+
+
+def refuse_long_paths(source: Path, files: Iterable[str], host: str) -> None:
+    """Raise MachineError if a file in a build's copy of the source has a longer path than compilers of Windows take."""
+    if host != WINDOWS:
+        return
+    longest = max(files, key=len, default="")
+    if (length := len(str(source / longest))) > LONGEST_PATH:
+        msg = f"{longest} has a path of {length} characters in {source}, expected at most {LONGEST_PATH} on Windows"
+        raise MachineError(msg, hint="shorten its name, or leave it out of the source", page=PAGE)
 
 
 def link_or_name(folder: Path, place: Path) -> Path:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from ci_tools.build.sdk.torch_parts import TorchParts
 
+PROGRAM = re.compile(r'"*(?:%CICC_PATH%\\)?(cl\.exe|cudafe\+\+|cicc|ptxas|fatbinary)"? ')
 WINE, GCC = shutil.which("wine"), shutil.which("x86_64-w64-mingw32-gcc")
 by_wine = pytest.mark.skipif(not (WINE and GCC), reason="needs wine and x86_64-w64-mingw32-gcc")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="a machine that is not Windows")]
@@ -51,6 +52,12 @@ LIBRARY = """\
 #define incbin(section, file) ".section " section ",\\"dr\\"\\n.incbin \\"" file "\\"\\n.text\\n"
 __asm__(incbin(".nv_fatb", "k.fatbin"));
 __declspec(dllexport) int ours(void) { return 1; }
+"""
+# What cl.exe of toolset 14.44 answers nvcc.exe, which has it preprocess a list of macros before anything else.
+CL = """\
+#include <stdio.h>
+int main(void) { return puts("__NV_CPLUSPLUS 199711L\\n__NV_X86_64__\\n__NV_MSC_VER 1944\\n"
+  "__NV_MSVC_LANG 201402L\\n__NV_MSC_FULL_VER 194435207") < 0; }
 """
 # torch.utils.cpp_extension asks only sys.platform whether it is on Windows; what it imports is loaded before that.
 ASKS = """\
@@ -131,6 +138,24 @@ def test_its_programs_run_and_know_the_catalog_s_architectures(
 
 
 @by_wine
+def test_nvcc_plans_its_commands_with_the_variables_of_a_build(
+    home: Path, wine: dict[str, str], tmp_path: Path
+) -> None:
+    msvc = Msvc("", tmp_path / "Visual Studio", "14.44.35207")
+    write(tmp_path, {"k.cu": "__global__ void k() {}\n", "cl.c": CL})
+    write(msvc.setup.parent, {"vcvarsall.bat": "@exit /b 0\r\n"})  # by which nvcc.exe knows a Visual C++
+    msvc.programs.mkdir(parents=True)
+    subprocess.run([str(GCC), "cl.c", "-o", msvc.programs / "cl.exe"], check=True, cwd=tmp_path)
+    told = {"NVCC_CCBIN": f"Z:{msvc.programs}", "WINEPATH": f"Z:{msvc.programs}", "VSCMD_VER": "17.14"}
+    command = [home / "bin/nvcc.exe", "--dryrun", "-gencode=arch=compute_90,code=sm_90", "-c", "k.cu", "-o", "k.obj"]
+    lines = [line.removeprefix("#$ ") for line in run(command, {**wine, **told}, tmp_path).splitlines()]
+    called = [match[1] for line in lines if (match := PROGRAM.match(line))]
+    assert called == ["cl.exe", "cudafe++", "cl.exe", "cicc", "ptxas", "fatbinary", "cl.exe"]
+    assert all("--microsoft_version=1944" in line for line in lines if "cudafe++ -" in line or 'cicc" -' in line)
+    assert any(line.startswith("LIBRARIES=") and line.endswith('cu13\\bin/../lib/x64"') for line in lines)
+
+
+@by_wine
 def test_device_code_that_they_compile_is_read_in_a_library(home: Path, wine: dict[str, str], tmp_path: Path) -> None:
     write(tmp_path, {"k.ptx": PTX, "c.c": LIBRARY})
     run([home / "bin/ptxas.exe", "-arch=sm_90", "k.ptx", "-o", "k.cubin"], wine, tmp_path)
@@ -171,7 +196,7 @@ def test_torch_s_import_libraries_are_fetched(torch: TorchParts) -> None:
 
 def test_an_extension_is_told_what_it_would_be_on_windows(torch: TorchParts) -> None:
     code = ASKS.format(site=str(torch.site))
-    ended = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
+    ended = subprocess.run([sys.executable, "-I", "-B", "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     libraries = ("c10", "torch", "torch_cpu", "torch_python", "sleef")
     assert ended.stdout.split() == ["2.13.0+cpu", "False", ".pyd", *libraries, f"{torch.site}/torch/lib"]

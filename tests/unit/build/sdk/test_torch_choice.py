@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import certifi
@@ -272,3 +273,27 @@ def test_what_torch_2_14_imports_to_compile_is_there_and_locks_nothing(tmp_path:
     )
     assert done.stdout == f"{torch.site / 'torch'}\n"
     assert "NotInBuildTorch: the build asks for torch.utils._filelock.FileLock" in done.stderr
+
+
+def test_windows_gets_the_import_libraries_of_its_own_wheel(tmp_path: Path) -> None:
+    linux = torch_wheel(tmp_path)
+    content = VERSION.format(version="2.8.0+cpu", cuda=None).replace("\n", "\r\n")  # as in upstream's wheels
+    libraries = {
+        "torch/lib/c10.lib": b"!<arch>\n",
+        "torch/lib/torch_cpu.dll": FILLER,
+        "torch/version.py": content.encode(),
+    }
+    name = name_of("2.8.0").replace(f"manylinux_2_28_{MACHINE}", "win_amd64")
+    wheel = edited(linux, {**libraries, "torch/lib/libc10.so": None}, name=name)
+    files = {path.name: path.read_bytes() for path in (torch_wheel(tmp_path), wheel)}
+    with index_of("torch", files) as index:
+        torch = find(replace(outside_of(tmp_path, index.url), host="windows-amd64"), wanted())
+    assert (torch.wheel, torch.version, torch.label) == (wheel.name, "2.8.0+cpu", "cpu")
+    assert [path.name for path in (torch.site / "torch/lib").iterdir()] == ["c10.lib", "libtorch_python.so"]
+    assert asked(torch, "import torch; print(torch.__version__, torch.compiled_with_cxx11_abi())") == "2.8.0+cpu False"
+
+
+def test_a_torch_that_states_no_version_is_refused(tmp_path: Path) -> None:
+    wheel = edited(torch_wheel(tmp_path), {"torch/version.py": b"from torch.own import __version__\n"})
+    with index_of("torch", {wheel.name: wheel.read_bytes()}) as index, pytest.raises(InputError, match="no version"):
+        find(outside_of(tmp_path, index.url), wanted())
