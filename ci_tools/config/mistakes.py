@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import string
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -336,7 +335,7 @@ class _Meaning:
         template = self.get(*keys)
         if template is None:
             return
-        if wrong := _wrong_in(template, FIELDS | release_names.EARLY_FIELDS):
+        if wrong := release_names.explain_flaw(template, FIELDS | release_names.EARLY_FIELDS):
             yield self.at(keys, wrong)
         elif not self.flawed:  # the values of its fields are all over the config
             yield from self.values(keys, release_names.fields_in(template) - FIELDS)
@@ -360,7 +359,7 @@ class _Meaning:
         local = self.get(*keys)
         if local is None:
             return
-        if wrong := _wrong_in(local, release_names.LOCAL_FIELDS):
+        if wrong := release_names.explain_flaw(local, release_names.LOCAL_FIELDS):
             yield self.at(keys, wrong)
         elif "{torch}" in local and not self.get("torch"):
             yield self.at(keys, 'the template names torch, and the key "torch" is missing')
@@ -386,25 +385,12 @@ class _Meaning:
         alias = self.get(*keys)
         if alias is None:
             return
-        if wrong := _wrong_in(alias, ALIAS_FIELDS):
+        if wrong := release_names.explain_flaw(alias, ALIAS_FIELDS):
             yield self.at(keys, wrong)
         elif not self.has_cuda():
             yield self.at(keys, "second names are of CUDA wheels, and no platform asks for CUDA")
         elif ("{torch}" in alias or "{cxx11abi}" in alias) and not self.get("torch"):
             yield self.at(keys, 'the template names torch, and the key "torch" is missing')
-
-
-def _wrong_in(template: str, known: frozenset[str]) -> str:
-    """Return the mistake in a template of these fields, or ""."""
-    example = "v{version}" if "version" in known else "cu{cuda_major}torch{torch}"
-    try:
-        fields = [(name, spec, how) for _, name, spec, how in string.Formatter().parse(template) if name is not None]
-    except ValueError as error:
-        return f"this is not a template: {error}, expected text such as {example}"
-    if any(spec or how for _, spec, how in fields):
-        return f"this is not a template: its fields cannot be formatted, expected text such as {example}"
-    unknown = sorted({name for name, _, _ in fields} - known)
-    return f'the template names "{{{unknown[0]}}}", {nearest(unknown[0], known)}' if unknown else ""
 
 
 def list_labels(value: str | list[str]) -> tuple[str, ...]:

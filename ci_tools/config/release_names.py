@@ -6,7 +6,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.config.torch_axis import list_torches
-from ci_tools.errors import Problem
+from ci_tools.errors import Problem, nearest
 from ci_tools.formats.schema import Flaw
 from ci_tools.model.edition import FIELDS
 from ci_tools.model.request import Release
@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
     Table = Mapping[str, Any]
 
-__all__ = ["EARLY_FIELDS", "LOCAL_FIELDS", "fields_in", "label_archs", "read_release", "resolve_version", "values_of"]
+__all__ = [
+    "EARLY_FIELDS",
+    "LOCAL_FIELDS",
+    "explain_flaw",
+    "fields_in",
+    "label_archs",
+    "read_release",
+    "resolve_version",
+    "values_of",
+]
 
 # Replaced when the config is loaded; the project's own name and version are known only by its source.
 EARLY_FIELDS = frozenset(
@@ -28,6 +37,19 @@ EARLY_FIELDS = frozenset(
 )
 LOCAL_FIELDS = frozenset({"archs", "cuda", "torch"})  # of the template of a local version: they differ between wheels
 CUT = "`fatwheel recipe copy` writes a config for each release"
+
+
+def explain_flaw(template: str, known: frozenset[str]) -> str:
+    """Return the mistake in a template of these fields, or ""."""
+    example = "v{version}" if "version" in known else "cu{cuda_major}torch{torch}"
+    try:
+        fields = [(name, spec, how) for _, name, spec, how in Formatter().parse(template) if name is not None]
+    except ValueError as error:
+        return f"this is not a template: {error}, expected text such as {example}"
+    if any(spec or how for _, spec, how in fields):
+        return f"this is not a template: its fields cannot be formatted, expected text such as {example}"
+    unknown = sorted({name for name, _, _ in fields} - known)
+    return f'the template names "{{{unknown[0]}}}", {nearest(unknown[0], known)}' if unknown else ""
 
 
 def resolve_version(document: Document) -> tuple[Document, list[Flaw]]:
