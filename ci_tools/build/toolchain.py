@@ -80,7 +80,8 @@ class Toolchains:
             return ""
         facts = self.catalog.platforms[job.platform]
         if self.takes_zig(job):
-            return choice.explain_refusal(job) or cross.explain_other_host(job, facts.host)
+            refusal = choice.explain_refusal(job) or cross.explain_other_host(job, facts.host)
+            return refusal or _other_libc(job.wheel_platform)
         if facts.host != host() and (why := cross.explain_refusal(job, facts.host, self.environ)):
             return why
         return _other_libc(job.wheel_platform) or self._no_compiler(job, facts)
