@@ -38,7 +38,7 @@ from ci_tools.build.sdk import cross
 from ci_tools.build.sdk.compiler_cache import cache_for
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
-from ci_tools.build.zig.choice import refuse_linked_torch, refuse_required_torch
+from ci_tools.build.zig.choice import refuse_linked_torch, refuse_requirements
 from ci_tools.errors import FatwheelError, Rejected
 from ci_tools.evidence import git
 from ci_tools.evidence.project_file import ProjectFile
@@ -241,7 +241,7 @@ class Workshop:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the backend's own warnings are in the log
                 project = build.ProjectBuilder(bench.source / request.subdirectory, str(isolated.python), shell.run)
-                _refuse_torch(toolchain, required=project.build_system_requires)
+                _refuse_for_zig(toolchain, required=project.build_system_requires)
                 needs.install(project.build_system_requires, isolated, self._place(bench))
                 if toolchain.is_cross and not toolchain.zig:
                     cross.replace_stubs(isolated)
@@ -263,7 +263,7 @@ class Workshop:
             raise Rejected(msg, hint=f"log: {bench.log}") from error
         if what == "wheel":
             run_after(built, shell)
-            _refuse_torch(toolchain, wheel=built)
+            _refuse_for_zig(toolchain, wheel=built)
         used = replace(isolated, variables={**isolated.variables, **told})
         asked = builtwith.asked_in(used, self.outside.environ)
         if toolchain.zig:
@@ -290,10 +290,10 @@ def _prepare_compilers(toolchain: Toolchain, isolated: Environment, bench: Bench
     return told
 
 
-def _refuse_torch(toolchain: Toolchain, *, required: Iterable[str] = (), wheel: Path | None = None) -> None:
-    """Raise Rejected if zig compiles what requires torch, or has compiled what links with it."""
+def _refuse_for_zig(toolchain: Toolchain, *, required: Iterable[str] = (), wheel: Path | None = None) -> None:
+    """Raise Rejected if zig is to compile what it must not, or has compiled what links with torch."""
     if toolchain.zig:
-        refuse_required_torch(required)
+        refuse_requirements(required)
         if wheel:
             refuse_linked_torch(wheel)
 

@@ -15,7 +15,7 @@ from ci_tools.build import (
     toolchain,
 )
 from ci_tools.build.builder import NewerSystem, Workshop, build_key
-from ci_tools.errors import InputError, MachineError, Rejected
+from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.formats import receipts
 from ci_tools.machine.storage import (
     MADE,
@@ -237,10 +237,10 @@ def _build_wheel(workshop: Workshop, job: Job, planned: Planned, tools: toolchai
         workshop.outside.reporter.say(f"{job.name}: {what}, so it is compiled again (`toolchain: zig` does so at once)")
         try:
             return workshop.build_wheel(job, planned.plan, planned.tree, others.prepare(job, by_zig=True), out)
-        except Rejected as failed:
+        except FatwheelError as failed:
             msg = f"{job.name}: {what}, and zig cannot build it for {job.wheel_platform}: {failed.message}"
             level = "_".join(error.level.split("_")[:3])
-            hint = f"`wheel-platform: {level}`, or a `container`; {failed.hint}"
+            hint = "; ".join(filter(None, (f"`wheel-platform: {level}`, or a `container`", failed.hint)))
             raise Rejected(msg, hint=hint, page=failed.page) from failed
 
 

@@ -85,7 +85,8 @@ class Toolchains:
         facts = self.catalog.platforms[job.platform]
         here = self.outside.host
         if self.takes_zig(job):
-            return choice.explain_refusal(job) or cross.explain_other_host(job, facts.host, here)
+            refusal = choice.explain_refusal(job) or cross.explain_other_host(job, facts.host, here)
+            return refusal or _other_libc(job.wheel_platform)
         if facts.host != here and (why := cross.explain_refusal(job, facts.host, here, self.environ)):
             return why
         return _other_libc(job.wheel_platform) or self._no_compiler(job, facts)

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
     from ci_tools.model.plan import Job
 
-__all__ = ["PAGE", "explain_refusal", "refuse_linked_torch", "refuse_required_torch", "target_of"]
+__all__ = ["PAGE", "explain_refusal", "refuse_linked_torch", "refuse_requirements", "target_of"]
 
 PAGE = "how-to/choose-a-toolchain.md#an-older-glibc-than-this-machines"
 LEVEL = re.compile(r"manylinux_2_(\d+)_(x86_64|aarch64)")
 OLDEST = 17  # the glibc 2.x that zig's headers and symbols start with
 TORCH = re.compile(r"lib(torch|c10)\w*\.so.*")
+RUST = frozenset({"maturin", "setuptools-rust"})
 WHY = "its C++ library lets no exception of torch be caught"
 
 
@@ -46,12 +47,15 @@ def explain_refusal(job: Job) -> str:
     return ""
 
 
-def refuse_required_torch(requirements: Iterable[str]) -> None:
-    """Raise Rejected if a build that zig compiles requires torch."""
-    named = next((one for one in requirements if name_of_required(one) == "torch"), None)
-    if named:
-        msg = f'the build requires "{named}", and zig compiles nothing that may link with torch: {WHY}'
+def refuse_requirements(requirements: Iterable[str]) -> None:
+    """Raise Rejected if a build that zig is to compile requires torch, or compiles Rust."""
+    named = {name_of_required(one): one for one in requirements}
+    if "torch" in named:
+        msg = f'the build requires "{named["torch"]}", and zig compiles nothing that may link with torch: {WHY}'
         raise Rejected(msg, hint="name torch in the config, or another `toolchain`", page=PAGE)
+    if rust := RUST & named.keys():
+        msg = f'the build requires "{named[min(rust)]}": it compiles Rust, and zig takes C and C++ only'
+        raise Rejected(msg, hint="choose another `toolchain`; maturin has a `--zig` of its own", page=PAGE)
 
 
 def refuse_linked_torch(wheel: Path) -> None:

@@ -47,7 +47,18 @@ FOLDER = "zig"  # of a build: the compilers, and what zig keeps for its time
 COMPILE = """\
 #!/bin/sh
 export ZIG_GLOBAL_CACHE_DIR={kept} ZIG_LOCAL_CACHE_DIR={own}
-for argument in "$@"; do
+for argument do
+  shift
+  case $argument in
+    -march=x86-64*) argument=-march=$(echo "${{argument#*=}}" | tr - _) ;; # x86_64_v3 in zig
+    -mtune=*) continue ;; # zig takes it for -mcpu, and a processor named generic has no SSE
+    -fopenmp*) # its clang would call a library that zig does not have
+      echo "zig has no OpenMP ($argument)" >&2
+      exit 1 ;;
+  esac
+  set -- "$@" "$argument"
+done
+for argument do
   case $argument in
     -c | -S | -E | -M | -MM | -fsyntax-only | -dump* | -print* | --version) exec {command} "$@" ;;
   esac

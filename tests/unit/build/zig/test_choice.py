@@ -13,7 +13,7 @@ import pytest
 from ci_tools import catalog
 from ci_tools.build import toolchain
 from ci_tools.build.sdk import cross
-from ci_tools.build.zig.choice import explain_refusal, refuse_linked_torch, refuse_required_torch, target_of
+from ci_tools.build.zig.choice import explain_refusal, refuse_linked_torch, refuse_requirements, target_of
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import ToolchainKind
@@ -61,9 +61,14 @@ def test_zig_compiles_for_cpus_without_torch_only() -> None:
 
 
 def test_a_build_that_requires_torch_is_refused_before_it_compiles() -> None:
-    refuse_required_torch(["setuptools", "torchmetrics", "numpy>=2"])
+    refuse_requirements(["setuptools", "torchmetrics", "numpy>=2"])
     with pytest.raises(Rejected, match=r'requires "torch>=2\.6", and zig compiles nothing that may link'):
-        refuse_required_torch(["setuptools", "torch>=2.6"])
+        refuse_requirements(["setuptools", "torch>=2.6"])
+
+
+def test_a_build_of_rust_is_refused() -> None:
+    with pytest.raises(Rejected, match=r'"maturin>=1\.9": it compiles Rust, and zig takes C and C\+\+ only'):
+        refuse_requirements(["maturin>=1.9"])
 
 
 @pytest.mark.parametrize("library", ["libc10.so", "libtorch_cpu.so", "libtorch_python.so.2"])

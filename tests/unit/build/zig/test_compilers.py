@@ -52,6 +52,17 @@ def test_a_compiler_is_told_its_target_and_checks_nothing_unasked(zig: ZigCompil
     assert call(told, "ar", "rcs", "x.a", "x.o").endswith("/kept ar rcs x.a x.o")
 
 
+def test_a_generation_of_processors_has_zigs_name(zig: ZigCompilers, tmp_path: Path) -> None:
+    said = call(prepare(zig, tmp_path), "cc", "-march=x86-64-v3", "-mtune=generic", '-DNAME="a b"', "-c", "a-b.c")
+    assert said.endswith('-march=x86_64_v3 -DNAME="a b" -c a-b.c')
+
+
+def test_openmp_which_zig_does_not_have_is_an_error(zig: ZigCompilers, tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        call(prepare(zig, tmp_path), "cc", "-c", "x.c", "-fopenmp")
+    assert failed.value.stderr == "zig has no OpenMP (-fopenmp)\n"
+
+
 def test_what_is_linked_has_no_debug_information(zig: ZigCompilers, tmp_path: Path) -> None:
     said = call(prepare(zig, tmp_path), "g++", "-shared", "a.o", "-o", "a.so")
     assert said.endswith("-O2 -shared a.o -o a.so -Wl,--strip-debug")
