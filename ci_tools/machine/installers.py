@@ -20,7 +20,7 @@ from ci_tools.machine.process import output
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["INSTALLER", "PIP", "Installer", "choose_installer"]
+__all__ = ["INSTALLER", "PIP", "Installer", "choose_installer", "pip_settings"]
 
 INSTALLER = "FATWHEEL_INSTALLER"  # the variable that names the program
 # https://docs.astral.sh/uv/reference/environment/ beside https://pip.pypa.io/en/stable/cli/pip/
@@ -40,7 +40,11 @@ OF_UV = {
     "PIP_TRUSTED_HOST": "UV_INSECURE_HOST",
 }
 LISTS = {"UV_FIND_LINKS": ",", "UV_INDEX": " ", "UV_INSECURE_HOST": " "}  # pip separates all by spaces
-NAME_FILES = ("APPDATA", "HOME", "PIP_CONFIG_FILE", "PROGRAMDATA", "SYSTEMROOT", "USERPROFILE")  # of configuration
+# The variables that decide which configuration files pip reads: https://pip.pypa.io/en/stable/topics/configuration/
+NAME_FILES = (
+    *("APPDATA", "HOME", "PIP_CONFIG_FILE", "PROGRAMDATA", "SYSTEMROOT", "USERPROFILE"),
+    *("XDG_CONFIG_DIRS", "XDG_CONFIG_HOME"),
+)
 OFF = frozenset({"", "0", "f", "false", "n", "no", "off"})  # as pip reads a switch
 
 
@@ -94,7 +98,7 @@ class _Uv:
 
     def translate(self, variables: Mapping[str, str]) -> Mapping[str, str]:
         """Return the variables with pip's settings, from variables and configuration files, under uv's names."""
-        known = {**_pip_configuration(tuple(variables.get(name, "") for name in NAME_FILES)), **variables}
+        known = {**pip_settings(variables), **variables}
         settings = {of_uv: known[name] for name, of_uv in OF_UV.items() if known.get(name)}
         lists = {name: settings[name].split() for name in LISTS if name in settings}
         joined = {name: LISTS[name].join(words) for name, words in lists.items()}
@@ -123,20 +127,25 @@ def choose_installer(environ: Mapping[str, str]) -> Installer:
     return _Uv(program)
 
 
-@cache
-def _pip_configuration(values: tuple[str, ...]) -> dict[str, str]:
+def pip_settings(environ: Mapping[str, str]) -> Mapping[str, str]:
     """Return the settings in the configuration files that pip reads, under the names of its variables.
 
-    `values` are those of the variables in `NAME_FILES`. Raises MachineError if pip cannot tell: without its settings,
-    uv would install from other indexes.
+    Starts pip once for the same files. Raises MachineError if pip cannot tell: without its settings, another index
+    than pip's would be asked.
     """
+    return _list_settings(tuple(environ.get(name, "") for name in NAME_FILES))
+
+
+@cache
+def _list_settings(values: tuple[str, ...]) -> dict[str, str]:
+    """Ask pip for its settings; `values` are those of the variables in `NAME_FILES`."""
     environ = {name: value for name, value in zip(NAME_FILES, values, strict=True) if value}
     if environ.get("PIP_CONFIG_FILE") == os.devnull:  # pip then reads no file
         return {}
     listed = output([sys.executable, "-m", "pip", "config", "list"], env=environ)
     if listed is None:
-        msg = "pip does not list its settings, which uv is to install with"
-        raise MachineError(msg, hint=f"`{sys.executable} -m pip config list` shows why, or let pip install")
+        msg = "pip does not list its settings, which name the package index"
+        raise MachineError(msg, hint=f"`{sys.executable} -m pip config list` shows why")
     pairs = [line.partition("=") for line in listed.splitlines()]
     ordered = sorted(pairs, key=lambda pair: pair[0].startswith("install."))  # a command's own section wins
     return {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import ssl
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -19,7 +18,8 @@ from pypi_simple import (
 )
 
 from ci_tools.errors import InputError, MachineError, nearest
-from ci_tools.machine.process import output, redact
+from ci_tools.machine.installers import pip_settings
+from ci_tools.machine.process import redact
 from ci_tools.machine.storage import CHUNK, write_atomically
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class Index(NamedTuple):
 
 def users_index(environ: Mapping[str, str]) -> Index:
     """Return the index and CA bundle that pip uses: from its variables, its configuration, or the default here."""
-    url = environ.get("PIP_INDEX_URL") or _pip_config("index-url") or PYPI_SIMPLE_ENDPOINT
-    named = environ.get("PIP_CERT") or environ.get("REQUESTS_CA_BUNDLE") or _pip_config("cert")
+    url = _setting("PIP_INDEX_URL", environ) or PYPI_SIMPLE_ENDPOINT
+    named = environ.get("PIP_CERT") or environ.get("REQUESTS_CA_BUNDLE") or _setting("PIP_CERT", environ)
     return Index(url, named or ssl.get_default_verify_paths().cafile or "")
 
 
@@ -78,8 +78,7 @@ class Places(NamedTuple):
 
 def users_places(environ: Mapping[str, str]) -> Places:
     """Return every place that pip looks at: from its variables, its configuration, or the default here."""
-    extra = environ.get("PIP_EXTRA_INDEX_URL") or _pip_config("extra-index-url")
-    folders = environ.get("PIP_FIND_LINKS") or _pip_config("find-links")
+    extra, folders = _setting("PIP_EXTRA_INDEX_URL", environ), _setting("PIP_FIND_LINKS", environ)
     off = environ.get("PIP_NO_INDEX", "").lower() not in {"", "0", "f", "false", "n", "no", "off"}
     indexes = () if off else (users_index(environ).url, *extra.split())
     return Places(indexes, tuple(folders.split()))
@@ -91,8 +90,9 @@ def add_indexes(environ: Mapping[str, str], indexes: Collection[str]) -> dict[st
     return {"PIP_EXTRA_INDEX_URL": " ".join(dict.fromkeys([*own, *indexes]))} if indexes else {}
 
 
-def _pip_config(name: str) -> str:
-    return output([sys.executable, "-m", "pip", "config", "get", f"global.{name}"]) or ""
+def _setting(name: str, environ: Mapping[str, str]) -> str:
+    """Return what pip takes for a variable: its value, or what a configuration file says; "" for neither."""
+    return environ.get(name) or pip_settings(environ).get(name, "")
 
 
 def download(
