@@ -66,8 +66,7 @@ def shared_world() -> Outside:
     """Return an outside whose cache all tests of this process share: what a build shows is observed once for them."""
     folder = Path(tempfile.mkdtemp(prefix="fatwheel-tests-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    lend_tools(folder)
-    return world(folder)
+    return world_with_tools(folder)
 
 
 def world_with_uv(folder: Path, **environ: str) -> Outside:
@@ -75,6 +74,12 @@ def world_with_uv(folder: Path, **environ: str) -> Outside:
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     cache = os.environ.get("UV_CACHE_DIR") or user / "uv"
     return world(folder, FATWHEEL_INSTALLER="uv", UV_CACHE_DIR=str(cache), **environ)
+
+
+def world_with_tools(folder: Path) -> Outside:
+    """Return such an outside whose cache has the programs of the user's."""
+    lend_tools(folder)
+    return world(folder)
 
 
 def lend_tools(folder: Path) -> None:
@@ -93,13 +98,13 @@ def request_of(folder: Path) -> Request:
 
 def evidence_of(folder: Path) -> Evidence:
     """Return what the folder shows."""
-    request, outside = request_of(folder), world(folder.parent)
+    request, outside = request_of(folder), world_with_tools(folder.parent)
     return collector.gather(request, source.open_tree(request, folder, outside), catalog.load(request.catalog), outside)
 
 
 def plan_of(folder: Path, outside: Outside | None = None, *, tag: str = "") -> Plan:
     """Return the plan of the folder's fatwheel.yml; without an `outside`, its cache is beside the folder."""
-    return make.make_plan(folder / "fatwheel.yml", outside or world(folder.parent), tag=tag).plan
+    return make.make_plan(folder / "fatwheel.yml", outside or world_with_tools(folder.parent), tag=tag).plan
 
 
 def git(folder: Path, *arguments: str) -> str:

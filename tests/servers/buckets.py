@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import boto3
 from botocore.config import Config
+from botocore.session import Session
 
+from ci_tools.machine.objects.bucket_reader import parse_time
 from ci_tools.machine.process import output
 from ci_tools.machine.storage import cache_folder, fill_once
 from tests.servers.uploads import UV, free_port, running
@@ -73,7 +75,10 @@ class Bucket(NamedTuple):
 
 @functools.cache  # each session parses the descriptions of S3's API anew
 def _open_session(key: str, secret: str) -> boto3.Session:
-    return boto3.Session(aws_access_key_id=key, aws_secret_access_key=secret, region_name="us-east-1")
+    inner = Session()
+    inner.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_time)
+    keys = {"aws_access_key_id": key, "aws_secret_access_key": secret}
+    return boto3.Session(region_name="us-east-1", botocore_session=inner, **keys)
 
 
 @contextmanager
