@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ci_tools.evidence.observe.inside.facts import FACTS, names_of
 
@@ -16,28 +16,71 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import FrameType
 
-__all__ = ["Name", "list_visible", "show_names"]
+__all__ = ["Attribute", "Name", "list_visible", "show_names"]
 
 
-class Name(NamedTuple):
+class Attribute:
+    """An attribute of a module with the cell's value for the project and this machine's value for all other code."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def exists(self) -> bool:
+        """Whether the cell has the name."""
+        raise NotImplementedError
+
+    def value(self) -> Any:
+        """Return the cell's value of a name that is there."""
+        raise NotImplementedError
+
+    def asks(self, frame: FrameType) -> bool:
+        """Whether the project asks for it."""
+        return FACTS.is_asked_by(frame)
+
+    def __get__(self, module: ModuleType, _: Any = None) -> Any:
+        inside = names_of(module)
+        if self.asks(sys._getframe(1)):  # noqa: SLF001 - the only way to see who asks
+            if self.exists():
+                return self.value()
+        elif self.name in inside:
+            return inside[self.name]
+        elif "__getattr__" in inside:
+            late = inside["__getattr__"]
+            return getattr(late, "real", late)(self.name)
+        msg = f"module {module.__name__!r} has no attribute {self.name!r}"
+        raise AttributeError(msg)
+
+    def __set__(self, module: ModuleType, value: Any) -> None:
+        names_of(module)[self.name] = value
+
+    def __delete__(self, module: ModuleType) -> None:
+        names_of(module).pop(self.name, None)
+
+
+class Name(Attribute):
     """A name of a module: whether the cell has it, and its value there."""
 
-    condition: Callable[[], bool] | None  # None: each cell has what this machine has
-    value: Callable[[], Any]
+    __slots__ = ("condition", "give")
+
+    def __init__(self, name: str, condition: Callable[[], bool] | None, give: Callable[[], Any]) -> None:
+        super().__init__(name)
+        self.condition = condition  # None: each cell has what this machine has
+        self.give = give
 
     def exists(self) -> bool:
         """Whether the cell has the name."""
         return self.condition is None or self.condition()
 
+    def value(self) -> Any:
+        """Return the cell's value."""
+        return self.give()
 
-def show_names(
-    module: ModuleType,
-    names: Mapping[str, Name],
-    listed: Callable[[ModuleType], list[str]],
-    asks: Callable[[FrameType], bool] = FACTS.is_asked_by,
-) -> None:
-    """Let a module show these names to the project; `listed` returns all that the cell has, `asks` says who asks."""
-    fields: dict[str, Any] = {name: _attribute(name, one, asks) for name, one in names.items()}
+
+def show_names(module: ModuleType, names: Mapping[str, Attribute], listed: Callable[[ModuleType], list[str]]) -> None:
+    """Let a module show these names to the project; `listed` returns all that the cell has."""
+    fields: dict[str, Any] = dict(names)
     fields["__dict__"] = property(functools.partial(_read_dict, names=names, listed=listed))
     fields["__dir__"] = functools.partialmethod(_list_names, listed=listed)
     fields["__new__"] = _ordinary_module
@@ -51,37 +94,13 @@ def _ordinary_module(_: type, *args: Any) -> ModuleType:
     return ModuleType(*args)
 
 
-def _attribute(name: str, one: Name, asks: Callable[[FrameType], bool]) -> property:
-    """Return an attribute with the cell's value for the project and this machine's value for all other code."""
-
-    def read(module: ModuleType) -> Any:
-        if asks(sys._getframe(1)):  # noqa: SLF001 - the only way to see who asks
-            if one.exists():
-                return one.value()
-        elif name in names_of(module):
-            return names_of(module)[name]
-        elif "__getattr__" in names_of(module):
-            late = names_of(module)["__getattr__"]
-            return getattr(late, "real", late)(name)
-        msg = f"module {module.__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-
-    def write(module: ModuleType, value: Any) -> None:
-        names_of(module)[name] = value
-
-    def delete(module: ModuleType) -> None:
-        names_of(module).pop(name, None)
-
-    return property(read, write, delete)
-
-
 # ---------------------------------------------------------------- lists of names
 
 
 class _Names(dict):  # type: ignore[type-arg]
     """The dictionary of a module: the names that the cell has, each with its value once it is asked for."""
 
-    def __init__(self, module: ModuleType, names: Mapping[str, Name], visible: list[str]) -> None:
+    def __init__(self, module: ModuleType, names: Mapping[str, Attribute], visible: list[str]) -> None:
         self.real, self.late = names_of(module), names
         super().__init__({name: self.real.get(name) for name in visible})
 
@@ -113,7 +132,7 @@ def list_visible(module: ModuleType, names: Mapping[str, Name]) -> list[str]:
 
 
 def _read_dict(
-    module: ModuleType, *, names: Mapping[str, Name], listed: Callable[[ModuleType], list[str]]
+    module: ModuleType, *, names: Mapping[str, Attribute], listed: Callable[[ModuleType], list[str]]
 ) -> dict[str, Any]:
     asked = FACTS.is_asked_by(sys._getframe(1))  # noqa: SLF001 - the only way to see who asks
     return _Names(module, names, listed(module)) if asked else names_of(module)
@@ -124,7 +143,7 @@ def _list_names(module: ModuleType, *, listed: Callable[[ModuleType], list[str]]
     return sorted(listed(module) if asked else names_of(module))
 
 
-def _read_all(module: ModuleType, *, names: Mapping[str, Name], listed: Callable[[ModuleType], list[str]]) -> Any:
+def _read_all(module: ModuleType, *, names: Mapping[str, Attribute], listed: Callable[[ModuleType], list[str]]) -> Any:
     public = names_of(module)["__all__"]
     if not FACTS.is_asked_by(sys._getframe(1)):  # noqa: SLF001 - the only way to see who asks
         return public

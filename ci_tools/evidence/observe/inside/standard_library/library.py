@@ -127,7 +127,8 @@ class Library:
     def _name(self, module: ModuleType, name: str, rows: Mapping[str, str]) -> Name:
         text = rows.get(name, "")
         answer = self.answers.get(str(names_of(module)["__name__"]), {}).get(name)
-        return Name(parse(text).holds if text else None, answer or functools.partial(_find_value, module, name, text))
+        condition = parse(text).holds if text else None
+        return Name(name, condition, answer or functools.partial(_find_value, module, name, text))
 
     def is_missing(self, name: str) -> bool:
         """Whether the cell lacks a module, or the package that it is in."""

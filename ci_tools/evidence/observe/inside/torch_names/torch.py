@@ -14,7 +14,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.evidence.observe.inside.facts import FACTS, names_of
-from ci_tools.evidence.observe.inside.shown import Name, show_names
+from ci_tools.evidence.observe.inside.shown import Attribute, show_names
 from ci_tools.evidence.observe.inside.standard_library.equivalents import make_stand_in
 from ci_tools.evidence.observe.inside.torch_names.signatures import accepts, make_signature
 from ci_tools.evidence.observe.inside.torch_names.table import (
@@ -69,14 +69,11 @@ class Torch:
             if text.startswith("="):
                 inside[row] = ast.literal_eval(text[1:])
         own = {one for one in inside if not one.startswith("__")}
-        names = {row: self._name(name, module, row) for row in {*self.table.names[name], *own} if "." not in row}
+        rows = {row: _Row(name, row) for row in {*self.table.names[name], *own} if "." not in row}
         if "__getattr__" in inside:
             inside["__getattr__"] = _Late(inside["__getattr__"], name, module)
         self.shown[name] = dict(inside)
-        show_names(module, names, functools.partial(self.list_names, name), _asks)
-
-    def _name(self, name: str, module: ModuleType, row: str) -> Name:
-        return Name(functools.partial(self.has, name, module, row), functools.partial(self.value, name, module, row))
+        show_names(module, rows, functools.partial(self.list_names, name))
 
     # -- what the cell's torch has
 
@@ -212,6 +209,28 @@ class Torch:
         if name == TOP or not is_listed or f"{name}.".startswith(UNLISTED):
             return False
         return not self.find(MODULES, name)
+
+
+class _Row(Attribute):
+    """A name in the table, as an attribute of its module."""
+
+    __slots__ = ("module",)
+
+    def __init__(self, module: str, name: str) -> None:
+        super().__init__(name)
+        self.module = module
+
+    def exists(self) -> bool:
+        """Whether the cell's torch may have it."""
+        return TORCH.has(self.module, sys.modules[self.module], self.name)
+
+    def value(self) -> Any:
+        """Return what it has."""
+        return TORCH.value(self.module, sys.modules[self.module], self.name)
+
+    def asks(self, frame: FrameType) -> bool:
+        """Whether the project asks, also by an import."""
+        return _asks(frame)
 
 
 class _Late:
