@@ -265,10 +265,12 @@ class Workshop:
             run_after(built, shell)
             _refuse_for_zig(toolchain, wheel=built)
         used = replace(isolated, variables={**isolated.variables, **told})
+        return Built(built, self._ask_tools(used, toolchain), seconds)
+
+    def _ask_tools(self, used: Environment, toolchain: Toolchain) -> BuiltWith:
+        """Return what a build was made with, as its tools say of themselves."""
         asked = builtwith.asked_in(used, self.outside.environ)
-        if toolchain.zig:
-            asked = asked._replace(compiler=toolchain.zig.describe(asked.compiler))
-        return Built(built, asked, seconds)
+        return asked._replace(compiler=toolchain.zig.describe(asked.compiler)) if toolchain.zig else asked
 
     def _repair_wheel(self, wheel: Path, job: Job, bench: Bench) -> Path:
         """Return the wheel with its platform tag proven and written; raise Rejected if it does not keep to its tag."""

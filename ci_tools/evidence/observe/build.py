@@ -21,7 +21,7 @@ from ci_tools.evidence.includes import (
 )
 from ci_tools.evidence.loaders import Loader, find_loaders
 from ci_tools.evidence.macros import is_defined
-from ci_tools.evidence.observe.images import IMPLIED, list_images, list_wanted, name_archs, read_command_images
+from ci_tools.evidence.observe.gpus.images import IMPLIED, list_images, list_wanted, name_archs, read_command_images
 from ci_tools.model.evidence import (
     OWN_SUFFIX,
     PURE_TAG,

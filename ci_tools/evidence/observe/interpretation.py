@@ -17,8 +17,8 @@ from ci_tools.evidence.observe.build import (
     list_capabilities,
     list_request_archs,
 )
+from ci_tools.evidence.observe.gpus.own_archs import ArchVariables, find_cmake_archs
 from ci_tools.evidence.observe.observation import DEVICE_ENDINGS
-from ci_tools.evidence.observe.own_archs import ArchVariables, find_cmake_archs
 from ci_tools.evidence.observe.owned import Owned, explain_loss
 from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject, View
 from ci_tools.evidence.observe.suppositions import Looked, decide, describe_question, is_told, select_suppositions

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.evidence.observe.images import read_images
+from ci_tools.evidence.observe.gpus.images import read_images
 from ci_tools.model.versions import CudaArch
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ci_tools.evidence.observe.cmake.archs import VARIABLE, images_of, spell_for
 from ci_tools.evidence.observe.cmake.kernels import CONFIGURED, Lacking, find_lacking
 from ci_tools.evidence.observe.cmake.reply import LINKS_TORCH
 from ci_tools.evidence.observe.cmake.run import Configured, Configurer
-from ci_tools.evidence.observe.images import list_wanted, name_archs
+from ci_tools.evidence.observe.gpus.images import list_wanted, name_archs
 from ci_tools.model.evidence import Binding, Extension, TorchAbi
 from ci_tools.model.platforms import AcceleratorKind
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci_tools.evidence.observe.images import list_images, list_wanted, read_command_images, read_images
+from ci_tools.evidence.observe.gpus.images import list_images, list_wanted, read_command_images, read_images
 from ci_tools.model.evidence import Compile
 
 

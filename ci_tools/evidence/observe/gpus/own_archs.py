@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.evidence.observe.build import RAN, find_arch_warnings, list_request_archs
-from ci_tools.evidence.observe.images import list_wanted, name_archs
+from ci_tools.evidence.observe.gpus.images import list_wanted, name_archs
 from ci_tools.evidence.observe.switches import OWN_ARCHS, list_arch_variables, list_definitions
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import CudaArch
