@@ -52,7 +52,7 @@ from ci_tools.machine.storage import hold_lock, naming, write_atomically
 from ci_tools.model import edition as editions
 from ci_tools.model.files import EPOCH
 from ci_tools.model.plan import SDIST, JobKind
-from ci_tools.model.platforms import name_archs_for_torch
+from ci_tools.model.platforms import AcceleratorKind, name_archs_for_torch
 from ci_tools.model.request import Channel
 
 if TYPE_CHECKING:
@@ -69,6 +69,9 @@ if TYPE_CHECKING:
 __all__ = ["Built", "NewerSystem", "Workshop", "build_key"]
 
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
+# nvcc calls what it hands to the host's compiler after the object file then, and not after its own process number: both
+# get into the symbols of the library ("--objdir-as-tempdir" in nvcc's manual).
+SAME_SYMBOLS = {AcceleratorKind.CUDA: {"NVCC_PREPEND_FLAGS": "--objdir-as-tempdir"}}
 MESON = "mesonpy"  # its sdist is made by `meson dist`, which archives a commit and nothing else
 
 
@@ -189,6 +192,7 @@ class Workshop:
             "MAX_JOBS": jobs,
             "CMAKE_BUILD_PARALLEL_LEVEL": jobs,
             **compiler_variables(job.accelerator),
+            **(SAME_SYMBOLS.get(job.accelerator.kind, {}) if job.accelerator else {}),
             **cache.variables,
         }
         for variable, folder in toolchain.folders:

@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
+import io
 import json
 import os
+import re
 import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
+
+from elftools.elf.elffile import ELFFile
 
 from ci_tools.build import jobs as building
 from ci_tools.machine.context import Outside
@@ -27,6 +30,7 @@ __all__ = ["RECORD"]
 
 RECORD = HERE / "full_torch.json"
 PACKAGE = "fused_lncc"
+TEXT = re.compile(rb"[\x20-\x7e]{8,}")
 # The default package index alone: another place may have a torch for CPUs of the same version.
 ALONE = {"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": "", "PIP_EXTRA_INDEX_URL": ""}
 
@@ -36,14 +40,16 @@ def main() -> None:
     project = next(one for one in packages() if one["name"] == PACKAGE)
     with tempfile.TemporaryDirectory() as scratch:
         built = {kind: _build(project, kind, Path(scratch) / kind) for kind in ("parts", "full")}
-        parts, whole = (_hash_members(one.pop("path")) for one in built.values())
+        parts, whole = (_read_members(one.pop("path")) for one in built.values())
     names = sorted(parts.keys() | whole.keys())
+    different = [name for name in names if parts.get(name) != whole.get(name)]
     found = {
         "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
         **{name: project[name] for name in ("name", "version", "sha256")},
         "built": built,
         "members": len(names),
-        "different": [name for name in names if parts.get(name) != whole.get(name)],
+        "different": different,
+        "libraries": {name: _compare(parts[name], whole[name]) for name in different if name.endswith(".so")},
     }
     print(json.dumps(found, indent=1), flush=True)
     with write_atomically(RECORD) as file:
@@ -72,9 +78,32 @@ def _build(project: dict[str, Any], torch: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def _hash_members(wheel: Path) -> dict[str, str]:
+def _read_members(wheel: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(wheel) as archive:
-        return {name: hashlib.sha256(archive.read(name)).hexdigest() for name in archive.namelist()}
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def _compare(parts: bytes, whole: bytes) -> dict[str, Any]:
+    """Return the sections in which two libraries differ, what each needs, and the texts that only one of them has."""
+    one, other = (_Library(ELFFile(io.BytesIO(data))) for data in (parts, whole))
+    names = sorted(one.sections.keys() | other.sections.keys())
+    texts = [set(TEXT.findall(data)) for data in (parts, whole)]
+    return {
+        "sections that differ": [name for name in names if one.sections.get(name) != other.sections.get(name)],
+        "needed": [one.needed, other.needed],
+        "symbols in one only": [sorted(one.symbols - other.symbols), sorted(other.symbols - one.symbols)],
+        "texts in one only": [sorted(text.decode() for text in mine - yours) for mine, yours in (texts, texts[::-1])],
+    }
+
+
+class _Library:
+    """What is compared of a shared library: its sections, what it needs, and its dynamic symbols."""
+
+    def __init__(self, elf: ELFFile) -> None:
+        self.sections = {section.name: section.data() for section in elf.iter_sections()}
+        dynamic = elf.get_section_by_name(".dynamic")
+        self.needed = [tag.needed for tag in dynamic.iter_tags("DT_NEEDED")]
+        self.symbols = {symbol.name for symbol in elf.get_section_by_name(".dynsym").iter_symbols()}
 
 
 if __name__ == "__main__":
