@@ -285,9 +285,9 @@ def _add_owner_hint(job: Job | None) -> Iterator[None]:
     try:
         yield
     except Rejected as error:
-        if job is None or not job.owner:
+        whose = f"{job.owner} looks after {job.platform}" if job and job.owner else ""
+        if whose in error.hint:  # there is none, or a run in a container has said so
             raise
-        whose = f"{job.owner} looks after {job.platform}"
         raise Rejected(error.message, hint="; ".join(filter(None, (error.hint, whose)))) from error
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ci_tools.build.builder import Built
 from ci_tools.build.built_with import IMAGE
 from ci_tools.build.containers.engines import fetch_image, find_image
-from ci_tools.build.containers.mounts import CACHE, OUT, PLAN, Mount, list_source, read_settings
+from ci_tools.build.containers.mounts import CACHE, OUT, PLAN, Mount, list_cache, list_source, read_settings
 from ci_tools.build.containers.runs import Runs
 from ci_tools.build.containers.toolkit import ENVIRONMENT, LIFELINE, PYTHON, SELF, prepare_environment
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
@@ -45,7 +45,7 @@ class Container:
 
     @property
     def identity(self) -> str:
-        """What the built bytes depend on beside the plan: everything in the image."""
+        """The image as a part of what the built bytes depend on: everything in it."""
         return f"image-{self.runs.image.id}"
 
     def build_wheel(self, job: Job, planned: Planned, out: Path) -> Built:
@@ -60,11 +60,10 @@ class Container:
             place, plan = Path(folder) / "out", Path(folder) / "plan.json"
             place.mkdir()
             plan.write_text(plan_file.dumps(planned.plan), encoding="utf-8")
-            outside.cache.mkdir(parents=True, exist_ok=True)
             mounts = (
                 *list_source(config, planned.tree.root, outside.cache, outside.environ),
                 *(SELF, Mount(self.environment, ENVIRONMENT), Mount(plan, PLAN)),
-                *(Mount(place, OUT, is_writable=True), Mount(outside.cache, CACHE, is_writable=True)),
+                *(Mount(place, OUT, is_writable=True), *list_cache(outside.cache)),
             )
             command = [PYTHON, "-I", "-S", LIFELINE, PYTHON, "-I", "-m", "ci_tools"]
             command += ["build", str(config), "--plan", PLAN, "--job", job.name, "--out", OUT]

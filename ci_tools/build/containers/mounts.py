@@ -14,11 +14,24 @@ from ci_tools.machine.process import INHERITED_OF_PIP
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["CACHE", "HOME", "OUT", "PLAN", "TOOLKIT", "Mount", "Settings", "list_source", "read_settings"]
+__all__ = [
+    "CACHE",
+    "HOME",
+    "OUT",
+    "PLAN",
+    "TOOLKIT",
+    "Mount",
+    "Settings",
+    "list_cache",
+    "list_source",
+    "read_settings",
+]
 
 ROOT = "/fatwheel"  # of everything that is mounted and is not seen at its own place
 CACHE, HOME, OUT, TOOLKIT = f"{ROOT}/cache", f"{ROOT}/home", f"{ROOT}/out", f"{ROOT}/toolkit"
 PLAN = f"{ROOT}/plan.json"
+# Observations are sealed with a key of the user's that no container gets: each side would observe again.
+APART = ("configured", "observations", "stages")
 PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "PIP_CLIENT_CERT")
 PLACES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
@@ -76,6 +89,15 @@ def _folders(words: str) -> Iterator[Path]:
         whole = path.parent if path.name == "simple" else path
         if path.is_absolute() and path.exists():
             yield whole
+
+
+def list_cache(cache: Path) -> tuple[Mount, ...]:
+    """Return what is mounted of the cache: all of it, but what was observed here."""
+    apart = {cache / "containers" / name: f"{CACHE}/{name}" for name in APART}
+    for folder in (*apart, *(cache / name for name in APART)):
+        folder.mkdir(parents=True, exist_ok=True)
+    whole = Mount(cache, CACHE, is_writable=True)
+    return whole, *(Mount(folder, target, is_writable=True) for folder, target in apart.items())
 
 
 def list_source(config: Path, root: Path, cache: Path, environ: Mapping[str, str]) -> tuple[Mount, ...]:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import secrets
 import tempfile
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from filelock import FileLock, Timeout
+
 from ci_tools.build.containers.mounts import CACHE, HOME, Mount, Settings
+from ci_tools.build.folders import base_folder, own_locks
 from ci_tools.machine.process import output, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.build.containers.engines import Engine, Image
     from ci_tools.machine.context import Outside
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LABEL", "Runs"]
 
-LABEL = "fatwheel"  # of our containers, by which those that a killed run left are found
+LABEL = "fatwheel"  # of our containers, with the user's number: those that a killed run left are found by it
 # The input stays open as long as the engine's client lives: a named pipe that it has open for reading and writing. If
 # the client is killed, _lifeline.py in the container reads the end of its input, and ends all that runs there.
 HOLD = 'exec "$@" <>"$0"'
@@ -56,10 +60,9 @@ class Runs:
         variables: Mapping[str, str] | None = None,
     ) -> Ended:
         """Run a command in a container that is removed afterwards; its output is appended to the log."""
-        self._sweep()
         environ = {**self.outside.environ, **self.settings.passed}
         name = f"fatwheel-{secrets.token_hex(8)}"
-        with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
+        with self._hold(name), tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
             pipe, home = Path(folder) / "input", Path(folder) / "home"
             os.mkfifo(pipe)
             home.mkdir()
@@ -68,7 +71,7 @@ class Runs:
             try:
                 return run(["sh", "-c", HOLD, pipe, *words], log=log, env=environ, timeout=minutes * 60)
             finally:
-                output([self.engine.program, "rm", "--force", name], env=self.outside.environ)
+                self._remove(name)
 
     def spell(
         self, name: str, command: Sequence[str], mounts: Iterable[Mount], variables: Mapping[str, str]
@@ -79,7 +82,7 @@ class Runs:
         told = {**variables, **self.settings.told}
         return [
             *(self.engine.program, "run", "--rm", "--interactive", "--pull=never"),
-            *("--name", name, "--label", LABEL, "--user", user, "--workdir", "/"),
+            *("--name", name, "--label", f"{LABEL}={os.getuid()}", "--user", user, "--workdir", "/"),
             *("--security-opt", "label=disable"),  # SELinux would hide the mounted folders, or have them relabelled
             *(word for mount in (*mounts, *self.settings.mounts) for word in ("--mount", mount.spell())),
             *(word for key, value in told.items() for word in ("--env", f"{key}={value}")),
@@ -87,9 +90,23 @@ class Runs:
             *("--entrypoint", command[0], self.image.id, *command[1:]),
         ]
 
-    def _sweep(self) -> None:
-        """Remove the containers of runs that were killed, which are no longer running."""
-        asked = ("ps", "--all", "--quiet", "--filter", f"label={LABEL}", "--filter", "status=exited")
-        left = (output([self.engine.program, *asked], env=self.outside.environ) or "").split()
-        if left:
-            output([self.engine.program, "rm", "--force", *left], env=self.outside.environ)
+    @contextmanager
+    def _hold(self, name: str) -> Iterator[None]:
+        """Hold the lock of a container for as long as it may be there, and remove those whose run was killed.
+
+        An engine may call a container running whose processes are all killed: podman does if its monitor was, too.
+        """
+        locks = own_locks(base_folder())
+        asked = ("ps", "--all", "--filter", f"label={LABEL}={os.getuid()}", "--format", "{{.Names}}")
+        for left in (output([self.engine.program, *asked], env=self.outside.environ) or "").split():
+            with suppress(Timeout), FileLock(locks / f"{left}.lock", timeout=0):
+                self._remove(left)
+                (locks / f"{left}.lock").unlink(missing_ok=True)
+        with FileLock(locks / f"{name}.lock"):
+            try:
+                yield
+            finally:
+                (locks / f"{name}.lock").unlink(missing_ok=True)
+
+    def _remove(self, name: str) -> None:
+        output([self.engine.program, "rm", "--force", name], env=self.outside.environ)
