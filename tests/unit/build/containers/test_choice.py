@@ -63,7 +63,7 @@ def test_a_job_is_for_another_c_library(job: Job, libc: str, why: str) -> None:
 def test_a_job_is_built_in_its_image_by_what_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "libc", lambda: "glibc 2.36")
     write_engine(tmp_path / "podman", "echo false false")
-    outside = replace(world(tmp_path, PATH=str(tmp_path)), host="linux-x86_64")
+    outside = replace(world(tmp_path, PATH=str(tmp_path), FATWHEEL_CONTAINERS=""), host="linux-x86_64")
     chosen = choose(CPU, catalog.load(), outside)
     assert chosen is not None
     assert chosen.describe("linux-cpu") == (
@@ -85,5 +85,6 @@ def test_a_job_is_built_without_a_container(
 ) -> None:
     monkeypatch.setattr(choice, "libc", lambda: "glibc 2.36")
     write_engine(tmp_path / "podman", "echo false false")
-    outside = replace(world(tmp_path, **{"PATH": str(tmp_path), **variables}), host=host)
+    known = {"PATH": str(tmp_path), "FATWHEEL_CONTAINERS": "", **variables}
+    outside = replace(world(tmp_path, **known), host=host)
     assert choose(job, catalog.load(), outside) is None
