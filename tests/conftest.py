@@ -23,6 +23,8 @@ settings.register_profile("any machine", deadline=None)  # a slow machine is no 
 settings.load_profile("any machine")
 # uv installs the same files as pip in a tenth of the time; tests of pip itself, and of what users type, take pip.
 os.environ.setdefault("FATWHEEL_INSTALLER", "uv")
+# Where docker answers, as on GitHub's runners, builds would fetch images; the tests of containers say which engine.
+os.environ.setdefault("FATWHEEL_CONTAINERS", "none")
 # Beside other test processes, torch's threads wait for each other, and waiting takes processor time (OpenMP spins).
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 CONFIG = Path(__file__).parents[1] / "package" / "fatwheel.yml"

@@ -15,6 +15,8 @@ from ci_tools.build import (
     toolchain,
 )
 from ci_tools.build.builder import NewerSystem, Workshop, build_key
+from ci_tools.build.containers.builds import open_container
+from ci_tools.build.containers.choice import choose
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.formats import receipts
 from ci_tools.machine.storage import (
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ci_tools.build.builder import Built
+    from ci_tools.build.containers.builds import Container
     from ci_tools.machine.context import Outside
     from ci_tools.model.files import BuiltWith
     from ci_tools.model.plan import Job, Plan
@@ -153,9 +156,30 @@ def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: O
     torch, places = planned.plan.request.build.torch, room.Places(folders.base_folder(), outside.cache, out)
     includes = headers.all_includes(planned.tree) if any(job.accelerator for job in jobs) else ()
     room.refuse_no_room(room.needs_of(jobs, planned.tree, places, includes, torch=torch))
-    tools = toolchains_of(planned, outside)
-    for doubt in dict.fromkeys(filter(None, map(tools.doubt, jobs))):
+    chosen = {job.name: choose(job, planned.catalog, outside) for job in jobs}
+    for name, choice in chosen.items():
+        if choice:
+            outside.reporter.say(choice.describe(name))
+    _warn(planned, [job for job in jobs if not chosen[job.name]], outside)
+
+
+def _warn(planned: Planned, jobs: Sequence[Job], outside: Outside) -> None:
+    """Say which wheels of this machine's compilers may not keep to their tags, and what comes then."""
+    for doubt in dict.fromkeys(filter(None, map(toolchains_of(planned, outside).doubt, jobs))):
         outside.reporter.say(f"warning: {doubt}")
+
+
+def _open_container(planned: Planned, job: Job, out: Path, outside: Outside) -> Container | None:
+    """Return the container that a job is built in; None if it needs none, or if none can be had, which it reports."""
+    choice = choose(job, planned.catalog, outside)
+    if choice is None:
+        return None
+    try:
+        return open_container(choice, out, outside)
+    except MachineError as error:
+        outside.reporter.say(f"{error.message}; so {job.name} is built without it, by this machine's own compilers")
+        _warn(planned, [job], outside)
+        return None
 
 
 def _refuse_headers(planned: Planned, job: Job, tools: toolchain.Toolchain, outside: Outside) -> None:
@@ -203,7 +227,8 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
     """Yield the wheels of a job, or the sdist: the existing files if their inputs are the same, else new ones."""
     plan, tree = planned.plan, planned.tree
     names = [name for name in ((job.wheel, job.public) if job else (plan.sdist,)) if name]
-    tools = toolchains_of(planned, outside).prepare(job, headers.all_includes(tree)) if job else SDIST_TOOLS
+    container = _open_container(planned, job, out, outside) if job else None
+    tools = _choose_tools(planned, job, container, outside)
     key = build_key(plan, job, tools)
     kept = [(out / each, receipt) for each in names if (receipt := receipts.load(out / each)) and receipt.key == key]
     if len(kept) == len(names):
@@ -212,7 +237,9 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
         return
     started, workshop = time.monotonic(), workshop_in(out, outside)
     with outside.reporter.step(f"build {names[0]}"), _add_owner_hint(job):
-        if job:
+        if job and container:
+            built = container.build_wheel(job, planned, out)
+        elif job:
             _refuse_headers(planned, job, tools, outside)
             built = _build_wheel(workshop, job, planned, tools, out)
             checks.accept(built.path, job, outside)
@@ -223,6 +250,14 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
     for number, each in enumerate(names):
         made = _write_receipt(built.path.with_name(each), plan, job, key, seconds, built_with)
         yield made._replace(own_seconds=0.0 if number else built.seconds)  # its twin for PyPI is a copy
+
+
+def _choose_tools(
+    planned: Planned, job: Job | None, container: Container | None, outside: Outside
+) -> toolchain.Toolchain:
+    if container:
+        return toolchain.Toolchain(identity=container.identity, python=Path(sys.executable))
+    return toolchains_of(planned, outside).prepare(job, headers.all_includes(planned.tree)) if job else SDIST_TOOLS
 
 
 def _build_wheel(workshop: Workshop, job: Job, planned: Planned, tools: toolchain.Toolchain, out: Path) -> Built:
@@ -250,9 +285,9 @@ def _add_owner_hint(job: Job | None) -> Iterator[None]:
     try:
         yield
     except Rejected as error:
-        if job is None or not job.owner:
+        whose = f"{job.owner} looks after {job.platform}" if job and job.owner else ""
+        if whose in error.hint:  # there is none, or a run in a container has said so
             raise
-        whose = f"{job.owner} looks after {job.platform}"
         raise Rejected(error.message, hint="; ".join(filter(None, (error.hint, whose)))) from error
 
 
@@ -279,7 +314,7 @@ def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[L
     if not jobs:
         msg = f"{planned.plan.request.config}: every cell is skipped, there is nothing to build"
         raise InputError(msg, hint="`fatwheel plan` gives the reasons")
-    reasons = ((job, tools.missing(job)) for job in jobs)
+    reasons = ((job, "" if choose(job, planned.catalog, outside) else tools.missing(job)) for job in jobs)
     left = tuple(Left(job, reason) for job, reason in reasons if reason)
     if left and (not here or len(left) == len(jobs)):
         lines = "\n".join(f"  {job.name}: {reason}" for job, reason in left)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside, Step
     from ci_tools.model.plan import Job
 
-__all__ = ["TORCH_INCLUDE", "Toolchain", "Toolchains", "libc", "libc_doubt"]
+__all__ = ["TORCH_INCLUDE", "Toolchain", "Toolchains", "explain_other_libc", "libc", "libc_doubt"]
 
 HEADERS = "torch/include/"
 TORCH_INCLUDE = "FATWHEEL_TORCH_INCLUDE"  # the variable of a build that names the folder of torch's headers
@@ -86,10 +86,10 @@ class Toolchains:
         here = self.outside.host
         if self.takes_zig(job):
             refusal = choice.explain_refusal(job) or cross.explain_other_host(job, facts.host, here)
-            return refusal or _other_libc(job.wheel_platform)
+            return refusal or explain_other_libc(job.wheel_platform, libc())
         if facts.host != here and (why := cross.explain_refusal(job, facts.host, here, self.environ)):
             return why
-        return _other_libc(job.wheel_platform) or self._no_compiler(job, facts)
+        return explain_other_libc(job.wheel_platform, libc()) or self._no_compiler(job, facts)
 
     def takes_zig(self, job: Job) -> bool:
         """Whether zig compiles a job: because it says so, or because it is for Arm and nothing else here does."""
@@ -308,12 +308,12 @@ class Toolchains:
         return Path(found).resolve().parent.parent if found else None
 
 
-def _other_libc(wheel_platform: str) -> str:
-    """Return why this machine's C library is not the one of a wheel's tag, or ""."""
-    if wheel_platform.startswith("manylinux") and not libc():
+def explain_other_libc(wheel_platform: str, libc: str) -> str:
+    """Return why this machine's C library, as `libc()` names it, is not the one of a wheel's tag, or ""."""
+    if wheel_platform.startswith("manylinux") and not libc:
         return f"{wheel_platform} is of glibc (PEP 600), and this machine has another C library"
-    if wheel_platform.startswith("musllinux") and libc():
-        return f"{wheel_platform} is of musl (PEP 656), and this machine has {libc()}"
+    if wheel_platform.startswith("musllinux") and libc:
+        return f"{wheel_platform} is of musl (PEP 656), and this machine has {libc}"
     return ""
 
 

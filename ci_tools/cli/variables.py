@@ -30,6 +30,7 @@ VARIABLES: Mapping[str, str] = {
 # What other variables set, which are of no option.
 OTHERS: Mapping[str, str] = {
     "FATWHEEL_CACHE": "the folder that keeps what is fetched and observed, in place of the user's cache folder",
+    "FATWHEEL_CONTAINERS": "`podman` or `docker` builds in images, `none` without any; default: the first that answers",
     "FATWHEEL_CUDA_REDIST": "the address of a mirror of NVIDIA's component archives, for `toolchain: redist`",
     "FATWHEEL_INSTALLER": "`uv` installs with uv in place of pip",
     "FATWHEEL_VERBOSE": "`1` is `--verbose`",

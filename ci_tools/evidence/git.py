@@ -180,6 +180,12 @@ def top(folder: Path, environ: Mapping[str, str]) -> Path:
     return Path(found)
 
 
+def common(top: Path, environ: Mapping[str, str]) -> Path:
+    """Return the folder of a checkout's repository: its own `.git`, or of a worktree that of the main one."""
+    found = output([*COMMAND, "rev-parse", "--git-common-dir"], cwd=top, env=_variables(environ))
+    return (top / (found or ".git")).resolve()
+
+
 def revision(root: Path, name: str, environ: Mapping[str, str]) -> str:
     """Return the commit of a revision such as main or HEAD^1; raise InputError if the checkout does not have it."""
     env = _variables(environ)

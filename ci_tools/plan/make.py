@@ -36,6 +36,7 @@ class Planned(NamedTuple):
     tree: Tree
     catalog: Catalog
     evidence: Evidence
+    config: Path | None = None  # the file it was made from
 
     def job(self, name: str) -> Job:
         """Return the job of that name; raise InputError if the plan has no such job."""
@@ -80,7 +81,7 @@ def make_plan(
     names_of(plan)  # raises the error of an alias that names two wheels
     if expected:
         _refuse_difference(expected, plan, pinned)
-    return Planned(plan, tree, catalog, evidence)
+    return Planned(plan, tree, catalog, evidence, path)
 
 
 def resolve_tag(ref: str, path: Path, outside: Outside) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
+from ci_tools.build.containers.choice import choose
 from ci_tools.build.sdist import audit_sdist, unpack_sdist
 from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.evidence.source import Tree
@@ -301,6 +302,9 @@ def try_sdist(planned: Planned, made: Sequence[Made], out: Path, outside: Outsid
     what = f"build {wheel.path.name} from {sdist.path.name}"
     if wheel.receipt.seconds > MOST_REBUILT:
         return Trial(what, Outcome.NOT_EXERCISED, f"it takes {wheel.receipt.seconds:.0f} seconds to build")
+    choice = choose(planned.job(wheel.receipt.job), planned.catalog, outside)
+    if choice and wheel.receipt.built_with.image.startswith(choice.image):  # this machine's compilers give other bytes
+        return Trial(what, Outcome.NOT_EXERCISED, f"the wheel was built in {choice.image}, and an sdist is built here")
     key = f"{sdist.receipt.sha256}-{wheel.receipt.sha256}"
     kept = receipts.load(sdist.path)
     place = kept and kept.at(FROM_SDIST)

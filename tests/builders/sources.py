@@ -57,7 +57,7 @@ def demo(folder: Path, files: Mapping[str, str | bytes] | None = None) -> Path:
 
 def world(folder: Path, **environ: str) -> Outside:
     """Return an outside whose cache is below `folder`, and that shows nothing."""
-    known = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    known = {"PATH": os.environ["PATH"], "HOME": str(folder), "FATWHEEL_CONTAINERS": "none"}
     return Outside(environ={**known, **environ}, cache=folder / "cache", reporter=Silent())
 
 

@@ -1,0 +1,105 @@
+"""Finds podman or docker where one answers, and asks it for images."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.errors import InputError, MachineError
+from ci_tools.machine.process import complaint, output, run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["ENGINES", "NEVER", "VARIABLE", "Engine", "Image", "fetch_image", "find_engine", "find_image", "qualify"]
+
+VARIABLE = "FATWHEEL_CONTAINERS"
+NEVER = "none"
+PATIENCE = 10.0  # seconds for an answer; a docker without its daemon says so at once
+# What each engine is asked, which only a working one can say: whether it runs without root, and where it runs.
+ENGINES: Mapping[str, str] = {
+    "podman": "{{.Host.Security.Rootless}} {{.Host.ServiceIsRemote}}",
+    "docker": "{{json .SecurityOptions}}",
+}
+REMOTE = ("tcp://", "ssh://", "http://", "https://")  # of DOCKER_HOST: a machine that sees no folder of this one
+DEFAULT_REGISTRY = "docker.io"  # of a name without one, for docker and GitHub; podman asks for the whole name
+
+
+class Engine(NamedTuple):
+    """A program that runs containers, and whether it does so without root: then its root is the caller."""
+
+    name: str
+    program: str
+    is_rootless: bool
+
+
+class Image(NamedTuple):
+    """An image on this machine."""
+
+    id: str  # the sha256 of its configuration, and so of all that is in it
+    name: str  # with the digest of its manifest, where one is known
+
+
+def find_engine(environ: Mapping[str, str]) -> Engine | None:
+    """Return the first engine on PATH that answers, or the one that the variable names; None if none does.
+
+    Raises InputError if the variable names another program, MachineError if the one that it names does not answer.
+    """
+    named = environ.get(VARIABLE) or ""
+    if named and named not in {*ENGINES, NEVER}:
+        msg = f'{VARIABLE} is "{named}"; expected {", ".join(ENGINES)} or {NEVER}'
+        raise InputError(msg)
+    names = [named] if named in ENGINES else () if named else ENGINES
+    found = next(filter(None, (_ask(name, tuple(sorted(environ.items()))) for name in names)), None)
+    if found is None and named in ENGINES:
+        msg = f"{VARIABLE} is {named}, and `{named} info` does not answer within {PATIENCE:.0f} s"
+        raise MachineError(msg, hint=f"start it, or set {VARIABLE}={NEVER} to build without a container")
+    return found
+
+
+@functools.cache  # asked once in a run
+def _ask(name: str, variables: tuple[tuple[str, str], ...]) -> Engine | None:
+    """Return an engine if it answers and runs on this machine."""
+    environ = dict(variables)
+    program = shutil.which(name, path=environ.get("PATH"))
+    if program is None or (name == "docker" and environ.get("DOCKER_HOST", "").startswith(REMOTE)):
+        return None
+    said = output([program, "info", "--format", ENGINES[name]], env=environ, timeout=PATIENCE)
+    if not said or said.endswith(" true"):
+        return None
+    return Engine(name, program, said.startswith("true") or "rootless" in said)
+
+
+def qualify(name: str, engine: Engine) -> str:
+    """Return an image's name as an engine finds it: podman guesses no registry.
+
+    The first part is a registry if it has a dot or a port, or is localhost (distribution/reference).
+    """
+    first, slash, _ = name.partition("/")
+    if engine.name != "podman" or (slash and (first == "localhost" or "." in first or ":" in first)):
+        return name
+    return f"{DEFAULT_REGISTRY}/{name if slash else f'library/{name}'}"
+
+
+def find_image(name: str, engine: Engine, environ: Mapping[str, str]) -> Image | None:
+    """Return an image that is on this machine; None if it is not."""
+    command = [engine.program, "image", "inspect", "--format", "{{.Id}} {{json .RepoDigests}}", qualify(name, engine)]
+    found, _, listed = (output(command, env=environ) or "").partition(" ")
+    if not found:
+        return None
+    digests = [digest.rpartition("@")[2] for digest in json.loads(listed) or ()]
+    known = f"{name}@{digests[0]}" if digests and "@" not in name else name
+    return Image(found, known)
+
+
+def fetch_image(name: str, engine: Engine, log: Path, environ: Mapping[str, str]) -> Image:
+    """Fetch an image; raise MachineError in the engine's words if that fails."""
+    ended = run([engine.program, "pull", qualify(name, engine)], log=log, env=environ)
+    found = None if ended.status else find_image(name, engine, environ)
+    if found is None:
+        msg = f"{engine.name} cannot fetch the image {name}: {complaint(ended)}"
+        raise MachineError(msg)
+    return found

@@ -1,0 +1,52 @@
+"""What a failed build in a container says here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.build.containers.builds import explain_failure
+from ci_tools.errors import InputError, MachineError, Rejected
+from ci_tools.machine.process import Ended
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.errors import FatwheelError
+
+PRINTED = """\
+build demo-1.0.whl (2.0 s)
+fatwheel: the build failed; the last lines of /fatwheel/out/logs/cpu.log:
+error: no such thing
+  hint: do it otherwise
+  See docs/how-to/a.md#b
+"""
+
+
+def _end(folder: Path, status: int, printed: str, *, timed_out: bool = False) -> Ended:
+    (folder / "log").write_text(printed, encoding="utf-8")
+    return Ended(status, 120.0, timed_out, folder / "log", 0)
+
+
+@pytest.mark.parametrize(("status", "kind"), [(1, Rejected), (2, InputError), (3, MachineError)])
+def test_the_error_is_the_one_in_the_container_with_paths_of_this_machine(
+    tmp_path: Path, status: int, kind: type[FatwheelError]
+) -> None:
+    error = explain_failure(_end(tmp_path, status, PRINTED), "cpu in a/b", {"/fatwheel/out": tmp_path / "dist"})
+    assert type(error) is kind
+    assert error.message == (
+        f"cpu in a/b: the build failed; the last lines of {tmp_path}/dist/logs/cpu.log:\nerror: no such thing"
+    )
+    assert (error.hint, error.page) == ("do it otherwise", "how-to/a.md#b")
+
+
+def test_an_engine_that_fails_is_a_failure_of_the_machine(tmp_path: Path) -> None:
+    error = explain_failure(_end(tmp_path, 125, "Error: no space left\n"), "cpu in a/b", {})
+    assert type(error) is MachineError
+    assert error.message == "cpu in a/b ended with status 125: Error: no space left"
+
+
+def test_a_build_that_takes_too_long_says_so(tmp_path: Path) -> None:
+    error = explain_failure(_end(tmp_path, -9, PRINTED, timed_out=True), "cpu in a/b", {})
+    assert error.message == "cpu in a/b took longer than 2 minutes"
