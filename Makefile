@@ -32,6 +32,7 @@ proof: $(VENV)/.tests ## run the longest tests, hold the toolkit against other p
 	@$(BIN)/python -m tests.proof
 	@$(BIN)/python -m tests.proof.starters
 	@$(BIN)/python -m tests.proof.cuda_builds
+	@$(BIN)/python -m tests.proof.full_torch
 	@$(BIN)/python -m tests.proof.recipe_builds
 
 lint: $(VENV)/.lint $(PARSER) ## check style, types, formatting and workflow files

@@ -48,7 +48,8 @@ OUTSIDE_WORLD = frozenset(
 INSIDE = "evidence.observe.inside"
 # _lifeline is a script that process starts, and hands its variables on; so does process to a command that has none.
 BACKEND = "install.fatwheel_backend"  # lies in a user's sdist, and is all that is there
-ENDS_A_PROCESS = ("__main__", "machine.sandbox._fork_server", "machine._lifeline", INSIDE, BACKEND)
+IN_AN_IMAGE = "build.containers._prepare"  # a script that an image of a build runs
+ENDS_A_PROCESS = ("__main__", "machine.sandbox._fork_server", "machine._lifeline", IN_AN_IMAGE, INSIDE, BACKEND)
 VERBS = tuple(
     f"cli.verbs.{name}"
     for name in (
@@ -65,7 +66,10 @@ VERBS = tuple(
         "repository",
     )
 )
-SPEAKS = (*VERBS, "cli.failures", "cli.session", "cli.reporter", "cli.tables.layout", "cli.verbose", BACKEND)
+SPEAKS = (
+    *(*VERBS, "cli.failures", "cli.session", "cli.reporter", "cli.tables.layout", "cli.verbose"),
+    *(BACKEND, IN_AN_IMAGE),
+)
 KNOWS_THE_ENVIRONMENT = (
     *(
         "cli.dispatch",

@@ -1,1 +1,1 @@
-"""For which GPUs an observed build compiles: what its compilers are told, and what it decides by itself."""
+"""The GPUs that an observed build compiles for: those that its compilers get, and those that a project names."""
