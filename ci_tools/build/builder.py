@@ -22,7 +22,7 @@ from ci_tools.build import repair
 from ci_tools.build.bench.failures import build_error
 from ci_tools.build.bench.shell import Bench, Shell, run_after
 from ci_tools.build.build_torch import provide_headers
-from ci_tools.build.cuda_toolkits import link_variables
+from ci_tools.build.cuda_toolkits import link_variables, name_variables
 from ci_tools.build.folders import (
     base_folder,
     copy_or_link,
@@ -52,7 +52,7 @@ from ci_tools.machine.storage import hold_lock, naming, write_atomically
 from ci_tools.model import edition as editions
 from ci_tools.model.files import EPOCH
 from ci_tools.model.plan import SDIST, JobKind
-from ci_tools.model.platforms import AcceleratorKind, name_archs_for_torch
+from ci_tools.model.platforms import name_archs_for_torch
 from ci_tools.model.request import Channel
 
 if TYPE_CHECKING:
@@ -69,9 +69,6 @@ if TYPE_CHECKING:
 __all__ = ["Built", "NewerSystem", "Workshop", "build_key"]
 
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
-# nvcc calls what it hands to the host's compiler after the object file then, and not after its own process number: both
-# get into the symbols of the library ("--objdir-as-tempdir" in nvcc's manual).
-SAME_SYMBOLS = {AcceleratorKind.CUDA: {"NVCC_PREPEND_FLAGS": "--objdir-as-tempdir"}}
 MESON = "mesonpy"  # its sdist is made by `meson dist`, which archives a commit and nothing else
 
 
@@ -192,7 +189,7 @@ class Workshop:
             "MAX_JOBS": jobs,
             "CMAKE_BUILD_PARALLEL_LEVEL": jobs,
             **compiler_variables(job.accelerator),
-            **(SAME_SYMBOLS.get(job.accelerator.kind, {}) if job.accelerator else {}),
+            **name_variables(job.accelerator),
             **cache.variables,
         }
         for variable, folder in toolchain.folders:

@@ -1,4 +1,4 @@
-"""nvcc makes the same object twice with the variables of a build, and not without them."""
+"""nvcc makes the same object twice with the variables of a build, whatever is compiled beside it."""
 
 from __future__ import annotations
 
@@ -7,28 +7,50 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.build.builder import SAME_SYMBOLS
-from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.build.cuda_toolkits import name_variables
+from ci_tools.model.platforms import Accelerator, AcceleratorKind
+from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 # A value that is made when the library is loaded: its constructor is called after the file that nvcc generated.
-SOURCE = "int next(); static int first = next(); __global__ void fill(int* x) { *x = 1; } int get() { return first; }\n"
+SOURCE = "int next(); static int first = next(); __global__ void k(int* x) { *x = VALUE; } int get() { return first; }"
+TOLD = name_variables(Accelerator(AcceleratorKind.CUDA, Minor(13, 0)))
 
 
-@pytest.mark.slow
-def test_an_object_does_not_know_the_process_that_made_it(cuda_home: Path, tmp_path: Path) -> None:
-    source = tmp_path / "fill.cu"
-    source.write_text(SOURCE)
+class Compiler:
+    """The nvcc of a toolkit, in a folder with one source."""
 
-    def compile_source(environ: Mapping[str, str]) -> bytes:
-        nvcc = cuda_home / "bin" / "nvcc"
-        command = [nvcc, "-arch=sm_90", "-c", source, "-o", tmp_path / "fill.o"]
-        subprocess.run(command, check=True, capture_output=True, env={"PATH": "/usr/bin:/bin", **environ})
-        return (tmp_path / "fill.o").read_bytes()
+    def __init__(self, cuda_home: Path, folder: Path) -> None:
+        self.nvcc, self.folder = cuda_home / "bin" / "nvcc", folder
+        (folder / "fill.cu").write_text(f"{SOURCE}\n")
 
-    told = SAME_SYMBOLS[AcceleratorKind.CUDA]
-    first, second = compile_source(told), compile_source(told)
-    assert (first == second, b"tmpxft" in first, b"tmpxft" in compile_source({})) == (True, False, True)
+    def start(self, value: int, environ: Mapping[str, str] = TOLD) -> subprocess.Popen[bytes]:
+        """Begin to compile the source for one value, into an object of its own."""
+        command = [self.nvcc, "-arch=sm_90", f"-DVALUE={value}", "-c", "fill.cu", "-o", f"fill{value}.o"]
+        return subprocess.Popen(command, cwd=self.folder, env={"PATH": "/usr/bin:/bin", **environ})
+
+    def compile(self, *values: int, environ: Mapping[str, str] = TOLD) -> list[bytes]:
+        """Return the objects of several values, compiled at the same time."""
+        started = [self.start(value, environ) for value in values]
+        assert [process.wait() for process in started] == [0] * len(values)
+        return [(self.folder / f"fill{value}.o").read_bytes() for value in values]
+
+
+@pytest.fixture
+def compiler(cuda_home: Path, tmp_path: Path) -> Compiler:
+    return Compiler(cuda_home, tmp_path)
+
+
+def test_an_object_does_not_know_the_process_that_made_it(compiler: Compiler) -> None:
+    (first,), (second,), (without,) = compiler.compile(1), compiler.compile(1), compiler.compile(1, environ={})
+    assert (first == second, b"tmpxft" in first, b"tmpxft" in without) == (True, False, True)
+
+
+def test_objects_of_one_source_take_nothing_of_each_other(compiler: Compiler) -> None:
+    alone = [*compiler.compile(1), *compiler.compile(2), *compiler.compile(3)]
+    assert compiler.compile(1, 2, 3) == alone
