@@ -22,11 +22,14 @@ from ci_tools.cli.main import main
 from ci_tools.cli.reporter import TerminalReporter
 from ci_tools.cli.tables import layout
 from ci_tools.cli.tables.layout import plain, show
+from ci_tools.cli.tables.plan import evidence_table
 from ci_tools.cli.tables.release import preview_tables, publication_tables
 from ci_tools.cli.tables.upkeep import flaws_table
+from ci_tools.plan.make import make_plan
 from ci_tools.publish.index.maintain import Flaw
 from ci_tools.publish.transaction import Shown
 from ci_tools.publish.units import Change, Published, Withheld
+from tests.builders.sources import demo, shared_world
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -151,3 +154,31 @@ def test_a_narrow_terminal_breaks_no_name(columns: int) -> None:
     os.close(primary)
     assert all(any(name in line for line in lines) for name in NAMES)
     assert max(len(line.rstrip()) for line in lines if not line.startswith(("\x1b", "a title"))) <= columns
+
+
+MESON = {
+    "fatwheel.yml": """\
+package: demo
+python: ["3.12", "3.13", "3.14t"]
+platforms:
+  linux-cpu: {owner: "@demo/cpu", native: ["*.c"]}
+""",
+    "pyproject.toml": """\
+[build-system]
+requires = ["meson-python"]
+build-backend = "mesonpy"
+[project]
+name = "demo"
+version = "1.0"
+[tool.meson-python]
+limited-api = true
+""",
+    "meson.build": "py = import('python').find_installation()\npy.extension_module('x', 'x.c', limited_api: '3.12')\n",
+    "x.c": "#include <Python.h>\n",
+}
+
+
+def test_cells_of_one_evidence_are_counted_and_one_alone_is_named(tmp_path: Path) -> None:
+    planned = make_plan(demo(tmp_path / "demo", MESON) / "fatwheel.yml", shared_world())
+    (table,) = evidence_table(planned.evidence, planned.plan)
+    assert [row[0] for row in table.rows if row[0]] == ["linux-cpu / cp312 and 1 more", "linux-cpu / cp314t"]
