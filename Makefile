@@ -16,6 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
+# Alike on every machine, whether podman or docker answers there or not.
+release: export FATWHEEL_CONTAINERS ?= none
 release: $(VENV)/.toolkit ## plan, build, audit, validate and publish ao-kernels to dist/index, and install it from there
 	@$(BIN)/fatwheel release package/fatwheel.yml --to dir:dist/index --out dist --here --replace
 
