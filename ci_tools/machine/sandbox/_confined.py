@@ -1,23 +1,27 @@
 """Applies Landlock and seccomp to its own process and execs a command: a script for `sandbox.run_in_sandbox`.
 
 It stays one file, although it is long: it runs before anything else of the toolkit may be read, and needs only the
-standard library. Only `_fork_server` loads it, for a process that is prepared. Its one argument is JSON: the command,
-its variables, its folder, the paths it may read, and its limits. Right before it starts the command it prints the
-"ready" mark from its argument: output without that mark is about this machine, not about the command.
+standard library. Only `_fork_server` loads it, for a process that is prepared. Its one argument is the command, its
+variables, its folder, the paths it may read, and its limits, as `marshal` and hexadecimal digits. Right before it
+starts the command it prints the "ready" mark from its argument: output without that mark is about this machine, not
+about the command.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
-import json
+import marshal
 import os
-import platform
 import resource
 import struct
 import sys
-from contextlib import suppress
-from typing import Any, NamedTuple
+
+# It starts before every confined command. The modules `contextlib`, `json`, `pathlib`, `platform` and `typing` would
+# take longer to import than all the rest, and Python to start.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 MASK = 0o022  # the usual umask, so that built files have the modes that users will see
 NICENESS = 10  # the supervisor still gets processor time, whatever the command starts
@@ -224,11 +228,11 @@ MAP_SHARED, MAP_ANONYMOUS = 0x1, 0x20
 AF_UNIX, SOCK_STREAM, SOCKET_KIND = 1, 1, 0xF
 
 
-class Architecture(NamedTuple):
+class Architecture:
     """A CPU architecture: its value in struct seccomp_data, and its column in the tables of numbers."""
 
-    word: int
-    column: int
+    def __init__(self, word: int, column: int) -> None:
+        self.word, self.column = word, column
 
 
 ARCHITECTURES = {"x86_64": Architecture(0xC000003E, 0), "aarch64": Architecture(0xC00000B7, 1)}
@@ -237,7 +241,7 @@ Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, co
 
 def main() -> None:
     """Confine this process unless the command is trusted, then exec the command."""
-    rules = json.loads(sys.argv[1])
+    rules = marshal.loads(bytes.fromhex(sys.argv[1]))  # noqa: S302 - the parent process has written it
     restrict(rules)
     command = rules["command"]
     try:
@@ -271,17 +275,22 @@ def _limit(memory: int, written: int, tasks: int, files: int) -> None:
 
 def _tasks_of_user() -> int:
     """Return how many threads this user has: RLIMIT_NPROC counts the threads of all the user's processes."""
-    count = 0
-    for process in (name for name in os.listdir("/proc") if name.isdigit()):  # noqa: PTH208 - see _allow
-        with suppress(OSError):
-            if os.stat(f"/proc/{process}").st_uid == os.getuid():  # noqa: PTH116 - see _allow
-                count += len(os.listdir(f"/proc/{process}/task"))  # noqa: PTH208 - see _allow
-    return count
+    return sum(_own_tasks(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - see the imports
+
+
+def _own_tasks(process: str) -> int:
+    """Return how many threads a process has if it is this user's, else 0."""
+    try:
+        if os.stat(f"/proc/{process}").st_uid == os.getuid():  # noqa: PTH116 - see the imports
+            return len(os.listdir(f"/proc/{process}/task"))  # noqa: PTH208 - see the imports
+    except OSError:  # it has ended meanwhile
+        pass
+    return 0
 
 
 def _confine(rules: dict[str, Any]) -> None:
     """Drop permanently every right that the command must not have."""
-    name = platform.machine()
+    name = os.uname().machine
     if sys.platform != "linux" or name not in ARCHITECTURES or sys.maxsize < 1 << 32:
         msg = f"{sys.platform} on {name}: only 64-bit Linux on x86_64 and aarch64 can confine a command"
         raise OSError(msg)
@@ -312,11 +321,15 @@ def _landlock_version(libc: ctypes.CDLL) -> int:
 
 def _drop_capabilities(libc: ctypes.CDLL) -> None:
     """Drop all capabilities, so that root keeps only the rights of a file's owner."""
-    with suppress(OSError):  # past the last capability, or without the right to drop any
+    try:
         for capability in range(64):
             _call(libc.prctl, PR_CAPBSET_DROP, capability, 0, 0, 0)
-    with suppress(OSError):  # Linux before 4.3
+    except OSError:  # past the last capability, or without the right to drop any
+        pass
+    try:  # noqa: SIM105 - see the imports
         _call(libc.prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    except OSError:  # Linux before 4.3
+        pass
     _call(libc.capset, struct.pack("=Ii", CAPABILITY_VERSION_3, 0), bytes(24))
 
 
@@ -348,7 +361,7 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return
-    if not os.path.isdir(path):  # noqa: PTH112 - this starts before every command, pathlib would double its time
+    if not os.path.isdir(path):  # noqa: PTH112 - see the imports
         access &= OF_A_FILE
     _call(libc.syscall, ADD_RULE, ruleset, RULE_PATH_BENEATH, struct.pack("=Qi", access, descriptor), 0)
     os.close(descriptor)
@@ -360,7 +373,7 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
 def _restrict_calls(libc: ctypes.CDLL, instructions: list[Instruction]) -> None:
     packed = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *each) for each in instructions))
     described = struct.pack("@HP", len(instructions), ctypes.addressof(packed))
-    seccomp = {"x86_64": 317, "aarch64": 277}[platform.machine()]
+    seccomp = {"x86_64": 317, "aarch64": 277}[os.uname().machine]
     _call(libc.syscall, seccomp, SECCOMP_SET_MODE_FILTER, 0, described)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import select
 import signal
@@ -52,7 +53,7 @@ class Started:
 
     def __init__(self, rules: Mapping[str, Any]) -> None:
         self.process = subprocess.Popen(
-            [*LIFELINE, *CONFINED, json.dumps(rules)],
+            [*LIFELINE, *CONFINED, marshal.dumps(dict(rules)).hex()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

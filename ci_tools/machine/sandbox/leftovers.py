@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import MachineError
+from ci_tools.machine.process import output
 
 if TYPE_CHECKING:
     from pathlib import Path
-from ci_tools.machine.process import (
-    output,
-)
 
 __all__ = ["clear", "read_safely"]
 
@@ -38,10 +38,14 @@ def clear(path: Path) -> None:
     """Remove a folder that a confined command could write to, or the file or link that it put in its place.
 
     A link is removed, not its target. Raises MachineError if the folder remains. shutil.rmtree fails at a folder whose
-    mode denies access, and in a tree too deep for Python's stack.
+    mode denies access, and in a tree too deep for Python's stack or for the files that a process may open; two programs
+    do not, and take longer to start than it takes to remove a usual folder.
     """
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
+        return
+    with suppress(OSError, RecursionError):
+        shutil.rmtree(path)
         return
     for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
         output([*command, "--", path], timeout=600)
