@@ -16,15 +16,21 @@ import tests.servers  # noqa: F401 - before anything imports jsonschema
 from ci_tools.build.toolchain import Toolchains
 from ci_tools.errors import MachineError
 from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.installers import read_pip_settings
 from ci_tools.machine.storage import cache_folder
 from ci_tools.plan.make import make_plan
 
+# Git hooks say in variables which repository runs these tests, and git commands of ours would obey.
+for name in [name for name in os.environ if name.startswith("GIT_")]:
+    del os.environ[name]
 settings.register_profile("any machine", deadline=None)  # a slow machine is no failure
 settings.load_profile("any machine")
 # uv installs the same files as pip in a tenth of the time; tests of pip itself, and of what users type, take pip.
 os.environ.setdefault("FATWHEEL_INSTALLER", "uv")
 # Where docker answers, as on GitHub's runners, builds would fetch images; the tests of containers say which engine.
 os.environ.setdefault("FATWHEEL_CONTAINERS", "none")
+# What pip's files say is said in variables, which every process of a test inherits: pip takes half a second to tell.
+os.environ.update(read_pip_settings(os.environ), PIP_CONFIG_FILE=os.devnull)
 # Beside other test processes, torch's threads wait for each other, and waiting takes processor time (OpenMP spins).
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 CONFIG = Path(__file__).parents[1] / "package" / "fatwheel.yml"
@@ -56,14 +62,6 @@ def _takes_signals() -> None:
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
-
-
-@pytest.fixture(autouse=True)
-def _no_repository_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget which repository runs these tests: git hooks say it in variables that git commands of ours would obey."""
-    for name in os.environ:
-        if name.startswith("GIT_"):
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["ROOT", "list_modules", "parse_nodes"]
+__all__ = ["ROOT", "find_modules", "list_modules", "parse_nodes", "read_module"]
 
 ROOT = Path(__file__).parents[2] / "ci_tools"
 
@@ -23,6 +23,19 @@ def list_modules() -> Mapping[str, Path]:
 
 
 @functools.cache
+def read_module(name: str) -> str:
+    """Return a module's text."""
+    return list_modules()[name].read_text(encoding="utf-8")
+
+
+def find_modules(words: Iterable[str], among: Iterable[str] | None = None) -> list[str]:
+    """Return the modules that have one of these words in their text: no others have it in their syntax tree."""
+    wanted = tuple(words)
+    names = list_modules() if among is None else among
+    return [name for name in names if any(word in read_module(name) for word in wanted)]
+
+
+@functools.cache
 def parse_nodes(name: str) -> tuple[ast.AST, ...]:
     """Return all nodes of a module's syntax tree, the module first."""
-    return tuple(ast.walk(ast.parse(list_modules()[name].read_text(encoding="utf-8"))))
+    return tuple(ast.walk(ast.parse(read_module(name))))
