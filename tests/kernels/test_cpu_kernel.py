@@ -21,6 +21,7 @@ from torch import Tensor
 from tests.builders.compilers import CXX
 from tests.kernels import cpubodies
 from tests.kernels.exactness import SQNR_BAR, Given, exact, exact_weight, random_operands, sqnr
+from tests.servers.prepared import TORCH, run_prepared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,9 +144,9 @@ def test_the_library_stays_within_what_torch_is_limited_to(cpu_library: Path, li
         "name.restype = ctypes.c_char_p\n"
         "print(name().decode())\n"
     )
-    command = [sys.executable, "-c", program, cpu_library]
     environ = {**os.environ, "ATEN_CPU_CAPABILITY": limit}
-    assert subprocess.run(command, env=environ, check=True, capture_output=True, text=True).stdout == f"{body}\n"
+    done = run_prepared(["-c", program, str(cpu_library)], env=environ, program=TORCH)
+    assert (done.stdout, done.stderr) == (f"{body}\n", "")
 
 
 @pytest.mark.parametrize("source", [pytest.param(source, id=source.stem) for source in cpubodies.sources()])
