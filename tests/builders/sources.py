@@ -58,6 +58,8 @@ def demo(folder: Path, files: Mapping[str, str | bytes] | None = None) -> Path:
 def world(folder: Path, **environ: str) -> Outside:
     """Return an outside whose cache is below `folder`, and that shows nothing."""
     known = {"PATH": os.environ["PATH"], "HOME": str(folder), "FATWHEEL_CONTAINERS": "none"}
+    if "PIP_INDEX_URL" in environ or "PIP_NO_INDEX" in environ:  # it has what else pip's files would be asked for
+        known["PIP_CONFIG_FILE"] = os.devnull
     return Outside(environ={**known, **environ}, cache=folder / "cache", reporter=Silent())
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -196,16 +197,25 @@ std::regex make(const char* text) { return std::regex(text); }
 """
 
 
+BUILT_IN = "fatwheel-tiny"  # of the path of a build of this project
+
+
 def compilers() -> list[str]:
-    listing = subprocess.run(["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in listing.splitlines() if "cc1plus" in line and "fatwheel-tiny" in line and line[0] != "Z"]
+    return [line for line in map(command_line, Path("/proc").glob("[0-9]*")) if "cc1plus" in line and BUILT_IN in line]
+
+
+def command_line(process: Path) -> str:
+    """Return the command line of a process; "" of one that has ended, waited for or not."""
+    with suppress(OSError):
+        return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return ""
 
 
 def wait_for_compiler() -> None:
     deadline = time.monotonic() + 60
     while not compilers():
         assert time.monotonic() < deadline, "no compiler was started"
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
 def wait_until_no_compiler() -> None:

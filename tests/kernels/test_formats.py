@@ -16,7 +16,7 @@ from ao_kernels import (
     uint4_row_quantize,
     unpack_uint4,
 )
-from ao_kernels.formats import FLOAT8_E4M3, INT4, INT8, UINT4, WeightFormat, dequantize
+from ao_kernels.formats import FLOAT8_E4M3, FORMATS, INT4, INT8, UINT4, WeightFormat, dequantize
 from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -185,15 +185,30 @@ def test_what_is_not_finite_in_a_weight_reaches_its_row_alone(form: WeightFormat
     assert output.isfinite().all(dim=0).tolist() == [True, True, False, True]
 
 
+LEADING = ((), (3,), (2, 3), (2, 0))
+NAMES = ("{}", "{}_generic")
+
+
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", ["{}", "{}_generic"])
-@pytest.mark.parametrize("leading", [(), (3,), (2, 3), (2, 0)], ids=str)
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("leading", LEADING, ids=str)
 def test_every_operator_keeps_the_promises_that_torch_checks(
     form: WeightFormat, name: str, leading: tuple[int, ...]
 ) -> None:
+    check_promises(form, name, leading, {"test_schema", "test_autograd_registration", "test_faketensor"})
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_operator_is_traced_for_any_size(form: WeightFormat, name: str) -> None:
+    """Trace each operator at one of the shapes: how weights are stored has nothing to do with the shape of an input."""
+    leading = LEADING[(FORMATS.index(form) + NAMES.index(name)) % len(LEADING)]
+    check_promises(form, name, leading, {"test_aot_dispatch_dynamic"})
+
+
+def check_promises(form: WeightFormat, name: str, leading: tuple[int, ...], checks: set[str]) -> None:
     given = random_operands(form, leading)
     given.input.requires_grad_()
-    checks = {"test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"}
     if form is FLOAT8_E4M3:
         checks -= {"test_schema"}  # it compares the operands before and after, which torch cannot do in float8
     operator = getattr(torch.ops.ao, name.format(form.operator)).default

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import torch
@@ -19,15 +18,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.builders.compilers import CXX, compile_cxx, has_compiler
-from tests.kernels.exactness import SQNR_BAR, exact, random_operands, sqnr
+from tests.kernels.exactness import SQNR_BAR, Given, exact, random_operands, sqnr
+from tests.kernels.hostbodies import HOST, QUICK, STRICT, compile_bodies
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.slow  # they compile
 
 Body = Callable[..., Tensor]
 
-HOST = Path(__file__).parent / "host"
-KERNEL = Path(__file__).parents[2] / "kernels" / "bf16i4bf16_rowwise"
-SANITIZERS = "-fsanitize=address,undefined"
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover")
 
 
 class Kind(IntEnum):
@@ -62,18 +63,17 @@ class Product(NamedTuple):
     error: Tensor
 
 
-def compiled(out: Path, *options: str) -> Path:
+def compiled(out: Path, *options: str, link: Sequence[str]) -> Path:
     if not has_compiler():
         pytest.skip("no C++ compiler: install g++ or set CXX")
-    strict = ["-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{KERNEL}", f"-I{HOST}"]
-    found = compile_cxx(HOST / "fragments.cpp", out.with_suffix(".o"), *strict, *options)
-    subprocess.run([CXX, *options, found, "-o", out], check=True)
+    calls = compile_cxx(HOST / "fragments.cpp", out.with_suffix(".o"), *STRICT, *options)
+    subprocess.run([CXX, *link, calls, compile_bodies(out.parent, *options), "-o", out], check=True)
     return out
 
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    library = compiled(tmp_path_factory.mktemp("fragments") / "libfragments.so", "-O2", "-shared", "-fPIC")
+    library = compiled(tmp_path_factory.mktemp("fragments") / "libfragments.so", *QUICK, link=["-shared"])
     loaded = ctypes.CDLL(str(library))
     loaded.columns_of_slab.restype = ctypes.c_int64
     return loaded
@@ -279,7 +279,10 @@ def test_an_older_gpu_gets_the_generic_body(older_gpu: Body, leading: tuple[int,
 
 
 def test_a_weight_of_several_slabs_is_multiplied_whole(kernel_on_host: Body) -> None:
-    given = random_operands(INT4, (2,), columns=40, depth=22 * 40_000, group_size=22)
+    columns, groups, random = 20, 40_000, torch.Generator().manual_seed(0)  # a slab has 19 of these columns
+    weight = torch.randint(-128, 128, (columns, groups * 11), generator=random, dtype=torch.int8)
+    grids = tuple(torch.rand(groups, columns, generator=random) + 0.5 for _ in range(2))
+    given = Given(torch.randn(2, groups * 22, generator=random).bfloat16(), weight, grids)
     assert sqnr(exact(INT4, given), kernel_on_host(*given.all)) >= SQNR_BAR
 
 
@@ -298,7 +301,7 @@ RAGGED = [
 
 @pytest.mark.long
 def test_no_byte_outside_an_operand_is_touched(tmp_path: Path) -> None:
-    program = compiled(tmp_path / "fragments", "-O1", "-g", SANITIZERS, "-fno-sanitize-recover")
+    program = compiled(tmp_path / "fragments", "-O1", "-g", *SANITIZERS, link=SANITIZERS)
     words = [str(word) for dtype in (0, 1) for body, *shape in RAGGED for word in (int(body), dtype, *shape)]
     ended = subprocess.run([program, *words], check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")

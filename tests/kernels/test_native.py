@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -21,6 +19,8 @@ from ao_kernels.native import (
     has_kernel,
     runs_on,
 )
+
+from tests.servers.prepared import TORCH, Called, run_prepared
 
 BUILD = CudaBuild(cuda="13.0", architectures="9.0;10.0+PTX")
 
@@ -199,11 +199,10 @@ def test_the_loaded_cpu_library_is_described(cpu_library: Path, monkeypatch: pyt
     assert re.match(r"CPU kernels \((plain C\+\+|AVX.*)\) serve ", ao_kernels.describe("cpu"))
 
 
-def check(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ao_kernels", *arguments]
+def check(*arguments: str) -> Called:
     # The package as these tests import it, installed or not.
     env = {**os.environ, "PYTHONPATH": str(Path(ao_kernels.__file__).parents[1])}
-    return subprocess.run(command, check=False, capture_output=True, text=True, env=env)
+    return run_prepared(["-m", "ao_kernels", *arguments], env=env, program=TORCH)
 
 
 def test_the_command_checks_the_installation() -> None:

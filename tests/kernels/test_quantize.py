@@ -5,8 +5,6 @@ import io
 import math
 import os
 import re
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +27,8 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
+
+from tests.servers.prepared import TORCH, run_prepared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -378,9 +378,11 @@ def test_a_quantized_model_compiles_for_any_batch_in_inference_mode() -> None:
 @pytest.mark.slow
 def test_what_the_readme_shows_runs(tmp_path: Path) -> None:
     readme = (PACKAGE / "README.md").read_text(encoding="utf-8")
-    program = "\n".join(re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL))
+    strict = "import warnings; warnings.simplefilter('error')"
+    program = "\n".join([strict, *re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)])
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE / "src")}
-    subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=tmp_path, env=environment, check=True)
+    done = run_prepared(["-c", program], cwd=tmp_path, env=environment, program=TORCH)
+    assert done.returncode == 0, done.stderr
     assert (tmp_path / "model.safetensors").exists()
 
 

@@ -193,13 +193,6 @@ def test_a_kernel_names_that_an_operand_is_elsewhere(
         kernel.redispatch(CPU, *given._replace(weight=given.weight.to("meta")))
 
 
-@pytest.mark.parametrize("leading", [(), (3,), (2, 3), (2, 0)], ids=str)
-def test_the_operator_keeps_the_promises_that_torch_checks(leading: tuple[int, ...]) -> None:
-    given = operands(leading)
-    given.input.requires_grad_()
-    torch.library.opcheck(torch.ops.ao.bf16i4bf16_rowwise.default, given)
-
-
 @pytest.mark.parametrize("leading", [(), (3,), (2, 3)], ids=str)
 def test_the_gradient_is_that_of_the_exact_product(device: str, leading: tuple[int, ...]) -> None:
     given = operands(leading, columns=64, depth=128)

@@ -1,5 +1,5 @@
 // The CUDA kernel's own binding and bodies, compiled for the CPU as ao_on_host::bf16i4bf16_rowwise. Only the launch is
-// another: see emulation.h.
+// another: see bodies.h.
 
 #include <cuda_runtime_api.h>
 #include <torch/csrc/stable/accelerator.h>
@@ -13,7 +13,7 @@
 #define CUDA CPU
 #define is_cuda is_cpu
 #include "binding.cpp"
-#include "emulation.h"
+#include "bodies.h"
 
 namespace ao_kernels {
 

@@ -4,8 +4,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <vector>
 
-#include "emulation.h"
+#include "bodies.h"
+#include "tiled.cuh"
 
 using namespace ao_kernels;
 

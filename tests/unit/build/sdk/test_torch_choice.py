@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import certifi
@@ -16,8 +17,10 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from ci_tools import catalog
+from ci_tools.build.sdk import torch_parts
 from ci_tools.build.sdk.link_stubs import exports_of
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
+from ci_tools.catalog.symbols import tables
 from ci_tools.errors import FatwheelError, InputError, MachineError
 from tests.builders.sources import world
 from tests.builders.wheels import edited, linked, make
@@ -44,6 +47,16 @@ hip: Optional[str] = None
 xpu: Optional[str] = None
 """
 INTERNALS = "__pybind11_internals_v4_gcc_libstdcpp_cxxabi1011__"
+
+
+@pytest.fixture(autouse=True)
+def _few_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give stand-ins ten of the catalog's symbols each: the thousands of a torch take a second to assemble."""
+    whole = tables()
+    few = whole._replace(
+        **{kind: dict(islice(getattr(whole, kind).items(), 10)) for kind in ("every_build", "standard", "cuda_builds")}
+    )
+    monkeypatch.setattr(torch_parts, "tables", lambda: few)
 
 
 def name_of(version: str, python: str = PYTHON) -> str:
@@ -184,6 +197,7 @@ def test_a_torch_that_is_not_there_is_said_with_those_that_are(tmp_path: Path, t
 
 @pytest.fixture(scope="module")
 def cuda_torch(tmp_path_factory: pytest.TempPathFactory) -> TorchParts:
+    """A build torch with every symbol of the catalog: fixtures of a module come before `_few_symbols`."""
     folder = tmp_path_factory.mktemp("torch")
     torch_wheel(folder / "links", cuda="12.8", label="+cu128")
     outside = world(folder, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(folder / "links"))
