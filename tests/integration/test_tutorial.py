@@ -14,6 +14,8 @@ from tests.builders.walkthroughs import REPOSITORY, follow, read_blocks, type_al
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.builders.walkthroughs import Terminal
+
 pytestmark = pytest.mark.slow
 
 TUTORIALS = REPOSITORY / "docs" / "tutorials"
@@ -22,8 +24,14 @@ BY_KIND = sorted(set(TUTORIALS.glob("c*.md")))  # one for each kind of project
 BUILDS = "$ fatwheel release"
 
 
-@pytest.mark.parametrize("releases", [2, pytest.param(3, marks=pytest.mark.long)])
-def test_the_tutorial_is_what_happens(releases: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("releases", "terminal"),
+    [
+        pytest.param(2, type_aloud, id="quickly"),
+        pytest.param(3, type_as_user, id="as-a-user", marks=pytest.mark.long),
+    ],
+)
+def test_the_tutorial_is_what_happens(releases: int, terminal: Terminal, tmp_path: Path) -> None:
     project = tmp_path / "hello"
     project.mkdir()
     text, raised = TUTORIAL.read_text(encoding="utf-8"), False
@@ -33,7 +41,7 @@ def test_the_tutorial_is_what_happens(releases: int, tmp_path: Path) -> None:
             path.write_text(path.read_text().replace('version = "1.0"', 'version = "1.1"'))
         releases -= "$ fatwheel release" in block.text
         if releases >= 0:
-            follow(block, project, type_as_user)
+            follow(block, project, terminal)
 
 
 def type_init_aloud(command: str, project: Path) -> str:

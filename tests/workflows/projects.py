@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.workflows import harness
 from tests.workflows.harness import Event, World
@@ -126,6 +127,30 @@ def steps(name: str, *texts: str, needs: str = "", more: str = "") -> Job:
 def say(name: str, needs: str) -> Job:
     """Return a job that prints what the job before it hands on."""
     return steps(name, f'run: echo "$OUTPUTS"\nenv:\n  OUTPUTS: ${{{{ toJSON(needs.{needs}.outputs) }}}}', needs=needs)
+
+
+def plan_all(name: str, ours: Repository, calls: Mapping[str, Mapping[str, str]]) -> Job:
+    """Return a job that does the step of wheels.yml that plans, with the inputs of each of some calls, by their names.
+
+    One checkout serves them all. A call of its own for each takes a job with all the steps before this one.
+    """
+    file = ours.files[".github/workflows/wheels.yml"]
+    (plan,) = (step.value for step in file.steps if step.value["name"] == "Plan")
+    defaults = {name: value["default"] for name, (_, value) in file.declared("inputs").items()}
+    setup = "uses: fatwheel/fatwheel/.github/actions/setup@PIN"
+    each = (_plan(call, plan, {**defaults, **given}) for call, given in calls.items())
+    return steps(name, f"uses: {CHECKOUT}\nwith:\n  fetch-depth: 0\n  persist-credentials: false", setup, *each)
+
+
+def _plan(name: str, plan: Mapping[str, Any], inputs: Mapping[str, object]) -> str:
+    """Return the step that plans as it is where its workflow has these inputs; it runs whatever failed before it."""
+
+    def value_of(match: re.Match[str]) -> str:
+        value = inputs[match[1]]
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    env = {key: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", value_of, str(value)) for key, value in plan["env"].items()}
+    return json.dumps({"name": name, "if": "${{ !cancelled() }}", "shell": "bash", "run": plan["run"], "env": env})
 
 
 def pypi(needs: str) -> Job:

@@ -6,23 +6,35 @@ import json
 import shutil
 import subprocess
 import sysconfig
-from typing import TYPE_CHECKING, Any
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from tests.workflows import rules
 
 SHELLS = ("bash", "sh")
 
 
+class Command(NamedTuple):
+    """What a step runs: many steps run the same."""
+
+    text: str
+    shell: str
+
+
 def findings(files: rules.Project) -> Iterator[rules.Finding]:
     """Yield what is wrong with the commands of some files; raise FileNotFoundError without shellcheck."""
-    for file in files.values():
-        for step in file.steps:
-            shell = _shell(file, step)
-            if "run" in step.value and shell in SHELLS:
-                yield from _in_command(file, (*step.keys, "run"), step.value["run"], shell)
+    places = [
+        (file, (*step.keys, "run"), Command(step.value["run"], shell))
+        for file in files.values()
+        for step in file.steps
+        if "run" in step.value and (shell := _shell(file, step)) in SHELLS
+    ]
+    wrong = _faults({command for _, _, command in places})
+    return (file.finding(keys, fault) for file, keys, command in places for fault in wrong[command])
 
 
 def _shell(file: rules.File, step: rules.Step) -> str:
@@ -32,23 +44,34 @@ def _shell(file: rules.File, step: rules.Step) -> str:
     return next(filter(None, (step.value.get("shell"), *defaults)), "bash").split()[0]
 
 
-def _in_command(file: rules.File, keys: rules.Keys, command: str, shell: str) -> Iterator[rules.Finding]:
-    checked = subprocess.run([shell, "-n"], input=command, capture_output=True, text=True, check=False)
+def _faults(commands: Collection[Command]) -> dict[Command, list[str]]:
+    """Return what bash and shellcheck find in each of some commands: shellcheck starts once for all of a shell."""
+    found = {command: list(_unreadable(command)) for command in commands}
+    for shell in SHELLS:
+        for command, fault in _shellcheck([command for command in commands if command.shell == shell], shell):
+            found[command].append(fault)
+    return found
+
+
+def _unreadable(command: Command) -> Iterator[str]:
+    checked = subprocess.run([command.shell, "-n"], input=command.text, capture_output=True, text=True, check=False)
     if checked.returncode:
-        yield file.finding(keys, f"{shell} cannot read it: {checked.stderr.strip().splitlines()[-1]}")
-    for one in _shellcheck(command, shell):
-        yield file.finding(keys, f"shellcheck: {one['message']} (SC{one['code']})")
+        yield f"{command.shell} cannot read it: {checked.stderr.strip().splitlines()[-1]}"
 
 
-def _shellcheck(command: str, shell: str) -> list[dict[str, Any]]:
+def _shellcheck(commands: Sequence[Command], shell: str) -> Iterator[tuple[Command, str]]:
     name = program()
     if name is None:
         msg = "shellcheck"
         raise FileNotFoundError(msg)
-    asked = [name, "--norc", f"--shell={shell}", "--format=json", "-"]
-    done = subprocess.run(asked, input=command, capture_output=True, text=True, check=False)
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {str(Path(folder, str(number))): command for number, command in enumerate(commands)}
+        for path, command in paths.items():
+            Path(path).write_text(command.text, encoding="utf-8")
+        asked = [name, "--norc", f"--shell={shell}", "--format=json", *paths]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False) if paths else None
+    for one in json.loads(done.stdout) if done else ():
+        yield paths[one["file"]], f"shellcheck: {one['message']} (SC{one['code']})"
 
 
 def program() -> str | None:

@@ -13,9 +13,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.formats.markdown import code
 from tests.workflows import harness
 from tests.workflows.harness import Event, World
-from tests.workflows.projects import CONFIG, NATIVE, PURE, below, call, caller, ran, steps, worked, workflow
+from tests.workflows.projects import (
+    CONFIG,
+    NATIVE,
+    PURE,
+    below,
+    call,
+    caller,
+    held,
+    plan_all,
+    ran,
+    steps,
+    worked,
+    workflow,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,6 +102,13 @@ CONFIGS = {
     "escapes": CONFIG.replace("linux-cpu:", f"linux-cpu: {{owner: {json.dumps(ESCAPES)}}}"),
     "long": f"{CONFIG}{LONG}: 1\n",
 }
+TYPED = ("artifacts", "attest", "config", "gpu_runner", "only", "package_name", "to", "torch", "trigger_event")
+ENDS = {"at-plan": (), "before-plan": ("ref",), "without-source": ("repository",)}  # calls, with their other inputs
+SENTENCES = {
+    "config": "there is no ",
+    "only": "the request has no platform",
+    "package-name": 'the config names "tiny", not',
+}
 
 
 @pytest.fixture(scope="module")
@@ -97,16 +118,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def refused(ours: Repository, home: Path) -> Run:
-    """A person's inputs and a project's configs, each in a call of its own, none of which gets beyond the plan."""
+    """A person's inputs, all of them in calls that end before the plan or at it, and one by one beside the configs."""
     typed = "${{ inputs.evil }}"
-    calls = [call(f"typed-{name}", **{name: typed}) for name in ("config", "only", "package_name", "ref", "repository")]
-    calls += [call(f"config-{name}", config=f"{name}.yml") for name in CONFIGS]
+    calls = [call(name, **dict.fromkeys((*TYPED, *more), typed)) for name, more in ENDS.items()]
     calls += [call("published", "publish.yml", run_id=typed, to=typed, only=typed)]
-    typed_too = evil(home) + ESCAPES
+    each = {name: {name: typed} for name in SENTENCES} | {name: {"config": f"{name}.yml"} for name in CONFIGS}
     text = json.dumps(evil(home))
     files = {f"{name}.yml": config.replace("EVIL", text) for name, config in CONFIGS.items()}
-    mine = caller(home / "caller", ours, DISPATCH, *calls, files={**PURE, **files})
-    event, world = Event.dispatch(evil=typed_too), World(secrets={"TOKEN": SECRET})
+    mine = caller(home / "caller", ours, DISPATCH, *calls, plan_all("plans", ours, each), files={**PURE, **files})
+    event, world = Event.dispatch(evil=evil(home) + ESCAPES), World(secrets={"TOKEN": SECRET})
     return harness.run("main.yml", event, home / "run", mine, ours, world=world)
 
 
@@ -121,41 +141,38 @@ def test_the_text_would_leave_every_trace(tmp_path: Path) -> None:
     assert run.job("Mine").outputs["any"] == "false"
 
 
-@pytest.mark.long
 def test_no_input_and_no_config_leaves_a_trace(refused: Run, home: Path) -> None:
     no_trace(refused, home)
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        pytest.param("config", "there is no ", id="config"),
-        pytest.param("only", "the request has no platform", id="only"),
-        pytest.param("package_name", 'the config names "tiny", not', id="package-name"),
-    ],
-)
-def test_an_input_is_refused_in_a_sentence(name: str, sentence: str, refused: Run) -> None:
-    run = below(refused, f"Typed-{name.title()}")
-    assert [job.result for job in run.jobs if job.steps] == ["failure"], run.jobs
-    assert [annotation for annotation in run.annotations if sentence in annotation.message] != [], run.annotations
-    assert all(len(annotation.message) < 5000 for annotation in run.annotations)
+@pytest.mark.parametrize("name", SENTENCES)
+def test_an_input_is_refused_in_a_sentence(name: str, refused: Run) -> None:
+    plans = refused.job("Plans")
+    (annotation,) = (one for one in plans.annotations if SENTENCES[name] in one.message)
+    assert (plans.step(name).result, annotation.file) == ("failure", "")
+    assert len([one for one in plans.annotations if not one.file]) == len(SENTENCES)
+    assert len(annotation.message) < 5000
 
 
-@pytest.mark.parametrize("name", ["Ref", "Repository"])
+def test_whatever_is_typed_ends_at_the_plan(refused: Run) -> None:
+    (plan,) = (job for job in below(refused, "At-Plan").jobs if job.steps)
+    assert (plan.step("Plan").result, len(plan.annotations)) == ("failure", 1)
+    assert len(plan.annotations[0].message) < 5000
+
+
+@pytest.mark.parametrize("name", ["Before-Plan", "Without-Source"])
 def test_what_there_is_no_source_for_ends_before_the_plan(name: str, refused: Run) -> None:
-    (plan,) = (job for job in below(refused, f"Typed-{name}").jobs if job.steps)
+    (plan,) = (job for job in below(refused, name).jobs if job.steps)
     assert {step.name: step.result for step in plan.steps}["Check out source"] == "failure"
     assert plan.step("Check out source") == plan.steps[-1]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_config_is_refused_where_it_is_wrong(name: str, refused: Run) -> None:
-    run = below(refused, f"Config-{name.title()}")
-    (plan,) = (job for job in run.jobs if job.steps)
-    assert (plan.step("Plan").result, "exit status 2" in refused.log) == ("failure", True)
-    ours = [annotation for annotation in run.annotations if annotation.file == f"{name}.yml"]
-    assert ours == list(run.annotations) != []
-    assert all(len(annotation.message) < 5000 for annotation in ours)
+    plans = refused.job("Plans")
+    annotations = [annotation for annotation in plans.annotations if annotation.file == f"{name}.yml"]
+    assert (plans.step(name).result, annotations != [], "exit status 2" in refused.log) == ("failure", True, True)
+    assert all(len(annotation.message) < 5000 for annotation in annotations)
 
 
 def test_publishing_takes_no_input_for_anything_else(refused: Run) -> None:
@@ -209,6 +226,8 @@ def test_a_label_of_a_runner_stays_one_label(ours: Repository, tmp_path: Path) -
 
 # ---------------------------------------------------------------- a project's own words
 
+OWNER = SHELL.format("pwned") + EXPRESSION
+FAILED = "linux-cpu-cp312"
 SETUP = """\
 import os, sys
 from setuptools import Extension, setup
@@ -232,7 +251,7 @@ setup(name="tiny", version="1.0", license="MIT", python_requires=">=3.10", packa
 def spoken(ours: Repository, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
     """A project that says and names such things wherever it can, with an optional platform that fails to build."""
     home = tmp_path_factory.mktemp("spoken")
-    words, line = evil(home), SHELL.format("pwned") + EXPRESSION
+    words, line = evil(home), OWNER
     config = {
         "package": "tiny",
         "python": ["3.12"],
@@ -286,29 +305,48 @@ def test_a_build_s_words_mask_nothing(spoken: tuple[Run, Path]) -> None:
 
 def test_commands_are_heard_after_a_build_that_would_stop_them(spoken: tuple[Run, Path]) -> None:
     run, _ = spoken
-    (annotation,) = run.job("Build linux-cpu-cp312").annotations
-    assert annotation.title == "Fatwheel"
-    assert "looks after linux-cpu" in annotation.message
+    assert {annotation.title for annotation in run.job(f"Build {FAILED}").annotations} == {"Fatwheel"}
     tokens = re.findall("::stop-commands::(.*)", run.log)
     assert len(tokens) == len(set(tokens)) > 10
     assert "pwned" not in tokens
 
 
+def test_a_compiler_s_last_words_are_annotated_for_the_platform_s_owner(spoken: tuple[Run, Path]) -> None:
+    run, _ = spoken
+    (annotation,) = run.job(f"Build {FAILED}").annotations
+    assert "error: #error $(touch" in annotation.message
+    assert annotation.message.endswith(f"hint: {OWNER} looks after linux-cpu")
+
+
 def test_a_build_sees_no_file_that_speaks_to_its_runner(spoken: tuple[Run, Path]) -> None:
     run, _ = spoken
-    log = (run.artifacts / "fatwheel-logs-linux-cpu-cp312" / "linux-cpu-cp312.log").read_text(errors="replace")
+    log = (run.artifacts / f"fatwheel-logs-{FAILED}" / f"{FAILED}.log").read_text(errors="replace")
     seen = set(re.findall("^the build sees (.*)$", log, re.MULTILINE))
     assert "PATH" in seen
     assert [name for name in seen if name.startswith(("GITHUB_", "ACTIONS_", "RUNNER_", "WITH_", "GH_"))] == []
+    assert "error: #error" in log
 
 
 def test_the_summary_shows_words_as_words(spoken: tuple[Run, Path]) -> None:
     run, _ = spoken
-    assert "owned by" in run.summary
+    summary = run.job("Gather").summary
+    assert f"**linux-cpu failed**, owned by {code(OWNER)}: there is no wheel of {FAILED}" in summary
+    assert "**Ready to publish without linux-cpu.**" in summary
     for markup in ("<script>", "@everyone", "](javascript", "\x1b", "\u202e"):
         assert markup not in run.summary
 
 
-def test_what_a_core_is_made_of_is_released_all_the_same(spoken: tuple[Run, Path]) -> None:
+def test_a_wheel_that_failed_starts_no_trial(spoken: tuple[Run, Path]) -> None:
     run, _ = spoken
-    assert (run.succeeded, run.job("Attest").result) == (True, "success"), run.log
+    assert [job.name for job in run.jobs if job.steps and "linux-cpu" in job.name] == [f"Build {FAILED}"]
+    (annotation,) = run.job("Choose the trials").annotations
+    assert annotation.message == f"there is no wheel of {FAILED}, so none of its trials is started"
+    assert re.search(rf"{FAILED}.*everything.*Python 3\.12.*it is not built", run.job("Gather").summary)
+
+
+def test_an_optional_platform_that_fails_holds_nothing_back(spoken: tuple[Run, Path]) -> None:
+    run, _ = spoken
+    assert (run.succeeded, run.status) == (True, 1), run.log  # act does not know jobs that may fail
+    files = {"tiny-1.0-py3-none-any.whl", "tiny-1.0.tar.gz"}
+    assert held(run, "fatwheel-release") == {*files, "plan.json", *(f"receipts/{name}.json" for name in files)}
+    assert run.job("Attest").result == "success"

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 HERE = Path(__file__).parent
 CALLED = """\
@@ -43,46 +47,48 @@ jobs:
 """
 
 
-def faults(root: Path, caller: str) -> list[str]:
-    """Return what the parser says of a workflow that calls another one."""
+# Each fault as a change of the good caller, and what the parser says of it.
+FAULTS = {
+    "input": ("config:", "confg:", "10: Invalid input, confg is not defined in the referenced workflow."),
+    "file": ("called.yml\n", "gone.yml\n", "8: Unable to find reusable workflow"),
+    "cron": ("5 4 *", "99 4 *", "4: Invalid cron expression. Expected format: "),
+    "permission": ("permissions: {}", "permissions: {contents: maybe}", "5: Unexpected value 'maybe'"),
+    "expression": ("config: fatwheel.yml", "config: ${{ job.x", "10: "),
+    "job": ("  ours:\n", "  ours:\n    needs: nothing\n", "8: Job 'ours' depends on unknown job 'nothing'."),
+    "yaml": ("permissions: {}", "permissions: {", "6: "),
+}
+
+
+def faults(root: Path, callers: Mapping[str, str]) -> list[str]:
+    """Return what the parser says of workflows that call another one."""
     if not (HERE / "node_modules").is_dir():
         pytest.skip("the parser is installed by `make lint`")
     folder = root / ".github" / "workflows"
     folder.mkdir(parents=True)
-    (folder / "called.yml").write_text(CALLED, encoding="utf-8")
-    (folder / "caller.yml").write_text(caller, encoding="utf-8")
-    files = [".github/workflows/called.yml", ".github/workflows/caller.yml"]
+    for name, text in {"called": CALLED, **callers}.items():
+        (folder / f"{name}.yml").write_text(text, encoding="utf-8")
+    files = [f".github/workflows/{name}.yml" for name in ("called", *callers)]
     done = subprocess.run(["node", HERE / "parse.mjs", *files], cwd=root, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (int(bool(done.stdout)), "")
     return done.stdout.splitlines()
 
 
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return what the parser says where every fault is in a file of its own."""
+    callers = {name: CALLER.replace(old, new) for name, (old, new, _) in FAULTS.items()}
+    return faults(tmp_path_factory.mktemp("faults"), callers)
+
+
 def test_good_files_have_no_fault(tmp_path: Path) -> None:
-    assert faults(tmp_path, CALLER) == []
+    assert faults(tmp_path, {"caller": CALLER}) == []
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        pytest.param(
-            "config:", "confg:", "10: Invalid input, confg is not defined in the referenced workflow.", id="input"
-        ),
-        pytest.param("called.yml\n", "gone.yml\n", "8: Unable to find reusable workflow", id="file"),
-        pytest.param("5 4 *", "99 4 *", "4: Invalid cron expression. Expected format: ", id="cron"),
-        pytest.param(
-            "permissions: {}", "permissions: {contents: maybe}", "5: Unexpected value 'maybe'", id="permission"
-        ),
-        pytest.param("config: fatwheel.yml", "config: ${{ job.x", "10: ", id="expression"),
-        pytest.param(
-            "  ours:\n", "  ours:\n    needs: nothing\n", "8: Job 'ours' depends on unknown job 'nothing'.", id="job"
-        ),
-        pytest.param("permissions: {}", "permissions: {", "6: ", id="yaml"),
-    ],
-)
-def test_a_fault_is_told_with_its_line(old: str, new: str, expected: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_told_with_its_line(name: str, found: list[str]) -> None:
+    old, _, expected = FAULTS[name]
     assert CALLER.count(old) == 1
-    found = faults(tmp_path, CALLER.replace(old, new))
-    assert any(fault.startswith(f".github/workflows/caller.yml:{expected}") for fault in found), found
+    assert any(fault.startswith(f".github/workflows/{name}.yml:{expected}") for fault in found), found
 
 
 def test_the_lock_names_versions_and_hashes_and_no_registry() -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.servers.uploads import PASSWORD, pypiserver
 from tests.workflows import harness
 from tests.workflows.harness import Event, World
-from tests.workflows.projects import CONFIG, NATIVE, PURE, below, call, caller, held, pypi, ran, say, told
+from tests.workflows.projects import CONFIG, NATIVE, PURE, call, caller, held, plan_all, pypi, ran, say, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -122,46 +122,6 @@ def test_an_extension_gets_a_wheel_for_each_python_where_it_is_native(ours: Repo
     assert any(re.fullmatch(r"tiny/fast\.cpython-312-.*\.so", name) for name in zipfile.ZipFile(wheel).namelist())
 
 
-@pytest.fixture(scope="module")
-def failed(ours: Repository, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """An optional platform of a team's, whose code does not compile, beside a core that does."""
-    home = tmp_path_factory.mktemp("failed")
-    return ran(home, ours, WHEELS, files={**NATIVE, "csrc/fast.c": WRONG})
-
-
-def test_a_compiler_s_last_words_are_annotated_for_the_platform_s_owner(failed: Run) -> None:
-    (annotation,) = failed.job("Build linux-cpu-cp312").annotations
-    assert re.search("error: .missing. undeclared", annotation.message)
-    assert annotation.message.endswith("hint: @me/speed looks after linux-cpu")
-
-
-def test_a_wheel_that_failed_starts_no_trial(failed: Run) -> None:
-    assert [job.name for job in failed.jobs if job.steps and "linux-cpu" in job.name] == ["Build linux-cpu-cp312"]
-    (annotation,) = failed.job("Choose the trials").annotations
-    assert annotation.message == "there is no wheel of linux-cpu-cp312, so none of its trials is started"
-    summary = failed.job("Gather").summary
-    assert re.search(r"linux-cpu-cp312.*everything.*Python 3\.12.*it is not built", summary)
-
-
-def test_the_logs_of_a_failed_build_are_kept(failed: Run) -> None:
-    log = failed.artifacts / "fatwheel-logs-linux-cpu-cp312" / "linux-cpu-cp312.log"
-    assert "undeclared" in log.read_text()
-
-
-def test_an_optional_platform_that_fails_holds_nothing_back(failed: Run) -> None:
-    gather = failed.job("Gather")
-    assert (failed.succeeded, failed.status) == (True, 1)  # act does not know jobs that may fail
-    assert (gather.outputs["units"], gather.outputs["withheld"]) == ('["core"]', '["linux-cpu"]')
-    assert held(failed, "fatwheel-release") == {WHEEL, SDIST, "plan.json", *RECEIPTS}
-    assert failed.job("Attest").result == "success"
-
-
-def test_the_summary_names_the_owner_of_what_failed(failed: Run) -> None:
-    summary = failed.job("Gather").summary
-    assert "**linux-cpu failed**, owned by @me/speed: there is no wheel of linux-cpu-cp312" in summary
-    assert "**Ready to publish without linux-cpu.**" in summary
-
-
 @pytest.mark.long
 def test_jobs_of_a_batch_share_a_runner_and_one_that_fails_stops_no_other(tmp_path: Path) -> None:
     matrix = (harness.ROOT / "ci_tools/plan/matrix.py").read_text(encoding="utf-8")
@@ -202,62 +162,54 @@ def test_a_pure_wheel_with_a_stray_binary_is_refused(ours: Repository, tmp_path:
     assert run.job("Attest").result == "skipped"
 
 
-# ---------------------------------------------------------------- what a caller gets wrong
+# ---------------------------------------------------------------- what a caller gets wrong, and nothing to build
 
 MISTAKES = {
-    **PURE,
-    "wrong.yml": CONFIG.replace("linux-cpu", "linux-cpo"),
-    "unread.yml": "package: [\n",
+    "wrong": {"config": "wrong.yml"},
+    "unread": {"config": "unread.yml"},
+    "absent": {"config": "fatwhel.yml"},
+    "another": {"package-name": "other"},
+    "unknown": {"only": "linux-cuda"},
+    "tag": {"ref": "refs/tags/v2.0"},
 }
 
 
 @pytest.fixture(scope="module")
-def mistakes(ours: Repository, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Calls that are wrong, each in a way of its own."""
-    calls = (
-        call("wrong", config="wrong.yml"),
-        call("unread", config="unread.yml"),
-        call("absent", config="fatwhel.yml"),
-        call("another", package_name="other"),
-        call("unknown", only="linux-cuda"),
-        call("ref", ref="no-such-branch"),
-        call("tag", ref="refs/tags/v2.0"),
-    )
-    return ran(tmp_path_factory.mktemp("mistakes"), ours, *calls, files=MISTAKES, tag="v2.0")
+def planned(ours: Repository, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """What is planned with wrong inputs, each in a way of its own, and a call that finds nothing to build."""
+    wrong = {"wrong.yml": CONFIG.replace("linux-cpu", "linux-cpo"), "unread.yml": "package: [\n"}
+    nothing = call("wheels", only="linux-cpu", nightly=True)
+    home = tmp_path_factory.mktemp("planned")
+    return ran(home, ours, plan_all("mistakes", ours, MISTAKES), nothing, TELL, files={**PURE, **wrong}, tag="v2.0")
 
 
 @pytest.mark.parametrize(
     ("name", "sentence", "place"),
     [
-        pytest.param("Wrong", '"linux-cpo", did you mean "linux-cpu"?', "wrong.yml:4", id="a-wrong-config"),
-        pytest.param("Unread", "", "unread.yml:2", id="a-config-that-is-no-yaml"),
-        pytest.param("Absent", "there is no fatwhel.yml", ":", id="no-config"),
-        pytest.param("Another", 'the config names "tiny", not "other"', ":", id="the-name-of-another"),
-        pytest.param("Unknown", 'no platform "linux-cuda", did you mean "linux-cpu"?', ":", id="no-such-platform"),
-        # The last words of a stand-in, which act once did not hear; the others are the toolkit's own.
-        pytest.param("Ref", "no-such-branch", ":", id="no-such-branch", marks=pytest.mark.long),
-        pytest.param("Tag", "'v2.0' is not a tag of tiny 1.0, expected v1.0", ":", id="the-tag-of-another-version"),
+        pytest.param("wrong", '"linux-cpo", did you mean "linux-cpu"?', "wrong.yml:4", id="a-wrong-config"),
+        pytest.param("unread", "this is not YAML", "unread.yml:2", id="a-config-that-is-no-yaml"),
+        pytest.param("absent", "there is no fatwhel.yml", ":", id="no-config"),
+        pytest.param("another", 'the config names "tiny", not "other"', ":", id="the-name-of-another"),
+        pytest.param("unknown", 'no platform "linux-cuda", did you mean "linux-cpu"?', ":", id="no-such-platform"),
+        pytest.param("tag", "'v2.0' is not a tag of tiny 1.0, expected v1.0", ":", id="the-tag-of-another-version"),
     ],
 )
-def test_a_mistake_is_annotated_where_it_is(name: str, sentence: str, place: str, mistakes: Run) -> None:
-    run = below(mistakes, name)
-    (annotation,) = run.annotations
-    assert sentence in annotation.message
+def test_a_mistake_is_annotated_where_it_is(name: str, sentence: str, place: str, planned: Run) -> None:
+    mistakes = planned.job("Mistakes")
+    (annotation,) = (one for one in mistakes.annotations if sentence in one.message)
     assert f"{annotation.file}:{annotation.line}" == place
-    assert {job.name: job.result for job in run.jobs if job.steps} == {"Plan": "failure"}
+    assert (mistakes.step(name).result, len(mistakes.annotations)) == ("failure", len(MISTAKES))
 
 
-# ---------------------------------------------------------------- nothing to build
-
-
-def test_a_plan_with_nothing_to_build_runs_no_other_job_and_is_green(ours: Repository, tmp_path: Path) -> None:
-    run = ran(tmp_path, ours, call("wheels", only="linux-cpu", nightly=True), TELL)
-    assert run.succeeded, run.log
-    assert [job.name for job in run.jobs if job.steps] == ["Plan", "Tell"]
-    outputs = told(run)
+def test_a_plan_with_nothing_to_build_runs_no_other_job_and_is_green(planned: Run) -> None:
+    assert [(job.name, job.result) for job in planned.jobs if job.path.startswith("Wheels/") and job.steps] == [
+        ("Plan", "success")
+    ]
+    outputs = told(planned)  # a job after it runs where all of it is green
     assert (outputs["any"], outputs["plan"]) == ("false", '{"include":[]}')
     assert re.fullmatch(r"1\.0\.dev20[0-9]{6}", outputs["version"])
-    assert "There is nothing to build." in run.summary
+    assert "There is nothing to build." in planned.summary
+    assert planned.problems == ()
 
 
 @pytest.mark.long
