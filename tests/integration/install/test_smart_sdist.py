@@ -24,7 +24,7 @@ from ci_tools.install.smart_sdist import make_smart
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.names import FileName, Sha256
 from tests.builders.installers import command, options_of, run_client
-from tests.builders.smart_sdists import CUDA, Release, environ_of, plain_sdist, release, release_of
+from tests.builders.smart_sdists import CUDA, OF_FLIT, Release, environ_of, plain_sdist, release, release_of
 from tests.builders.wheels import make
 from tests.servers.assets import Assets, assets
 from tests.servers.prepared import PIP, Called, run_prepared
@@ -68,18 +68,6 @@ def test_the_wheel_that_fits_is_installed(client: str, tmp_path: Path) -> None:
     assert "demo-1.0.dist-info/METADATA" in record
     assert "cu130" not in record
     assert "setuptools" not in done.stdout + done.stderr  # nothing was needed to compile
-
-
-# A backend that an installer has to fetch, and that is small.
-OF_FLIT = """[build-system]
-requires = ["flit_core>=3.9"]
-build-backend = "flit_core.buildapi"
-
-[project]
-name = "demo"
-version = "1.0"
-description = "Demo."
-"""
 
 
 @pytest.fixture(scope="module")
