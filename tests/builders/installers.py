@@ -1,6 +1,7 @@
 """Installers that users have: pip and uv, old and new, each fetched once and run as it is.
 
-An old pip runs out of a folder of its own, under an old Python, and no environment is made.
+An old pip runs out of a folder of its own, under an old Python, and no environment is made. `run_client` forks each pip
+from a process that has imported it, for most of the time of an installation would be the start of pip.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import pytest
 from ci_tools.machine import python as interpreter
 from ci_tools.machine.storage import cache_folder, fill_once
 from ci_tools.model.versions import Python
+from tests.servers.prepared import PIP, Called, Other, run_prepared
 from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 OLD_PYTHON = "3.9"  # the newest that pip 20.3 runs on; its vendored packages use what Python 3.10 has not
@@ -39,6 +41,23 @@ def command(client: str) -> tuple[list[str], Mapping[str, str]]:
     return [str(old_python()), *run], {"PYTHONPATH": str(fetched(client)), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+def run_client(client: str, arguments: Sequence[str | Path], env: Mapping[str, str]) -> Called:
+    """Run a client, as `command` starts it, with these arguments in the place of its own."""
+    words = [*map(str, arguments)]
+    name, _, version = client.partition("-")
+    if name == "pip":
+        return run_prepared(words, env=env, program=Other(PIP, old_python(), fetched(client)) if version else PIP)
+    program = str(fetched(client) / "bin" / "uv") if version else UV
+    done = subprocess.run([program, *words], env=env, capture_output=True, text=True, check=False)
+    return Called(done.returncode, done.stdout, done.stderr)
+
+
+def options_of(client: str) -> list[str]:
+    """Return the words of `command` that follow the program."""
+    whole, _ = command(client)
+    return whole[whole.index("install") - client.startswith("uv") :]
+
+
 @functools.cache
 def fetched(client: str) -> Path:
     """Return the folder in the user's cache that has a client, installed there once."""
@@ -49,10 +68,12 @@ def fetched(client: str) -> Path:
         how = ["install", "--no-compile", "--no-deps", "--only-binary=:all:", "--python-version", OLD_PYTHON]
         where = ["--target", str(folder), f"{name}=={version}"]
         subprocess.run([sys.executable, "-m", "pip", *how, *where], check=True, capture_output=True)
-        subprocess.run([python, "-m", "compileall", "-q", str(folder)], check=True)  # else each run does it anew
+        # Else each run does it anew: `-b`, what pip before 22.2 runs out of an archive of itself (pip#10904).
+        for beside in ((), ("-b",)):
+            subprocess.run([python, "-m", "compileall", "-q", *beside, str(folder)], check=True)
 
     try:
-        return fill_once(cache_folder(os.environ) / "clients" / f"{client}-{platform.machine()}", fill, print)
+        return fill_once(cache_folder(os.environ) / "clients" / f"{client}-compiled-{platform.machine()}", fill, print)
     except subprocess.CalledProcessError as error:
         pytest.skip(f"{client} cannot be had: {(error.stderr or b'').decode()[-200:]}")
 

@@ -26,6 +26,16 @@ build-backend = "setuptools.build_meta"
 name = "demo"
 version = "1.0"
 """
+# A backend that an installer has to fetch, and that is small.
+OF_FLIT = """[build-system]
+requires = ["flit_core>=3.9"]
+build-backend = "flit_core.buildapi"
+
+[project]
+name = "demo"
+version = "1.0"
+description = "Demo."
+"""
 COMPILED = "kind = 'compiled'\n"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import subprocess
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.builders import releases
-from tests.builders.installers import command
+from tests.builders.installers import command, options_of, run_client
 from tests.builders.wheels import edited, make, members_of
 from tests.servers.package_index import over_http
 from tests.servers.threads import serve
@@ -41,11 +40,11 @@ def clients(without: frozenset[str] = frozenset()) -> list[object]:
 
 def install(client: str, index: str, folder: Path, *asked: str) -> set[str]:
     """Install as a user does, and return what came."""
-    whole, variables = command(client)
+    variables = command(client)[1]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "PYTHON"))}
     environ = {**kept, "PIP_CONFIG_FILE": os.devnull, "no_proxy": "127.0.0.1", **variables}
-    arguments = ["--target", str(folder / "there"), "--index-url", index, *asked]
-    done = subprocess.run([*whole, *arguments], env=environ, capture_output=True, text=True, check=False)
+    arguments = [*options_of(client), "--target", folder / "there", "--index-url", index, *asked]
+    done = run_client(client, arguments, environ)
     assert done.returncode == 0, done.stdout + done.stderr
     return {path.stem for path in (folder / "there").glob("*.py")}
 

@@ -25,10 +25,11 @@ from tests.builders.foreign_indexes import (
     website,
 )
 from tests.builders.index_script import BucketPlace, FolderPlace
+from tests.builders.installers import run_client
 from tests.builders.wheels import hexdigest, make
 from tests.servers.buckets import BUCKET, CREDENTIALS, keys, moto
 from tests.servers.package_index import over_http
-from tests.servers.uploads import UV, sdist
+from tests.servers.uploads import sdist
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,10 +64,10 @@ def take(folder: Path, *arguments: str) -> set[str]:
     """Download with pip, let uv say that it would install the same, and return what came."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
     environ = {**kept, "PIP_CONFIG_FILE": os.devnull, "no_proxy": "127.0.0.1"}
-    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-cache-dir", "--no-deps", "--dest", str(folder / "pip")]
-    uv = [UV, "pip", "install", "-q", "--no-config", "--no-cache", "--no-deps", "--dry-run", "--python", sys.executable]
-    for command in (pip, [*uv, "--target", str(folder / "uv")]):
-        done = subprocess.run([*command, *arguments], env=environ, capture_output=True, text=True, check=False)
+    pip = ["download", "-q", "--no-cache-dir", "--no-deps", "--dest", folder / "pip"]
+    uv = ["pip", "install", "-q", "--no-config", "--no-cache", "--no-deps", "--dry-run", "--python", sys.executable]
+    for client, words in (("pip", pip), ("uv", [*uv, "--target", folder / "uv"])):
+        done = run_client(client, [*words, *arguments], environ)
         assert done.returncode == 0, done.stderr
     return {path.name for path in (folder / "pip").iterdir()}
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -19,6 +17,7 @@ from ci_tools.recipes.makers import list_makers
 from ci_tools.recipes.shelf import list_recipes
 from tests.builders import wheels
 from tests.builders.attestations import sign_provenance
+from tests.builders.installers import run_client
 from tests.integration.test_releasepages import (
     PLAIN,
     PURE,
@@ -80,11 +79,9 @@ def test_one_index_has_the_projects_of_several_repositories(
     assert file["hashes"] == {"sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}
     assert file["requires-python"] == ">=3.9"
     assert document(site / "cpu/gpu/index.json") == {}
-    installed = subprocess.run(
-        [*(sys.executable, "-m", "pip", "install", "--no-deps", "--target", tmp_path / "there", "--no-cache-dir"),
-         *("--index-url", f"file://{site}/cu130torch2.10/", "gpu==2.0", "demo")],
-        capture_output=True, text=True, check=False, env=PLAIN,
-    )  # fmt: skip
+    options = ["--no-deps", "--target", tmp_path / "there", "--no-cache-dir"]
+    asked = ["--index-url", f"file://{site}/cu130torch2.10/", "gpu==2.0", "demo"]
+    installed = run_client("pip", ["install", *options, *asked], PLAIN)
     assert installed.returncode == 0, installed.stderr
 
 

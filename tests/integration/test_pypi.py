@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -25,12 +24,13 @@ from ci_tools.publish.targets.pypi import place as pypi_place
 from ci_tools.publish.targets.pypi import target as pypi_target
 from ci_tools.publish.targets.pypi import uploader as pypi_uploader
 from tests.builders.forked import Forked, upload
+from tests.builders.installers import options_of, run_client
 from tests.builders.releases import Words
 from tests.builders.sources import world
 from tests.builders.wheels import hexdigest, make
+from tests.servers.twine_program import write_python
 from tests.servers.uploads import (
     PASSWORD,
-    UV,
     Server,
     between,
     devpi,
@@ -95,6 +95,18 @@ def uploader(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(scope="module")
+def prepared_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_python(tmp_path_factory.mktemp("python"))
+
+
+@pytest.fixture(autouse=True)
+def _quick_twine(request: pytest.FixtureRequest, prepared_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork twine from one that has started; where an upload is killed, or the release is whole, it is started."""
+    if request.function is not test_a_release_is_uploaded_once_and_the_sdist_last:
+        monkeypatch.setattr(pypi_uploader, "sys", SimpleNamespace(executable=str(prepared_python)))
+
+
 @pytest.fixture
 def unit(tmp_path: Path) -> Unit:
     return unit_of(*files(tmp_path / "made"))
@@ -142,20 +154,15 @@ def test_a_published_file_never_changes(server: Server, uploader: str, unit: Uni
     assert [file.new for file in target(tmp_path, server, uploader).switch(unit)] == [False] * 3
 
 
-PIP = (sys.executable, "-m", "pip", "install", "--quiet", "--no-cache-dir")
-UV_PIP = (UV, "pip", "install", "--quiet", "--no-config", "--python", sys.executable)
-
-
-@pytest.mark.parametrize("client", [pytest.param(PIP, id="pip"), pytest.param(UV_PIP, id="uv")])
-def test_a_client_installs_it_by_its_hash(client: tuple[str, ...], server: Server, unit: Unit, tmp_path: Path) -> None:
+@pytest.mark.parametrize("client", ["pip", "uv"])
+def test_a_client_installs_it_by_its_hash(client: str, server: Server, unit: Unit, tmp_path: Path) -> None:
     target(tmp_path, server).switch(unit)
     hashes = " ".join(f"--hash=sha256:{item.sha256}" for item in unit.items)
     (tmp_path / "requirements.txt").write_text(f"demo==1.0 {hashes}\n")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
     environ = {**kept, "PIP_CONFIG_FILE": os.devnull, "UV_CACHE_DIR": str(tmp_path / "cache")}
     options = ("--require-hashes", "--index-url", server.simple, "-r", str(tmp_path / "requirements.txt"))
-    command = [*client, *options, "--target", str(tmp_path / "there")]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    done = run_client(client, [*options_of(client), *options, "--target", tmp_path / "there"], environ)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "there" / "demo.py").read_text() == "ANSWER = 42\n"
 

@@ -19,10 +19,11 @@ from ci_tools.machine import python as interpreters
 from ci_tools.machine.storage import cache_folder, fill_once, sha256_of
 from ci_tools.model.versions import Python
 from tests.builders.installers import command, fetched
-from tests.builders.smart_sdists import environ_of, release
+from tests.builders.smart_sdists import OF_FLIT, environ_of, release
 from tests.builders.wheels import make
 from tests.servers.assets import Assets, assets
 from tests.servers.package_index import over_http
+from tests.servers.prepared import PIP, Called, Other, run_prepared
 from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "installers.md"
 CLIENTS = ("pip-21.3.1", "pip-23.2.1", "pip-24.0", "pip", "uv-0.4.30", "uv-0.7.22", "uv")
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
-SETUPTOOLS = ("setuptools==75.3.0", "wheel==0.45.1")  # the last that old Pythons have, and what it needs
+BACKEND = "flit_core==3.9.0"  # which runs on old Pythons, needs nothing, and is small
 FITS, FITS_NOT = {"DEMO_FOR_TORCH": "2.10.0+cu130"}, {"DEMO_FOR_TORCH": "2.10.0+cpu"}
 TAKEN, COMPILED, FETCHED = "the wheel", "compiled", "the sdist, and the wheel is in the cache"
 HAS_NOT = "has none"
@@ -62,7 +63,7 @@ def place(client: str, variables: Mapping[str, str]) -> Iterator[Place]:
         folder = Path(name)
         (folder / "assets").mkdir()
         with assets(folder / "assets") as server:
-            made = release(folder, server.url, cuda="13.0", torch=("2.10", None))
+            made = release(folder, server.url, files={"pyproject.toml": OF_FLIT}, cuda="13.0", torch=("2.10", None))
             with over_http(write_index(folder / "index", [made.sdist, *build_requirements().iterdir()])) as url:
                 environ = environ_of(folder, {**command(client)[1], **variables})
                 yield Place(folder, f"{url}/simple/", server, made.sdist, environ)
@@ -71,7 +72,7 @@ def place(client: str, variables: Mapping[str, str]) -> Iterator[Place]:
 def write_index(root: Path, files: Iterable[Path]) -> Path:
     """Write an index (PEP 503) that has these files, and return its folder."""
     for file in files:
-        project = file.name.partition("-")[0]
+        project = file.name.partition("-")[0].replace("_", "-")
         page = root / "simple" / project / "index.html"
         page.parent.mkdir(parents=True)
         shutil.copy(file, page.parent)
@@ -83,19 +84,26 @@ def build_requirements() -> Path:
     """Return the folder in the user's cache that has what compiling needs."""
 
     def fill(folder: Path) -> None:
-        words = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), *SETUPTOOLS]
+        words = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), BACKEND]
         subprocess.run(words, check=True, capture_output=True)
 
-    return fill_once(cache_folder(os.environ) / "clients" / "setuptools-of-python-3.9", fill, print)
+    return fill_once(cache_folder(os.environ) / "clients" / BACKEND, fill, print)
 
 
 def run(words: Sequence[str | Path], at: Place, *, cwd: Path | None = None) -> str:
     """Run a command as a user does, and return what it said; raise AssertionError if it fails."""
-    done = subprocess.run(
-        [*map(str, words)], cwd=cwd or at.folder, env=at.environ, capture_output=True, text=True, check=False
-    )
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, f"{' '.join(map(str, words))}\n{said}"
+    command = [*map(str, words)]
+    if command[1:3] == ["-m", "pip"]:
+        old = at.environ.get("PYTHONPATH")  # see `command`
+        program = Other(PIP, Path(command[0]), Path(old)) if old else PIP
+        ended = run_prepared(command[3:], cwd=cwd or at.folder, env=at.environ, program=program)
+    else:
+        done = subprocess.run(
+            command, cwd=cwd or at.folder, env=at.environ, capture_output=True, text=True, check=False
+        )
+        ended = Called(done.returncode, done.stdout, done.stderr)
+    said = ended.stdout + ended.stderr
+    assert ended.returncode == 0, f"{' '.join(command)}\n{said}"
     return said
 
 

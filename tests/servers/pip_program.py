@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,19 +12,33 @@ if TYPE_CHECKING:
 
 COMMAND = ("-m", "pip")
 USED_LATER = (
+    "argparse",
+    "distutils.command.build",
+    "netrc",
+    "pip._internal.cli.autocompletion",
+    "pip._internal.cli.main",
+    "pip._internal.cli.main_parser",
+    "pip._internal.commands.download",
     "pip._internal.commands.install",
     "pip._internal.commands.wheel",
     "pip._internal.operations.build.wheel",
+    "pip._internal.metadata.importlib",
+    "pip._internal.metadata.pkg_resources",
     "pip._internal.operations.build.metadata",
+    "pip._internal.operations.install.wheel",
     "pip._internal.resolution.resolvelib.resolver",
+    "pip._vendor.distro",
     "pip._vendor.requests",
+    "pip._vendor.truststore",
 )
 
 
 def load() -> None:
-    """Import what an installation imports."""
+    """Import what an installation imports, of which an old pip has only a part, and a new Python another."""
+    importlib.import_module("pip")
     for name in USED_LATER:
-        importlib.import_module(name)
+        with suppress(ImportError):
+            importlib.import_module(name)
 
 
 def run(arguments: Sequence[str]) -> int:

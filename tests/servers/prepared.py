@@ -30,8 +30,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from filelock import FileLock
-
 from tests.servers.calling import call
 
 if TYPE_CHECKING:
@@ -41,6 +39,14 @@ ROOT = Path(__file__).parents[2]
 FATWHEEL = "tests.servers.fatwheel_program"
 PIP = "tests.servers.pip_program"
 TORCH = "tests.servers.torch_program"
+
+
+class Other(NamedTuple):
+    """A program that another Python than this one runs, with a folder that it imports from."""
+
+    program: str
+    python: Path
+    path: Path
 
 
 class Called(NamedTuple):
@@ -57,14 +63,14 @@ def run_prepared(
     cwd: str | Path | None = None,
     env: Mapping[str, str],
     timeout: float = 600,
-    program: str = FATWHEEL,
+    program: str | Other = FATWHEEL,
     together: bool = False,
 ) -> Called:
     """Run a program, which is `fatwheel` by default, with these arguments; raise TimeoutError after `timeout` seconds.
 
     `program` is the name of its module. `together`, its errors are in its output, as a terminal shows them.
     """
-    if _changes_python(env):
+    if isinstance(program, str) and _changes_python(env):
         command = [sys.executable, *importlib.import_module(program).COMMAND, *arguments]
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT if together else subprocess.PIPE}
         done = subprocess.run(command, cwd=cwd, env=env, check=False, timeout=timeout, **streams)
@@ -89,11 +95,14 @@ def _text(output: bytes) -> str:
 
 
 @cache
-def address_of(program: str) -> str:
+def address_of(program: str | Other) -> str:
     """Start this run's server of a program, unless it runs already; return its address, which `calling` calls."""
+    from filelock import FileLock  # noqa: PLC0415 - another Python, which runs the server, has none
+
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}-{time.time_ns()}"
     whole = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()  # the process of the whole run
-    folder = Path(tempfile.gettempdir()) / f"fatwheel-tests-{run}-{program.rpartition('.')[2]}"
+    name = program.rpartition(".")[2] if isinstance(program, str) else program.path.name
+    folder = Path(tempfile.gettempdir()) / f"fatwheel-tests-{run}-{name}"
     folder.mkdir(mode=0o700, exist_ok=True)
     address = str(folder / "prepared")
     with FileLock(folder / "lock"):
@@ -102,10 +111,13 @@ def address_of(program: str) -> str:
     return address
 
 
-def _start_at(address: str, program: str, whole: int) -> None:
+def _start_at(address: str, program: str | Other, whole: int) -> None:
     """Start a server of a program that ends after a process."""
-    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", __name__, address, program, str(whole)]
+    python, variables = sys.executable, {**os.environ, "PYTHONPATH": str(ROOT)}
+    if not isinstance(program, str):
+        program, python, path = program.program, str(program.python), program.path
+        variables |= {"PYTHONPATH": f"{path}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [python, "-m", __name__, address, program, str(whole)]
     process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, start_new_session=True)
     while not Path(address).exists():
         if process.poll() is not None:
@@ -133,7 +145,7 @@ def serve(address: str, program: str, whole: int) -> NoReturn:
         while _is_there(whole):
             try:
                 channel, _ = listener.accept()
-            except TimeoutError:
+            except socket.timeout:  # noqa: UP041 - which is no TimeoutError to Python 3.9, which runs old pips
                 continue
             if os.fork() == 0:
                 listener.close()

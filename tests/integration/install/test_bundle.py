@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import pytest
 
 from ci_tools.install import fatwheel_backend as backend
 from ci_tools.install.bundle import write_facts
+from tests.builders.installers import run_client
 from tests.builders.smart_sdists import CUDA, plain_sdist, release
 from tests.servers.assets import assets
 
@@ -42,7 +43,8 @@ def test_what_is_bundled_for_a_machine_installs_there_without_a_network(fatwheel
     assert [path.name for path in out.iterdir()] == [CUDA]
     words = ran.stdout.split()
     assert words == ["pip", "install", "--no-index", "--find-links", str(out), "demo==1.0+cu130"]
-    subprocess.run([sys.executable, "-m", *words, "--quiet", "--target", tmp_path / "there"], check=True)
+    done = run_client("pip", [*words[1:], "--quiet", "--target", tmp_path / "there"], os.environ)
+    assert done.returncode == 0, done.stderr
     assert (tmp_path / "there" / "demo-1.0+cu130.dist-info").is_dir()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import runpy
 import ssl
 import subprocess
 import sys
@@ -22,8 +23,8 @@ from ci_tools.install.lock import Compiling, LockedWheel, write_lock
 from ci_tools.install.smart_sdist import make_smart
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.names import FileName, Sha256
-from tests.builders.installers import command
-from tests.builders.smart_sdists import CUDA, Release, environ_of, plain_sdist, release, release_of
+from tests.builders.installers import command, options_of, run_client
+from tests.builders.smart_sdists import CUDA, OF_FLIT, Release, environ_of, plain_sdist, release, release_of
 from tests.builders.wheels import make
 from tests.servers.assets import Assets, assets
 from tests.servers.prepared import PIP, Called, run_prepared
@@ -42,23 +43,14 @@ IN_EVERY_RUN = ("pip-21.3.1", "pip", "uv")
 
 def install(client: str, sdist: Path, tmp_path: Path, *options: str, **variables: str) -> Called:
     """Install an sdist into a folder as a user does."""
-    whole, own = command(client)
-    whole = [word for word in whole if word not in {"--quiet", "--isolated"}]
-    environ = environ_of(tmp_path, {**own, **variables})
-    arguments = [*whole, *options, "-v", "--target", str(tmp_path / "there"), str(sdist)]
-    if client == "pip":
-        return run_prepared(arguments[len([sys.executable, "-m", "pip"]) :], env=environ, program=PIP)
-    done = subprocess.run(arguments, env=environ, capture_output=True, text=True, check=False)
-    return Called(done.returncode, done.stdout, done.stderr)
+    words = [word for word in options_of(client) if word not in {"--quiet", "--isolated"}]
+    environ = environ_of(tmp_path, {**command(client)[1], **variables})
+    return run_client(client, [*words, *options, "-v", "--target", tmp_path / "there", sdist], environ)
 
 
 def kind(tmp_path: Path) -> str:
     """Return what was installed: prebuilt or compiled."""
-    found = subprocess.run(
-        [sys.executable, "-c", "import demo; print(demo.kind)"],
-        cwd=tmp_path / "there", capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return found.stdout.strip()
+    return str(runpy.run_path(str(tmp_path / "there" / "demo.py"))["kind"])
 
 
 @pytest.mark.parametrize("client", IN_EVERY_RUN)
@@ -78,22 +70,21 @@ def test_the_wheel_that_fits_is_installed(client: str, tmp_path: Path) -> None:
     assert "setuptools" not in done.stdout + done.stderr  # nothing was needed to compile
 
 
-# A backend that an installer has to fetch, and that is small.
-OF_FLIT = """[build-system]
-requires = ["flit_core>=3.9"]
-build-backend = "flit_core.buildapi"
-
-[project]
-name = "demo"
-version = "1.0"
-description = "Demo."
-"""
+@pytest.fixture(scope="module")
+def of_flit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with that backend: what an installer fetches, without a network."""
+    folder = tmp_path_factory.mktemp("flit")
+    arguments = ["download", "--quiet", "--no-deps", "--dest", folder, "flit_core>=3.9"]
+    done = run_client("pip", arguments, os.environ)
+    assert done.returncode == 0, done.stderr
+    return folder
 
 
 @pytest.mark.parametrize("client", IN_EVERY_RUN)
-def test_it_is_compiled_where_no_wheel_fits(client: str, tmp_path: Path) -> None:
+def test_it_is_compiled_where_no_wheel_fits(client: str, of_flit: Path, tmp_path: Path) -> None:
     made = release(tmp_path, "http://127.0.0.1:9", files={"pyproject.toml": OF_FLIT}, cuda="13.0", torch=("2.10", None))
-    done = install(client, made.sdist, tmp_path, DEMO_FOR_TORCH="2.10.0+cpu")
+    only = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(of_flit), "UV_NO_INDEX": "1", "UV_FIND_LINKS": str(of_flit)}
+    done = install(client, made.sdist, tmp_path, DEMO_FOR_TORCH="2.10.0+cpu", **only)
     assert done.returncode == 0, done.stdout + done.stderr
     assert kind(tmp_path) == "compiled"
     said = done.stdout + done.stderr
