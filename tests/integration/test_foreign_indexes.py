@@ -28,6 +28,7 @@ from tests.builders.index_script import BucketPlace, FolderPlace
 from tests.builders.wheels import hexdigest, make
 from tests.servers.buckets import BUCKET, CREDENTIALS, keys, moto
 from tests.servers.package_index import over_http
+from tests.servers.prepared import PIP, run_prepared
 from tests.servers.uploads import UV, sdist
 
 if TYPE_CHECKING:
@@ -63,11 +64,13 @@ def take(folder: Path, *arguments: str) -> set[str]:
     """Download with pip, let uv say that it would install the same, and return what came."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
     environ = {**kept, "PIP_CONFIG_FILE": os.devnull, "no_proxy": "127.0.0.1"}
-    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-cache-dir", "--no-deps", "--dest", str(folder / "pip")]
+    pip = ["download", "-q", "--no-cache-dir", "--no-deps", "--dest", str(folder / "pip"), *arguments]
+    downloaded = run_prepared(pip, env=environ, program=PIP)
+    assert downloaded.returncode == 0, downloaded.stderr
     uv = [UV, "pip", "install", "-q", "--no-config", "--no-cache", "--no-deps", "--dry-run", "--python", sys.executable]
-    for command in (pip, [*uv, "--target", str(folder / "uv")]):
-        done = subprocess.run([*command, *arguments], env=environ, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+    command = [*uv, "--target", str(folder / "uv"), *arguments]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     return {path.name for path in (folder / "pip").iterdir()}
 
 

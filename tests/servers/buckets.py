@@ -187,3 +187,9 @@ def objects(client: Any, prefix: str = "") -> Mapping[str, bytes]:  # noqa: ANN4
         with client.get_object(Bucket=BUCKET, Key=f"{prefix}{key}")["Body"] as body:
             found[key] = body.read()
     return found
+
+
+def copy(client: Any, source: str, target: str) -> None:  # noqa: ANN401 - see Bucket.client
+    """Copy every object below a prefix to another one, with its metadata."""
+    for key in keys(client, source):
+        client.copy_object(Bucket=BUCKET, Key=f"{target}{key}", CopySource={"Bucket": BUCKET, "Key": f"{source}{key}"})

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 COMMAND = ("-m", "pip")
 USED_LATER = (
+    "pip._internal.commands.download",
     "pip._internal.commands.install",
     "pip._internal.commands.wheel",
     "pip._internal.operations.build.wheel",
