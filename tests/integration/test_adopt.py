@@ -28,7 +28,7 @@ from tests.builders.foreign_indexes import (
 )
 from tests.builders.wheels import hexdigest, make
 from tests.integration.test_foreign_indexes import take
-from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, keys, moto, objects
+from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, copy, keys, moto, objects
 from tests.servers.package_index import over_http
 from tests.servers.prepared import Called, run_prepared
 
@@ -95,15 +95,23 @@ def _files(root: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file() and path.suffix != ".lock"}
 
 
+@pytest.fixture(scope="module")
+def uploaded(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What s3pypi makes of two versions, one after the other, which is only copied; its prefix."""
+    folder = tmp_path_factory.mktemp("uploaded")
+    for version in ("1.0", "1.1"):
+        s3pypi_upload(bucket, folder.name, [make(folder, f"demo-{version}-py3-none-any.whl")])
+    return folder.name
+
+
 @pytest.fixture
-def s3pypi(bucket: Bucket, tmp_path: Path) -> Tree:
+def s3pypi(bucket: Bucket, uploaded: str, tmp_path: Path) -> Tree:
     prefix = tmp_path.name
 
     def theirs(version: str) -> None:
         s3pypi_upload(bucket, prefix, [make(tmp_path / "theirs", f"demo-{version}-py3-none-any.whl")])
 
-    theirs("1.0")
-    theirs("1.1")
+    copy(bucket.client(), f"{uploaded}/", f"{prefix}/")
     return Tree(bucket.target(prefix), bucket.url(f"{prefix}/"), (), theirs, lambda: objects(bucket.client(), prefix))
 
 
@@ -111,12 +119,12 @@ def s3pypi(bucket: Bucket, tmp_path: Path) -> Tree:
 def _dumb(out: Path, *, details: bool) -> Iterator[Tree]:
     """Serve what dumb-pypi makes of a pool, told of hashes and the like, or of file names only."""
 
-    def theirs(version: str) -> None:
-        make(out / "pool", f"demo-{version}-py3-none-any.whl", fields="Requires-Python: >=3.8\n")
-        dumb_pypi_build(out, out / "pool", details=details)
+    def theirs(*versions: str) -> None:
+        for version in versions:
+            make(out / "pool", f"demo-{version}-py3-none-any.whl", fields="Requires-Python: >=3.8\n")
+        dumb_pypi_build(out, out / "pool", details=details)  # which writes every page anew
 
-    theirs("1.0")
-    theirs("1.1")
+    theirs("1.0", "1.1")
     with over_http(out) as address:
         yield Tree(f"dir:{out}/simple", f"{address}/simple/", (), theirs, lambda: _files(out))
 

@@ -141,10 +141,7 @@ def whole(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> Here:
 @pytest.fixture
 def released(whole: Here, here: Here) -> WheelIndex:
     """A copy of that index, for one test alone, at `here`."""
-    client = here.bucket.client()
-    for key in buckets.keys(client, f"{whole.prefix}/"):
-        source = {"Bucket": BUCKET, "Key": f"{whole.prefix}/{key}"}
-        client.copy_object(Bucket=BUCKET, Key=f"{here.prefix}/{key}", CopySource=source)
+    buckets.copy(here.bucket.client(), f"{whole.prefix}/", f"{here.prefix}/")
     return here.index()
 
 
@@ -227,8 +224,10 @@ PIP = [sys.executable, "-m", "pip", "install", "--quiet", "--no-cache-dir"]
 UV_PIP = [UV, "pip", "install", "--quiet", "--no-config", "--python", sys.executable]
 
 
-@pytest.mark.parametrize(("folder", "wheel"), [("cu130", CUDA), ("cpu", PURE)])
-@pytest.mark.parametrize("client", ["pip", "oldest pip", "uv"])
+@pytest.mark.parametrize(
+    ("client", "folder", "wheel"),
+    [("pip", "cpu", PURE), ("oldest pip", "cu130", CUDA), ("uv", "cpu", PURE), ("uv", "cu130", CUDA)],
+)
 def test_a_client_installs_what_its_hash_says(
     client: str,
     folder: str,

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from botocore.session import Session
 from ci_tools.machine.objects.bucket_reader import parse_time
 from ci_tools.machine.process import output
 from ci_tools.machine.storage import cache_folder, fill_once
+from tests.servers.prepared import S3, run_server
 from tests.servers.uploads import UV, free_port, running
 
 if TYPE_CHECKING:
@@ -84,10 +84,8 @@ def _open_session(key: str, secret: str) -> boto3.Session:
 @contextmanager
 def moto() -> Iterator[Bucket]:
     """Serve an empty bucket with moto."""
-    bucket = Bucket(free_port())
-    root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "tests.servers.s3", str(bucket.port)]
-    with running(["env", f"PYTHONPATH={root}", *command], bucket.endpoint):
+    with run_server(S3) as port:
+        bucket = Bucket(int(port))
         make_bucket(bucket)
         yield bucket
 
@@ -189,3 +187,9 @@ def objects(client: Any, prefix: str = "") -> Mapping[str, bytes]:  # noqa: ANN4
         with client.get_object(Bucket=BUCKET, Key=f"{prefix}{key}")["Body"] as body:
             found[key] = body.read()
     return found
+
+
+def copy(client: Any, source: str, target: str) -> None:  # noqa: ANN401 - see Bucket.client
+    """Copy every object below a prefix to another one, with its metadata."""
+    for key in keys(client, source):
+        client.copy_object(Bucket=BUCKET, Key=f"{target}{key}", CopySource={"Bucket": BUCKET, "Key": f"{source}{key}"})

@@ -489,31 +489,46 @@ def description() -> OpenAPI:
     return OpenAPI.from_dict(document)
 
 
-def complaint(asked: Asked, answer: Answer) -> str:
-    """Return what GitHub's description says against a request or its answer."""
+Pairs = tuple[tuple[str, str], ...]
+
+
+def complaint(asked: Asked, answer: Answer, url: str) -> str:
+    """Return what GitHub's description says against a request or its answer; `url` is the server's own address."""
     if not asked.path.startswith(("/repos/", "/users/", "/orgs/")):
         return ""
-    kind = asked.headers.get("Content-Type", "")
-    body = b"" if kind == "application/octet-stream" else asked.body
-    parameters = RequestParameters(query=ImmutableMultiDict(asked.query), header=Headers(dict(asked.headers)))
+    body = b"" if asked.headers.get("Content-Type") == "application/octet-stream" else asked.body
+    headers = tuple((name, value) for name, value in asked.headers.items() if name.lower() != "host")
+    same = tuple((name, value.replace(url, DESCRIBED)) for name, value in answer.headers.items())
+    data = answer.data.replace(url.encode(), DESCRIBED.encode())
+    parts = (asked.method, asked.path, tuple(asked.query.items()), headers, body)
+    return _compare(*parts, answer.status, same, data) or _complaint_of_refusal(answer)
+
+
+@functools.lru_cache(2000)  # the same is asked and answered again and again, and looking at it takes 10 ms
+def _compare(  # noqa: PLR0913, PLR0917 - all that a request and its answer have
+    method: str, path: str, query: Pairs, headers: Pairs, body: bytes, status: int, answered: Pairs, data: bytes
+) -> str:
+    """Return what GitHub's description says against a request or its answer."""
+    parameters = RequestParameters(query=ImmutableMultiDict(query), header=Headers(headers))
     with_slashes = "(?<=/git/ref/).+|(?<=/contents/).*"
-    path = re.sub(with_slashes, lambda part: quote(part[0], safe="") or "%2F", asked.path)
-    request = Described(DESCRIBED, path, asked.method.lower(), parameters, kind, body or None)
-    reply = Replied(answer.status, Headers(dict(answer.headers)), "application/json", answer.data)
+    whole = re.sub(with_slashes, lambda part: quote(part[0], safe="") or "%2F", path)
+    kind = dict(headers).get("Content-Type", "")
+    request = Described(DESCRIBED, whole, method.lower(), parameters, kind, body or None)
     try:
         described = description()
         described.validate_request(request)
-        if answer.status in {200, 201, 204, 302}:
+        if status in {200, 201, 204, 302}:
+            reply = Replied(status, Headers(answered), "application/json", data)
             described.validate_response(request, reply)
     except OpenAPIError as error:
-        return f"{asked.method} {asked.path}: {error}: {error.__cause__}"
-    return _complaint_of_refusal(answer) if answer.status >= 400 else ""
+        return f"{method} {path}: {error}: {error.__cause__}"
+    return ""
 
 
 def _complaint_of_refusal(answer: Answer) -> str:
     """Return what is wrong with an answer that says what is wrong; most operations' descriptions leave those out."""
     schema = DESCRIPTION["components"]["schemas"]["validation-error" if answer.status == 422 else "basic-error"]
-    if not isinstance(answer.body, dict):
+    if answer.status < 400 or not isinstance(answer.body, dict):
         return ""
     return "; ".join(error.message for error in Draft4Validator(schema).iter_errors(answer.body))
 
@@ -546,7 +561,7 @@ class Handler(BaseHTTPRequestHandler):
         if fault is Fault.DELAY:
             time.sleep(1)
         answer = fault if isinstance(fault, Answer) else self._answer(asked, fault)
-        if problem := complaint(asked, answer):
+        if problem := complaint(asked, answer, self.hub.url):
             self.hub.problems.append(problem)
         if fault is Fault.FORGET or (fault is Fault.CUT and UPLOAD.fullmatch(asked.path) and asked.method == "POST"):
             self._drop()

@@ -26,19 +26,21 @@ import tempfile
 import threading
 import time
 import traceback
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from tests.servers.calling import call
+from tests.servers.calling import ask, call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
 FATWHEEL = "tests.servers.fatwheel_program"
 PIP = "tests.servers.pip_program"
 TORCH = "tests.servers.torch_program"
+S3 = "tests.servers.s3"
 
 
 class Other(NamedTuple):
@@ -82,6 +84,20 @@ def run_prepared(
         for file in (out, err):
             file.seek(0)
         return Called(-signal.SIGKILL if status is None else status, _text(out.read()), _text(err.read()))
+
+
+@contextmanager
+def run_server(program: str) -> Iterator[str]:
+    """Run a program that prints a line once it answers, until the body ends; yield that line."""
+    read, write = os.pipe()
+    with socket.socket(socket.AF_UNIX) as channel, os.fdopen(read) as said:
+        try:
+            ask(channel, address_of(program), (), cwd=str(ROOT), env=os.environ, files=(write, 2))
+        finally:
+            os.close(write)
+        line = said.readline().strip()
+        assert line, f"{program} has ended"
+        yield line
 
 
 def _changes_python(env: Mapping[str, str]) -> bool:

@@ -159,6 +159,8 @@ class BucketStore(BucketReader):
         if self._has_conditions is None:
             try:
                 does = "ignores"
+                if self.find(PROBE) is None:
+                    self._upload(PROBE, content_of_bytes(b"this server is asked whether it overwrites this\n"), None, 0)
                 has_conditions = not self._overwrites(None) and not self._overwrites(Found(f'"{"0" * 32}"', 0))
             except UnknownConditionError:
                 does, has_conditions = "does not know", False
@@ -170,10 +172,8 @@ class BucketStore(BucketReader):
 
     def _overwrites(self, instead_of: Found | None) -> bool:
         """Return whether the server overwrites an object although the condition is false."""
-        if self.find(PROBE) is None:
-            self._upload(PROBE, content_of_bytes(b"this server is asked whether it overwrites this\n"), None, 0)
         other = content_of_bytes(f"it does: {secrets.token_hex(8)}\n".encode())
-        return self._upload(PROBE, other, instead_of, 0)
+        return bool(self._upload_once(PROBE, other, instead_of, 0))
 
     def amend(self, key: str, data: bytes, *, instead_of: Found) -> bool:
         """Replace the bytes of an object that others wrote, and keep its headers and its access."""

@@ -131,6 +131,11 @@ class Ledger:
         """Return the projects and folders of the index; raise Damaged if they cannot be read."""
         return self._directory()[0]
 
+    def find_directory(self) -> Directory | None:
+        """Return the same, or None if Fatwheel has made no index here; ask once for both."""
+        directory, found = self._directory()
+        return directory if found else None
+
     def change_directory(
         self, change: Callable[[Directory], Directory], *, above: int | None = None, damaged: Directory | None = None
     ) -> Directory:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from http import HTTPStatus
+from http.client import HTTPConnection
 from itertools import repeat
-from threading import Barrier, BrokenBarrierError
+from threading import Barrier, BrokenBarrierError, Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from moto.moto_server.werkzeug_app import create_backend_app
 from moto.s3.models import FakeKey, S3Backend
-from werkzeug.test import Client
+from moto.server import ThreadedMotoServer
 
-from tests.servers.s3 import OneAtATime
+from tests.servers import s3
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from werkzeug.test import TestResponse
+    from http.client import HTTPResponse
 
 SHORT, LONG = 0.3, 60  # seconds that one thread waits for another
 MOST = 10_000  # times that is asked for an object that is about to be there
@@ -28,25 +28,56 @@ OK, CHANGED = HTTPStatus.OK, HTTPStatus.PRECONDITION_FAILED
 
 
 class Asker:
-    """A client that asks for one object of a server's."""
+    """A client that asks for one object of a server's, each time with a connection of its own."""
 
-    def __init__(self, *, is_ours: bool) -> None:
-        moto = create_backend_app("s3")
-        self.is_ours = is_ours
-        self.client = Client(OneAtATime(moto) if is_ours else moto, use_cookies=False)
+    def __init__(self, port: int, *, is_ours: bool) -> None:
+        self.port, self.is_ours = port, is_ours
         self.ask("PUT", path="/bucket")
 
-    def ask(self, method: str, data: str = "", path: str = "/bucket/key", **headers: str) -> TestResponse:
+    def ask(self, method: str, data: str = "", path: str = "/bucket/key", **headers: str) -> HTTPResponse:
         """Ask once, and return the answer."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return self.client.open(path, method=method, data=data, headers={"Authorization": WHO, **named})
+        with closing(HTTPConnection("127.0.0.1", self.port)) as connection:
+            connection.request(method, path, data, {"Authorization": WHO, "Connection": "close", **named})
+            answer = connection.getresponse()
+            answer.read()
+        return answer
+
+
+@contextmanager
+def serve_ours() -> Iterator[int]:
+    """Serve our moto in a thread; yield its port."""
+    loop = asyncio.new_event_loop()
+    server = loop.run_until_complete(s3.listen())
+    thread = Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        server.close()
+        loop.run_until_complete(asyncio.sleep(0))  # in which it closes the last connection
+        loop.close()
+
+
+@contextmanager
+def serve_moto() -> Iterator[int]:
+    """Serve moto as it is in a thread; yield its port."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        yield server.get_host_and_port()[1]
+    finally:
+        server.stop()
 
 
 @pytest.fixture(params=[True, False], ids=["ours", "moto"])
 def asker(request: pytest.FixtureRequest) -> Iterator[Asker]:
-    asker = Asker(is_ours=request.param)
-    yield asker
-    asker.ask("DELETE")
+    with serve_ours() if request.param else serve_moto() as port:
+        asker = Asker(port, is_ours=request.param)
+        yield asker
+        asker.ask("DELETE")
 
 
 def meeting(asker: Asker) -> Callable[[], None]:
@@ -76,7 +107,7 @@ def test_of_two_writers_on_one_condition_one_alone_is_told_that_it_wrote(
     monkeypatch.setattr(S3Backend, "put_object", after(meeting(asker), S3Backend.put_object))
     with ThreadPoolExecutor() as pool:
         writers = [pool.submit(asker.ask, "PUT", data, If_None_Match="*") for data in ("first", "second")]
-    told = sorted(writer.result().status_code for writer in writers)
+    told = sorted(writer.result().status for writer in writers)
     assert told == [OK, CHANGED if asker.is_ours else OK]
 
 
@@ -85,6 +116,6 @@ def test_who_looks_at_an_object_finds_its_metadata(asker: Asker, monkeypatch: py
     monkeypatch.setattr(FakeKey, "set_metadata", after(wait, FakeKey.set_metadata))
     with ThreadPoolExecutor() as pool:
         pool.submit(asker.ask, "PUT", "data", x_amz_meta_note="written")
-        seen = next(answer for answer in map(asker.ask, repeat("HEAD", MOST)) if answer.status_code == OK)
+        seen = next(answer for answer in map(asker.ask, repeat("HEAD", MOST)) if answer.status == OK)
         wait()
     assert seen.headers.get("x-amz-meta-note") == ("written" if asker.is_ours else None)

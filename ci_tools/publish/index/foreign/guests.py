@@ -10,7 +10,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError
-from ci_tools.publish.index.directory import Root, announce_folders, folders_of, slash
+from ci_tools.publish.index.directory import Directory, Root, announce_folders, folders_of, slash
 from ci_tools.publish.index.finder import DATA, data_path
 from ci_tools.publish.index.foreign.files import FILES
 from ci_tools.publish.index.pages import VARIANTS, is_sealed
@@ -19,7 +19,6 @@ from ci_tools.publish.units import Change
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.publish.index.directory import Directory
     from ci_tools.publish.index.foreign.strangers import Stranger
     from ci_tools.publish.index.ledger import Ledger
     from ci_tools.publish.index.manifest import Manifest
@@ -37,14 +36,14 @@ def refuse_others(writer: PageWriter, ledger: Ledger, root: Root | None, after: 
 
     `root` is the owner of the front pages, if the user gives it; `after` is the project's manifest after publishing.
     """
-    known = ledger.directory() if ledger.is_there() else None
+    known = ledger.find_directory()
     if known is None and root in {None, Root.OWN}:
         _refuse_foreign_files(ledger, after)
     elif known and known.root is not Root.OWN and root is Root.OWN:
         address = ledger.store.url(ledger.root)
         msg = f"the front pages of {address} belong to others too: the index was begun with root={known.root.value}"
         raise InputError(msg, hint=f"`{_adopt(ledger)}` takes over what they list; or omit `root=own`")
-    directory = announce_folders(known or ledger.directory(), folders_of(after), root)
+    directory = announce_folders(known or Directory(), folders_of(after), root)
     if after.project not in directory.projects:
         _refuse_page(writer, ledger, after, directory)
         if directory.root is Root.SHARED:

@@ -97,14 +97,14 @@ def look_at(index: WheelIndex, only: AbstractSet[str] | None = None) -> Look:
 
 def inspect_directory(index: WheelIndex, ledger: Ledger) -> tuple[Directory, list[Flaw]]:
     """Return the directory, rebuilt if lost or damaged, with its missing projects added; and its flaws."""
-    flaws = []
+    flaws, is_there = [], ledger.is_there()
     try:
-        known = _directory(index, ledger) if ledger.is_there() else directory_from_pages(index)
+        known = _directory(index, ledger) if is_there else directory_from_pages(index)
     except Damaged as error:
         flaws = [Flaw(error.key, f"{BROKEN}: {error.why}")]
         known = directory_from_pages(index)
     missing = ledger.projects() - known.projects
-    if (missing or not ledger.is_there()) and not flaws:
+    if (missing or not is_there) and not flaws:
         flaws = [Flaw(ledger.directory_key, UNFINISHED)]
     return known._replace(projects=known.projects | missing), flaws
 
