@@ -313,9 +313,9 @@ def run(workflow: str, event: Event, home: Path, *repositories: Repository, worl
     path = f".github/workflows/{workflow}"
     refusals(mine.files[path], event.name, event.payload.get("inputs", {}), {it.name: it for it in repositories})
     (home / "home").mkdir(parents=True)
-    seed(home, repositories, world)
+    folders = seed(home, repositories, world)
     done = subprocess.run(
-        act(path, event, home, mine, world),
+        act(path, event, home, mine, world, folders),
         cwd=home,  # act reads .env, .secrets and .vars where it is started
         env=environment(home, world),
         stdin=subprocess.DEVNULL,
@@ -329,17 +329,22 @@ def run(workflow: str, event: Event, home: Path, *repositories: Repository, worl
     return result(done, path, home, repositories, world)
 
 
-def act(path: str, event: Event, home: Path, mine: Repository, world: World) -> list[str]:
-    """Return the command line."""
+def act(path: str, event: Event, home: Path, mine: Repository, world: World, folders: Mapping[str, Path]) -> list[str]:
+    """Return the command line.
+
+    What act is not told of the repository, its name and its commit, it reads from git for every expression.
+    """
     payload = home / "event.json"
     payload.write_text(json.dumps(event.payload), encoding="utf-8")
     command = [str(ACT), event.name, "--directory", str(mine.folder), "--workflows", path, "--eventpath", str(payload)]
     command += ["--action-cache-path", str(home / "cache"), "--action-offline-mode", "--no-cache-server", "--rm"]
-    command += ["--json", "--insecure-secrets", "--no-skip-checkout", "--actor", "tester", "--defaultbranch", "main"]
     pairs = [("--platform", f"{label}=-self-hosted") for label in (*rules.HOSTED, *world.labels)]
     pairs += [("--secret", f"{name}={value}") for name, value in secrets(world, event).items()]
     pairs += [("--var", f"{name}={value}") for name, value in world.variables.items()]
     pairs += [("--input", f"{name}={value}") for name, value in event.payload.get("inputs", {}).items()]
+    told = {"GITHUB_REPOSITORY": mine.name, "SHA_REF": git("rev-parse", "HEAD", folder=mine.folder)}
+    pairs += [("--env", f"{name}={value}") for name, value in told.items()]
+    pairs += [("--local-repository", f"{name}={folder}") for name, folder in folders.items()]
     return command + [word for pair in pairs for word in pair]
 
 
@@ -359,30 +364,32 @@ def environment(home: Path, world: World) -> dict[str, str]:
     return {**kept, **passed, "PATH": path, **own, **NO_TERMINAL, **world.environ}
 
 
-def seed(home: Path, repositories: tuple[Repository, ...], world: World) -> None:
-    """Fill act's cache with everything that the repositories use, each under the name that act looks for."""
+def seed(home: Path, repositories: tuple[Repository, ...], world: World) -> dict[str, Path]:
+    """Write everything that the repositories use; return the folder of each by the name that act looks for."""
     (home / "settings.json").write_text(json.dumps(settings(home, repositories, world)), encoding="utf-8")
     executable(home / "bin" / "gh", "gh.py", home / "settings.json")
     answer_for_node(home / "bin" / "node")
     named = {it.name: it for it in repositories}
-    for action, _, ref in {text.partition("@") for it in repositories for text in used(it)}:
-        owner, name, *inner = action.split("/")
-        is_workflow = inner[:1] == [".github"] and action.endswith((".yml", ".yaml"))
-        folder = home / "cache" / ("-".join([owner, name, *([] if is_workflow else inner)]) + f"@{ref}")
-        if folder.exists():
-            continue
+    folders: dict[str, Path] = {}
+    for action, _, ref in sorted({text.partition("@") for it in repositories for text in used(it)}):
+        owner, name, *_ = action.split("/")
         source = named.get(f"{owner}/{name}")
-        if source is not None and source.lean:
-            shutil.copytree(source.folder / ".github", folder / ".github")
-            shutil.copy(source.folder / "action.yml", folder)
-            commit(folder, source.name, ref)
-        elif source is not None:
-            git("clone", "--quiet", str(source.folder), str(folder), folder=home)
-            git("remote", "set-url", "origin", _address(source.name), folder=folder)  # act asks where it came from
-            git("tag", "--force", ref, folder=folder)
-        else:
+        folder = folders.setdefault(f"{owner}/{name}@{ref}", home / "used" / f"{owner}-{name}@{ref}")
+        if source is None:
             stand_in(folder, action, home / "settings.json")
-            commit(folder, f"{owner}/{name}", ref)
+        elif not folder.exists():
+            _copy_used(source, folder)
+    return folders
+
+
+def _copy_used(source: Repository, folder: Path) -> None:
+    """Copy what others use of a repository: act copies all of it for each step that uses an action there."""
+    if not source.lean:
+        shutil.copytree(source.folder, folder, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        return
+    for name in ("actions", "workflows"):
+        shutil.copytree(source.folder / ".github" / name, folder / ".github" / name)
+    shutil.copy(source.folder / "action.yml", folder)
 
 
 def stand_in(folder: Path, action: str, settings: Path) -> None:
