@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.servers import prepared
+from tests.servers.caller import caller_of
 from tests.workflows import records, rules
 from tests.workflows.startup import refusals
 
@@ -48,7 +49,8 @@ if [ "$1" = --name ]; then exit; fi
 mkdir -p "$RUNNER_TEMP/fatwheel/bin"
 cat >"$RUNNER_TEMP/fatwheel/bin/fatwheel" <<END
 #!/bin/sh
-STANDIN_PYTHONS="FOLDERS" exec "PYTHON" OPTIONS "SCRIPT" "TOOLKIT" "\\$@"
+[ -z "\\$STANDIN_CONTAINER" ] || export PATH="\\$PATH:FOLDERS" # an image of manylinux has every Python
+exec COMMAND "\\$@"
 END
 chmod +x "$RUNNER_TEMP/fatwheel/bin/fatwheel"
 echo "$RUNNER_TEMP/fatwheel/bin" >>"$GITHUB_PATH"
@@ -214,10 +216,9 @@ def _copy(paths: Iterable[str], folder: Path) -> None:
 def _installed(copy: Path | None) -> str:
     """Return the lines that install the command: the toolkit of a copy, or else of these tests, which is prepared."""
     folders = os.pathsep.join(str(Path(path).parent) for _, path in pythons())
-    toolkit, options = (copy, "-I") if copy else (prepared.address_of(prepared.FATWHEEL), "-I -S")
-    command = INSTALLED.replace('"PYTHON"', f'"{sys.executable}"').replace("FOLDERS", folders)
-    script = command.replace("OPTIONS", options).replace("SCRIPT", str(STANDINS / "toolkit.py"))
-    return script.replace("TOOLKIT", str(toolkit))
+    command = (sys.executable, "-I", STANDINS / "toolkit.py", copy) if copy else caller_of(prepared.FATWHEEL)
+    words = " ".join(f'"{word}"' for word in command)
+    return INSTALLED.replace("FOLDERS", folders).replace("COMMAND", words)
 
 
 def repository(folder: Path, *, name: str, files: Mapping[str, str], tag: str = "", lean: bool = False) -> Repository:
@@ -338,6 +339,7 @@ def act(path: str, event: Event, home: Path, mine: Repository, world: World, fol
     payload.write_text(json.dumps(event.payload), encoding="utf-8")
     command = [str(ACT), event.name, "--directory", str(mine.folder), "--workflows", path, "--eventpath", str(payload)]
     command += ["--action-cache-path", str(home / "cache"), "--action-offline-mode", "--no-cache-server", "--rm"]
+    command += ["--json", "--insecure-secrets", "--no-skip-checkout", "--actor", "tester", "--defaultbranch", "main"]
     pairs = [("--platform", f"{label}=-self-hosted") for label in (*rules.HOSTED, *world.labels)]
     pairs += [("--secret", f"{name}={value}") for name, value in secrets(world, event).items()]
     pairs += [("--var", f"{name}={value}") for name, value in world.variables.items()]
@@ -423,10 +425,11 @@ def answer_for_node(path: Path) -> None:
 
 
 def executable(path: Path, script: str, settings: Path) -> None:
-    """Write a command that runs a script of ours with the Python of the tests, and no package of theirs."""
+    """Write a command that runs a script of ours, in a fork of a Python that has what they import."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    command = f'STANDIN_SETTINGS="{settings}" exec "{sys.executable}" -E -S "{STANDINS / script}" "$@"'
-    path.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
+    command, address = caller_of(prepared.SCRIPTS)
+    line = f'STANDIN_SETTINGS="{settings}" exec "{command}" "{address}" {script} "$@"'
+    path.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
     path.chmod(0o755)
 
 
@@ -438,6 +441,7 @@ def settings(home: Path, repositories: tuple[Repository, ...], world: World) -> 
         "pins": [it.pin for it in repositories],
         "signers": [f"{it.name}/{path}" for it in repositories for path, file in it.files.items() if _attests(file)],
         "pythons": pythons(),
+        "environments": str(caller_of(prepared.SCRIPTS)[0].parent),
         "aws": world.aws,
         "index": world.index,
         "index_token": world.index_token,
