@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ci_tools.machine.installers import read_pip_settings
 from tests.servers import prepared
 from tests.servers.caller import caller_of
 from tests.workflows import records, rules
@@ -231,19 +232,24 @@ def repository(folder: Path, *, name: str, files: Mapping[str, str], tag: str = 
     for path, file in read.items():
         text = (folder / path).read_text(encoding="utf-8")
         (folder / path).write_text(runnable(text, file, f"{name}/", pin), encoding="utf-8")
-    commit(folder, name, tag)
+    commit(folder, tag)
     return Repository(name=name, folder=folder, files=read, pin=pin, lean=lean)
 
 
 def change(mine: Repository, files: Mapping[str, str]) -> str:
     """Commit a change of files other than workflows, and return the commit before it."""
-    base = git("rev-parse", "HEAD", folder=mine.folder)
+    base = head(mine)
     for path, text in files.items():
         (mine.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (mine.folder / path).write_text(text, encoding="utf-8")
     git("add", "--all", "--force", folder=mine.folder)
     git("commit", "--quiet", "--message", "A change", folder=mine.folder)
     return base
+
+
+def head(mine: Repository) -> str:
+    """Return a repository's last commit."""
+    return (mine.folder / ".git" / "refs" / "heads" / "main").read_text(encoding="utf-8").strip()
 
 
 def runnable(text: str, file: rules.File, prefix: str, pin: str) -> str:
@@ -283,19 +289,15 @@ def _indented(line: str) -> int:
     return len(line) - len(line.lstrip()) if line.strip() else 1_000
 
 
-def commit(folder: Path, name: str, *tags: str) -> None:
-    """Commit a folder to a repository of its own, which says that it came from GitHub."""
-    git("init", "--quiet", "--initial-branch=main", folder=folder)
-    git("config", "uploadpack.allowAnySHA1InWant", "true", folder=folder)
-    git("remote", "add", "origin", _address(name), folder=folder)
+def commit(folder: Path, *tags: str) -> None:
+    """Commit a folder to a repository of its own."""
+    git("init", "--quiet", "--initial-branch=main", "--template=", folder=folder)
+    with (folder / ".git" / "config").open("a", encoding="utf-8") as config:
+        config.write("[uploadpack]\n\tallowAnySHA1InWant = true\n")
     git("add", "--all", "--force", folder=folder)
     git("commit", "--quiet", "--message", "All files", folder=folder)
     for tag in filter(None, tags):
         git("tag", tag, folder=folder)
-
-
-def _address(name: str) -> str:
-    return f"https://github.com/{name}"
 
 
 def git(*arguments: str, folder: Path) -> str:
@@ -344,7 +346,7 @@ def act(path: str, event: Event, home: Path, mine: Repository, world: World, fol
     pairs += [("--secret", f"{name}={value}") for name, value in secrets(world, event).items()]
     pairs += [("--var", f"{name}={value}") for name, value in world.variables.items()]
     pairs += [("--input", f"{name}={value}") for name, value in event.payload.get("inputs", {}).items()]
-    told = {"GITHUB_REPOSITORY": mine.name, "SHA_REF": git("rev-parse", "HEAD", folder=mine.folder)}
+    told = {"GITHUB_REPOSITORY": mine.name, "SHA_REF": head(mine)}
     pairs += [("--env", f"{name}={value}") for name, value in told.items()]
     pairs += [("--local-repository", f"{name}={folder}") for name, folder in folders.items()]
     return command + [word for pair in pairs for word in pair]
@@ -359,6 +361,8 @@ def secrets(world: World, event: Event) -> dict[str, str]:
 def environment(home: Path, world: World) -> dict[str, str]:
     """Return the variables of act and of every job: none of this process but how to reach an index, and its cache."""
     passed = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
+    settings = read_pip_settings({**passed, "HOME": os.devnull})  # or each job would ask pip what files of it say
+    passed |= {**settings, "HOME": "", "PIP_CONFIG_FILE": os.devnull}
     path = os.pathsep.join([*map(str, world.path), str(home / "bin"), os.environ["PATH"]])
     cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # a toolkit of gigabytes is fetched once
     own = {"HOME": str(home / "home"), "XDG_CACHE_HOME": cache, "LANG": "C.UTF-8", "NO_COLOR": "1", "TERM": "dumb"}
@@ -468,8 +472,9 @@ def pythons() -> list[tuple[str, str]]:
 
 def _version(path: Path) -> str:
     """Return a Python's version; empty for one that is too old for `venv` and pip, or does not start."""
-    asked = "import sys, venv; print('.'.join(map(str, sys.version_info[:3])) if sys.version_info >= (3, 8) else '')"
-    done = subprocess.run([str(path), "-I", "-c", asked], capture_output=True, text=True, check=False)
+    found = "sys.version_info >= (3, 8) and importlib.machinery.PathFinder.find_spec('venv')"
+    asked = f"import sys, importlib.machinery; print('.'.join(map(str, sys.version_info[:3])) if {found} else '')"
+    done = subprocess.run([str(path), "-I", "-S", "-c", asked], capture_output=True, text=True, check=False)
     return done.stdout.strip()
 
 
