@@ -19,6 +19,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -58,7 +59,11 @@ echo "$RUNNER_TEMP/fatwheel/bin" >>"$GITHUB_PATH"
 """
 NODE = """\
 #!/bin/sh
-case "$*" in *"-e console.log(process.execPath)") exec echo "NODE" ;; *) exec "NODE" "$@" ;; esac
+case "$*" in
+  *"-e console.log(process.execPath)") echo "$0" ;;
+  */hashfiles/index.js) exec HASHES ;;
+  *) exec "NODE" "$@" ;;
+esac
 """
 QUEUE = re.compile(r"^\s+queue: max\b.*|(?<=[{,])\s*queue: max,?|,\s*queue: max(?=\s*\})")
 STAYS = re.compile(r"^\s+WITH_DISTANT: .*")  # here a folder outlives its job
@@ -365,7 +370,8 @@ def environment(home: Path, world: World) -> dict[str, str]:
     passed |= {**settings, "HOME": "", "PIP_CONFIG_FILE": os.devnull}
     path = os.pathsep.join([*map(str, world.path), str(home / "bin"), os.environ["PATH"]])
     cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # a toolkit of gigabytes is fetched once
-    own = {"HOME": str(home / "home"), "XDG_CACHE_HOME": cache, "LANG": "C.UTF-8", "NO_COLOR": "1", "TERM": "dumb"}
+    own = {"HOME": str(home / "home"), "XDG_CACHE_HOME": cache, "TMPDIR": tempfile.gettempdir()}
+    own |= {"LANG": "C.UTF-8", "NO_COLOR": "1", "TERM": "dumb"}
     kept = {"PIP_CACHE_DIR": str(Path(cache, "pip"))}  # for the sake of who serves the packages, and of time
     return {**kept, **passed, "PATH": path, **own, **NO_TERMINAL, **world.environ}
 
@@ -422,9 +428,14 @@ def stand_in(folder: Path, action: str, settings: Path) -> None:
 
 
 def answer_for_node(path: Path) -> None:
-    """Write a command that says where node is: act asks it in every job and every composite action."""
+    """Write a command that says where node is, which act asks in every job and every composite action.
+
+    It also answers `hashFiles`, for which act starts node in every step of an action that has it.
+    """
     if found := shutil.which("node"):
-        path.write_text(NODE.replace("NODE", found), encoding="utf-8")
+        command, address = caller_of(prepared.SCRIPTS)
+        hashes = f'"{command}" "{address}" hash_files.py'
+        path.write_text(NODE.replace("NODE", found).replace("HASHES", hashes), encoding="utf-8")
         path.chmod(0o755)
 
 
