@@ -63,13 +63,23 @@ def find(python: Python, environ: Mapping[str, str], images: Path = IMAGES) -> P
         *(folder / "bin" / "python" for folder in sorted(pyenv.glob(f"{python.version}*"), reverse=True)),
         images / f"{python.interpreter_tag}-{python.abi_tag}" / "bin" / "python",
     ]
-    usable = (path for path in candidates if path.exists() and output([path, "-c", IDENTITY]) == str(python))
+    usable = (path for path in candidates if path.exists() and _version(path) == str(python))
     return next(usable, None)
 
 
 def identity(interpreter: Path) -> str:
     """Return an interpreter's version and threading build as wheels name them: `cp311`, `cp313t`."""
-    return f"cp{(output([interpreter, '-c', IDENTITY]) or '').replace('.', '')}"
+    return f"cp{_version(interpreter).replace('.', '')}"
+
+
+def _version(interpreter: Path) -> str:
+    """Return what an interpreter is, such as 3.13t, empty if it does not say so; this one need not be started."""
+    if interpreter != Path(sys.executable):
+        return output([interpreter, "-c", IDENTITY]) or ""
+    import sysconfig  # noqa: PLC0415 - a plan asks no interpreter
+
+    is_free = sysconfig.get_config_var("Py_GIL_DISABLED")
+    return f"{sys.version_info[0]}.{sys.version_info[1]}{'t' if is_free else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

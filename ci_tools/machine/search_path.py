@@ -24,9 +24,16 @@ SETTLED = {AcceleratorKind.ROCM: {"HIP_PLATFORM": "amd"}}
 
 
 def search_path(path: str, shadows: Path) -> str:
-    """Return a PATH without accelerator compilers: a folder that has one is replaced by links to its other programs."""
+    """Return a PATH without accelerator compilers: a folder that has one is replaced by links to its other programs.
+
+    A folder that is on PATH under several names, as /bin and /usr/bin often are, is replaced once.
+    """
     folders = [Path(folder) for folder in path.split(os.pathsep) if folder]
-    return os.pathsep.join(str(_hide_compilers(folder, shadows / str(number))) for number, folder in enumerate(folders))
+    places: dict[Path, Path] = {}
+    for number, folder in enumerate(folders):
+        if any((folder / name).exists() for name in HIDDEN) and folder.resolve() not in places:
+            places[folder.resolve()] = _hide_compilers(folder, shadows / str(number))
+    return os.pathsep.join(str(places.get(folder.resolve(), folder)) for folder in folders)
 
 
 def compiler_variables(accelerator: Accelerator | None) -> Mapping[str, str]:
@@ -35,19 +42,18 @@ def compiler_variables(accelerator: Accelerator | None) -> Mapping[str, str]:
 
 
 def _hide_compilers(folder: Path, shadow: Path) -> Path:
-    if not any((folder / name).exists() for name in HIDDEN):
-        return folder
     shadow.mkdir(parents=True, exist_ok=True)
-    for program in folder.iterdir():
-        if program.name.lower() not in HIDDEN:
-            _stand_in(program, shadow / program.name)
+    with os.scandir(folder) as programs:
+        for program in programs:
+            if program.name.lower() not in HIDDEN:
+                _stand_in(program, shadow / program.name)
     return shadow
 
 
-def _stand_in(program: Path, place: Path) -> None:
+def _stand_in(program: os.DirEntry[str], place: Path) -> None:
     """Make a link to a program; a copy where links are not allowed, as they are not to every user of Windows."""
     try:
-        place.symlink_to(program)
+        place.symlink_to(program.path)
     except OSError:
         if program.is_file():
-            shutil.copy2(program, place)
+            shutil.copy2(program.path, place)

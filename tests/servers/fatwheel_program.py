@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import pkgutil
@@ -16,6 +17,7 @@ COMMAND = ("-m", "ci_tools")
 # Scripts; the observer, which takes modules' places; what packages get, which imports torch.
 SKIPPED = ("inside", "_confined", "_fork_server", "_lifeline", "__main__", "guard")
 BESIDE = ("boto3", "jsonschema", "readme_renderer.rst", "twine", "abi3audit")
+USED_LATER = ("auditwheel.architecture", "auditwheel.policy", "cattrs.cols", "cattrs.gen", "difflib", "pathspec")
 
 
 def load() -> None:
@@ -24,11 +26,25 @@ def load() -> None:
 
     for name in _modules(ci_tools.__path__, "ci_tools."):
         importlib.import_module(name)
-    for name in BESIDE:
+    for name in (*BESIDE, *USED_LATER):
         importlib.import_module(name)
     from ci_tools.machine.installers import choose_installer  # noqa: PLC0415 - the client needs none of it
 
     choose_installer(os.environ).translate(os.environ)  # it keeps what pip says under the variables that decide it
+    _learn_plans()
+
+
+def _learn_plans() -> None:
+    """Read the catalog, and make the functions that read a plan, of which cattrs writes the code."""
+    from ci_tools import catalog  # noqa: PLC0415 - the client needs none of it
+    from ci_tools.errors import RejectedInput  # noqa: PLC0415 - as above
+    from ci_tools.formats import json_file  # noqa: PLC0415 - as above
+    from ci_tools.plan.plan_reader import Cell, Plan, Request  # noqa: PLC0415 - as above
+
+    catalog.load()
+    for kind, kept in ((Request, ()), (Plan, (Cell, Request))):
+        with contextlib.suppress(RejectedInput):
+            json_file.structure({}, kind, "no plan", kept=kept)
 
 
 def _modules(paths: Iterable[str], prefix: str) -> Iterator[str]:

@@ -41,6 +41,7 @@ FATWHEEL = "tests.servers.fatwheel_program"
 PIP = "tests.servers.pip_program"
 TORCH = "tests.servers.torch_program"
 S3 = "tests.servers.s3"
+SCRIPTS = "tests.servers.script_program"
 
 
 class Other(NamedTuple):
@@ -189,7 +190,7 @@ def _answer(channel: socket.socket, run: Callable[[Sequence[str]], int]) -> NoRe
     threading.Thread(target=_end_with, args=[channel], daemon=True).start()
     status = 1
     try:
-        status = _become(run, *json.loads(request), *array.array("i", files))
+        status = _become(run, *json.loads(_text(request)), *array.array("i", files))
     except BaseException:  # noqa: BLE001 - as a Python that ends prints it
         traceback.print_exc()
     for stream in (sys.stdout, sys.stderr):

@@ -19,6 +19,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -26,7 +27,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ci_tools.machine.installers import read_pip_settings
 from tests.servers import prepared
+from tests.servers.caller import caller_of
 from tests.workflows import records, rules
 from tests.workflows.startup import refusals
 
@@ -48,14 +51,19 @@ if [ "$1" = --name ]; then exit; fi
 mkdir -p "$RUNNER_TEMP/fatwheel/bin"
 cat >"$RUNNER_TEMP/fatwheel/bin/fatwheel" <<END
 #!/bin/sh
-STANDIN_PYTHONS="FOLDERS" exec "PYTHON" OPTIONS "SCRIPT" "TOOLKIT" "\\$@"
+[ -z "\\$STANDIN_CONTAINER" ] || export PATH="\\$PATH:FOLDERS" # an image of manylinux has every Python
+exec COMMAND "\\$@"
 END
 chmod +x "$RUNNER_TEMP/fatwheel/bin/fatwheel"
 echo "$RUNNER_TEMP/fatwheel/bin" >>"$GITHUB_PATH"
 """
 NODE = """\
 #!/bin/sh
-case "$*" in *"-e console.log(process.execPath)") exec echo "NODE" ;; *) exec "NODE" "$@" ;; esac
+case "$*" in
+  *"-e console.log(process.execPath)") echo "$0" ;;
+  */hashfiles/index.js) exec HASHES ;;
+  *) exec "NODE" "$@" ;;
+esac
 """
 QUEUE = re.compile(r"^\s+queue: max\b.*|(?<=[{,])\s*queue: max,?|,\s*queue: max(?=\s*\})")
 STAYS = re.compile(r"^\s+WITH_DISTANT: .*")  # here a folder outlives its job
@@ -214,10 +222,9 @@ def _copy(paths: Iterable[str], folder: Path) -> None:
 def _installed(copy: Path | None) -> str:
     """Return the lines that install the command: the toolkit of a copy, or else of these tests, which is prepared."""
     folders = os.pathsep.join(str(Path(path).parent) for _, path in pythons())
-    toolkit, options = (copy, "-I") if copy else (prepared.address_of(prepared.FATWHEEL), "-I -S")
-    command = INSTALLED.replace('"PYTHON"', f'"{sys.executable}"').replace("FOLDERS", folders)
-    script = command.replace("OPTIONS", options).replace("SCRIPT", str(STANDINS / "toolkit.py"))
-    return script.replace("TOOLKIT", str(toolkit))
+    command = (sys.executable, "-I", STANDINS / "toolkit.py", copy) if copy else caller_of(prepared.FATWHEEL)
+    words = " ".join(f'"{word}"' for word in command)
+    return INSTALLED.replace("FOLDERS", folders).replace("COMMAND", words)
 
 
 def repository(folder: Path, *, name: str, files: Mapping[str, str], tag: str = "", lean: bool = False) -> Repository:
@@ -230,19 +237,24 @@ def repository(folder: Path, *, name: str, files: Mapping[str, str], tag: str = 
     for path, file in read.items():
         text = (folder / path).read_text(encoding="utf-8")
         (folder / path).write_text(runnable(text, file, f"{name}/", pin), encoding="utf-8")
-    commit(folder, name, tag)
+    commit(folder, tag)
     return Repository(name=name, folder=folder, files=read, pin=pin, lean=lean)
 
 
 def change(mine: Repository, files: Mapping[str, str]) -> str:
     """Commit a change of files other than workflows, and return the commit before it."""
-    base = git("rev-parse", "HEAD", folder=mine.folder)
+    base = head(mine)
     for path, text in files.items():
         (mine.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (mine.folder / path).write_text(text, encoding="utf-8")
     git("add", "--all", "--force", folder=mine.folder)
     git("commit", "--quiet", "--message", "A change", folder=mine.folder)
     return base
+
+
+def head(mine: Repository) -> str:
+    """Return a repository's last commit."""
+    return (mine.folder / ".git" / "refs" / "heads" / "main").read_text(encoding="utf-8").strip()
 
 
 def runnable(text: str, file: rules.File, prefix: str, pin: str) -> str:
@@ -282,19 +294,15 @@ def _indented(line: str) -> int:
     return len(line) - len(line.lstrip()) if line.strip() else 1_000
 
 
-def commit(folder: Path, name: str, *tags: str) -> None:
-    """Commit a folder to a repository of its own, which says that it came from GitHub."""
-    git("init", "--quiet", "--initial-branch=main", folder=folder)
-    git("config", "uploadpack.allowAnySHA1InWant", "true", folder=folder)
-    git("remote", "add", "origin", _address(name), folder=folder)
+def commit(folder: Path, *tags: str) -> None:
+    """Commit a folder to a repository of its own."""
+    git("init", "--quiet", "--initial-branch=main", "--template=", folder=folder)
+    with (folder / ".git" / "config").open("a", encoding="utf-8") as config:
+        config.write("[uploadpack]\n\tallowAnySHA1InWant = true\n")
     git("add", "--all", "--force", folder=folder)
     git("commit", "--quiet", "--message", "All files", folder=folder)
     for tag in filter(None, tags):
         git("tag", tag, folder=folder)
-
-
-def _address(name: str) -> str:
-    return f"https://github.com/{name}"
 
 
 def git(*arguments: str, folder: Path) -> str:
@@ -313,9 +321,9 @@ def run(workflow: str, event: Event, home: Path, *repositories: Repository, worl
     path = f".github/workflows/{workflow}"
     refusals(mine.files[path], event.name, event.payload.get("inputs", {}), {it.name: it for it in repositories})
     (home / "home").mkdir(parents=True)
-    seed(home, repositories, world)
+    folders = seed(home, repositories, world)
     done = subprocess.run(
-        act(path, event, home, mine, world),
+        act(path, event, home, mine, world, folders),
         cwd=home,  # act reads .env, .secrets and .vars where it is started
         env=environment(home, world),
         stdin=subprocess.DEVNULL,
@@ -329,8 +337,11 @@ def run(workflow: str, event: Event, home: Path, *repositories: Repository, worl
     return result(done, path, home, repositories, world)
 
 
-def act(path: str, event: Event, home: Path, mine: Repository, world: World) -> list[str]:
-    """Return the command line."""
+def act(path: str, event: Event, home: Path, mine: Repository, world: World, folders: Mapping[str, Path]) -> list[str]:
+    """Return the command line.
+
+    What act is not told of the repository, its name and its commit, it reads from git for every expression.
+    """
     payload = home / "event.json"
     payload.write_text(json.dumps(event.payload), encoding="utf-8")
     command = [str(ACT), event.name, "--directory", str(mine.folder), "--workflows", path, "--eventpath", str(payload)]
@@ -340,6 +351,9 @@ def act(path: str, event: Event, home: Path, mine: Repository, world: World) -> 
     pairs += [("--secret", f"{name}={value}") for name, value in secrets(world, event).items()]
     pairs += [("--var", f"{name}={value}") for name, value in world.variables.items()]
     pairs += [("--input", f"{name}={value}") for name, value in event.payload.get("inputs", {}).items()]
+    told = {"GITHUB_REPOSITORY": mine.name, "SHA_REF": head(mine)}
+    pairs += [("--env", f"{name}={value}") for name, value in told.items()]
+    pairs += [("--local-repository", f"{name}={folder}") for name, folder in folders.items()]
     return command + [word for pair in pairs for word in pair]
 
 
@@ -352,37 +366,42 @@ def secrets(world: World, event: Event) -> dict[str, str]:
 def environment(home: Path, world: World) -> dict[str, str]:
     """Return the variables of act and of every job: none of this process but how to reach an index, and its cache."""
     passed = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
+    settings = read_pip_settings({**passed, "HOME": os.devnull})  # or each job would ask pip what files of it say
+    passed |= {**settings, "HOME": "", "PIP_CONFIG_FILE": os.devnull}
     path = os.pathsep.join([*map(str, world.path), str(home / "bin"), os.environ["PATH"]])
     cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # a toolkit of gigabytes is fetched once
-    own = {"HOME": str(home / "home"), "XDG_CACHE_HOME": cache, "LANG": "C.UTF-8", "NO_COLOR": "1", "TERM": "dumb"}
+    own = {"HOME": str(home / "home"), "XDG_CACHE_HOME": cache, "TMPDIR": tempfile.gettempdir()}
+    own |= {"LANG": "C.UTF-8", "NO_COLOR": "1", "TERM": "dumb"}
     kept = {"PIP_CACHE_DIR": str(Path(cache, "pip"))}  # for the sake of who serves the packages, and of time
     return {**kept, **passed, "PATH": path, **own, **NO_TERMINAL, **world.environ}
 
 
-def seed(home: Path, repositories: tuple[Repository, ...], world: World) -> None:
-    """Fill act's cache with everything that the repositories use, each under the name that act looks for."""
+def seed(home: Path, repositories: tuple[Repository, ...], world: World) -> dict[str, Path]:
+    """Write everything that the repositories use; return the folder of each by the name that act looks for."""
     (home / "settings.json").write_text(json.dumps(settings(home, repositories, world)), encoding="utf-8")
     executable(home / "bin" / "gh", "gh.py", home / "settings.json")
     answer_for_node(home / "bin" / "node")
     named = {it.name: it for it in repositories}
-    for action, _, ref in {text.partition("@") for it in repositories for text in used(it)}:
-        owner, name, *inner = action.split("/")
-        is_workflow = inner[:1] == [".github"] and action.endswith((".yml", ".yaml"))
-        folder = home / "cache" / ("-".join([owner, name, *([] if is_workflow else inner)]) + f"@{ref}")
-        if folder.exists():
-            continue
+    folders: dict[str, Path] = {}
+    for action, _, ref in sorted({text.partition("@") for it in repositories for text in used(it)}):
+        owner, name, *_ = action.split("/")
         source = named.get(f"{owner}/{name}")
-        if source is not None and source.lean:
-            shutil.copytree(source.folder / ".github", folder / ".github")
-            shutil.copy(source.folder / "action.yml", folder)
-            commit(folder, source.name, ref)
-        elif source is not None:
-            git("clone", "--quiet", str(source.folder), str(folder), folder=home)
-            git("remote", "set-url", "origin", _address(source.name), folder=folder)  # act asks where it came from
-            git("tag", "--force", ref, folder=folder)
-        else:
+        folder = folders.setdefault(f"{owner}/{name}@{ref}", home / "used" / f"{owner}-{name}@{ref}")
+        if source is None:
             stand_in(folder, action, home / "settings.json")
-            commit(folder, f"{owner}/{name}", ref)
+        elif not folder.exists():
+            _copy_used(source, folder)
+    return folders
+
+
+def _copy_used(source: Repository, folder: Path) -> None:
+    """Copy what others use of a repository: act copies all of it for each step that uses an action there."""
+    if not source.lean:
+        shutil.copytree(source.folder, folder, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        return
+    for name in ("actions", "workflows"):
+        shutil.copytree(source.folder / ".github" / name, folder / ".github" / name)
+    shutil.copy(source.folder / "action.yml", folder)
 
 
 def stand_in(folder: Path, action: str, settings: Path) -> None:
@@ -409,17 +428,23 @@ def stand_in(folder: Path, action: str, settings: Path) -> None:
 
 
 def answer_for_node(path: Path) -> None:
-    """Write a command that says where node is: act asks it in every job and every composite action."""
+    """Write a command that says where node is, which act asks in every job and every composite action.
+
+    It also answers `hashFiles`, for which act starts node in every step of an action that has it.
+    """
     if found := shutil.which("node"):
-        path.write_text(NODE.replace("NODE", found), encoding="utf-8")
+        command, address = caller_of(prepared.SCRIPTS)
+        hashes = f'"{command}" "{address}" hash_files.py'
+        path.write_text(NODE.replace("NODE", found).replace("HASHES", hashes), encoding="utf-8")
         path.chmod(0o755)
 
 
 def executable(path: Path, script: str, settings: Path) -> None:
-    """Write a command that runs a script of ours with the Python of the tests, and no package of theirs."""
+    """Write a command that runs a script of ours, in a fork of a Python that has what they import."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    command = f'STANDIN_SETTINGS="{settings}" exec "{sys.executable}" -E -S "{STANDINS / script}" "$@"'
-    path.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
+    command, address = caller_of(prepared.SCRIPTS)
+    line = f'STANDIN_SETTINGS="{settings}" exec "{command}" "{address}" {script} "$@"'
+    path.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
     path.chmod(0o755)
 
 
@@ -431,6 +456,7 @@ def settings(home: Path, repositories: tuple[Repository, ...], world: World) -> 
         "pins": [it.pin for it in repositories],
         "signers": [f"{it.name}/{path}" for it in repositories for path, file in it.files.items() if _attests(file)],
         "pythons": pythons(),
+        "environments": str(caller_of(prepared.SCRIPTS)[0].parent),
         "aws": world.aws,
         "index": world.index,
         "index_token": world.index_token,
@@ -457,8 +483,9 @@ def pythons() -> list[tuple[str, str]]:
 
 def _version(path: Path) -> str:
     """Return a Python's version; empty for one that is too old for `venv` and pip, or does not start."""
-    asked = "import sys, venv; print('.'.join(map(str, sys.version_info[:3])) if sys.version_info >= (3, 8) else '')"
-    done = subprocess.run([str(path), "-I", "-c", asked], capture_output=True, text=True, check=False)
+    found = "sys.version_info >= (3, 8) and importlib.machinery.PathFinder.find_spec('venv')"
+    asked = f"import sys, importlib.machinery; print('.'.join(map(str, sys.version_info[:3])) if {found} else '')"
+    done = subprocess.run([str(path), "-I", "-S", "-c", asked], capture_output=True, text=True, check=False)
     return done.stdout.strip()
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Record: TypeAlias = Mapping[str, Any]
 
 ANNOTATIONS = frozenset({"error", "notice", "warning"})
+LOOKED_UP = "LocalRepositoryCache "  # said of a job that calls a workflow, which has no other record
 NO_RUNNER = "Skipping unsupported platform"
 COMMAND = re.compile(r"::(?P<command>\w+)(?: (?P<pairs>.*?))?::(?P<text>.*)", re.DOTALL)
 DATA = {"%0A": "\n", "%0D": "\r", "%25": "%"}
@@ -79,7 +80,7 @@ def jobs(stdout: str, workflows: Mapping[str, File], entry: File) -> tuple[Job, 
     """Return every job that left a record, and those that left none because they were skipped or call others."""
     groups: dict[str, list[Record]] = {}
     for record in read(stdout):
-        if "jobID" in record:
+        if "jobID" in record and not record.get("msg", "").startswith(LOOKED_UP):
             groups.setdefault(record["job"], []).append(record)
     ran = [_job(path.rstrip(), group, workflows) for path, group in groups.items()]
     seen = {entry.value["name"]: entry, **{name: file for job in ran for name, file in _within(job.path, workflows)}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,7 +24,7 @@ PLACE = "ubuntu-24.04, Python 3.12"
 LOOK = """\
 name: Look {when}
 run: |
-  {{ command -v python pip; env | grep -E '^(PIP|PYTHON|VIRTUAL_ENV)'; python -m pip list --format freeze; }} >"$SEEN"
+  {{ command -v python pip; env | grep -E '^(PIP|PYTHON|VIRTUAL_ENV)'; }} >"$SEEN"
   python -c 'import sys; print(sys.path)' >>"$SEEN"
   python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' | xargs -I@ find @ -type f | sort >>"$SEEN"
 env:
@@ -132,7 +133,7 @@ def test_a_mistake_ends_with_the_status_of_one(used: Run) -> None:
 
 def test_toolchains_are_kept_for_the_next_build_of_a_branch(used: Run) -> None:
     (kept,) = (used.shared / "caches").iterdir()
-    assert kept.name.startswith("fatwheel-Linux-")
+    assert re.fullmatch(r"fatwheel-Linux-\w+-[0-9a-f]{64}", kept.name)
 
 
 @pytest.mark.long

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 SETUP = ROOT / ".github" / "actions" / "setup"
+# A Python itself comes before pyenv's commands, which look for one at each start.
+PATH = os.pathsep.join([str(Path(sys.base_prefix) / "bin"), os.environ["PATH"]])
+LOCK = (SETUP / "requirements.txt").read_text(encoding="utf-8")
+FEW = "".join(re.findall(r"^pathspec==.*\n(?:    .*\n)+", LOCK, re.MULTILINE))
+NO_INDEX = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "0"}
+NO_INDEX |= {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_NO_CACHE_DIR": "1"}
 ENDS = "raise SystemExit('a module of the caller was imported')\n"
 
 
@@ -46,7 +52,7 @@ def installed(
     (home / "ours" / "ci_tools").symlink_to(ROOT / "ci_tools")
     runner = {name: str(home / name.lower()) for name in ("GITHUB_PATH", "GITHUB_ENV")}
     known = {name: value for name, value in os.environ.items() if harness.PASSED_ON.fullmatch(name)}
-    known |= {"PATH": path or os.environ["PATH"], "HOME": str(home), "RUNNER_TEMP": str(home / "temp"), **runner}
+    known |= {"PATH": path or PATH, "HOME": str(home), "RUNNER_TEMP": str(home / "temp"), **runner}
     command = [shutil.which("sh") or "sh", str(place / "install.sh"), *(["--name"] if is_named else [])]
     done = subprocess.run(
         command, env={**known, **(environ or {})}, cwd=home, capture_output=True, text=True, check=False
@@ -67,30 +73,34 @@ def test_a_runner_without_a_python_of_today_is_told_so(tmp_path: Path) -> None:
     )
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a job keeps that brought the packages from the index, of which are few."""
+    home = tmp_path_factory.mktemp("first")
+    assert installed(home, changed={"requirements.txt": FEW})[0] == 0
+    return home / "temp" / "fatwheel-packages"
+
+
 @pytest.mark.parametrize("name", ["uv.txt", "requirements.txt"])
-def test_a_package_with_another_hash_is_refused(name: str, tmp_path: Path) -> None:
-    text = re.sub("sha256:[0-9a-f]{4}", "sha256:0000", (SETUP / name).read_text())
-    status, said = installed(tmp_path, changed={name: text})
+def test_a_package_with_another_hash_is_refused(name: str, kept: Path, tmp_path: Path) -> None:
+    texts = {"uv.txt": (SETUP / "uv.txt").read_text(encoding="utf-8"), "requirements.txt": FEW}
+    texts[name] = re.sub("sha256:[0-9a-f]{4}", "sha256:0000", texts[name])
+    status, said = installed(tmp_path, {**NO_INDEX, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(kept)}, changed=texts)
     assert status == 3
+    assert "THESE PACKAGES DO NOT MATCH THE HASHES" in said
     assert re.search("^::error title=Fatwheel::(pip|uv) could not bring .* are above$", said, re.MULTILINE), said
     assert not (tmp_path / "github_path").exists()
 
 
-NO_INDEX = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "0"}
-NO_INDEX |= {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_NO_CACHE_DIR": "1"}
-
-
-def test_what_an_earlier_job_kept_is_installed_without_the_index_if_it_is_what_is_locked(tmp_path: Path) -> None:
-    first, again, changed = (tmp_path / name for name in ("first", "again", "changed"))
-    for home in (first, again, changed):
-        home.mkdir()
-    lock = re.search(r"^pathspec==.*\n(?:    .*\n)+", (SETUP / "requirements.txt").read_text(), re.MULTILINE)
-    few = {"requirements.txt": lock[0] if lock else ""}
-    assert installed(first, changed=few)[0] == 0
-    shutil.copytree(first / "temp" / "fatwheel-packages", again / "temp" / "fatwheel-packages")
+def test_what_an_earlier_job_kept_is_installed_without_the_index_if_it_is_what_is_locked(
+    kept: Path, tmp_path: Path
+) -> None:
+    few = {"requirements.txt": FEW}
+    again, changed = tmp_path / "again", tmp_path / "changed"
+    for home in (again, changed):
+        shutil.copytree(kept, home / "temp" / "fatwheel-packages")
     status, said = installed(again, NO_INDEX, changed=few)
     assert (status, "::" in said) == (0, False)
-    shutil.copytree(first / "temp" / "fatwheel-packages", changed / "temp" / "fatwheel-packages")
     (wheel,) = changed.glob("temp/fatwheel-packages/pathspec-*.whl")
     with zipfile.ZipFile(wheel, "a") as archive:
         archive.writestr("pathspec/more.py", "print('changed')")
@@ -109,9 +119,9 @@ def test_the_packages_are_kept_by_the_lock_and_by_what_chooses_among_wheels(tmp_
         assert outputs["path"] == str(home / "temp" / "fatwheel-packages")
         return outputs["key"]
 
-    lock = (SETUP / "requirements.txt").read_text()
-    assert re.fullmatch(r"fatwheel-toolkit-linux-\w+-glibc-[\d.]+-cp3\d+-[0-9a-f]{32}", key())
-    assert key() == key({"requirements.txt": lock}) != key({"requirements.txt": f"{lock}\n"})
+    usual = key()
+    assert re.fullmatch(r"fatwheel-toolkit-linux-\w+-glibc-[\d.]+-cp3\d+-[0-9a-f]{32}", usual)
+    assert usual == key({"requirements.txt": LOCK}) != key({"requirements.txt": f"{LOCK}\n"})
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ have a hash of the lock. With `--name`, it says under which key, and where, the 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import platform
 import shutil
@@ -109,7 +110,7 @@ def install(place: Path, packages: Path) -> Path:
 def pip_of(place: Path) -> tuple[str | Path, ...]:
     """Return the pip of this Python or, where it has none, a fresh one."""
     python = Path(sys.executable)
-    if subprocess.run([python, "-I", "-m", "pip", "--version"], capture_output=True, check=False).returncode:
+    if importlib.util.find_spec("pip") is None:
         venv.create(place / "pip", with_pip=True, symlinks=os.name != "nt")
         python = place / "pip" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     return (python, "-I", "-m", "pip")

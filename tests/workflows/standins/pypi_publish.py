@@ -21,11 +21,18 @@ def main() -> None:
         refuse(f"It looks like there are no Python distribution packages to publish in '{INPUTS['packages-dir']}/'")
     command = [sys.executable, "-m", "twine", "upload", "--non-interactive", "--disable-progress-bar"]
     command += ["--repository-url", index, "--username", INPUTS["user"], "--password", password]
-    for file in files:
-        done = subprocess.run([*command, file], capture_output=True, text=True, check=False)
-        print(done.stdout, done.stderr)
-        if done.returncode and not (given("skip-existing") and CONFLICT in done.stdout + done.stderr):
-            refuse("twine failed")
+    refused = upload(command, files)
+    if CONFLICT in refused and given("skip-existing"):
+        refused = "".join(said for said in (upload(command, [file]) for file in files) if CONFLICT not in said)
+    if refused:
+        refuse("twine failed")
+
+
+def upload(command: list[str], files: list[str]) -> str:
+    """Upload files, up to the first that is refused; return what was said then, and nothing if all are there."""
+    done = subprocess.run([*command, *files], capture_output=True, text=True, check=False)
+    print(done.stdout, done.stderr)
+    return done.stdout + done.stderr if done.returncode else ""
 
 
 main()

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from standin import INPUTS, SETTINGS, WORKSPACE, append, given, hand_on, refuse, words
@@ -45,14 +46,38 @@ def main() -> None:
 def expose(version: str, path: str) -> None:
     """Give a job this Python as `python`, with its pip, in an environment of its own."""
     home = Path(os.environ["RUNNER_TEMP"]) / f"python-{version}"
-    subprocess.run([path, "-m", "venv", "--without-pip", str(home)], check=True)
-    copy_pip(site_packages(path), site_packages(str(home / "bin" / "python")))
+    shutil.copytree(environment(version, path), home, symlinks=True, copy_function=link, dirs_exist_ok=True)
     for name in ("pip", "pip3"):
         (home / "bin" / name).write_text(f'#!/bin/sh\nexec "{home}/bin/python" -m pip "$@"\n', encoding="utf-8")
         (home / "bin" / name).chmod(0o755)
     append("GITHUB_ENV", {"pythonLocation": str(home)})
     with Path(os.environ["GITHUB_PATH"]).open("a", encoding="utf-8") as stream:
         stream.write(f"{home / 'bin'}\n")
+
+
+def environment(version: str, path: str) -> Path:
+    """Return an environment with this Python and its pip, which is made once for all jobs of these tests."""
+    made = Path(SETTINGS["environments"]) / f"python-{version}"
+    if made.is_dir():
+        return made
+    draft = Path(tempfile.mkdtemp(prefix="draft-", dir=made.parent))
+    subprocess.run([path, "-m", "venv", "--without-pip", str(draft)], check=True)
+    for script in (draft / "bin").glob("[Aa]ctivate*"):  # they name this folder
+        script.unlink()
+    copy_pip(site_packages(path), site_packages(str(draft / "bin" / "python")))
+    try:
+        draft.rename(made)
+    except OSError:  # another job was faster
+        shutil.rmtree(draft)
+    return made
+
+
+def link(source: str, target: str) -> None:
+    """Give a file another name where that can be: pip writes no file, it replaces them."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def site_packages(python: str) -> Path:

@@ -1,0 +1,27 @@
+"""A command that calls what `tests.servers.prepared` forks, for programs that start it by its path."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from filelock import FileLock
+
+from tests.servers.prepared import address_of
+
+SOURCE = Path(__file__).with_name("caller.c")
+
+
+@cache
+def caller_of(program: str) -> tuple[Path, str]:
+    """Return a command and its first argument, which others follow: a call of a prepared program.
+
+    It is compiled once for this run, beside the address; the server removes both.
+    """
+    address = Path(address_of(program))
+    command = address.with_name("caller")
+    with FileLock(address.with_name("lock")):
+        if not command.exists():
+            subprocess.run(["cc", "-O1", "-o", command, SOURCE], check=True)
+    return command, str(address)
