@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import MachineError
@@ -37,11 +39,14 @@ def read_safely(path: Path, most: int) -> bytes | None:
 def clear(path: Path) -> None:
     """Remove a folder that a confined command could write to, or the file or link that it put in its place.
 
-    A link is removed, not its target. Raises MachineError if the folder remains. shutil.rmtree fails at a folder whose
-    mode denies access, and in a tree too deep for Python's stack.
+    A link is removed, not its target. Raises MachineError if the folder remains. Where shutil.rmtree fails, at a folder
+    whose mode denies access or in a tree too deep for Python's stack, programs remove the rest.
     """
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
+        return
+    with suppress(OSError, RecursionError):
+        shutil.rmtree(path)
         return
     for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
         output([*command, "--", path], timeout=600)
