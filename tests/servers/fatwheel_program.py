@@ -19,16 +19,22 @@ BESIDE = ("boto3", "jsonschema", "readme_renderer.rst", "twine", "abi3audit")
 
 
 def load() -> None:
-    """Import every module that a verb may import, and ask pip for its settings, so that a fork finds them."""
+    """Import every module that a verb may import, and find out what all verbs find out, so that a fork knows it."""
     import ci_tools  # noqa: PLC0415 - the client needs none of it
 
     for name in _modules(ci_tools.__path__, "ci_tools."):
         importlib.import_module(name)
     for name in BESIDE:
         importlib.import_module(name)
-    from ci_tools.machine.installers import choose_installer  # noqa: PLC0415 - the client needs none of it
+    from ci_tools import catalog  # noqa: PLC0415 - the client needs none of it
+    from ci_tools.evidence.observe.stage import identify_tools  # noqa: PLC0415 - see above
+    from ci_tools.machine.installers import choose_installer  # noqa: PLC0415 - see above
+    from ci_tools.machine.sandbox import why_not  # noqa: PLC0415 - see above
 
     choose_installer(os.environ).translate(os.environ)  # it keeps what pip says under the variables that decide it
+    catalog.load()
+    identify_tools()  # which reads the observer's files
+    why_not()  # which confines a program
 
 
 def _modules(paths: Iterable[str], prefix: str) -> Iterator[str]:

@@ -239,15 +239,13 @@ def main() -> None:
     """Confine this process unless the command is trusted, then exec the command."""
     rules = json.loads(sys.argv[1])
     restrict(rules)
-    os.environ.clear()
-    os.environ.update(rules["env"])
-    execute(rules["command"])
+    execute(rules["command"], rules["env"])
 
 
-def execute(command: list[str]) -> None:
-    """Let this process become a program, with its variables."""
+def execute(command: list[str], env: dict[str, str]) -> None:
+    """Let this process become a program with these variables."""
     try:
-        os.execvp(command[0], command)  # noqa: S606 - there is no shell to ask for
+        os.execvpe(command[0], command, env)  # noqa: S606 - there is no shell to ask for
     except OSError as error:
         msg = f"{command[0]} cannot be started: {error.strerror}"
         raise SystemExit(msg) from error

@@ -42,7 +42,7 @@ def serve(answers: int, run: Callable[[list[str]], None] | None = None) -> None:
     """
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     confined = _load_beside("_confined")
-    run = run or confined.execute
+    run = run or (lambda command: confined.execute(command, dict(os.environ)))
     gc.collect()
     gc.freeze()  # a collection in a forked process would copy every page that it looks at
     _answer(answers, READY)
