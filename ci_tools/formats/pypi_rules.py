@@ -6,6 +6,7 @@ The source is Warehouse, the software of PyPI: its upload view, its metadata rul
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 from collections import Counter
@@ -285,13 +286,21 @@ def description_problems(metadata: bytes) -> Iterator[str]:
         return
     header = EmailMessage()
     header["content-type"] = fields.description_content_type or "text/x-rst"
-    complaints = io.StringIO()
     if header.get_content_type() != "text/x-rst":
         return
-    if readme_renderer.rst.render(fields.description, stream=complaints) is None:
-        reason = _printable(complaints.getvalue().strip().partition("\n")[0].removeprefix("<string>:"))
+    reason = _explain_markup(fields.description)
+    if reason is not None:
         advice = "" if fields.description_content_type else "; where it is Markdown, say so in Description-Content-Type"
-        yield f"its description is not valid reStructuredText: {reason}{advice}"
+        yield f"its description is not valid reStructuredText: {_printable(reason)}{advice}"
+
+
+@functools.lru_cache(maxsize=8)  # every wheel of a release has the same, and docutils takes longer than other rules
+def _explain_markup(text: str) -> str | None:
+    """Return why a text is not valid reStructuredText, as PyPI renders it; None if it is valid."""
+    complaints = io.StringIO()
+    if readme_renderer.rst.render(text, stream=complaints) is not None:
+        return None
+    return complaints.getvalue().strip().partition("\n")[0].removeprefix("<string>:")
 
 
 RULES: tuple[Callable[[Archive], Iterator[str]], ...] = (

@@ -47,9 +47,14 @@ def has_compiler() -> bool:
 
 
 def compile_cxx(source: Path, target: Path, *options: str) -> Path:
-    """Compile one source to an object."""
-    command = [*([CCACHE] if CCACHE.exists() else []), CXX, *options, "-c", source, "-o", target]
-    subprocess.run(command, check=True, capture_output=True)
+    """Compile one source to an object, from the source's folder: ccache knows it and its headers in another as well.
+
+    See CCACHE_BASEDIR and "Compiling in different directories" in https://ccache.dev/manual/latest.html.
+    """
+    folder = source.parent.resolve()
+    command = [*([CCACHE] if CCACHE.exists() else []), CXX, *options, "-c", source.name, "-o", target.absolute()]
+    variables = {**os.environ, "CCACHE_BASEDIR": str(folder), "CCACHE_NOHASHDIR": "1"}
+    subprocess.run(command, check=True, capture_output=True, cwd=folder, env=variables)
     return target
 
 

@@ -21,25 +21,29 @@ USED_LATER = ("auditwheel.architecture", "auditwheel.policy", "cattrs.cols", "ca
 
 
 def load() -> None:
-    """Import every module that a verb may import, and ask pip for its settings, so that a fork finds them."""
+    """Import every module that a verb may import, and find out what all verbs find out, so that a fork knows it."""
     import ci_tools  # noqa: PLC0415 - the client needs none of it
 
     for name in _modules(ci_tools.__path__, "ci_tools."):
         importlib.import_module(name)
     for name in (*BESIDE, *USED_LATER):
         importlib.import_module(name)
-    from ci_tools.machine.installers import choose_installer  # noqa: PLC0415 - the client needs none of it
+    from ci_tools.evidence.observe.stage import identify_tools  # noqa: PLC0415 - the client needs none of it
+    from ci_tools.machine.installers import choose_installer  # noqa: PLC0415 - see above
+    from ci_tools.machine.sandbox import why_not  # noqa: PLC0415 - see above
 
     choose_installer(os.environ).translate(os.environ)  # it keeps what pip says under the variables that decide it
+    identify_tools()  # which reads the observer's files
+    why_not()  # which confines a program
     _learn_plans()
 
 
 def _learn_plans() -> None:
     """Read the catalog, and make the functions that read a plan, of which cattrs writes the code."""
-    from ci_tools import catalog  # noqa: PLC0415 - the client needs none of it
-    from ci_tools.errors import RejectedInput  # noqa: PLC0415 - as above
-    from ci_tools.formats import json_file  # noqa: PLC0415 - as above
-    from ci_tools.plan.plan_reader import Cell, Plan, Request  # noqa: PLC0415 - as above
+    from ci_tools import catalog  # noqa: PLC0415 - see above
+    from ci_tools.errors import RejectedInput  # noqa: PLC0415 - see above
+    from ci_tools.formats import json_file  # noqa: PLC0415 - see above
+    from ci_tools.plan.plan_reader import Cell, Plan, Request  # noqa: PLC0415 - see above
 
     catalog.load()
     for kind, kept in ((Request, ()), (Plan, (Cell, Request))):

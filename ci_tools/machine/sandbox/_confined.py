@@ -243,9 +243,13 @@ def main() -> None:
     """Confine this process unless the command is trusted, then exec the command."""
     rules = marshal.loads(bytes.fromhex(sys.argv[1]))  # noqa: S302 - the parent process has written it
     restrict(rules)
-    command = rules["command"]
+    execute(rules["command"], rules["env"])
+
+
+def execute(command: list[str], env: dict[str, str]) -> None:
+    """Let this process become a program with these variables."""
     try:
-        os.execvpe(command[0], command, rules["env"])  # noqa: S606 - there is no shell to ask for
+        os.execvpe(command[0], command, env)  # noqa: S606 - there is no shell to ask for
     except OSError as error:
         msg = f"{command[0]} cannot be started: {error.strerror}"
         raise SystemExit(msg) from error

@@ -35,13 +35,14 @@ OUTPUT = 2  # the last descriptor that a forked process has
 READY = "ready"
 
 
-def serve(answers: int, run: Callable[[list[str]], None]) -> None:
+def serve(answers: int, run: Callable[[list[str]], None] | None = None) -> None:
     """Answer requests until the input ends; `run` gets the words of a command, in the process that is forked for it.
 
-    `answers` is the descriptor that answers are written to.
+    `answers` is the descriptor that answers are written to. Without `run`, the process becomes the command's program.
     """
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     confined = _load_beside("_confined")
+    run = run or (lambda command: confined.execute(command, dict(os.environ)))
     gc.collect()
     gc.freeze()  # a collection in a forked process would copy every page that it looks at
     _answer(answers, READY)

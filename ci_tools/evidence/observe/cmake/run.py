@@ -20,6 +20,7 @@ from ci_tools.evidence.observe.cmake.trace import FACTS, Heard, read_trace
 from ci_tools.evidence.observe.stage import choose_place
 from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
 from ci_tools.machine.sandbox.leftovers import clear, read_safely
+from ci_tools.machine.sandbox.starter import lend_starter
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.machine.workplace import workplace
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.run import View
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside, Step
+    from ci_tools.machine.sandbox.groups import ForkServer
 
 __all__ = ["Configured", "Configurer"]
 
@@ -89,6 +91,7 @@ class Configurer:
         self.seen: list[tuple[View, CmakeCall, tuple[str, ...], Configured]] = []
         self.open = ExitStack()
         self.stage: Stage | None = None
+        self.starter: ForkServer | None = None
         self.cmake: Cmake | None = None
         self.step: Step | None = None
         self.runs = 0
@@ -152,6 +155,7 @@ class Configurer:
             place = choose_place(self.tree, LIMITS.written, self.outside)
             folder = self.open.enter_context(workplace(place, clear))
             self.stage = Stage(folder.resolve() / "stage")
+            self.starter = None if why_not() else self.open.enter_context(lend_starter())
         stage = self.stage
         stage.set(self.tree, view, no)
         stage.write(call.written)
@@ -173,6 +177,7 @@ class Configurer:
             log=log,
             limits=LIMITS,
             trusted=bool(why_not()),
+            server=self.starter,
         )
         if ended.verdict is not Verdict.ENDED:
             return Configured(doubt=f"cmake's configure step ran into a limit: {ended.verdict.value}"), self.tree.files

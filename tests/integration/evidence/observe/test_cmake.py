@@ -24,8 +24,8 @@ python: ["3.12", "3.13"]
 torch: ["2.10", "2.11"]
 platforms:
   linux-cpu: {owner: "@demo/cpu"}
-  windows: {owner: "@demo/windows"}
 """
+WINDOWS = '  windows: {owner: "@demo/windows"}\n'
 # As in pybind11's example of CMake in setup.py.
 SETUP = """\
 import os, subprocess, sys
@@ -85,6 +85,16 @@ def test_what_cmake_builds_serves_one_python_and_every_torch(after: str, tmp_pat
 
 def test_a_source_that_includes_torch_binds_to_one_torch(tmp_path: Path) -> None:
     assert shown(tmp_path, a_cpp="#include <torch/extension.h>\n").torch_abi.kind is Binding.FULL
+
+
+def test_windows_has_evidence_of_its_own(tmp_path: Path) -> None:
+    script = SETUP.replace("MORE", "[]").replace("AFTER", "")
+    other = "if(WIN32)\ntarget_sources(a PRIVATE other.cpp)\nendif()"
+    files = {"fatwheel.yml": CONFIG + WINDOWS, "setup.py": script, **FILES, "CMakeLists.txt": lists(other)}
+    texts = {"a.cpp": "", "other.cpp": "#include <torch/extension.h>\n"}
+    found = evidence_of(write(tmp_path / "a", {**files, **texts})).platforms
+    assert [one.shown.torch_abi.kind for one in found] == [Binding.NONE, Binding.FULL]
+    assert {one.shown.extensions_where for one in found} == {"setup.py:14: its build runs cmake"}
 
 
 def test_a_build_that_imports_torch_and_includes_none_of_it_is_not_known(tmp_path: Path) -> None:

@@ -43,9 +43,15 @@ def setup(keywords: str, before: str = "") -> str:
     return f"{HEAD}{before}setup(name='demo', version='1.0', packages=['demo'], {keywords})\n"
 
 
-def planned(folder: Path, files: dict[str, str | bytes]) -> Plan:
+def only(*platforms: str) -> str:
+    """Return the config with some of its platforms: each is observed, also where nobody asks for its wheels."""
+    lines = CONFIG.splitlines(keepends=True)
+    return "".join(line for line in lines if "@demo" not in line or line.strip().startswith(platforms))
+
+
+def planned(folder: Path, files: dict[str, str | bytes], config: str = CONFIG) -> Plan:
     """Return the plan of a project with these files."""
-    return plan_of(write(folder / "a", {"fatwheel.yml": CONFIG, "demo/__init__.py": "", **files}))
+    return plan_of(write(folder / "a", {"fatwheel.yml": config, "demo/__init__.py": "", **files}))
 
 
 def jobs_of(plan: Plan, platform: str) -> set[str]:
@@ -97,7 +103,7 @@ def jobs_of(plan: Plan, platform: str) -> set[str]:
     ],
 )  # fmt: skip
 def test_what_may_be_compiled_is_in_no_pure_wheel(files: dict[str, str | bytes], tmp_path: Path) -> None:
-    plan = planned(tmp_path, files)
+    plan = planned(tmp_path, files, only("linux"))
     assert "pure" not in jobs_of(plan, "linux-cpu") | jobs_of(plan, "linux-cuda")
 
 
@@ -117,10 +123,10 @@ def test_an_extension_of_one_python_alone_is_built_for_that_python(tmp_path: Pat
 # ---------------------------------------------------------------- what a build may decide by
 
 
-def deciding(folder: Path, condition: str, before: str = "", more: str = "") -> Plan:
+def deciding(folder: Path, condition: str, before: str = "", *, config: str = "") -> Plan:
     """Return the plan of a project that has an extension where a condition holds."""
     script = setup(f"ext_modules=[Extension('demo.a', ['a.c'])] if {condition} else []", before)
-    files = {"setup.py": script, "a.c": "", "helper.py": HELPER, "fatwheel.yml": SMALL + more}
+    files = {"setup.py": script, "a.c": "", "helper.py": HELPER, "fatwheel.yml": config or SMALL}
     return plan_of(write(folder / "a", {"demo/__init__.py": "", **files}))
 
 
@@ -134,6 +140,8 @@ platforms:
   linux-cpu: {owner: "@demo/cpu", env: {ON_CPU: "1"}}
   windows: {owner: "@demo/windows"}
 """
+ONE_PYTHON = SMALL.replace(', "3.14t"', "")
+ON_LINUX = SMALL.partition("  windows")[0]  # nobody asks for its wheels where a test looks only at those of Linux
 
 
 def tried(statement: str) -> str:
@@ -186,7 +194,8 @@ def tried(statement: str) -> str:
     ],
 )  # fmt: skip
 def test_what_the_machine_decides_is_in_no_pure_wheel(condition: str, before: str, tmp_path: Path) -> None:
-    assert "pure" not in jobs_of(deciding(tmp_path, condition, before), "linux-cpu")
+    config = ON_LINUX.replace(', "3.14t"', "")
+    assert "pure" not in jobs_of(deciding(tmp_path, condition, before, config=config), "linux-cpu")
 
 
 def test_what_a_commit_of_torch_decides_needs_the_torches_to_be_named(tmp_path: Path) -> None:
@@ -231,7 +240,7 @@ def test_what_a_commit_of_torch_decides_needs_the_torches_to_be_named(tmp_path: 
     ],
 )  # fmt: skip
 def test_what_only_windows_compiles_is_seen_however_it_asks(condition: str, before: str, tmp_path: Path) -> None:
-    plan = deciding(tmp_path, condition, before)
+    plan = deciding(tmp_path, condition, before, config=ONE_PYTHON)
     assert "pure" not in jobs_of(plan, "windows")
 
 
@@ -253,7 +262,7 @@ def test_what_only_windows_compiles_is_seen_however_it_asks(condition: str, befo
     ],
 )  # fmt: skip
 def test_what_only_one_python_compiles_is_seen_however_it_asks(condition: str, before: str, tmp_path: Path) -> None:
-    plan = deciding(tmp_path, condition, before)
+    plan = deciding(tmp_path, condition, before, config=ON_LINUX)
     assert "pure" not in {item.job for item in plan.covered if item.cell.python.free_threaded}
 
 
@@ -273,7 +282,7 @@ def test_what_only_one_python_compiles_is_seen_however_it_asks(condition: str, b
     ],
 )  # fmt: skip
 def test_a_variable_of_one_platform_is_seen_however_it_is_read(condition: str, tmp_path: Path) -> None:
-    plan = deciding(tmp_path, condition)
+    plan = deciding(tmp_path, condition, config=ONE_PYTHON)
     assert "pure" not in jobs_of(plan, "linux-cpu")
 
 
@@ -305,7 +314,7 @@ def test_a_file_that_names_the_folder_of_its_build_is_in_no_pure_wheel(tmp_path:
     ],
 )  # fmt: skip
 def test_what_decides_nothing_costs_no_wheel(before: str, tmp_path: Path) -> None:
-    assert [job.name for job in deciding(tmp_path, "0", before).jobs] == ["pure"]
+    assert [job.name for job in deciding(tmp_path, "0", before, config=ONE_PYTHON).jobs] == ["pure"]
 
 
 @pytest.mark.slow
@@ -323,7 +332,7 @@ try:
 except CompileError:
     has_openmp = False
 """
-    plan = deciding(tmp_path, "has_openmp", before, '  macos-arm64: {owner: "@demo/macos"}\n')
+    plan = deciding(tmp_path, "has_openmp", before, config=ONE_PYTHON + '  macos-arm64: {owner: "@demo/macos"}\n')
     assert {name: "pure" in jobs_of(plan, name) for name in ("linux-cpu", "windows", "macos-arm64")} == {
         "linux-cpu": False, "windows": False, "macos-arm64": True}  # fmt: skip
     assert not [line for line in plan.warnings if "omp.h" in line]
@@ -437,7 +446,8 @@ def limited(source: str, flags: str = "") -> str:
     ],
 )  # fmt: skip
 def test_abi3_is_not_believed_where_the_code_goes_beyond_it(setup_py: str, source: str, tmp_path: Path) -> None:
-    plan = planned(tmp_path, {"setup.py": setup_py, "a.c": source, "b.pyx": "", "b.h": "#include <Python.h>\n"})
+    files = {"setup.py": setup_py, "a.c": source, "b.pyx": "", "b.h": "#include <Python.h>\n"}
+    plan = planned(tmp_path, files, only("linux-cpu"))
     wheels = {job.wheel for job in plan.jobs if job.platform == "linux-cpu"}
     assert wheels
     assert not any("abi3" in wheel for wheel in wheels)
@@ -477,7 +487,7 @@ def test_torch_stays_an_axis_where_more_than_its_stable_abi_is_used(
 ) -> None:
     script = setup(f"ext_modules=[{extension}], cmdclass={{'build_ext': BuildExtension}}", TORCH)
     own = {"own.h": "#include <torch/extension.h>\n", "flags.txt": "-include torch/all.h"}
-    plan = planned(tmp_path, {"setup.py": script, "a.cpp": source, "b.cpp": source, **own})
+    plan = planned(tmp_path, {"setup.py": script, "a.cpp": source, "b.cpp": source, **own}, only("linux-cpu"))
     assert {job.requires_torch for job in plan.jobs if job.platform == "linux-cpu"} == {">=2.10,<2.11", ">=2.13,<2.14"}
 
 
@@ -528,7 +538,7 @@ def test_architectures_that_the_project_chooses_by_itself_are_named(
     flags = f"extra_compile_args={{'nvcc': {[f'-gencode={code}' for code in codes]}}}"
     extension = f"ext_modules=[CUDAExtension('demo.a', ['a.cu'], {flags})] if os.getenv('CUDA_HOME') else []"
     script = setup(f"{extension}, cmdclass={{'build_ext': BuildExtension}}", TORCH)
-    warnings = planned(tmp_path, {"setup.py": script, "a.cu": ""}).warnings
+    warnings = planned(tmp_path, {"setup.py": script, "a.cu": ""}, only("linux-cuda")).warnings
     assert [warning for warning in warnings if warning.endswith(said)]
 
 
@@ -552,7 +562,8 @@ def test_the_variable_that_chooses_the_architectures_is_named(flag: str, setting
         f"ext_modules={extension} if os.getenv('CUDA_HOME') else [], cmdclass={{'build_ext': BuildExtension}}",
         TORCH + online,
     )
-    (said,) = {one for one in planned(tmp_path, {"setup.py": script, "a.cu": ""}).warnings if "chooses" in one}
+    plan = planned(tmp_path, {"setup.py": script, "a.cu": ""}, only("linux-cuda"))
+    (said,) = {one for one in plan.warnings if "chooses" in one}
     expected = f"; `arch-env: {{DEMO_CUDA_ARCHS: {setting}}}` in the config chooses them"
     assert said.endswith(expected) if setting else "arch-env" not in said
 
@@ -583,7 +594,8 @@ def test_the_images_of_what_the_project_compiles_by_a_command_of_its_own_are_tho
     flags: list[str], images: set[str] | None, tmp_path: Path
 ) -> None:
     script = OWN_NVCC.replace("*FLAGS", repr(flags).strip("[]") or "'-O2'")
-    plan = planned(tmp_path, {"setup.py": script, "a.cu": "#include <torch/extension.h>\n", "b.c": ""})
+    files = {"setup.py": script, "a.cu": "#include <torch/extension.h>\n", "b.c": ""}
+    plan = planned(tmp_path, files, only("linux-cuda"))
     jobs = [job for job in plan.jobs if job.platform == "linux-cuda"]
     assert {job.libraries and frozenset(job.libraries[0].images) for job in jobs} == {images and frozenset(images)}
     assert all(job.requires_torch for job in jobs)  # its header was read
@@ -633,6 +645,12 @@ OPTIONAL = setup(
 LATER = OPTIONAL.replace("if os", "if torch.__version__ >= '2.13' or os").replace(TORCH, f"import torch; {TORCH}")
 
 
+def for_cuda(native: str) -> str:
+    """Return a config for CUDA only, with a key."""
+    archs = 'archs: ["9.0", "10.0+PTX"]'
+    return only("linux-cuda").replace(f'{archs}, env: {{ON_CUDA: "1"}}', f"{native} {archs}")
+
+
 @pytest.mark.parametrize(
     ("script", "native", "said"),
     [
@@ -645,7 +663,7 @@ LATER = OPTIONAL.replace("if os", "if torch.__version__ >= '2.13' or os").replac
 def test_sources_behind_a_condition_that_no_cell_meets_end_the_plan(
     script: str, native: str, said: str, tmp_path: Path
 ) -> None:
-    config = CONFIG.replace('archs: ["9.0", "10.0+PTX"], env: {ON_CUDA: "1"}', f'{native} archs: ["9.0", "10.0+PTX"]')
+    config = for_cuda(native)
     files = {"fatwheel.yml": config, "setup.py": script, "a.cu": "", "a.cpp": "", "b.cu": ""}
     with pytest.raises(InputError) as caught:
         planned(tmp_path, files)
@@ -663,7 +681,7 @@ def test_sources_behind_a_condition_that_no_cell_meets_end_the_plan(
     ],
 )
 def test_an_optional_extension_is_no_hollow_wheel(script: str, native: str, tmp_path: Path) -> None:
-    config = CONFIG.replace('archs: ["9.0", "10.0+PTX"], env: {ON_CUDA: "1"}', f'{native} archs: ["9.0", "10.0+PTX"]')
+    config = for_cuda(native)
     files = {"fatwheel.yml": config, "setup.py": script, "a.cu": "", "a.cpp": "#include <torch/torch.h>\n", "b.cu": ""}
     assert jobs_of(planned(tmp_path, files), "linux-cuda")
 
@@ -679,7 +697,7 @@ OFF = "linux-cuda: no kernel is compiled for it, though the source has a.cu; off
     ],
 )
 def test_a_wheel_for_cuda_without_any_kernel_is_told(native: str, said: list[str], tmp_path: Path) -> None:
-    config = CONFIG.replace('archs: ["9.0", "10.0+PTX"], env: {ON_CUDA: "1"}', f'{native} archs: ["9.0", "10.0+PTX"]')
+    config = for_cuda(native)
     plan = planned(tmp_path, {"fatwheel.yml": config, "setup.py": OPTIONAL, "a.cu": "", "a.cpp": "", "b.cu": ""})
     assert [one for one in plan.warnings if "kernel" in one] == said
 

@@ -16,7 +16,7 @@ from ci_tools.model.versions import Minor
 from ci_tools.plan import make
 from ci_tools.plan.advise import advice as advise
 from ci_tools.verify import patches
-from tests.builders.sources import PROJECT, demo, plan_of, world, write
+from tests.builders.sources import PROJECT, demo, plan_of, shared_world, world, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,7 +129,7 @@ GLOBS = {"fatwheel.yml": f"{PYTHONS}platforms:\n  linux-cpu: {{owner: us, native
 
 
 def planned_of(folder: Path) -> Planned:
-    return make.make_plan(folder / "fatwheel.yml", world(folder.parent))
+    return make.make_plan(folder / "fatwheel.yml", shared_world())
 
 
 def consulted(folder: Path) -> tuple[Planned, Advised, Sequence[Patched]]:
@@ -312,7 +312,7 @@ def test_a_source_with_its_patch_has_the_plan_that_was_promised(
     folder = demo(tmp_path / "a", files)
     planned, advised, patched = consulted(folder)
     apply(patches.patch_of_all(planned, patched), folder)
-    assert (len(plan_of(folder).jobs), advised.after) == (jobs, jobs)
+    assert (len(plan_of(folder, shared_world()).jobs), advised.after) == (jobs, jobs)
 
 
 @pytest.mark.parametrize("files", [pytest.param(UNTARGETED, id="torch"), pytest.param(C_EXTENSION, id="c")])
@@ -321,7 +321,7 @@ def test_each_patch_by_itself_keeps_its_promise(tmp_path: Path, files: dict[str,
     for number, (found, patch) in enumerate(patched):
         folder = demo(tmp_path / f"b{number}", files)
         apply(patch, folder)
-        assert len(plan_of(folder).jobs) == found.after
+        assert len(plan_of(folder, shared_world()).jobs) == found.after
 
 
 def test_a_patch_that_gives_up_cells_is_one_by_itself(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_a_patch_that_gives_up_cells_is_one_by_itself(tmp_path: Path) -> None:
     planned, advised, patched = consulted(folder)
     assert (patches.patch_of_all(planned, patched), advised.after, len(planned.plan.jobs)) == ("", 3, 3)
     apply(patched[0].patch, folder)
-    assert len(plan_of(folder).jobs) == 1
+    assert len(plan_of(folder, shared_world()).jobs) == 1
 
 
 def test_a_patch_keeps_all_else_as_it_was_written(tmp_path: Path) -> None:
