@@ -88,7 +88,7 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not has_compiler():
         pytest.skip("no C++ compiler: install g++ or set CXX")
     site = tmp_path_factory.mktemp("device")
-    options = ("-std=c++20", "-O1", f"-I{INCLUDE}")
+    options = ("-std=c++20", "-O0", f"-I{INCLUDE}")
     link = [f"-L{INCLUDE.parent / 'lib'}", "-ltorch_cpu", "-lc10"]
     build_library(HERE / "device/device.cpp", site / "libacme_device.so", *options, link=link)
     shutil.copy(HERE / "device/acme_device.py", site)

@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import subprocess
+import sys
 import zipfile
 from dataclasses import replace
 from functools import reduce
@@ -54,7 +55,7 @@ pytestmark = pytest.mark.slow
 
 PYTHON = "3.13"
 VERSION = "4.11.0.92"  # of the stand-in for OpenCV
-SHARED = ("tools", "toolchains", "torch-parts", "wheels")  # folders of the user's cache: fetched once for all tests
+SHARED = ("tools", "toolchains", "torch", "torch-parts", "wheels")  # folders of the user's cache, fetched once for all
 
 
 class Case(NamedTuple):
@@ -226,7 +227,8 @@ def test_a_recipe_is_built_audited_described_and_installed(case: Case, place: Pl
     assert_noted(case, planned, made)
     assert_described(case, place, made.path)
     installed = place.folder / "installed"
-    subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", "-t", installed, made.path], check=True)
+    command = [Path(sys.executable).with_name("uv"), "pip", "install", "--quiet", "--no-config", "--no-deps"]
+    subprocess.run([*command, "--python", python, "--target", installed, made.path], check=True)
     subprocess.run([python, "-c", case.imports], check=True, cwd=place.folder, env={"PYTHONPATH": str(installed)})
 
 
