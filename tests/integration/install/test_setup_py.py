@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tests.servers.assets import assets
 from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
@@ -31,13 +33,30 @@ setup(name="demo", version="1.0", py_modules=["demo"])
 """
 
 
-@pytest.mark.parametrize("setuptools", ["setuptools==65.5.0 wheel==0.38.4", "setuptools"])
+OLD, NEW = "setuptools==65.5.0 wheel==0.38.4", "setuptools"
+
+
+@pytest.fixture(scope="module")
+def setuptools_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Install what is asked for into a folder of its own, once."""
+
+    @functools.cache
+    def install(asked: str) -> Path:
+        own = tmp_path_factory.mktemp("setuptools")
+        subprocess.run([UV, "pip", "install", "--quiet", "--target", own, *asked.split()], check=True)
+        return own
+
+    return install
+
+
+@pytest.mark.parametrize("setuptools", [OLD, NEW])
 @pytest.mark.parametrize(
     ("prebuilt", "kind"), [("", "kind = 'prebuilt'\n"), ("1", "kind = 'compiled'\nswitch = 'on'\n")], ids=["on", "off"]
 )
-def test_setup_py_serves_bdist_wheel(setuptools: str, prebuilt: str, kind: str, tmp_path: Path) -> None:
-    own = tmp_path / "setuptools"
-    subprocess.run([UV, "pip", "install", "--quiet", "--target", own, *setuptools.split()], check=True)
+def test_setup_py_serves_bdist_wheel(
+    setuptools: str, prebuilt: str, kind: str, setuptools_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    own = setuptools_of(setuptools)
     with assets(tmp_path / "assets") as server:
         made = release(tmp_path, server.url, files={"setup.py": SETUP}, cuda="13.0", env={"DEMO_SWITCH": "on"})
         with tarfile.open(made.sdist) as archive:
@@ -80,10 +99,10 @@ def test_a_setup_py_that_calls_distutils_or_wants_more_takes_the_wheel(script: s
 
 
 @pytest.mark.parametrize("client", ["pip-9.0.3", pytest.param("pip-18.1", marks=pytest.mark.long)])
-def test_a_pip_from_before_build_backends_takes_the_wheel(client: str, tmp_path: Path) -> None:
-    own = tmp_path / "setuptools"
-    needs = ["setuptools==65.5.0", "wheel==0.38.4"]
-    subprocess.run([UV, "pip", "install", "--quiet", "--target", own, *needs], check=True)
+def test_a_pip_from_before_build_backends_takes_the_wheel(
+    client: str, setuptools_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    own = setuptools_of(OLD)
     isolation = [] if client == "pip-9.0.3" else ["--no-build-isolation"]  # the former knows of none
     with assets(tmp_path / "assets") as server:
         made = release(tmp_path, server.url, files={"setup.py": SETUP}, cuda="13.0")
