@@ -99,5 +99,7 @@ int main(int count, char **words) {
     if (more < 0) fail("request");
     sent += more;
   }
-  return read(channel, &status, 1) == 1 ? status : 1; /* without a status it was killed */
+  if (read(channel, &status, 1) != 1) status = 1; /* it was killed */
+  if (status && isatty(1)) usleep(300000); /* act reads a terminal no further once a command of it has failed */
+  return status;
 }
