@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RECORDED: Mapping[str, Any] = {found["name"]: found for found in json.loads(RECORD.read_text(encoding="utf-8"))}
 KNOWN = {project["name"]: project for project in projects()}
 # One of each kind that is read in a second: hatchling, setuptools, meson, maturin, scikit-build-core, setuptools-rust.
-CHEAP = ("einops", "torchsort", "contourpy", "safetensors", "apache-tvm-ffi", "bcrypt")
+CHEAP = ("einops", "torchsort", "contourpy", "safetensors", "iminuit", "bcrypt")
 
 FOR_A_PERSON = {"mmcv": "a constraint setuptools<82 brings it back"}
 

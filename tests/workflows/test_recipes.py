@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +16,7 @@ from tests.builders.sources import committed, git, write
 from tests.builders.walkthroughs import REPOSITORY as ROOT
 from tests.builders.walkthroughs import commands
 from tests.servers.github import REPOSITORY
+from tests.servers.prepared import FATWHEEL, PIP, run_prepared
 from tests.workflows import api, harness
 from tests.workflows.harness import Event
 
@@ -85,11 +84,9 @@ def follow_the_rest(tmp_path: Path, github: Api) -> None:
     said = []
     for typed, _ in commands(wheel_house.read_typed()[-1].text):
         words = typed.replace("my-org/wheels", REPOSITORY).replace("$PWD", str(house)).split()
-        program = [sys.executable, "-m", "ci_tools" if words[0] == "fatwheel" else "pip", *words[1:]]
-        program += ["--target", str(there), "--no-deps"] if words[0] == "pip" else []
-        done = subprocess.run(
-            program, cwd=house, env={**os.environ, **own}, capture_output=True, text=True, check=False
-        )
+        program = FATWHEEL if words[0] == "fatwheel" else PIP
+        more = ["--target", str(there), "--no-deps"] if program == PIP else []
+        done = run_prepared([*words[1:], *more], cwd=house, env={**os.environ, **own}, program=program)
         assert done.returncode == 0, done.stderr
         said.append(done.stdout)
     assert f"{TAG} is published, by the same recipe" in " ".join(said[0].split())
