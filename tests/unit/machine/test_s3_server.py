@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from http import HTTPStatus
 from http.client import HTTPConnection
 from itertools import repeat
+from queue import Queue
 from threading import Barrier, BrokenBarrierError, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -46,19 +47,25 @@ class Asker:
 
 @contextmanager
 def serve_ours() -> Iterator[int]:
-    """Serve our moto in a thread; yield its port."""
-    loop = asyncio.new_event_loop()
-    server = loop.run_until_complete(s3.listen())
-    thread = Thread(target=loop.run_forever)
+    """Serve our moto in a thread; yield its port. The thread of the tests may have a loop of its own that runs."""
+    loop, ports = asyncio.new_event_loop(), Queue[int]()
+    thread = Thread(target=_serve, args=[loop, ports])
     thread.start()
     try:
-        yield server.sockets[0].getsockname()[1]
+        yield ports.get(timeout=LONG)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
+
+
+def _serve(loop: asyncio.AbstractEventLoop, ports: Queue[int]) -> None:
+    """Serve until the loop is stopped, and tell on which port."""
+    with closing(loop):
+        server = loop.run_until_complete(s3.listen())
+        ports.put(server.sockets[0].getsockname()[1])
+        loop.run_forever()
         server.close()
         loop.run_until_complete(asyncio.sleep(0))  # in which it closes the last connection
-        loop.close()
 
 
 @contextmanager
