@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import FatwheelError
-from ci_tools.evidence.observe.prepared import end_unused
+from ci_tools.evidence.observe.prepared import PREPARED
 from ci_tools.machine.storage import write_atomically
 from ci_tools.plan import make
 from tests.proof.truth import HERE
@@ -118,7 +118,7 @@ def cpu_seconds() -> float:
 
     A child counts when it has ended, so this ends the processes that plans keep for the next one.
     """
-    end_unused()
+    PREPARED.empty()
     if sys.platform == "win32":  # it has no such count, and cannot observe a build
         return 0.0
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci_tools.machine.installers import read_pip_settings
 from tests.servers import prepared
 from tests.servers.caller import caller_of
 from tests.workflows import records, rules
@@ -366,8 +365,6 @@ def secrets(world: World, event: Event) -> dict[str, str]:
 def environment(home: Path, world: World) -> dict[str, str]:
     """Return the variables of act and of every job: none of this process but how to reach an index, and its cache."""
     passed = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
-    settings = read_pip_settings({**passed, "HOME": os.devnull})  # or each job would ask pip what files of it say
-    passed |= {**settings, "HOME": "", "PIP_CONFIG_FILE": os.devnull}
     path = os.pathsep.join([*map(str, world.path), str(home / "bin"), os.environ["PATH"]])
     cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # a toolkit of gigabytes is fetched once
     own = {"HOME": str(home / "home"), "XDG_CACHE_HOME": cache, "TMPDIR": tempfile.gettempdir()}

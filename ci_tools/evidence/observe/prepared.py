@@ -6,12 +6,10 @@ plan beside it, or for each commit. Nothing of a project gets into it: a build r
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,13 +17,14 @@ from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
 from ci_tools.evidence.observe.stage import OBSERVER, identify_tools, importable_folders
 from ci_tools.machine.sandbox import why_not
 from ci_tools.machine.sandbox.groups import ForkServer
+from ci_tools.machine.sandbox.pool import Pool
 from ci_tools.machine.workplace import scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-__all__ = ["PYTHON", "Plugins", "Prepared", "prepare"]
+__all__ = ["PREPARED", "PYTHON", "Plugins", "Prepared", "prepare"]
 
 PYTHON = (sys.executable, "-s", "-S", "-B", OBSERVER / "__main__.py")
 SERVE = "--serve"  # see there
@@ -53,31 +52,12 @@ class Prepared:
         return self.modules.is_dir() and (self.server is None or self.server.is_waiting)
 
 
-UNUSED: dict[int, list[Prepared]] = {}  # by process: a forked one must not talk to the server of its parent
+PREPARED: Pool[Prepared] = Pool(lambda prepared: prepared.is_usable, lambda prepared: prepared.kept.close())
 
 
-@contextmanager
-def prepare(plugins: Plugins) -> Iterator[Prepared]:
-    """Yield a prepared process with these plugins, which nobody else uses; keep it for the next plan."""
-    unused = UNUSED.setdefault(os.getpid(), [])
-    found = next((one for one in unused if one.plugins == plugins), None)
-    if found:
-        unused.remove(found)
-    if found and not found.is_usable:
-        found.kept.close()
-        found = None
-    found = found or _start(plugins)
-    try:
-        yield found
-    finally:
-        unused.append(found)
-
-
-@atexit.register
-def end_unused() -> None:
-    """End what this process keeps for its next plan."""
-    for prepared in UNUSED.pop(os.getpid(), ()):
-        prepared.kept.close()
+def prepare(plugins: Plugins) -> AbstractContextManager[Prepared]:
+    """Lend a prepared process with these plugins, which nobody else uses and which is kept for the next plan."""
+    return PREPARED.lend(lambda: _start(plugins), lambda prepared: prepared.plugins == plugins)
 
 
 def _start(plugins: Plugins) -> Prepared:

@@ -6,41 +6,22 @@ that confines it.
 
 from __future__ import annotations
 
-import atexit
-import os
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.machine.sandbox.groups import ForkServer
+from ci_tools.machine.sandbox.pool import Pool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
-__all__ = ["lend_starter"]
+__all__ = ["STARTERS", "lend_starter"]
 
 STARTER = (sys.executable, "-I", "-S", Path(__file__).with_name("_starter.py"))
-UNUSED: dict[int, list[ForkServer]] = {}  # by process: a forked one must not talk to the server of its parent
+STARTERS: Pool[ForkServer] = Pool(lambda server: server.is_waiting, ForkServer.close)
 
 
-@contextmanager
-def lend_starter() -> Iterator[ForkServer]:
-    """Yield a server that nobody else uses; keep it for the next caller. Only Linux can fork confined processes."""
-    unused = UNUSED.setdefault(os.getpid(), [])
-    server = unused.pop() if unused else None
-    if server and not server.is_waiting:
-        server.close()
-        server = None
-    server = server or ForkServer(STARTER, {})
-    try:
-        yield server
-    finally:
-        unused.append(server)
-
-
-@atexit.register
-def end_unused() -> None:
-    """End what this process keeps for its next caller."""
-    for server in UNUSED.pop(os.getpid(), ()):
-        server.close()
+def lend_starter() -> AbstractContextManager[ForkServer]:
+    """Lend a server that nobody else uses; only Linux can fork confined processes."""
+    return STARTERS.lend(lambda: ForkServer(STARTER, {}))

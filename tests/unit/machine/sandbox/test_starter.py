@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.machine.sandbox import Confined, Limits, run_in_sandbox, why_not
-from ci_tools.machine.sandbox.starter import end_unused, lend_starter
+from ci_tools.machine.sandbox.starter import STARTERS, lend_starter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,6 +58,6 @@ def test_a_process_is_kept_for_the_next_program_and_replaced_once_it_has_ended(t
     second.process.kill()
     second.process.wait()
     assert run(tmp_path, "exit 0").status == 0
-    end_unused()
+    STARTERS.empty()
     with lend_starter() as other:
         assert other not in {first, second}
