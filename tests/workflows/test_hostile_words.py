@@ -175,6 +175,11 @@ def test_a_config_is_refused_where_it_is_wrong(name: str, refused: Run) -> None:
     assert all(len(annotation.message) < 5000 for annotation in annotations)
 
 
+def test_no_config_is_blamed_for_another(refused: Run) -> None:
+    named = {annotation.file for annotation in refused.job("Plans").annotations}
+    assert named == {"", *(f"{name}.yml" for name in CONFIGS)}
+
+
 def test_publishing_takes_no_input_for_anything_else(refused: Run) -> None:
     job = worked(below(refused, "Published"), "Publish")
     assert (job.result, job.step("Download release").result) == ("failure", "failure")
@@ -347,6 +352,8 @@ def test_a_wheel_that_failed_starts_no_trial(spoken: tuple[Run, Path]) -> None:
 def test_an_optional_platform_that_fails_holds_nothing_back(spoken: tuple[Run, Path]) -> None:
     run, _ = spoken
     assert (run.succeeded, run.status) == (True, 1), run.log  # act does not know jobs that may fail
+    outputs = run.job("Gather").outputs
+    assert (outputs["units"], outputs["withheld"]) == ('["core"]', '["linux-cpu"]')
     files = {"tiny-1.0-py3-none-any.whl", "tiny-1.0.tar.gz"}
     assert held(run, "fatwheel-release") == {*files, "plan.json", *(f"receipts/{name}.json" for name in files)}
     assert run.job("Attest").result == "success"
