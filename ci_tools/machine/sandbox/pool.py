@@ -16,7 +16,7 @@ Kept = TypeVar("Kept")
 
 
 class Pool(Generic[Kept]):
-    """What this process has prepared, and nobody uses; all of it is closed when the process ends."""
+    """Things that this process has prepared and nobody uses; all are closed when the process ends."""
 
     def __init__(self, is_usable: Callable[[Kept], bool], close: Callable[[Kept], None]) -> None:
         self.is_usable, self.close = is_usable, close
@@ -25,7 +25,7 @@ class Pool(Generic[Kept]):
 
     @contextmanager
     def lend(self, prepare: Callable[[], Kept], fits: Callable[[Kept], bool] = lambda _: True) -> Iterator[Kept]:
-        """Yield what fits and nobody else uses, prepared anew if there is none; keep it for the next caller."""
+        """Yield one that fits and nobody else uses, or prepare one; keep it for the next caller."""
         unused = self.unused.setdefault(os.getpid(), [])
         found = next((one for one in unused if fits(one)), None)
         if found is not None:
