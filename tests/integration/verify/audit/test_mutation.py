@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from ci_tools.errors import Rejected
 from ci_tools.formats.wheel import open_wheel
-from ci_tools.verify.audit import RULES
+from ci_tools.verify.audit import RULES, audit
 from tests.builders import wheels
+from tests.builders.audited import INFO, LIMITS, planned
 from tests.builders.wheels import ABI3, LINUX, PURE, make, members_of, recorded
-from tests.unit.verify.audit.test_audit import INFO, LIMITED, LIMITS, audit, planned
+from tests.unit.verify.audit.test_audit import LIMITED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

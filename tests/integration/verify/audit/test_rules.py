@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.model.files import Level
+from tests.builders.audited import findings
 from tests.builders.wheels import LINUX, linked, make
-from tests.unit.verify.audit.test_audit import findings
 
 if TYPE_CHECKING:
     from pathlib import Path

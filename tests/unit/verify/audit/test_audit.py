@@ -9,52 +9,30 @@ import pytest
 
 from ci_tools.model.cell import Cell
 from ci_tools.model.files import Level
-from ci_tools.model.plan import Job, JobKind
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
-from ci_tools.model.request import ToolchainKind
+from ci_tools.model.platforms import Platform
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import RULES, audit
 from tests.builders import wheels
+from tests.builders.audited import (
+    INFO,
+    PE,
+    SBOM,
+    findings,
+    planned,
+    raw,
+    rewritten,
+)
 from tests.builders.wheels import LINUX, PTX, PURE, SASS, edited, entry, library, make, unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ci_tools.model.files import Finding
+    from ci_tools.model.plan import Job
 
-LIMITS = {"pypi": 100_000, "github": 200_000}
-INFO = "demo-1.0.dist-info"
-SBOM = f"{INFO}/sboms/fatwheel.cdx.json"
+
 PLAIN = library("extern void *malloc(unsigned long); void *ours(void) { return malloc(1); }")
-PE = b"MZ".ljust(0x3C, b"\0") + b"\x40\0\0\0" + b"PE\0\0\x64\x86" + bytes(18)  # for Windows on x86-64, no sections
 LIMITED = library("extern void *PyModule_Create2(void *, int); void *PyInit_c(void) { return PyModule_Create2(0, 3); }")
-
-
-def planned(wheel: str, *archs: str) -> Job:
-    """The plan's job for a wheel: pure, or for CUDA where it names architectures."""
-    return Job(
-        name="job",
-        kind=JobKind.NATIVE if archs else JobKind.PURE,
-        platform=Platform.LINUX_CUDA if archs else None,
-        python=Python(Minor(3, 10)),
-        python_stays=False,
-        torch=None,
-        accelerator=Accelerator(AcceleratorKind.CUDA, Minor(13, 0)) if archs else None,
-        archs=archs,
-        runner="",
-        owner=None,
-        wheel=wheel,
-        wheel_platform="",
-        requires_torch="",
-        toolchain=ToolchainKind.AUTO,
-        env=(),
-        covers=(),
-    )
-
-
-def findings(wheel: Path, job: Job | None = None) -> tuple[Finding, ...]:
-    return audit(wheel, job=job, limits=LIMITS, work=wheel.parent / "work")
 
 
 def linux(folder: Path, content: bytes = PLAIN, name: str = LINUX) -> Path:
@@ -87,25 +65,6 @@ def test_a_good_wheel_has_no_findings(
 
 
 # ---------------------------------------------------------------- one wrong thing each
-
-
-def raw(wheel: Path, name: str, data: bytes = b"", mode: int = 0o100644) -> Path:
-    """Append a member as it is, RECORD with it."""
-    info = zipfile.ZipInfo("placeholder" if "\\" in name else name)
-    info.filename, info.external_attr = name, mode << 16
-    record = f"{INFO}/RECORD"
-    rows = wheels.members_of(wheel)[record] + f"{name},{wheels.digest(data)},{len(data)}\n".encode()
-    edited(wheel, {record: rows}, record=False)
-    with zipfile.ZipFile(wheel, "a") as archive:
-        archive.writestr(info, data)
-    return wheel
-
-
-def rewritten(wheel: Path, file: str, old: str, new: str) -> Path:
-    """Replace text in a file of dist-info, and mend RECORD."""
-    content = wheels.members_of(wheel)[f"{INFO}/{file}"].decode()
-    assert old in content
-    return edited(wheel, {f"{INFO}/{file}": content.replace(old, new).encode()}, record=file != "RECORD")
 
 
 def outside(name: str) -> tuple[str, str]:

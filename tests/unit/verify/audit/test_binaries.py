@@ -10,10 +10,9 @@ import pytest
 
 from ci_tools.model.files import Level
 from ci_tools.model.platforms import Platform
+from tests.builders.audited import findings, planned, seen
 from tests.builders.wheels import PTX, SASS, edited, entry, make, unit
 from tests.builders.windows import dll
-from tests.unit.verify.audit.test_audit import findings, planned
-from tests.unit.verify.audit.test_rules import seen
 
 if TYPE_CHECKING:
     from pathlib import Path
