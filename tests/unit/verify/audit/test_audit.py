@@ -13,15 +13,7 @@ from ci_tools.model.platforms import Platform
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import RULES, audit
 from tests.builders import wheels
-from tests.builders.audited import (
-    INFO,
-    PE,
-    SBOM,
-    findings,
-    planned,
-    raw,
-    rewritten,
-)
+from tests.builders.audited import INFO, PE, SBOM, findings, planned, raw, rewritten
 from tests.builders.wheels import LINUX, PTX, PURE, SASS, edited, entry, library, make, unit
 
 if TYPE_CHECKING:

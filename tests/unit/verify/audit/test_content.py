@@ -10,17 +10,7 @@ import pytest
 
 from ci_tools.model.files import Level
 from ci_tools.verify.audit import audit
-from tests.builders.audited import (
-    INFO,
-    OLD,
-    PE,
-    TORCH_FIELD,
-    WINDOWS,
-    findings,
-    planned,
-    raw,
-    seen,
-)
+from tests.builders.audited import INFO, OLD, PE, TORCH_FIELD, WINDOWS, findings, planned, raw, seen
 from tests.builders.wheels import LINUX, PURE, edited, linked, make
 
 if TYPE_CHECKING:

@@ -9,17 +9,7 @@ import pytest
 
 from ci_tools.model.files import Level
 from ci_tools.model.plan import Library
-from tests.builders.audited import (
-    INFO,
-    OLD,
-    PE,
-    SBOM,
-    findings,
-    native,
-    planned,
-    rewritten,
-    seen,
-)
+from tests.builders.audited import INFO, OLD, PE, SBOM, findings, native, planned, rewritten, seen
 from tests.builders.wheels import LINUX, PURE, edited, linked, make
 
 if TYPE_CHECKING:

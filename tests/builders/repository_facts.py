@@ -1,0 +1,51 @@
+"""The facts of a repository in which nothing is wrong, and how to change what its workflow says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ci_tools.github.doctor.report import Default, Facts, Policy, Tag
+from ci_tools.github.doctor.rules import diagnose
+from ci_tools.github.doctor.workflow_files import read_workflow
+
+if TYPE_CHECKING:
+    from ci_tools.github.doctor.workflows import Job, Workflow
+
+PATH = ".github/workflows/release.yml"
+NEW, OLD = "1" * 40, "2" * 40
+FATWHEEL = f"octo/fatwheel/.github/workflows/wheels.yml@{NEW}"
+
+
+def workflow(text: str) -> Workflow:
+    return read_workflow(text, PATH)
+
+
+def job(text: str) -> Job:
+    return workflow(f"on: push\njobs:\n  it: {text}\n").jobs[0]
+
+
+CALLED = workflow("on: workflow_call\npermissions: {}\njobs: {a: {permissions: {contents: write}}}")
+FACTS = Facts(
+    repository="octo/demo",
+    page="https://github.com/octo/demo",
+    branch="main",
+    policy=Policy(is_enabled=True),
+    default=Default("read", approves=False),
+    is_immutable=True,
+    workflows=(workflow(f"on: push\njobs: {{it: {{uses: '{FATWHEEL}', permissions: {{contents: write}}}}}}"),),
+    states={},
+    environments={},
+    secrets=frozenset(),
+    called={("octo/fatwheel", "/.github/workflows/wheels.yml", NEW): CALLED},
+    tags={"octo/fatwheel": (Tag("v1.1.0", NEW), Tag("v1.0.0", OLD), Tag("v1", NEW))},
+    behind={},
+)
+
+
+def found(facts: Facts) -> list[tuple[str, str]]:
+    return [(finding.rule, str(finding.weight)) for finding in diagnose(facts)]
+
+
+def with_job(text: str, **facts: object) -> Facts:
+    return replace(FACTS, workflows=(workflow(f"on: push\njobs:\n  it: {text}"),), **facts)  # type: ignore[arg-type]
