@@ -1,7 +1,11 @@
-"""What our workflow and action files hold to, beyond what GitHub's parser and zizmor see: a generator for each rule."""
+"""What our workflow and action files hold to, beyond what GitHub's parser and zizmor see: a generator for each rule.
+
+It stays one file, although it is long: a rule is three to fifteen lines, and a reader looks for the next one like it.
+"""
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from dataclasses import dataclass
@@ -170,6 +174,7 @@ Project: TypeAlias = "Mapping[str, File]"
 Rule: TypeAlias = "Callable[[File, Project], Iterator[Finding]]"
 
 
+@functools.cache
 def project(root: Path) -> Project:
     """Read every workflow and action file of a repository, by its path in it."""
     paths = (path for pattern in PLACES for path in sorted(root.glob(pattern)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.servers.uploads import PASSWORD, pypiserver
-from tests.unit.github.test_workflow_rules import examples_in_documents
+from tests.unit.github.test_workflow_examples import examples_in_documents
 from tests.workflows import harness
 from tests.workflows.harness import Event, World
 from tests.workflows.projects import PURE

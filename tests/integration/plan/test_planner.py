@@ -8,8 +8,9 @@ import pytest
 from packaging.tags import cpython_tags
 from packaging.utils import parse_wheel_filename
 
+from tests.builders.planned import every_plan, plans
 from tests.builders.sources import PROJECT, demo, plan_of, write
-from tests.unit.plan.test_planner import LINUX_CPU, REQUEST, TORCH_CONFIG, assert_golden, every_plan, plans, text
+from tests.unit.plan.test_planner import LINUX_CPU, REQUEST, TORCH_CONFIG, assert_golden, text
 
 if TYPE_CHECKING:
     from pathlib import Path

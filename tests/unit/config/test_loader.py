@@ -1,3 +1,8 @@
+"""What a config means, and what is said of its mistakes.
+
+It stays one file, although it is long: each mistake is an edit of the one good config, and is read against it.
+"""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,7 @@
-"""The move from test-infra: every input has a fate, nothing is guessed, and what is written loads and plans."""
+"""The move from test-infra: every input has a fate, nothing is guessed, and what is written loads and plans.
+
+It stays one file, although it is long: all of it holds the move against the one page that tells of it.
+"""
 
 from __future__ import annotations
 

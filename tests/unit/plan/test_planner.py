@@ -1,49 +1,27 @@
 from __future__ import annotations
 
-import functools
 import os
 import re
 from collections import Counter
 from dataclasses import replace
-from itertools import chain, combinations, product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools import catalog
 from ci_tools.errors import InputError
-from ci_tools.model.evidence import (
-    Binding,
-    CellEvidence,
-    Evidence,
-    Extensions,
-    PlatformEvidence,
-    Project,
-    PythonApi,
-    TorchAbi,
-)
+from ci_tools.model.evidence import Evidence, Extensions, Project
 from ci_tools.model.plan import JobKind, Plan
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
-from ci_tools.model.request import (
-    Enabled,
-    Globs,
-    PathSource,
-    PlatformRequest,
-    Request,
-    Torch,
-)
-from ci_tools.model.versions import Minor, Python
+from ci_tools.model.request import Enabled, PlatformRequest, Torch
+from ci_tools.model.versions import Minor
 from ci_tools.plan import planner
 from ci_tools.plan.contradictions import NO_OWNER
+from tests.builders.planned import ABIS, APIS, CUDA, CUDAS, asked, planned, pythons, shown
 from tests.builders.sources import PROJECT, demo, lend_tools, plan_of, write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 ROOT = Path(__file__).parents[3]
 PLANS = Path(__file__).parent / "plans"
-CUDA = AcceleratorKind.CUDA
 
 
 # ---------------------------------------------------------------- plans as text
@@ -158,138 +136,6 @@ def test_one_unstable_include_ends_the_collapse(package: Path) -> None:
     plan = plan_of(package / "package")
     assert {job.torch for job in plan.jobs if job.platform is Platform.LINUX_CUDA} > {Minor(2, 10), Minor(2, 13)}
     assert len(plan.jobs) > 50
-
-
-# ---------------------------------------------------------------- every plan there is
-
-
-def pythons(names: str) -> tuple[Python, ...]:
-    return tuple(map(Python.parse, names.split()))
-
-
-ASKED = pythons("3.10 3.12 3.14 3.14t 3.15 3.15t")
-APIS = (
-    PythonApi(Binding.NONE, "p:1"),
-    PythonApi(Binding.FULL, "p:1"),
-    PythonApi(Binding.UNKNOWN, "p:1"),
-    PythonApi(Binding.STABLE, "p:1", Minor(3, 12)),
-    PythonApi(Binding.STABLE, "p:1", Minor(3, 12), builds_older=True),
-    PythonApi(Binding.STABLE, "p:1", Minor(3, 12), Minor(3, 15), builds_older=True),
-    PythonApi(Binding.STABLE, "p:1", None, Minor(3, 15), builds_older=True),
-    PythonApi(Binding.STABLE, "p:1", Minor(3, 15), Minor(3, 15), builds_older=True),
-)
-ABIS = (
-    TorchAbi(Binding.NONE, "t:1"),
-    TorchAbi(Binding.FULL, "t:1", uses_torch=True),
-    TorchAbi(Binding.UNKNOWN, "t:1"),
-    TorchAbi(Binding.STABLE, "t:1", Minor(2, 10), uses_torch=True),
-)
-CUDAS = tuple(Accelerator(CUDA, version) for version in (Minor(12, 6), Minor(12, 9), Minor(13, 0)))
-
-
-def asked(platform: Platform = Platform.LINUX_CUDA, **fields: object) -> PlatformRequest:
-    found: dict[str, object] = {"owner": "@x", "native": Globs(("*.cu",)), "wheel_platform": "linux", **fields}
-    if platform is Platform.LINUX_CUDA:
-        found = {"accelerators": CUDAS, "archs": ("9.0",), **found}
-    return PlatformRequest(platform=platform, where="fatwheel.yml:4", **found)  # type: ignore[arg-type]
-
-
-def shown(request: PlatformRequest, api: PythonApi, abi: TorchAbi, extensions: Extensions) -> PlatformEvidence:
-    native = () if extensions is Extensions.NONE else ("a.cu",)
-    return PlatformEvidence(
-        platform=request.platform,
-        native_files=native,
-        shown=CellEvidence(extensions=extensions, extensions_where="b:1", python_api=api, torch_abi=abi),
-    )
-
-
-def planned(
-    platforms: Iterable[PlatformRequest],
-    api: PythonApi = APIS[0],
-    abi: TorchAbi = ABIS[0],
-    extensions: Extensions = Extensions.SOME,
-    **fields: object,
-) -> Plan:
-    """Return the plan of platforms that all show the same."""
-    platforms = tuple(platforms)
-    torch = Torch(versions=(Minor(2, 10), Minor(2, 14), Minor(2, 15)))
-    known = {"name": "demo", "config": "fatwheel.yml", "source": PathSource(path="."), "pythons": ASKED, "torch": torch}
-    request = Request(platforms=platforms, **{**known, **fields})  # type: ignore[arg-type]
-    evidence = Evidence(
-        project=Project("demo", "1.0", ">=3.10", "x", "p:1"),
-        source_sha256="",
-        commit=None,
-        platforms=tuple(shown(platform, api, abi, extensions) for platform in platforms),
-    )
-    return planner.make_plan(request, evidence, catalog.load())
-
-
-def plans() -> Iterator[Plan]:
-    """Yield plans of every combination of evidence, and of every choice a request has."""
-    for api, abi, extensions in product(APIS, ABIS, Extensions):
-        yield planned([asked(), asked(Platform.LINUX_CPU)], api, abi, extensions)
-    for enabled, one_per_major, api in product(Enabled, (False, True), APIS):
-        yield planned([asked(enabled=enabled, one_per_major=one_per_major)], api, ABIS[1])
-    some = chain.from_iterable(combinations(ASKED, size) for size in (1, 2, 3))
-    for chosen, api in product(some, APIS):
-        yield planned([asked(Platform.LINUX_CPU)], api, pythons=chosen, torch=None)
-
-
-@functools.cache
-def every_plan() -> tuple[Plan, ...]:
-    """Return them, made once for all who look at them."""
-    return tuple(plans())
-
-
-def test_every_cell_is_covered_or_skipped_exactly_once() -> None:
-    for plan in every_plan():
-        cells = Counter([item.cell for item in plan.covered] + [item.cell for item in plan.skipped])
-        torches = len(plan.request.torch.versions) if plan.request.torch else 1
-        points = (
-            sum(max(1, len(one.accelerators)) for one in plan.request.platforms) * torches * len(plan.request.pythons)
-        )
-        assert set(cells.values()) <= {1}
-        assert len(cells) == plan.cells == points
-        assert Counter(cell for job in plan.jobs for cell in job.covers) == Counter(item.cell for item in plan.covered)
-
-
-def test_every_covered_cell_names_a_job_that_covers_it() -> None:
-    for plan in every_plan():
-        covers = {(job.name, cell) for job in plan.jobs for cell in job.covers}
-        assert {(item.job, item.cell) for item in plan.covered} == covers
-        assert all(item.reason for item in (*plan.covered, *plan.skipped))
-
-
-def test_every_job_has_a_name_and_a_wheel_of_its_own() -> None:
-    for plan in every_plan():
-        assert len({job.name for job in plan.jobs}) == len(plan.jobs)
-        assert len({job.wheel for job in plan.jobs}) == len(plan.jobs)
-
-
-def test_every_python_that_builds_a_wheel_makes_that_wheel() -> None:
-    for plan in every_plan():
-        for job in plan.jobs:
-            abi = job.wheel.split("-")[-2]
-            assert job.python.free_threaded is (
-                abi.endswith("t") or (abi == "none" and _only_free_threaded(job.covers))
-            )
-            assert job.python_stays is (abi not in {"none", "abi3"})
-
-
-def _only_free_threaded(cells: Iterable[object]) -> bool:
-    return all(str(cell).endswith("t") for cell in cells)
-
-
-def test_every_axis_that_stays_keeps_its_cells_apart() -> None:
-    for plan in every_plan():
-        for job, found in ((job, plan.request) for job in plan.jobs if job.kind is JobKind.NATIVE):
-            assert len({cell.platform for cell in job.covers}) == 1
-            assert len({cell.accelerator and cell.accelerator.version for cell in job.covers}) == 1 or (
-                found.platforms[0].one_per_major
-            )
-            if job.requires_torch:
-                assert len({cell.torch for cell in job.covers}) == 1
-                assert job.requires_torch == f">={job.torch},<{job.torch and job.torch.next}"
 
 
 # ---------------------------------------------------------------- the rules, one at a time

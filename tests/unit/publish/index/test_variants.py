@@ -1,3 +1,8 @@
+"""Wheel variants: their wheels, their document, and the index that lists them.
+
+It stays one file, although it is long: all start from the same release, whose bytes a variant must not change.
+"""
+
 from __future__ import annotations
 
 import json
