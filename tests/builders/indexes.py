@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
+import shutil
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.publish.index import maintain
@@ -13,8 +17,6 @@ from tests.builders.releases import folder_index, item, unit
 from tests.builders.wheels import make
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ci_tools.machine.context import Outside
     from ci_tools.publish.index.wheel_index import WheelIndex
 
@@ -24,7 +26,16 @@ STRAY = "demo-1.2-py3-none-any.whl"
 
 
 def demo_index(folder: Path) -> WheelIndex:
-    """Return an index with two versions of a project, and another project."""
+    """Return an index with two versions of a project, and another project, and its wheels beside it."""
+    shutil.copytree(_published().name, folder, dirs_exist_ok=True)
+    return folder_index(folder / "index")
+
+
+@functools.cache
+def _published() -> tempfile.TemporaryDirectory[str]:
+    """Publish the demo index for all tests of a process, which copy it; return its folder, which ends with it."""
+    whole = tempfile.TemporaryDirectory(prefix="demo-index-")
+    folder = Path(whole.name)
     made = folder / "made"
     made.mkdir()
     (made / SDIST).write_bytes(b"sdist")
@@ -33,7 +44,7 @@ def demo_index(folder: Path) -> WheelIndex:
     releases.publish(built, unit("demo", *files))
     releases.publish(built, unit("demo", item(make(made, LATER)), version="1.1"))
     releases.publish(built, unit("other", item(make(made, "other-1.0-py3-none-any.whl"))))
-    return built
+    return whole
 
 
 def root(index: WheelIndex) -> Path:
