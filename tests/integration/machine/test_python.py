@@ -12,7 +12,7 @@ from ci_tools.machine.installers import INSTALLER
 from ci_tools.machine.python import Environment, create
 from tests.builders import wheels
 
-# ---------------------------------------------------------------- environments
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", params=["pip", "uv"])
@@ -22,7 +22,46 @@ def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     return create(Path(sys.executable), folder / "env", folder / "log", environ, {"CUDA_HOME": "/cuda"})
 
 
-@pytest.mark.slow
+def test_an_environment_is_empty_and_its_own(environment: Environment) -> None:
+    script = "import sys, importlib.util as u; print(sys.prefix, u.find_spec('pip'), u.find_spec('pytest'))"
+    done = subprocess.run(
+        [environment.python, "-c", script], env=environment.variables, capture_output=True, check=True
+    )
+    assert done.stdout.decode().split() == [str(environment.path), "None", "None"]
+
+
+def test_its_commands_come_first_and_see_few_variables(environment: Environment) -> None:
+    assert environment.variables["PATH"].split(os.pathsep)[0] == str(environment.scripts)
+    assert environment.variables["VIRTUAL_ENV"] == str(environment.path)
+    assert environment.variables["CUDA_HOME"] == "/cuda"
+    assert "CFLAGS" not in environment.variables
+
+
+def test_an_environment_is_made_from_nothing(environment: Environment, tmp_path: Path) -> None:
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "old").write_text("")
+    made = create(environment.python, tmp_path / "env", tmp_path / "log", os.environ)
+    assert not (made.path / "old").exists()
+    assert made.python.exists()
+
+
+def test_what_makes_no_environment_is_one_sentence(tmp_path: Path) -> None:
+    broken = tmp_path / "python3.99"
+    broken.write_text("#!/bin/sh\necho No module named ensurepip; exit 1\n")
+    broken.chmod(0o755)
+    with pytest.raises(MachineError, match=r"cannot make an environment:\n.*No module named ensurepip") as refused:
+        create(broken, tmp_path / "env", tmp_path / "log", {**os.environ, INSTALLER: "pip"})
+    assert "python3-venv" in refused.value.hint
+
+
+def test_an_index_s_password_is_not_shown(environment: Environment) -> None:
+    with pytest.raises(
+        FatwheelError, match=r"^(pip|uv) cannot install --index-url http://\*\*\*@127\.0\.0\.1:1 demo"
+    ) as refused:
+        environment.install("--index-url", "http://me:s3cret@127.0.0.1:1", "demo", variables={"PIP_RETRIES": "0"})
+    assert "s3cret" not in f"{refused.value}{environment.log.read_text()}"
+
+
 def test_a_wheel_is_installed_there(environment: Environment, tmp_path: Path) -> None:
     environment.install("--no-deps", wheels.make(tmp_path, files={"demo.py": b"print('hello')\n"}))
     done = subprocess.run(
@@ -31,7 +70,6 @@ def test_a_wheel_is_installed_there(environment: Environment, tmp_path: Path) ->
     assert done.stdout == b"hello\n"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "kind", "sentence"),
     [

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ENDED = 40
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server is for Linux")
 def test_ended_processes_are_buried_before_the_next_kill(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each kill looks at the whole group: one for each ended process took minutes for some ten thousand of them."""

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.source import Tree
 
+pytestmark = pytest.mark.slow
+
 SETUP = "zero = 0\nfirst = 1\nsecond = 2\nthird = 3\n"
 PATCH = """\
 --- a/setup.py

@@ -14,7 +14,10 @@ from ci_tools.machine.sandbox.starter import STARTERS, lend_starter
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=f"needs confinement: {why_not()}")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(why_not()), reason=f"needs confinement: {why_not()}"),
+]
 
 LIMITS = Limits(seconds=60, memory=1 << 30, processes=8, written=1 << 20)
 
