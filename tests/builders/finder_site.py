@@ -27,6 +27,10 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 OTHERS = tuple(f"project-{place:03}" for place in range(20))
 LONG = "no wheel was asked for, and this is said at length " * 12
 PURE, CUDA = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl"
+FOLLOW = """fragment => new Promise((done) => {
+  addEventListener("hashchange", () => done(), { once: true }); // after the page's own
+  location.hash = fragment;
+})"""
 UPLOADED = "2026-01-02T03:04:05Z"
 ATTESTED = ("no", "yes", "")
 LINUX = (("linux-x86_64", "cuda"),)
@@ -169,8 +173,14 @@ class Watched:
 
     def goto(self, address: str) -> Page:
         """Open an address anew: another fragment alone would not load the page again."""
-        self.page.goto("about:blank")
+        if self.page.url.partition("#")[0] == address.partition("#")[0]:
+            self.page.goto("about:blank")
         self.page.goto(address)
+        return self.page
+
+    def follow(self, fragment: str) -> Page:
+        """Open another fragment of the page that is here, as a link in it does: it is not loaded again."""
+        self.page.evaluate(FOLLOW, fragment)
         return self.page
 
 
