@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -17,7 +17,6 @@ from ci_tools.publish.units import Offer
 from tests.builders import wheels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from playwright.sync_api import Dialog, Page
@@ -210,8 +209,3 @@ def press(page: Page, key: str, selector: str) -> None:
             assert "solid" in page.evaluate(rings)
             return
     pytest.fail(f"{key} does not lead to {selector}")
-
-
-def violations(response: dict[str, Any]) -> Sequence[str]:
-    """Return what axe found, each with the element it is about."""
-    return [f"{each['id']}: {node['html']}" for each in response["violations"] for node in each["nodes"]]
