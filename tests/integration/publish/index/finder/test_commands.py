@@ -233,10 +233,12 @@ def test_poetry_itself_adds_the_file_of_this_index(served: dict[str, Boxes], sit
     named = '[project]\nname = "mine"\nversion = "1"\nrequires-python = ">=3.10"\n[tool.poetry]\npackage-mode = false\n'
     (tmp_path / "pyproject.toml").write_text(named)
     own = {"CACHE_DIR": str(tmp_path / "cache"), "VIRTUALENVS_IN_PROJECT": "true", "KEYRING_ENABLED": "false"}
+    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, tmp_path / ".venv"], check=True)
     environ = {
         "PATH": f"{of_poetry()}:/usr/bin:/bin",
         "HOME": str(tmp_path / "home"),
         "POETRY_NO_INTERACTION": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",  # a cache whose content changes is filled again
         **{f"POETRY_{name}": value for name, value in own.items()},
     }
     done = subprocess.run(["sh", "-ec", lines], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
@@ -253,8 +255,8 @@ def of_poetry() -> Path:
 
     def fill(folder: Path) -> None:
         subprocess.run([UV, "venv", "--quiet", "--relocatable", "--python", sys.executable, folder / "env"], check=True)
-        words = [UV, "pip", "install", "--quiet", "--python", str(folder / "env/bin/python"), f"poetry=={POETRY}"]
-        subprocess.run(words, check=True)
+        words = [UV, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(folder / "env/bin/python")]
+        subprocess.run([*words, f"poetry=={POETRY}"], check=True)
 
     return fill_once(cache_folder(os.environ) / "clients" / f"poetry-{POETRY}", fill, print) / "env" / "bin"
 
