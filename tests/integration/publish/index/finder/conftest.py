@@ -34,7 +34,9 @@ def page(browser: Browser) -> Iterator[Page]:
     # As a Linux machine, whatever the browser runs on: the first choice depends on it.
     agent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/140.0.0.0 Safari/537.36"
     with browser.new_context(user_agent=agent, viewport=SCREEN) as made:
-        made.add_init_script("Object.defineProperty(navigator, 'platform', {get: () => 'Linux x86_64'})")
+        made.add_init_script(
+            "Object.defineProperty(navigator, 'platform', {get: () => 'Linux x86_64', configurable: true})"
+        )
         made.set_default_timeout(10_000)
         yield made.new_page()
 
