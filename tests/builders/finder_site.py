@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -17,7 +17,6 @@ from ci_tools.publish.units import Offer
 from tests.builders import wheels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from playwright.sync_api import Dialog, Page
@@ -27,6 +26,10 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 OTHERS = tuple(f"project-{place:03}" for place in range(20))
 LONG = "no wheel was asked for, and this is said at length " * 12
 PURE, CUDA = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl"
+FOLLOW = """fragment => new Promise((done) => {
+  addEventListener("hashchange", () => done(), { once: true }); // after the page's own
+  location.hash = fragment;
+})"""
 UPLOADED = "2026-01-02T03:04:05Z"
 ATTESTED = ("no", "yes", "")
 LINUX = (("linux-x86_64", "cuda"),)
@@ -169,8 +172,14 @@ class Watched:
 
     def goto(self, address: str) -> Page:
         """Open an address anew: another fragment alone would not load the page again."""
-        self.page.goto("about:blank")
+        if self.page.url.partition("#")[0] == address.partition("#")[0]:
+            self.page.goto("about:blank")
         self.page.goto(address)
+        return self.page
+
+    def follow(self, fragment: str) -> Page:
+        """Open another fragment of the page that is here, as a link in it does: it is not loaded again."""
+        self.page.evaluate(FOLLOW, fragment)
         return self.page
 
 
@@ -200,8 +209,3 @@ def press(page: Page, key: str, selector: str) -> None:
             assert "solid" in page.evaluate(rings)
             return
     pytest.fail(f"{key} does not lead to {selector}")
-
-
-def violations(response: dict[str, Any]) -> Sequence[str]:
-    """Return what axe found, each with the element it is about."""
-    return [f"{each['id']}: {node['html']}" for each in response["violations"] for node in each["nodes"]]

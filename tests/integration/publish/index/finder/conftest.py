@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SCREEN: ViewportSize = {"width": 1280, "height": 720}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     root = tmp_path_factory.mktemp("an index") / "$(whl) it's"
     write_index(root)
@@ -28,13 +28,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield Site(root, f"http://127.0.0.1:{server.server_port}/{quote(root.name)}/")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def page(browser: Browser) -> Iterator[Page]:
-    """The one page of a file of tests: a page of its own would cost each test more than all that it looks at."""
+    """The one page of these tests: a page of its own would cost each test more than all that it looks at."""
     # As a Linux machine, whatever the browser runs on: the first choice depends on it.
     agent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/140.0.0.0 Safari/537.36"
     with browser.new_context(user_agent=agent, viewport=SCREEN) as made:
-        made.add_init_script("Object.defineProperty(navigator, 'platform', {get: () => 'Linux x86_64'})")
+        made.add_init_script(
+            "Object.defineProperty(navigator, 'platform', {get: () => 'Linux x86_64', configurable: true})"
+        )
         made.set_default_timeout(10_000)
         yield made.new_page()
 

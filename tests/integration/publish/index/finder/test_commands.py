@@ -11,20 +11,68 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from ci_tools.machine.storage import cache_folder, fill_once
-from tests.builders.finder_site import CUDA, OURS, Site, Watched, commands
+from tests.builders.finder_site import CUDA, OURS, Site, Watched, choose, commands
+from tests.servers.prepared import PIP, run_prepared
 from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext
+    from playwright.sync_api import BrowserContext, Page
+
+    from tests.servers.prepared import Called
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the finder is looked at through playwright")
 pytestmark = pytest.mark.slow
 POETRY = "2.5.1"
+
+
+# What the page shows for each installer, once it is chosen: the kind and the text of each box.
+READ = """() => [...document.querySelectorAll("#answer input[name=installer]")].map(({ value }) => {
+  document.querySelector(`#answer input[name=installer][value="${value}"]`).click();
+  const boxes = [...document.querySelectorAll("#answer .command")];
+  return [value, boxes.map((box) => [box.dataset.kind, box.querySelector("pre").textContent])];
+})"""
+
+
+class Boxes(NamedTuple):
+    """What a page shows for an installer."""
+
+    all: list[tuple[str, str]]  # the kind and the text of each
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands that install the project: by its version, and this very file."""
+        return [text for kind, text in self.all if kind in {"version", "file"}]
+
+    def block(self, kind: str) -> str:
+        """Return a text of a kind."""
+        (found,) = (text for own, text in self.all if own == kind)
+        return found
+
+
+def read_boxes(page: Page) -> dict[str, Boxes]:
+    """Return what a page shows for each installer."""
+    page.locator("#result").wait_for()
+    return {name: Boxes([(kind, text) for kind, text in boxes]) for name, boxes in page.evaluate(READ)}
+
+
+@pytest.fixture(scope="module")
+def shown(page: Page, site: Site) -> dict[str, dict[str, Boxes]]:
+    """What the page of a project shows for each installer, from a folder and from a server."""
+    found = {}
+    for kind in ("folder", "server"):
+        page.goto(f"{site.address(kind)}#project=demo")
+        found[kind] = read_boxes(page)
+    return found
+
+
+@pytest.fixture
+def served(shown: dict[str, dict[str, Boxes]]) -> dict[str, Boxes]:
+    return shown["server"]
 
 
 # -- the commands
@@ -33,11 +81,12 @@ POETRY = "2.5.1"
 @pytest.mark.parametrize("kind", ["folder", "server"])
 @pytest.mark.parametrize("installer", ["pip", "uv"])
 @pytest.mark.parametrize("way", [pytest.param(0, id="by-version"), pytest.param(1, id="by-file")])
-def test_a_command_installs_the_file(
-    watched: Watched, site: Site, tmp_path: Path, kind: str, installer: str, way: int
+def test_a_command_installs_the_file_and_no_strangers(
+    shown: dict[str, dict[str, Boxes]], site: Site, tmp_path: Path, kind: str, installer: str, way: int
 ) -> None:
-    page = watched.goto(f"{site.address(kind)}#project=demo&installer={installer}")
-    done = run(commands(page)[way], tmp_path, f"{site.served}nothing/")
+    stranger = site.served.removesuffix("/").rpartition("/")[0] + "/stranger/"
+    others = f"{site.served}nothing/" if (installer, way) == ("pip", 0) else stranger  # pip by version may take theirs
+    done = run(shown[kind][installer].commands[way], tmp_path, others)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "demo" / "__init__.py").read_bytes() == OURS
     assert (tmp_path / "demo-1.0+cu130.dist-info").is_dir()
@@ -45,29 +94,19 @@ def test_a_command_installs_the_file(
 
 @pytest.mark.parametrize("installer", ["pip", "uv"])
 def test_the_exact_command_takes_no_file_with_another_hash(
-    watched: Watched, site: Site, tmp_path: Path, installer: str
+    served: dict[str, Boxes], site: Site, tmp_path: Path, installer: str
 ) -> None:
-    page = watched.goto(f"{site.served}#project=demo&installer={installer}")
-    command = commands(page)[1]
+    command = served[installer].commands[1]
     digest = hashlib.sha256((site.root / "cu130" / CUDA).read_bytes()).hexdigest()
     assert digest in command
     assert run(command.replace(digest, "0" * 64), tmp_path, f"{site.served}nothing/").returncode != 0
 
 
-@pytest.mark.parametrize(("installer", "way"), [("pip", 1), ("uv", 0), ("uv", 1)])
-def test_a_stranger_with_the_same_name_is_not_installed(
-    watched: Watched, site: Site, tmp_path: Path, installer: str, way: int
-) -> None:
-    page = watched.goto(f"{site.served}#project=demo&installer={installer}")
-    stranger = site.served.removesuffix("/").rpartition("/")[0] + "/stranger/"
-    assert run(commands(page)[way], tmp_path, stranger).returncode == 0
-    assert (tmp_path / "demo" / "__init__.py").read_bytes() == OURS
-
-
-def run(command: str, target: Path, default_index: str) -> subprocess.CompletedProcess[str]:
+def run(command: str, target: Path, default_index: str) -> subprocess.CompletedProcess[str] | Called:
     """Run a command in a shell, as a visitor would, with another folder to install to and another default index."""
     programs = Path(sys.executable).parent
     env = {
+        **{name: os.environ[name] for name in os.environ if name.startswith("PYTHON") or name in {"LANG", "LC_ALL"}},
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(target / "home"),
         "PIP_CONFIG_FILE": os.devnull,
@@ -79,9 +118,19 @@ def run(command: str, target: Path, default_index: str) -> subprocess.CompletedP
         "UV_DEFAULT_INDEX": default_index,
         "UV_NO_CACHE": "1",
     }
+    if command.startswith("pip "):
+        return run_prepared(words_of(command, env)[1:], cwd=target, env=env, program=PIP)
     words = f"{command} --target {shlex.quote(str(target))}" if command.startswith("uv pip") else command
     words += f" --python {shlex.quote(sys.executable)}" if command.startswith("uv") else ""
     return subprocess.run(["sh", "-c", words], env=env, capture_output=True, text=True, check=False, timeout=120)
+
+
+def words_of(command: str, env: dict[str, str]) -> list[str]:
+    """Return the words of a command as a shell gives them to its program."""
+    name, _, rest = command.partition(" ")
+    show = f"show() {{ printf '%s\\0' \"$@\"; }}; show {rest}"
+    done = subprocess.run(["sh", "-c", show], env=env, capture_output=True, text=True, check=True, timeout=120)
+    return [name, *done.stdout.split("\0")[:-1]]
 
 
 def test_a_command_for_windows_is_quoted_for_windows(watched: Watched, site: Site) -> None:
@@ -108,14 +157,16 @@ def test_an_sdist_is_offered_as_this_very_file_alone(watched: Watched, site: Sit
 # -- the other installers
 
 
-@pytest.mark.parametrize("accelerator", ["cu130", "cu126", ""])
-@pytest.mark.parametrize("installer", ["pip", "uv", "poetry", "requirements.txt", "pyproject.toml", "pylock.toml"])
-def test_the_right_torch_comes_first(watched: Watched, site: Site, installer: str, accelerator: str) -> None:
-    fragment = f"#project=kernels&torch=2.12&accelerator={accelerator}&python=3.12&installer={installer}"
-    page = watched.goto(site.served + fragment)
+def test_the_right_torch_comes_first(watched: Watched, site: Site) -> None:
+    page = watched.goto(f"{site.served}#project=kernels&torch=2.12&accelerator=cu130&python=3.12")
     page.locator("#result").wait_for()
-    first = str(page.locator("#answer pre").first.text_content())
-    assert first.splitlines()[-1].endswith(f"uv pip install torch==2.12.1 --torch-backend={accelerator or 'cpu'}")
+    for accelerator in ("cu130", "cu126", ""):
+        choose(page, "accelerator", accelerator)
+        boxes = read_boxes(page)
+        for installer in ("pip", "uv", "poetry", "requirements.txt", "pyproject.toml", "pylock.toml"):
+            _, first = boxes[installer].all[0]
+            line = f"uv pip install torch==2.12.1 --torch-backend={accelerator or 'cpu'}"
+            assert first.splitlines()[-1].endswith(line), installer
 
 
 def test_uv_knows_the_builds_of_torch_that_it_is_told_of(watched: Watched, site: Site, tmp_path: Path) -> None:
@@ -126,38 +177,39 @@ def test_uv_knows_the_builds_of_torch_that_it_is_told_of(watched: Watched, site:
     assert "invalid value" in run(f"{command}0 --offline", tmp_path, f"{site.served}nothing/").stderr
 
 
-def block(watched: Watched, site: Site, installer: str, kind: str) -> str:
-    """Return a text that the finder shows for an installer."""
-    page = watched.goto(f"{site.served}#project=demo&installer={installer}")
-    page.locator("#result").wait_for()
-    return str(page.locator(f"#answer [data-kind={kind}] pre").text_content())
-
-
-def test_requirements_with_a_hash_install_the_file(watched: Watched, site: Site, tmp_path: Path) -> None:
-    (tmp_path / "requirements.txt").write_text(block(watched, site, "requirements.txt", "requirements"))
-    command = commands(watched.page)[0].replace("requirements.txt", shlex.quote(str(tmp_path / "requirements.txt")))
+def test_requirements_with_a_hash_install_the_file(served: dict[str, Boxes], site: Site, tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text(served["requirements.txt"].block("requirements"))
+    command = (
+        served["requirements.txt"]
+        .commands[0]
+        .replace("requirements.txt", shlex.quote(str(tmp_path / "requirements.txt")))
+    )
     done = run(command, tmp_path, f"{site.served}nothing/")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "demo" / "__init__.py").read_bytes() == OURS
 
 
-def test_requirements_with_another_hash_install_nothing(watched: Watched, site: Site, tmp_path: Path) -> None:
-    text = block(watched, site, "requirements.txt", "requirements")
+def test_requirements_with_another_hash_install_nothing(served: dict[str, Boxes], site: Site, tmp_path: Path) -> None:
+    text = served["requirements.txt"].block("requirements")
     (tmp_path / "requirements.txt").write_text(re.sub("sha256:[0-9a-f]{64}", "sha256:" + "0" * 64, text))
-    command = commands(watched.page)[0].replace("requirements.txt", shlex.quote(str(tmp_path / "requirements.txt")))
+    command = (
+        served["requirements.txt"]
+        .commands[0]
+        .replace("requirements.txt", shlex.quote(str(tmp_path / "requirements.txt")))
+    )
     assert run(command, tmp_path, f"{site.served}nothing/").returncode != 0
 
 
-def test_a_lock_installs_the_file(watched: Watched, site: Site, tmp_path: Path) -> None:
-    (tmp_path / "pylock.toml").write_text(block(watched, site, "pylock.toml", "pylock"))
-    command = commands(watched.page)[0].replace("pylock.toml", shlex.quote(str(tmp_path / "pylock.toml")))
+def test_a_lock_installs_the_file(served: dict[str, Boxes], site: Site, tmp_path: Path) -> None:
+    (tmp_path / "pylock.toml").write_text(served["pylock.toml"].block("pylock"))
+    command = served["pylock.toml"].commands[0].replace("pylock.toml", shlex.quote(str(tmp_path / "pylock.toml")))
     done = run(command, tmp_path, f"{site.served}nothing/")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "demo" / "__init__.py").read_bytes() == OURS
 
 
-def test_a_pyproject_locks_the_file_of_this_index(watched: Watched, site: Site, tmp_path: Path) -> None:
-    text = block(watched, site, "pyproject.toml", "pyproject")
+def test_a_pyproject_locks_the_file_of_this_index(served: dict[str, Boxes], site: Site, tmp_path: Path) -> None:
+    text = served["pyproject.toml"].block("pyproject")
     assert '"torch==2.11.*", ' in text
     named = '[project]\nname = "mine"\nversion = "1"\nrequires-python = ">=3.10"'
     (tmp_path / "pyproject.toml").write_text(text.replace('"torch==2.11.*", ', "").replace("[project]", named))
@@ -167,24 +219,26 @@ def test_a_pyproject_locks_the_file_of_this_index(watched: Watched, site: Site, 
     assert f"sha256:{digest}" in (tmp_path / "uv.lock").read_text()
 
 
-def test_a_dockerfile_and_poetry_name_the_folder_and_the_version(watched: Watched, site: Site) -> None:
-    dockerfile = block(watched, site, "Docker", "docker").splitlines()
+def test_a_dockerfile_and_poetry_name_the_folder_and_the_version(served: dict[str, Boxes], site: Site) -> None:
+    dockerfile = served["Docker"].block("docker").splitlines()
     assert dockerfile[0] == "FROM python:3.12-slim"
     assert shlex.split(dockerfile[-1])[-2:] == [f"{site.served}cu130/".replace("'", "%27"), "demo==1.0+cu130"]
-    source, add = block(watched, site, "poetry", "version").splitlines()
+    source, add = served["poetry"].block("version").splitlines()
     assert shlex.split(source)[-1] == f"{site.served}cu130/".replace("'", "%27")
     assert shlex.split(add)[-3:] == ["--source", shlex.split(source)[-2], "demo==1.0+cu130"]
 
 
-def test_poetry_itself_adds_the_file_of_this_index(watched: Watched, site: Site, tmp_path: Path) -> None:
-    lines = block(watched, site, "poetry", "version")
+def test_poetry_itself_adds_the_file_of_this_index(served: dict[str, Boxes], site: Site, tmp_path: Path) -> None:
+    lines = served["poetry"].block("version")
     named = '[project]\nname = "mine"\nversion = "1"\nrequires-python = ">=3.10"\n[tool.poetry]\npackage-mode = false\n'
     (tmp_path / "pyproject.toml").write_text(named)
     own = {"CACHE_DIR": str(tmp_path / "cache"), "VIRTUALENVS_IN_PROJECT": "true", "KEYRING_ENABLED": "false"}
+    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, tmp_path / ".venv"], check=True)
     environ = {
         "PATH": f"{of_poetry()}:/usr/bin:/bin",
         "HOME": str(tmp_path / "home"),
         "POETRY_NO_INTERACTION": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",  # a cache whose content changes is filled again
         **{f"POETRY_{name}": value for name, value in own.items()},
     }
     done = subprocess.run(["sh", "-ec", lines], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
@@ -201,14 +255,14 @@ def of_poetry() -> Path:
 
     def fill(folder: Path) -> None:
         subprocess.run([UV, "venv", "--quiet", "--relocatable", "--python", sys.executable, folder / "env"], check=True)
-        words = [UV, "pip", "install", "--quiet", "--python", str(folder / "env/bin/python"), f"poetry=={POETRY}"]
-        subprocess.run(words, check=True)
+        words = [UV, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(folder / "env/bin/python")]
+        subprocess.run([*words, f"poetry=={POETRY}"], check=True)
 
     return fill_once(cache_folder(os.environ) / "clients" / f"poetry-{POETRY}", fill, print) / "env" / "bin"
 
 
-def test_the_lines_of_a_dockerfile_install_the_file(watched: Watched, site: Site, tmp_path: Path) -> None:
-    lines = block(watched, site, "Docker", "docker").splitlines()
+def test_the_lines_of_a_dockerfile_install_the_file(served: dict[str, Boxes], site: Site, tmp_path: Path) -> None:
+    lines = served["Docker"].block("docker").splitlines()
     assert [line.split()[0] for line in lines] == ["FROM", "RUN", "RUN", "RUN"]
     first, torch, last = (line.removeprefix("RUN ") for line in lines[1:])
     assert first == "pip install --no-cache-dir uv"
@@ -251,14 +305,30 @@ def test_a_container_is_for_linux_only(watched: Watched, site: Site) -> None:
     playwright.expect(warning).to_have_text("A container runs Linux: select a Linux system to see its lines.")
 
 
-@pytest.mark.parametrize(
-    "installer", ["pip", "uv", "poetry", "requirements.txt", "pyproject.toml", "pylock.toml", "Docker"]
-)
-def test_what_is_copied_is_what_is_shown(watched: Watched, site: Site, context: BrowserContext, installer: str) -> None:
+# Copies each box of each installer, and reads what is in the clipboard then.
+COPY = """async () => {
+  const found = [];
+  for (const { value } of [...document.querySelectorAll("#answer input[name=installer]")]) {
+    document.querySelector(`#answer input[name=installer][value="${value}"]`).click();
+    for (const box of document.querySelectorAll("#answer .command")) {
+      const button = box.querySelector("button");
+      const named = new Promise((done) => new MutationObserver(done).observe(button, { childList: true }));
+      button.click();
+      await named;
+      const text = await navigator.clipboard.readText();
+      found.push([value, button.textContent, text, box.querySelector("pre").textContent]);
+    }
+  }
+  return found;
+}"""
+
+
+def test_what_is_copied_is_what_is_shown(watched: Watched, site: Site, context: BrowserContext) -> None:
     context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = watched.goto(f"{site.served}#project=demo&installer={installer}")
+    page = watched.goto(f"{site.served}#project=demo")
     page.locator("#result").wait_for()
-    for box in page.locator("#answer .command").all():
-        box.get_by_role("button").click()
-        playwright.expect(box.get_by_role("button")).to_have_text("Copied")
-        assert page.evaluate("navigator.clipboard.readText()") == box.locator("pre").text_content()
+    found = page.evaluate(COPY)
+    assert {installer for installer, *_ in found} == {
+        "pip", "uv", "poetry", "requirements.txt", "pyproject.toml", "pylock.toml", "Docker"}  # fmt: skip
+    for installer, label, copied, shown in found:
+        assert (label, copied) == ("Copied", shown), installer
