@@ -2,7 +2,7 @@
 
 A torch has ten thousand files and a toolkit a quarter of a gigabyte, and to copy both takes longer than many a build.
 A build takes a kept copy by renaming it, and afterwards it is renamed back, so that its path in the build is the same
-in every build. What a build writes does not reach the next one: a copy that is not as it was made is thrown away.
+in every build. Nothing that a build writes reaches the next one: a copy that is not as it was made is thrown away.
 """
 
 from __future__ import annotations
