@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import FatwheelError, MachineError
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from ci_tools.build.copies import Copies
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job
 
@@ -118,12 +118,12 @@ def torch_headers(environment: Environment) -> Path | None:
     return next(found, None)
 
 
-def provide_headers(fetch: Callable[[], Path], isolated: Environment, folder: Path) -> None:
+def provide_headers(fetch: Callable[[], Path], isolated: Environment, folder: Path, copies: Copies) -> None:
     """Put torch's headers into `folder`: those of the torch in a build's environment, or else fetched ones."""
     if own := torch_headers(isolated):
         folder.symlink_to(own)
     else:
-        shutil.copytree(fetch(), folder, symlinks=True)
+        copies.put(folder, fetch())
 
 
 def _find_torch(environment: Path) -> _Torch | None:

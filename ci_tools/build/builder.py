@@ -22,10 +22,12 @@ from ci_tools.build import repair
 from ci_tools.build.bench.failures import build_error
 from ci_tools.build.bench.shell import Bench, Shell, run_after
 from ci_tools.build.build_torch import provide_headers
+from ci_tools.build.copies import Copies
 from ci_tools.build.cuda_toolkits import link_variables, name_variables
 from ci_tools.build.folders import (
     base_folder,
-    copy_or_link,
+    link_or_name,
+    own_copies,
     own_locks,
     own_temporary,
     refuse_long_paths,
@@ -175,9 +177,11 @@ class Workshop:
             scratch.mkdir(mode=0o700)
             log = self.logs / f"{job}.log"
             log.unlink(missing_ok=True)
+            copies = Copies(own_copies(base))
             try:
-                yield Bench(plan, tree, scratch, log, minutes)
+                yield Bench(plan, tree, scratch, log, minutes, copies)
             finally:
+                copies.give_back()
                 shutil.rmtree(scratch, ignore_errors=True)
 
     def _variables(self, job: Job, toolchain: Toolchain, bench: Bench, cache: CompilerCache) -> dict[str, str]:
@@ -193,16 +197,25 @@ class Workshop:
             **cache.variables,
         }
         for variable, folder in toolchain.folders:
-            told[variable] = str(copy_or_link(folder, bench.scratch / variable.lower(), self.outside.cache))
+            told[variable] = str(self._provide(folder, toolchain, bench, bench.scratch / variable.lower()))
         if toolchain.fetch_headers:
             told[TORCH_INCLUDE] = str(bench.torch_headers)
-        for overlay in toolchain.overlays:
-            shutil.copytree(overlay, told[toolchain.folders[0][0]], symlinks=True, dirs_exist_ok=True)
         path = toolchain.variables.get("PATH") or self.outside.environ.get("PATH", os.defpath)
         shown = search_path(path, bench.scratch / "path")
         homes = (str(Path(told[name]) / "bin") for name, _ in toolchain.folders)
         told["PATH"] = os.pathsep.join([*homes, *map(str, cache.folders), shown])
         return {**told, **name_archs_for_torch(job.accelerator, job.archs), **link_variables(told), **dict(job.env)}
+
+    def _provide(self, folder: Path, toolchain: Toolchain, bench: Bench, place: Path) -> Path:
+        """Put a toolchain's folder where the build sees it: a copy if we fetched it, a link if it is installed.
+
+        A link to the cache would not do: compilers write the real paths of headers into their output, and files that
+        one build writes into the cache would be there in every later build.
+        """
+        if not folder.is_relative_to(self.outside.cache):
+            return link_or_name(folder, place)
+        over = toolchain.overlays if folder == toolchain.folders[0][1] else ()
+        return bench.copies.put(place, folder, *over)
 
     def _compilers(self, job: Job, plan: Plan) -> int:
         """Return how many compilers run at a time, and report it if memory is the limit."""
@@ -217,7 +230,7 @@ class Workshop:
         """Return where the requirements of a build come from."""
         request = bench.plan.request
         constraints = bench.source / request.build.constraints if request.build.constraints else None
-        return Place(bench.scratch, constraints, catalogs.load(request.catalog), self.outside)
+        return Place(bench.scratch, constraints, catalogs.load(request.catalog), self.outside, bench.copies)
 
     def _backend(
         self,
@@ -247,7 +260,7 @@ class Workshop:
                 if toolchain.is_cross and not toolchain.zig:
                     cross.replace_stubs(isolated)
                 if toolchain.fetch_headers:
-                    provide_headers(toolchain.fetch_headers, isolated, bench.torch_headers)
+                    provide_headers(toolchain.fetch_headers, isolated, bench.torch_headers, bench.copies)
                 if what == "wheel":  # an sdist contains the unchanged source
                     shell.run_hooks("build.before", request.build.before)
                 needs.install(project.get_requires_for_build(what), isolated, self._place(bench))

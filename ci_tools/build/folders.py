@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "base_folder",
-    "copy_or_link",
     "link_or_name",
+    "own_copies",
     "own_locks",
     "own_temporary",
     "refuse_long_paths",
@@ -51,17 +51,6 @@ def short_folder(temporary: str) -> str:
     return str(PureWindowsPath(PureWindowsPath(temporary).anchor) / "fatwheel")
 
 
-def copy_or_link(folder: Path, place: Path, cache: Path) -> Path:
-    """Put a toolchain's folder where the build sees it: a copy if we fetched it, a link if it is installed.
-
-    A link to the cache would not do: compilers write the real paths of headers into their output, and files that
-    one build writes into the cache would be there in every later build.
-    """
-    if not folder.is_relative_to(cache):
-        return link_or_name(folder, place)
-    return Path(shutil.copytree(folder, place, symlinks=True))
-
-
 def refuse_long_paths(source: Path, files: Iterable[str], host: str) -> None:
     """Raise MachineError if a file in a build's copy of the source has a longer path than compilers of Windows take."""
     if host != WINDOWS:
@@ -83,7 +72,16 @@ def link_or_name(folder: Path, place: Path) -> Path:
 
 def own_locks(base: Path) -> Path:
     """Return the folder of this user's locks. It does not depend on the cache: all runs share the scratch."""
-    folder = base / f"fatwheel-locks-{os.getuid() if hasattr(os, 'getuid') else 0}"
+    return _own(base, "locks")
+
+
+def own_copies(base: Path) -> Path:
+    """Return the folder of this user's copies of toolkits, which is on the file system of the builds."""
+    return _own(base, "copies")
+
+
+def _own(base: Path, what: str) -> Path:
+    folder = base / f"fatwheel-{what}-{os.getuid() if hasattr(os, 'getuid') else 0}"
     folder.mkdir(mode=0o700, exist_ok=True)
     refuse_stranger(folder)
     return folder

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from packaging.requirements import Requirement
 
+    from ci_tools.build.copies import Copies
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
@@ -43,6 +44,7 @@ class Place(NamedTuple):
     constraints: Path | None  # the project's own file
     catalog: Catalog
     outside: Outside
+    copies: Copies
 
 
 class Needs(NamedTuple):
@@ -89,7 +91,7 @@ class Needs(NamedTuple):
         said += [one.specifier for one in _of_torch([*self.pins, *_lines(place.constraints)])]
         specifiers = parse_specifiers(",".join(filter(None, map(str, said))))
         wanted = Wanted(specifiers, self.torch.label, identity(isolated.python), self.preferred)
-        return others | {*lend_torch(wanted, isolated, place.catalog, place.outside, variables)}
+        return others | {*lend_torch(wanted, isolated, place, variables)}
 
 
 def needs_of_job(job: Job, plan: Plan) -> Needs:

@@ -31,7 +31,9 @@ __all__ = [
     "fill_once",
     "hold_lock",
     "naming",
+    "seal_of",
     "sha256_of",
+    "stamp_of",
     "write_atomically",
 ]
 
@@ -135,7 +137,7 @@ def _is_sealed(folder: Path) -> bool:
     seal, stamp = _seal(folder), _stamp(folder)
     if not folder.is_dir() or not seal.is_file():
         return False
-    now = _stamp_of(folder)
+    now = stamp_of(folder)
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == now:
         return True
     if seal.read_text(encoding="utf-8") != digest_of(folder):
@@ -145,21 +147,34 @@ def _is_sealed(folder: Path) -> bool:
     return True
 
 
-def _stamp_of(folder: Path) -> str:
-    """Return one sha256 over the path and state of every entry below `folder`: what changes when a file is touched."""
+def stamp_of(folder: Path, *ignored: str) -> str:
+    """Return one sha256 over the path and state of every file below `folder`: what changes when a file is touched.
+
+    Of a folder only its mode counts, as its times change with each entry, and `.git` and those in `ignored` do not.
+    """
     stamps = []
     waiting, start = [str(folder)], len(str(folder))
     while waiting:
         with os.scandir(waiting.pop()) as entries:
             for entry in entries:
-                if entry.name == ".git":
+                if entry.name == ".git" or entry.name in ignored:
                     continue
+                found = entry.stat(follow_symlinks=False)
+                state = [found.st_mode]
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
-                found = entry.stat(follow_symlinks=False)
-                state = (found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+                else:
+                    state += [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
                 stamps.append((os.fsencode(entry.path[start:]), state))
     return hashlib.sha256(repr(sorted(stamps)).encode()).hexdigest()
+
+
+def seal_of(folder: Path) -> str:
+    """Return what tells the content of a folder that `fill_once` filled, or of a part of one; "" for any other."""
+    for filled in (folder, *folder.parents)[:-1]:  # the root has no name
+        if (seal := _seal(filled)).is_file():
+            return f"{seal.read_text(encoding='utf-8')} {folder.relative_to(filled).as_posix()}"
+    return ""
 
 
 def digest_of(folder: Path) -> str:

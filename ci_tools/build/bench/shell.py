@@ -18,6 +18,7 @@ from ci_tools.model import edition as editions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ci_tools.build.copies import Copies
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Plan
@@ -34,6 +35,7 @@ class Bench(NamedTuple):
     scratch: Path
     log: Path
     minutes: int  # the time limit of all its commands together
+    copies: Copies
 
     @property
     def torch_headers(self) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 from ci_tools.build.folders import link_or_name
@@ -11,9 +10,8 @@ from ci_tools.build.sdk.torch_choice import find_torch
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ci_tools.build.requirements import Place
     from ci_tools.build.sdk.torch_choice import Wanted
-    from ci_tools.catalog import Catalog
-    from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
 
 __all__ = ["lend_torch"]
@@ -21,9 +19,7 @@ __all__ = ["lend_torch"]
 LENT = "fatwheel-lent"  # the folder of an environment that has the build torch
 
 
-def lend_torch(
-    wanted: Wanted, isolated: Environment, catalog: Catalog, outside: Outside, variables: Mapping[str, str]
-) -> tuple[str, ...]:
+def lend_torch(wanted: Wanted, isolated: Environment, place: Place, variables: Mapping[str, str]) -> tuple[str, ...]:
     """Copy the build torch that fits into an environment without one; return what it requires to be installed.
 
     `variables` override those of the environment that name pip's indexes. It is a copy: compilers write the paths of
@@ -34,11 +30,10 @@ def lend_torch(
     packages = isolated.packages
     if (packages / "torch").exists():
         return ()
-    torch = find_torch(wanted, catalog, outside, {**isolated.variables, **variables})
-    lent = isolated.path / LENT
-    shutil.copytree(torch.site, lent)
+    torch = find_torch(wanted, place.catalog, place.outside, {**isolated.variables, **variables})
+    lent = place.copies.put(isolated.path / LENT, torch.site)
     for path in lent.iterdir():
         link_or_name(path, packages / path.name)
     (packages / f"{LENT}.pth").write_text(f"import sys; sys.path.insert(0, {str(lent)!r})\n", encoding="utf-8")
-    outside.reporter.say(f"builds with the parts of torch {torch.version}, without its libraries ({torch.wheel})")
+    place.outside.reporter.say(f"builds with the parts of torch {torch.version}, without its libraries ({torch.wheel})")
     return torch.requires

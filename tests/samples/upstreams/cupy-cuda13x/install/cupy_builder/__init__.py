@@ -16,6 +16,7 @@ def list_extensions():
         "cupy._core._carray",
         ["cupy/_core/_carray.pyx"],
         include_dirs=["cupy/cuda", "third_party/cccl", "third_party/dlpack/include"],
+        extra_compile_args=["-O0"],
         libraries=["cudart_static", "rt", "dl", "pthread"],
         library_dirs=[f"{CUDA}/lib64", f"{CUDA}/lib"],
     )

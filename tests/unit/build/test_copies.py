@@ -1,0 +1,122 @@
+"""Copies that builds work with: the next build takes one only as it was made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.build import copies as module
+from ci_tools.build.copies import Copies
+from ci_tools.machine.storage import fill_once
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of kept copies, on a disk that has room enough."""
+    monkeypatch.setattr(module, "ROOM", 0)
+    (tmp_path / "kept").mkdir()
+    return tmp_path / "kept"
+
+
+def filled(folder: Path, **files: str) -> Path:
+    """Return a folder of the cache with these files below `include`."""
+
+    def fill(partial: Path) -> None:
+        (partial / "include").mkdir()
+        for name, text in files.items():
+            (partial / "include" / f"{name}.h").write_text(text)
+
+    return fill_once(folder, fill, print)
+
+
+def build(place: Path, kept: Path, *sources: Path, write: Callable[[Path], object] = str) -> tuple[int, dict[str, str]]:
+    """Copy the sources to a place of a build that writes there; return the inode of the copy, and its files."""
+    place.parent.mkdir()
+    copies = Copies(kept)
+    copies.put(place, *sources)
+    found = {path.name: path.read_text() for path in sorted(place.rglob("*.h"))}
+    number = place.stat().st_ino
+    write(place)
+    copies.give_back()
+    return number, found
+
+
+def test_the_next_build_gets_the_same_copy_at_its_own_path(tmp_path: Path, kept: Path) -> None:
+    source = filled(tmp_path / "cache/torch", a="1") / "include"
+    first = build(tmp_path / "one/headers", kept, source)
+    assert build(tmp_path / "two/headers", kept, source) == first
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(lambda place: (place / "a.h").write_text("3"), id="the-same-length"),
+        pytest.param(lambda place: (place / "a.h").chmod(0o600), id="a-mode"),
+        pytest.param(lambda place: (place / "a.h").unlink(), id="one-less"),
+        pytest.param(lambda place: (place / "b.h").write_text("2"), id="one-more"),
+        pytest.param(lambda place: (place / "b").mkdir(), id="a-folder"),
+    ],
+)
+def test_what_a_build_writes_does_not_reach_the_next(
+    tmp_path: Path, kept: Path, write: Callable[[Path], object]
+) -> None:
+    source = filled(tmp_path / "cache/torch", a="1") / "include"
+    build(tmp_path / "one/headers", kept, source, write=write)
+    assert build(tmp_path / "two/headers", kept, source)[1] == {"a.h": "1"}
+    assert [path.name for path in (source.parent).rglob("*")] == ["include", "a.h"]
+    assert len([*kept.iterdir()]) == 2  # the copy and its stamp
+
+
+def test_bytecode_that_a_build_compiles_stays(tmp_path: Path, kept: Path) -> None:
+    source = filled(tmp_path / "cache/torch", a="1") / "include"
+    first = build(tmp_path / "one/headers", kept, source, write=lambda place: (place / "__pycache__").mkdir())
+    assert build(tmp_path / "two/headers", kept, source) == first
+
+
+def test_a_folder_that_was_filled_anew_is_copied_anew(tmp_path: Path, kept: Path) -> None:
+    source = filled(tmp_path / "cache/torch", a="1")
+    build(tmp_path / "one/headers", kept, source)
+    (source / "include/a.h").unlink()
+    filled(tmp_path / "cache/torch", a="2")
+    assert build(tmp_path / "two/headers", kept, source)[1] == {"a.h": "2"}
+
+
+def test_a_toolkit_with_libraries_is_another_copy_than_without(tmp_path: Path, kept: Path) -> None:
+    toolkit, cublas = filled(tmp_path / "cache/toolkit", nvcc="1"), filled(tmp_path / "cache/cublas", cublas="1")
+    assert build(tmp_path / "one/cuda", kept, toolkit, cublas)[1] == {"cublas.h": "1", "nvcc.h": "1"}
+    assert build(tmp_path / "two/cuda", kept, toolkit)[1] == {"nvcc.h": "1"}
+
+
+def test_only_some_copies_are_kept_and_for_some_time(
+    tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = filled(tmp_path / "cache/torch", a="1")
+    builds = [Copies(kept) for _ in range(module.MOST + 1)]
+    for number, each in enumerate(builds):
+        each.put(tmp_path / str(number), source)
+    for each in builds:
+        each.give_back()
+    assert len([*kept.iterdir()]) == 2 * module.MOST
+    monkeypatch.setattr(module, "LONGEST", -1)
+    Copies(kept).give_back()
+    assert [*kept.iterdir()] == []
+
+
+@pytest.mark.parametrize("full", [pytest.param(True, id="a-full-disk"), pytest.param(False, id="no-seal")])
+def test_else_a_copy_stays_with_its_build(
+    tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch, *, full: bool
+) -> None:
+    monkeypatch.setattr(module, "ROOM", 1 << 60 if full else 0)
+    source = filled(tmp_path / "cache/torch", a="1")
+    if not full:
+        source.with_name("torch.sha256").unlink()
+    copies = Copies(kept)
+    copies.put(tmp_path / "headers", source)
+    copies.give_back()
+    assert [*kept.iterdir()] == []
+    assert (tmp_path / "headers/include/a.h").read_text() == "1"
