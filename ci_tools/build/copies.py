@@ -25,7 +25,7 @@ __all__ = ["Copies"]
 MOST = 3  # copies of one folder, for builds that run at a time
 LONGEST = 86400.0  # seconds that a copy is kept for a next build
 ROOM = 20 << 30  # bytes that are free on a disk where copies are kept
-BYTECODE = "__pycache__"  # what Python compiles of a copy's modules: the next build need not compile them again
+BYTECODE = "__pycache__"  # what Python compiles of a copy's modules in a build, which the next one does not get
 STAMP = ".stamp"
 
 
@@ -72,6 +72,7 @@ class Copies:
                 said = stamp.read_text(encoding="utf-8")
                 stamp.with_suffix("").rename(place)
                 stamp.unlink(missing_ok=True)
+                _drop_bytecode(place)
                 if stamp_of(place, BYTECODE) == said:
                     return said
                 shutil.rmtree(place)
@@ -96,6 +97,12 @@ class Copies:
             with suppress(FileNotFoundError):
                 if folder.is_dir() and time.time() - folder.stat().st_ctime > LONGEST:
                     yield folder
+
+
+def _drop_bytecode(folder: Path) -> None:
+    """Remove what a build has compiled of the modules below `folder`: the next one would run it without a look."""
+    for compiled in [*folder.rglob(BYTECODE)]:
+        shutil.rmtree(compiled)
 
 
 def _name(*folders: Path) -> str:

@@ -72,10 +72,18 @@ def test_what_a_build_writes_does_not_reach_the_next(
     assert len([*kept.iterdir()]) == 2  # the copy and its stamp
 
 
-def test_bytecode_that_a_build_compiles_stays(tmp_path: Path, kept: Path) -> None:
+def test_bytecode_that_a_build_compiles_does_not_reach_the_next(tmp_path: Path, kept: Path) -> None:
     source = filled(tmp_path / "cache/torch", a="1") / "include"
-    first = build(tmp_path / "one/headers", kept, source, write=lambda place: (place / "__pycache__").mkdir())
-    assert build(tmp_path / "two/headers", kept, source) == first
+
+    def compile_modules(place: Path) -> None:
+        (place / "__pycache__").mkdir()
+        (place / "__pycache__" / "a.cpython-311.pyc").write_bytes(b"what the next build would run")
+
+    def find_modules(place: Path) -> None:
+        assert [path.name for path in place.rglob("*")] == ["a.h"]
+
+    first = build(tmp_path / "one/headers", kept, source, write=compile_modules)
+    assert build(tmp_path / "two/headers", kept, source, write=find_modules) == first
 
 
 def test_a_folder_that_was_filled_anew_is_copied_anew(tmp_path: Path, kept: Path) -> None:
