@@ -5,6 +5,7 @@ The project's code could have changed both, so anything unexpected in them is a 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -98,14 +99,17 @@ def name_folders_alike(answer: dict[str, Any], stage: Stage, prepared: Prepared)
         (stage.tools / "python", "<python>"),
         (stage.folder, "<stage>"),
         (prepared.modules, "<modules>"),
-        (sysconfig.get_path("stdlib"), "<python>"),
-        (sysconfig.get_path("include"), "<python>"),
-        (sys.prefix, "<python>"),
-        (sys.base_prefix, "<python>"),
+        *((folder, "<python>") for folder in _list_python_folders()),
     ):
         text = text.replace(json.dumps(str(folder))[1:-1], name)
     same: dict[str, Any] = json.loads(text)
     return same
+
+
+@functools.cache  # sysconfig expands all of its variables for each path
+def _list_python_folders() -> tuple[str, ...]:
+    """Return the folders of the Python that runs this, the inner ones first."""
+    return sysconfig.get_path("stdlib"), sysconfig.get_path("include"), sys.prefix, sys.base_prefix
 
 
 def read_wheel(stage: Stage, prepared: Prepared) -> dict[str, Any] | None:

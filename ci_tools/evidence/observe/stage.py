@@ -259,9 +259,10 @@ def _is_compiled(package: Path) -> bool:
     return Path(cache_from_source(package / "__init__.py")).exists()
 
 
-def _script(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
-    path.chmod(0o755)
+def _script(path: Path | str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - see _stamp
+        os.fchmod(file.fileno(), 0o755)
+        file.write(text)
 
 
 def _stamp(path: str) -> tuple[int, ...]:

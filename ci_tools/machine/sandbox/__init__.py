@@ -79,7 +79,10 @@ WRITABLE_DEVICES = ("/dev/null",)
 READY = b"\x06"  # ASCII's "acknowledge"
 MOST_LOGGED = 16 << 20  # bytes: nobody reads more of a build's output
 THREADS_EACH = 50  # per process on average: with more, the command multiplies threads instead of processes
-PAUSE = 0.03  # seconds between two looks at the processes
+PAUSE = 0.03  # seconds between two looks at how many processes this machine has
+LOOK_PAUSE = 0.1  # seconds between two looks at the processes of the command
+REST = 0.02  # seconds in which output gathers: each time that this process is woken costs more than what it reads
+MUCH = 1 << 15  # bytes, half of a pipe: where as much has come, the command may be waiting for room
 SCAN_PAUSE = 0.1  # seconds between two looks at the folder
 CALM_PAUSE = 2  # the same while its disk has not lost a part of what the command may write
 SHARE = 10  # slow looks are rare ones: they take at most a tenth of the time
@@ -257,6 +260,7 @@ class _Heard:
         self.ready = False
         self.length = 0
         self.open = True
+        self.taken = MUCH  # bytes of the last look
         os.set_blocking(self.source, False)
 
     @property
@@ -266,7 +270,9 @@ class _Heard:
         return Verdict.TOO_MUCH_WRITTEN if too_much else None
 
     def wait(self, seconds: float) -> None:
-        """Wait at most some seconds for output or for the end; return as soon as some was read."""
+        """Wait at most some seconds for output or for the end; return soon after some was read."""
+        if self.end is not None and self.taken < MUCH and select.select([self.end], [], [], REST)[0]:
+            return
         if not self._takes(seconds, self.end) and not self.open:
             time.sleep(seconds if self.journal.source is self.end is None else 0)
 
@@ -279,10 +285,12 @@ class _Heard:
         """Read output that comes within some seconds, or until the end; return whether there was any."""
         sources = (self.source if self.open else None, self.journal.source, end)
         ready = select.select([source for source in sources if source is not None], [], [], seconds)[0]
+        before = self.length + len(self.journal.content)
         if self.source in ready:
             self._take()
         if self.journal.source in ready:
             self.journal.take()
+        self.taken = self.length + len(self.journal.content) - before
         return bool(ready)
 
     def _take(self) -> None:
@@ -305,7 +313,7 @@ class _Watch:
         self.before = before
         self.used = used_space(folder)
         self.limits = limits
-        self.next_look = 0.0
+        self.next_look = time.monotonic() + PAUSE
         self.next_scan = 0.0
         self.looked = self.scanned = time.monotonic()
         self.crowd = count_tasks()
@@ -319,7 +327,7 @@ class _Watch:
             return None
         tasks = living(self.group)
         found = self._check_tasks(tasks)
-        self.next_look = _due(now, PAUSE)
+        self.next_look = _due(now, LOOK_PAUSE)
         if found or now < self.next_scan:
             return found
         is_calm = used_space(self.folder) - self.used < self.limits.written // 8

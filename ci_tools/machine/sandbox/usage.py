@@ -50,20 +50,27 @@ class Task(NamedTuple):
 
 def living(group: int) -> list[Task]:
     """Return the living processes of a group; their threads are known only on Linux."""
-    if not Path("/proc/self/stat").exists():
+    if not os.path.exists("/proc/self/stat"):  # noqa: PTH110 - see _stat
         return living_by_ps(group)
-    names = (name for name in os.listdir("/proc") if name.isdigit() and _may_be_in(name, group))  # noqa: PTH208 - see _stat
-    return [task for name in names if (task := _task(name, group))]
+    return [task for name in _list_members(group) if (task := _task(name, group))]
 
 
-def _may_be_in(pid: str, group: int) -> bool:
-    """Whether a process is in a group, or this process may not ask: the call takes a tenth of the time of its files."""
-    try:
-        return os.getpgid(int(pid)) == group
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
+def _list_members(group: int) -> Iterator[str]:
+    """Yield each process that is in a group, or that this process may not ask for its group.
+
+    The call takes a tenth of the time of a process's files.
+    """
+    find_group = os.getpgid
+    for name in os.listdir("/proc"):  # noqa: PTH208 - see _stat
+        if name.isdigit():
+            try:
+                is_in = find_group(int(name)) == group
+            except ProcessLookupError:
+                continue
+            except OSError:
+                is_in = True
+            if is_in:
+                yield name
 
 
 def _task(pid: str, group: int) -> Task | None:
@@ -112,7 +119,8 @@ def _list(folder: str) -> list[str]:
 def count_tasks() -> int:
     """Return the number of this machine's threads, ended ones included, in one cheap read; 0 if it is not known."""
     try:
-        return int(Path("/proc/loadavg").read_bytes().split()[3].partition(b"/")[2])  # proc_loadavg(5)
+        with open("/proc/loadavg", "rb") as file:  # noqa: PTH123 - see _stat
+            return int(file.read().split()[3].partition(b"/")[2])  # proc_loadavg(5)
     except OSError:
         return 0
 

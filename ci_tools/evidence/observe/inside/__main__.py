@@ -104,6 +104,7 @@ def _prepare(request: dict[str, Any]) -> None:
     for name in USED_LATER:
         importlib.import_module(name)
     modules.remember_entry_points()
+    machine.prepare()
 
 
 def _take_word() -> bytes:

@@ -22,6 +22,7 @@ import distutils.ccompiler  # isort: skip
 import distutils.command.build_clib
 import distutils.command.build_ext
 import distutils.command.config
+import distutils.command.install
 import distutils.unixccompiler
 from distutils.command.build import build
 from distutils.errors import CompileError, LinkError
@@ -51,6 +52,7 @@ USUAL_HEADER = re.compile(
 )
 # Headers that come with the compilers of some systems: Apple's has no OpenMP.
 SYSTEMS_WITH = {"omp.h": frozenset({"linux", "windows"})}
+WORD = re.compile(r"\w+")
 TWINS = ("ccompiler", "unixccompiler")  # modules that distutils and setuptools each have
 # Endings of a compiler's files, and those on Windows.
 ENDINGS = {
@@ -248,8 +250,19 @@ def install() -> None:
     for name, module in list(sys.modules.items()):
         if "distutils" in name or name == "setuptools.command.build_ext":
             _replace(module)
+    distutils.command.install.subst_vars = _substitute_few(distutils.command.install.subst_vars)
     setuptools.Distribution.__init__ = _doubt_plugins(setuptools.Distribution.__init__)  # type: ignore[method-assign]
     setuptools.Distribution.fetch_build_eggs = lambda *_, **__: []  # type: ignore[method-assign]  # they are simulated
+
+
+def _substitute_few(real: Any) -> Any:
+    """Give a function only the variables that its text may name: it makes a text of each of a thousand, eight times."""
+
+    @functools.wraps(real)
+    def substitute(text: str, variables: Any) -> Any:
+        return real(text, {name: variables[name] for name in WORD.findall(text) if name in variables})
+
+    return substitute
 
 
 def _name_module(_: Any, ext_name: str) -> str:

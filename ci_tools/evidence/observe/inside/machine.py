@@ -40,13 +40,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
-__all__ = ["install_fakes"]
+__all__ = ["install_fakes", "prepare"]
 
 # Functions whose answers no cell defines, by module.
 UNSAID: dict[ModuleType, Sequence[str]] = {
     platform: "freedesktop_os_release libc_ver node python_build release version".split(),
     os: "getgroups getlogin getegid geteuid getgid getuid sysconf".split(),
 }
+
+
+def prepare() -> None:
+    """Do what no fact of a cell changes."""
+    LIBRARY.prepare(_answers())
 
 
 def install_fakes(env: Mapping[str, str], provided: Sequence[str]) -> None:
@@ -59,7 +64,7 @@ def install_fakes(env: Mapping[str, str], provided: Sequence[str]) -> None:
     files.watch()
     modules.watch(provided)
     sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
-    LIBRARY.begin(_answers())
+    LIBRARY.show()
     TORCH.watch_signatures()
     programs.watch()
     for name, module in list(sys.modules.items()):

@@ -182,6 +182,29 @@ def remember_entry_points() -> None:
         return known[folder] if folder in known else read(self)
 
     importlib.metadata.Distribution.entry_points = property(entry_points)
+    importlib.metadata.entry_points = remember_all(importlib.metadata.entry_points)
+
+
+def remember_all(real: Any) -> Any:
+    """Return a function that finds the entry points of all packages as now, while no others can be imported."""
+    places, finders, known = list(sys.path), _finders(), real()
+    select = functools.cache(lambda selected: known.select(**dict(selected)))
+
+    @functools.wraps(real)
+    def entry_points(**selected: Any) -> Any:
+        others = [place for place in sys.path if place not in places]
+        is_known = [place for place in sys.path if place in places] == places and _finders() == finders
+        if not is_known or (others and any(importlib.metadata.distributions(path=others))):
+            return real(**selected)
+        found = select(tuple(selected.items()))
+        return type(found)(found)
+
+    return entry_points
+
+
+def _finders() -> list[Any]:
+    """Return what finds packages."""
+    return [finder for finder in sys.meta_path if hasattr(finder, "find_distributions")]
 
 
 def _folder(package: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ from tests.builders.sources import evidence_of, write
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from ci_tools.model.evidence import Evidence
 
 pytestmark = pytest.mark.slow  # many real processes
 
@@ -60,12 +63,6 @@ def test_two_plans_at_once_in_one_cache_show_the_same(tmp_path: Path) -> None:
     assert first == second
 
 
-def test_what_was_observed_once_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = evidence_of(project(tmp_path))
-    monkeypatch.setattr(run, "run_in_sandbox", None)
-    assert evidence_of(tmp_path / "a") == first
-
-
 def test_a_run_that_is_killed_leaves_nothing_that_is_taken_for_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,11 +79,43 @@ def test_a_run_that_is_killed_leaves_nothing_that_is_taken_for_an_answer(
     assert evidence_of(tmp_path / "a").platforms[0].shown.built
 
 
-def test_a_kept_answer_that_is_damaged_is_observed_again(tmp_path: Path) -> None:
-    first = evidence_of(project(tmp_path))
+def test_what_was_observed_once_is_not_run_again(
+    shown: tuple[Path, Evidence], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "run_in_sandbox", None)
+    assert evidence_of(copy(shown[0], tmp_path)) == shown[1]
+
+
+BY_PYTHON = """\
+import sys
+from setuptools import Extension, setup
+setup(name='demo', version='1.0', packages=['demo'],
+      ext_modules=[Extension('demo.a', ['a.c'], extra_compile_args=['-DA=%d' % sys.version_info[1]])])
+"""
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Evidence]:
+    """A folder with a project, its user's key and what was observed of it, once for each Python; and its evidence."""
+    folder = tmp_path_factory.mktemp("shown")
+    files = {"fatwheel.yml": CONFIG, "setup.py": BY_PYTHON, "demo/__init__.py": "", "a.c": ""}
+    evidence = evidence_of(write(folder / "a", files))
+    assert len(kept(folder)) > 1
+    return folder, evidence
+
+
+def copy(folder: Path, target: Path) -> Path:
+    """Copy a folder with a project and what was observed of it; return the project."""
+    shutil.copytree(folder, target, symlinks=True, dirs_exist_ok=True)
+    return target / "a"
+
+
+def test_a_kept_answer_that_is_damaged_is_observed_again(shown: tuple[Path, Evidence], tmp_path: Path) -> None:
+    folder = copy(shown[0], tmp_path)
+    before = [path.read_bytes() for path in kept(tmp_path)]
     for path in kept(tmp_path):
         path.write_bytes(path.read_bytes()[:-20])
-    assert evidence_of(tmp_path / "a") == first
+    assert (evidence_of(folder), [path.read_bytes() for path in kept(tmp_path)]) == (shown[1], before)
 
 
 def kept(folder: Path) -> list[Path]:
@@ -112,12 +141,14 @@ def of_another_cell(path: Path) -> None:
 
 
 @pytest.mark.parametrize("forge", [without_compilations, sealed_by_another, as_it_was_kept_before, of_another_cell])
-def test_a_kept_answer_that_was_forged_is_observed_again(forge: Callable[[Path], None], tmp_path: Path) -> None:
-    first = evidence_of(project(tmp_path))
+def test_a_kept_answer_that_was_forged_is_observed_again(
+    forge: Callable[[Path], None], shown: tuple[Path, Evidence], tmp_path: Path
+) -> None:
+    folder = copy(shown[0], tmp_path)
     before = [path.read_bytes() for path in kept(tmp_path)]
     for path in kept(tmp_path):
         forge(path)
-    assert (evidence_of(tmp_path / "a"), [path.read_bytes() for path in kept(tmp_path)]) == (first, before)
+    assert (evidence_of(folder), [path.read_bytes() for path in kept(tmp_path)]) == (shown[1], before)
 
 
 FIRST_DOUBT = """\
@@ -182,14 +213,34 @@ READ = (
 UNREAD = ("README.md", "docs/page.rst", "tests/test_it.py", "fatwheel.yml", "a.c", ".github/workflows/ci.yml")
 
 
-@pytest.fixture
-def observed(tmp_path: Path) -> Path:
-    """A project that was observed once."""
+@pytest.fixture(scope="module")
+def reading(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a project that reads files, and what was observed of it."""
     files = dict.fromkeys((*READ, *UNREAD), "x\n")
-    folder = write(tmp_path / "a", {**files, "fatwheel.yml": CONFIG, "setup.py": READING})
+    folder = write(tmp_path_factory.mktemp("reading") / "a", {**files, "fatwheel.yml": CONFIG, "setup.py": READING})
     (folder / "through").symlink_to("behind")
     evidence_of(folder)
-    return folder
+    return folder.parent
+
+
+@pytest.fixture
+def observed(reading: Path, tmp_path: Path) -> Path:
+    """A project that was observed once."""
+    return copy(reading, tmp_path)
+
+
+class Again(Exception):
+    """Something would be observed."""
+
+
+@pytest.fixture
+def observing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Again be raised where something would be observed."""
+
+    def start(*arguments: object, **more: object) -> sandbox.Confined:
+        raise Again(arguments, more)
+
+    monkeypatch.setattr(run, "run_in_sandbox", start)
 
 
 @pytest.mark.parametrize("name", UNREAD)
@@ -204,8 +255,17 @@ def test_a_file_that_the_build_does_not_read_observes_nothing_again(
     assert [path.read_bytes() for path in kept(observed.parent)] == before
 
 
-@pytest.mark.parametrize("name", [*READ, "setup.py"])
+@pytest.mark.usefixtures("observing")
+@pytest.mark.parametrize("name", READ)
 def test_a_file_that_the_build_reads_or_looks_at_is_observed_again(name: str, observed: Path) -> None:
+    with (observed / name).open("a") as file:
+        file.write("y")
+    with pytest.raises(Again):
+        evidence_of(observed)
+
+
+@pytest.mark.parametrize("name", ["read.txt", "behind/x.txt", "setup.py"])
+def test_what_is_observed_again_takes_the_place_of_what_was_kept(name: str, observed: Path) -> None:
     before = evidence_of(observed).platforms[0].shown.recipe
     with (observed / name).open("a") as file:
         file.write("read = 'again'\n" if name == "setup.py" else "y")
@@ -222,13 +282,13 @@ def test_a_file_that_the_build_reads_or_looks_at_is_observed_again(name: str, ob
         pytest.param(lambda folder: (folder / "sized.txt").chmod(0o755), id="a-mode"),
     ],
 )
+@pytest.mark.usefixtures("observing")
 def test_another_list_of_files_or_another_mode_is_observed_again(
     change: Callable[[Path], object], observed: Path
 ) -> None:
-    entries = [path.read_bytes() for path in kept(observed.parent)]
     change(observed)
-    evidence_of(observed)
-    assert len([path for path in kept(observed.parent) if path.read_bytes() not in entries]) == len(entries)
+    with pytest.raises(Again):
+        evidence_of(observed)
 
 
 def test_a_file_outside_the_source_that_a_project_reports_is_not_looked_at(tmp_path: Path) -> None:

@@ -89,22 +89,29 @@ class Library:
         self.table: Mapping[str, Mapping[str, str]] = {}
         self.answers: Mapping[str, Mapping[str, Callable[[], Any]]] = {}
         self.shown: set[str] = set()
+        self.unwatched: list[tuple[ModuleType, str, str]] = []  # modules with members that are not watched yet
 
     def read(self, table: str) -> None:
         """Read the table's file."""
         with open(table, encoding="utf-8") as file:
             self.table = json.load(file)
 
-    def begin(self, answers: Mapping[str, Mapping[str, Callable[[], Any]]]) -> None:
-        """Watch the modules imported so far.
+    def prepare(self, answers: Mapping[str, Mapping[str, Callable[[], Any]]]) -> None:
+        """Let the modules imported so far show the cell's names, before any cell is known: it is the same for all.
 
         `answers` are the cell's values of names that this machine has too, by module.
         """
         self.answers = answers
-        self.show()
+        self._show_imported()
 
     def show(self) -> None:
         """Let the modules that were imported since the last call show the cell's names to the project."""
+        self._show_imported()
+        for member in self.unwatched:
+            _watch_member(*member)
+        self.unwatched.clear()
+
+    def _show_imported(self) -> None:
         for name in (self.table.keys() | self.answers.keys()) - self.shown:
             module = sys.modules.get(name)
             if isinstance(module, ModuleType):
@@ -117,9 +124,8 @@ class Library:
         names = {row: self._name(module, row, rows) for row in self._names(name, rows)}
         _watch_late(module, names)
         show_names(module, names, functools.partial(list_visible, names=names))
-        for row, condition in rows.items():
-            if "." in row and name not in UNWATCHED:
-                _watch_member(module, row, condition)
+        members = () if name in UNWATCHED else rows.items()
+        self.unwatched += [(module, row, condition) for row, condition in members if "." in row]
 
     def _names(self, module: str, rows: Mapping[str, str]) -> set[str]:
         return {row for row in rows if row and "." not in row} | {*self.answers.get(module, ())}
