@@ -27,6 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import tests.servers  # noqa: F401 - before anything imports jsonschema
 from ci_tools import catalog
 from ci_tools.build.sdist import audit_sdist, unpack_sdist, write_with_date
 from ci_tools.cli import pages
