@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,18 +20,18 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.index import maintain
 from ci_tools.publish.index.variants import variants_of
 from ci_tools.publish.targets.addresses import index_of
-from tests.builders.installers import run_client
+from tests.builders.installers import run_client, run_program
 from tests.builders.releases import folder_index, item, publish, unit
 from tests.builders.wheels import edited, hexdigest, make
 from tests.servers.buckets import CREDENTIALS, moto
 from tests.servers.package_index import over_http
-from tests.servers.prepared import Called
 from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ci_tools.publish.units import Unit
+    from tests.servers.prepared import Called
 
 pytestmark = pytest.mark.slow
 
@@ -96,10 +95,7 @@ def run(command: tuple[str, ...], folder: Path, *arguments: str, client: str = "
     settings = {"PIP_CONFIG_FILE": os.devnull, "no_proxy": "127.0.0.1", "UV_LINK_MODE": "copy"}  # else uv warns
     environ = {**kept, **settings, **env}
     whole = [*command, "--target", str(folder / "there"), *arguments]
-    if command is PIP:
-        return run_client(client, whole, environ)
-    done = subprocess.run(whole, env=environ, capture_output=True, text=True, check=False)
-    return Called(done.returncode, done.stdout, done.stderr)
+    return run_client(client, whole, environ) if command is PIP else run_program(whole, environ)
 
 
 def install(command: tuple[str, ...], folder: Path, index: str, *, client: str = "pip", **env: str) -> Installed:

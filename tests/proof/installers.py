@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.machine import python as interpreters
 from ci_tools.machine.storage import cache_folder, fill_once, sha256_of
 from ci_tools.model.versions import Python
-from tests.builders.installers import command, fetched
+from tests.builders.installers import command, fetched, run_program
 from tests.builders.smart_sdists import OF_FLIT, environ_of, release
 from tests.builders.wheels import make
 from tests.servers.assets import Assets, assets
 from tests.servers.package_index import over_http
-from tests.servers.prepared import PIP, Called, Other, run_prepared
+from tests.servers.prepared import PIP, Other, run_prepared
 from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
@@ -104,10 +104,7 @@ def run(words: Sequence[str | Path], at: Place, *, cwd: Path | None = None) -> s
         program = Other(PIP, Path(command[0]), Path(old)) if old else PIP
         ended = run_prepared(command[3:], cwd=cwd or at.folder, env=at.environ, program=program)
     else:
-        done = subprocess.run(
-            command, cwd=cwd or at.folder, env=at.environ, capture_output=True, text=True, check=False
-        )
-        ended = Called(done.returncode, done.stdout, done.stderr)
+        ended = run_program(command, at.environ, cwd or at.folder)
     said = ended.stdout + ended.stderr
     assert ended.returncode == 0, f"{' '.join(command)}\n{said}"
     return said
