@@ -3,6 +3,7 @@
 It stays one file, although it is long: an sdist brings it along, and it needs nothing but Python 3.9 and its standard
 library. Beside it, `wheels.lock` lists the wheels of the release with their hashes. `python fatwheel_backend.py` in the
 unpacked sdist prints what it finds on this machine and which wheel it takes; `--facts` prints the facts as JSON.
+Installers start a Python for each hook, and most fetch nothing: what only a download needs is imported there.
 
 Variables begin with the project's name, AO_KERNELS_…; `pip install -C` takes the same names in lower case with
 hyphens:
@@ -20,35 +21,32 @@ from __future__ import annotations
 import copy
 import csv
 import ctypes
-import difflib
 import functools
 import hashlib
-import http.client
 import importlib
 import io
 import json
 import os
-import platform
 import re
 import shutil
 import site
-import ssl
 import stat
 import struct
 import subprocess
 import sys
 import sysconfig
-import tarfile
 import tempfile
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 import zipfile
 from base64 import urlsafe_b64encode
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, cast
+
+if TYPE_CHECKING:
+    import ssl
+    import tarfile
 
 LOCK = "wheels.lock"
 FORMAT = 1  # of the lock
@@ -128,7 +126,10 @@ def find_facts(wishes: Wishes) -> Facts:
 
 
 def _platform() -> str:
-    if sys.platform == "darwin":  # sysconfig has the oldest system that this Python runs on
+    if sys.platform == "darwin":
+        import platform
+
+        # sysconfig has the oldest system that this Python runs on
         major, minor = (*platform.mac_ver()[0].split("."), "0")[:2]
         return f"macosx_{major}_{minor}_{platform.machine()}"
     name = re.sub(r"[-. ]", "_", sysconfig.get_platform())
@@ -488,6 +489,8 @@ class Wishes:
 
     def mistakes(self) -> Iterator[str]:
         """Yield a sentence for each setting and variable whose name is almost that of a known one."""
+        import difflib
+
         variables = {self.variable(name) for name in SETTINGS}
         own = (name for name in self.environ if name.startswith(f"{self.prefix}_"))
         for names, ours in ((self.settings, {*SETTINGS}), (own, variables)):
@@ -550,15 +553,19 @@ def _say(text: str) -> None:
 # ---------------------------------------------------------------- the download
 
 
-FAULTS = (OSError, http.client.HTTPException)  # of a server or the way to it; urllib's errors are OSErrors
-
-
 class Unreachable(Exception):
     """A wheel that could not be fetched, and why."""
 
 
 class _Tampered(Exception):
     """Bytes whose hash is not the lock's."""
+
+
+def _faults() -> tuple[type[OSError], type[Exception]]:
+    """Return what a server, or the way to it, raises; urllib's errors are OSErrors."""
+    from http.client import HTTPException
+
+    return OSError, HTTPException
 
 
 def fetch(wheel: Wheel, place: str, cache: Path) -> Path:
@@ -595,7 +602,7 @@ def _try_address(url: str, part: Path, wheel: Wheel) -> str:
             f"  found    {error}",
             "Nothing is installed. Tell the project: its release may have been tampered with.",
         ) from None
-    except (*FAULTS, ValueError) as error:
+    except (*_faults(), ValueError) as error:
         return str(getattr(error, "reason", None) or error)
     return ""
 
@@ -615,7 +622,9 @@ def _fetch_whole(url: str, part: Path, wheel: Wheel) -> None:
         try:
             _fetch_rest(url, part, wheel, began)
             break
-        except FAULTS as error:
+        except _faults() as error:
+            import urllib.error
+
             refused = isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code not in {408, 429}
             if refused or attempt == TRIES or url.startswith("file:") or isinstance(error, _Insecure):
                 raise
@@ -633,6 +642,8 @@ def _fetch_rest(url: str, part: Path, wheel: Wheel, began: float) -> None:
     done, size = (part.stat().st_size if part.is_file() else 0), int(wheel["size"])
     if done >= size:
         return
+    import urllib.request
+
     request = urllib.request.Request(url, headers={"User-Agent": "fatwheel-backend", "Accept-Encoding": "identity"})
     if done:
         request.add_header("Range", f"bytes={done}-")
@@ -670,17 +681,6 @@ class _Insecure(OSError):
     """An address that could be read or changed on the way."""
 
 
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but to an address that is less secure than the first."""
-
-    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str) -> Any:
-        _refuse_insecure(newurl, was=req.full_url)
-        following = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if following and req.has_header("Range"):
-            following.add_header("Range", req.get_header("Range"))
-        return following
-
-
 def _refuse_insecure(url: str, was: str = "") -> None:
     """Raise _Insecure for an address that is not secure, or less than that which leads to it."""
     if not is_secure(url) or (
@@ -697,10 +697,31 @@ def is_secure(url: str) -> bool:
     return found.scheme in {"https", "file"} or local
 
 
-def _open(request: urllib.request.Request) -> Any:
+def _open(request: Any) -> Any:
+    """Open an address; of redirects, follow those that are as secure as the first."""
+    import http.client
+    import urllib.request
+
+    class Redirects(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str) -> Any:
+            _refuse_insecure(newurl, was=req.full_url)
+            following = super().redirect_request(req, fp, code, msg, headers, newurl)
+            if following and req.has_header("Range"):
+                following.add_header("Range", req.get_header("Range"))
+            return following
+
+    class Https(urllib.request.HTTPSHandler):
+        """Reads the certificates, which takes a tenth of a second, if an address needs them."""
+
+        def __init__(self) -> None:
+            urllib.request.AbstractHTTPHandler.__init__(self)  # HTTPSHandler's would read some, since Python 3.12
+            self.trust: Callable[[], ssl.SSLContext] = functools.lru_cache(maxsize=1)(lambda: _trust(os.environ))
+
+        def https_open(self, req: Any) -> Any:
+            return self.do_open(http.client.HTTPSConnection, req, context=self.trust())
+
     _refuse_insecure(request.full_url)
-    https = urllib.request.HTTPSHandler(context=_trust(os.environ))
-    return urllib.request.build_opener(_Redirects, https).open(request, timeout=SILENCE)
+    return urllib.request.build_opener(Redirects, Https).open(request, timeout=SILENCE)
 
 
 def _trust(environ: Mapping[str, str]) -> ssl.SSLContext:
@@ -708,6 +729,8 @@ def _trust(environ: Mapping[str, str]) -> ssl.SSLContext:
 
     The Python of python.org for macOS finds none of the system's.
     """
+    import ssl
+
     context = ssl.create_default_context()
     own = [str(folder / "pip/_vendor/certifi/cacert.pem") for folder in _package_folders()]
     for path in (environ.get("PIP_CERT", ""), environ.get("REQUESTS_CA_BUNDLE", ""), *own):
@@ -1071,6 +1094,8 @@ def get_requires_for_build_sdist(config_settings: Mapping[str, Any] | None = Non
 def build_sdist(sdist_directory: str, config_settings: Mapping[str, Any] | None = None) -> str:
     """Pack the unpacked sdist again."""
     del config_settings
+    import tarfile
+
     lock = read_lock(Path(LOCK))
     top = lock["sdist"][: -len(".tar.gz")]
 

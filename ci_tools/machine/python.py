@@ -52,15 +52,19 @@ def find(python: Python, environ: Mapping[str, str], images: Path = IMAGES) -> P
     """Return an interpreter of exactly this version and threading build, or None.
 
     The candidates are the running interpreter, those on PATH, those of pyenv, and those of a manylinux image, which
-    are in `images` and not on PATH.
+    are in `images` and not on PATH. A shim of pyenv stands for pyenv's own: it is a shell script that looks for them at
+    each start, which takes a tenth of a second.
     """
     folders = [Path(folder) for folder in environ.get("PATH", "").split(os.pathsep) if folder]
-    pyenv = Path(environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    pyenv = Path(environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    versions = sorted((pyenv / "versions").glob(f"{python.version}*"), reverse=True)
+    of_pyenv = [folder / "bin" / "python" for folder in versions]
+    on_path = [of_pyenv if folder == pyenv / "shims" else [folder / f"python{python}"] for folder in folders]
     candidates = [
         Path(sys.executable),
-        *(folder / f"python{python}" for folder in folders),
+        *(candidate for found in on_path for candidate in found),
         *(folder / "python.exe" for folder in folders),  # each Python has a folder of its own on Windows
-        *(folder / "bin" / "python" for folder in sorted(pyenv.glob(f"{python.version}*"), reverse=True)),
+        *of_pyenv,
         images / f"{python.interpreter_tag}-{python.abi_tag}" / "bin" / "python",
     ]
     usable = (path for path in candidates if path.exists() and _version(path) == str(python))

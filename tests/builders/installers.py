@@ -6,11 +6,15 @@ from a process that has imported it, for most of the time of an installation wou
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import platform
+import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,10 +27,11 @@ from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 OLD_PYTHON = "3.9"  # the newest that pip 20.3 runs on; its vendored packages use what Python 3.10 has not
 OPTIONS = ("--no-cache-dir", "--disable-pip-version-check", "--isolated", "--quiet", "--no-compile")
+# To warn of conflicts, pip reads what every package of this Python requires, which takes half of an installation.
+OPTIONS = (*OPTIONS, "--no-warn-conflicts")
 
 
 def command(client: str) -> tuple[list[str], Mapping[str, str]]:
@@ -47,9 +52,31 @@ def run_client(client: str, arguments: Sequence[str | Path], env: Mapping[str, s
     name, _, version = client.partition("-")
     if name == "pip":
         return run_prepared(words, env=env, program=Other(PIP, old_python(), fetched(client)) if version else PIP)
-    program = str(fetched(client) / "bin" / "uv") if version else UV
-    done = subprocess.run([program, *words], env=env, capture_output=True, text=True, check=False)
+    return run_program([str(fetched(client) / "bin" / "uv") if version else UV, *words], env)
+
+
+def run_program(command: Sequence[str], env: Mapping[str, str], cwd: Path | None = None) -> Called:
+    """Run a program; a uv without a cache knows of the Pythons it has asked before, which takes most of its time."""
+    with tempfile.TemporaryDirectory() as empty:
+        if "--no-cache" in command:
+            _copy_answers(_answers_of_pythons(), Path(empty))
+        own = [word for given in command for word in (["--cache-dir", empty] if given == "--no-cache" else [given])]
+        done = subprocess.run(own, env=env, cwd=cwd, capture_output=True, text=True, check=False)
+        _copy_answers(Path(empty), _answers_of_pythons())
     return Called(done.returncode, done.stdout, done.stderr)
+
+
+def _copy_answers(there: Path, here: Path) -> None:
+    """Copy what Pythons have answered to uv, which asks one again once its file has changed."""
+    for folder in there.glob("interpreter-*"):
+        shutil.copytree(folder, here / folder.name, dirs_exist_ok=True)
+
+
+@functools.cache
+def _answers_of_pythons() -> Path:
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def options_of(client: str) -> list[str]:

@@ -11,11 +11,14 @@ from ci_tools.install.lock import LockedWheel, write_lock
 from ci_tools.install.smart_sdist import make_smart
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.names import FileName, Sha256
+from tests.builders.installers import command, options_of, run_client
 from tests.builders.wheels import make
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from tests.servers.prepared import Called
 
 CUDA = "demo-1.0+cu130-py3-none-any.whl"  # for any machine, so that it is imported on this one
 PYPROJECT = """[build-system]
@@ -101,3 +104,10 @@ def environ_of(tmp_path: Path, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of an installer: those of a user, with an empty cache."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("UV_", "PYTHON", "DEMO_"))}
     return {**kept, "XDG_CACHE_HOME": str(tmp_path / "cache"), "no_proxy": "127.0.0.1", **variables}
+
+
+def install(client: str, sdist: Path, tmp_path: Path, *options: str, **variables: str) -> Called:
+    """Install an sdist into the folder `there`, as a user does who wants to hear more."""
+    words = [word for word in options_of(client) if word not in {"--quiet", "--isolated"}]
+    environ = environ_of(tmp_path, {**command(client)[1], **variables})
+    return run_client(client, [*words, *options, "-v", "--target", tmp_path / "there", sdist], environ)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,18 +20,18 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.index import maintain
 from ci_tools.publish.index.variants import variants_of
 from ci_tools.publish.targets.addresses import index_of
-from tests.builders.installers import run_client
+from tests.builders.installers import run_client, run_program
 from tests.builders.releases import folder_index, item, publish, unit
 from tests.builders.wheels import edited, hexdigest, make
 from tests.servers.buckets import CREDENTIALS, moto
 from tests.servers.package_index import over_http
-from tests.servers.prepared import Called
 from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ci_tools.publish.units import Unit
+    from tests.servers.prepared import Called
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +39,7 @@ PURE = "demo-1.0-py3-none-any.whl"
 CUDA12, CUDA13 = (f"demo-1.0+{label}-py3-none-any.whl" for label in ("cu129", "cu130"))
 VARIANT12, VARIANT13 = (f"demo-1.0-py3-none-any-{label}_sm90_sm100_ptx100.whl" for label in ("cu129", "cu130"))
 OLD_PIPS = ("pip-21.3.1", "pip-23.0.1")  # both older than any that our documents name
-PIP = ("install", "--no-cache-dir", "--disable-pip-version-check")
+PIP = ("install", "--no-cache-dir", "--disable-pip-version-check", "--no-warn-conflicts")
 PLAIN = (UV, "pip", "install", "--no-config", "--no-cache", "--python", sys.executable)
 KNOWING = (*PLAIN, "--preview-features", "wheel-variants")
 DRIVER, GPU = "NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION", "NV_VARIANT_PROVIDER_FORCE_SM_ARCH"
@@ -96,10 +95,7 @@ def run(command: tuple[str, ...], folder: Path, *arguments: str, client: str = "
     settings = {"PIP_CONFIG_FILE": os.devnull, "no_proxy": "127.0.0.1", "UV_LINK_MODE": "copy"}  # else uv warns
     environ = {**kept, **settings, **env}
     whole = [*command, "--target", str(folder / "there"), *arguments]
-    if command is PIP:
-        return run_client(client, whole, environ)
-    done = subprocess.run(whole, env=environ, capture_output=True, text=True, check=False)
-    return Called(done.returncode, done.stdout, done.stderr)
+    return run_client(client, whole, environ) if command is PIP else run_program(whole, environ)
 
 
 def install(command: tuple[str, ...], folder: Path, index: str, *, client: str = "pip", **env: str) -> Installed:

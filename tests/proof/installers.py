@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,12 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.machine import python as interpreters
 from ci_tools.machine.storage import cache_folder, fill_once, sha256_of
 from ci_tools.model.versions import Python
-from tests.builders.installers import command, fetched
+from tests.builders.installers import command, fetched, run_program
 from tests.builders.smart_sdists import OF_FLIT, environ_of, release
 from tests.builders.wheels import make
 from tests.servers.assets import Assets, assets
 from tests.servers.package_index import over_http
-from tests.servers.prepared import PIP, Called, Other, run_prepared
+from tests.servers.prepared import PIP, Other, run_prepared
 from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ BACKEND = "flit_core==3.9.0"  # which runs on old Pythons, needs nothing, and is
 FITS, FITS_NOT = {"DEMO_FOR_TORCH": "2.10.0+cu130"}, {"DEMO_FOR_TORCH": "2.10.0+cpu"}
 TAKEN, COMPILED, FETCHED = "the wheel", "compiled", "the sdist, and the wheel is in the cache"
 HAS_NOT = "has none"
+OF_INSTALL = {"--no-compile", "--no-warn-conflicts"}  # options that other commands of pip have not
 HEAD = """\
 <!-- Written by `python -m tests.proof.installers`, which tries all of it. -->
 
@@ -58,13 +60,17 @@ class Place(NamedTuple):
 
 @contextmanager
 def place(client: str, variables: Mapping[str, str]) -> Iterator[Place]:
-    """Yield an index with a smart sdist, and a server of its wheel; the machine is what the variables say."""
+    """Yield an index with a smart sdist, and a server of its wheel; the machine is what the variables say.
+
+    The index has what compiling needs only where nothing fits.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "assets").mkdir()
         with assets(folder / "assets") as server:
             made = release(folder, server.url, files={"pyproject.toml": OF_FLIT}, cuda="13.0", torch=("2.10", None))
-            with over_http(write_index(folder / "index", [made.sdist, *build_requirements().iterdir()])) as url:
+            needed = build_requirements().iterdir() if variables == FITS_NOT else ()
+            with over_http(write_index(folder / "index", [made.sdist, *needed])) as url:
                 environ = environ_of(folder, {**command(client)[1], **variables})
                 yield Place(folder, f"{url}/simple/", server, made.sdist, environ)
 
@@ -98,10 +104,7 @@ def run(words: Sequence[str | Path], at: Place, *, cwd: Path | None = None) -> s
         program = Other(PIP, Path(command[0]), Path(old)) if old else PIP
         ended = run_prepared(command[3:], cwd=cwd or at.folder, env=at.environ, program=program)
     else:
-        done = subprocess.run(
-            command, cwd=cwd or at.folder, env=at.environ, capture_output=True, text=True, check=False
-        )
-        ended = Called(done.returncode, done.stdout, done.stderr)
+        ended = run_program(command, at.environ, cwd or at.folder)
     said = ended.stdout + ended.stderr
     assert ended.returncode == 0, f"{' '.join(command)}\n{said}"
     return said
@@ -173,6 +176,15 @@ def unisolated(client: str, at: Place) -> str:
     return install(client, at, "--no-build-isolation", "demo")
 
 
+def by_all_options(client: str, at: Place) -> str:
+    """Install by the sdist's hash, under constraints, from source only and without isolation."""
+    file, constraints = at.folder / "requirements.txt", at.folder / "constraints.txt"
+    file.write_text(f"demo==1.0 --hash=sha256:{sha256_of(at.sdist)}\n")
+    constraints.write_text("demo==1.0\n")
+    options = ["--require-hashes", "-c", constraints, "--no-binary", "demo", "--no-build-isolation"]
+    return install(client, at, *options, "-r", file)
+
+
 def make_wheel(client: str, at: Place) -> str:
     """Make a wheel, and install it from its folder."""
     out = at.folder / "wheels"
@@ -181,7 +193,7 @@ def make_wheel(client: str, at: Place) -> str:
     else:
         words = installing(client, at)
         words[words.index("install")] = "wheel"
-        run([*(word for word in words if word != "--no-compile"), "--no-deps", "--wheel-dir", out, "demo"], at)
+        run([*(word for word in words if word not in OF_INSTALL), "--no-deps", "--wheel-dir", out, "demo"], at)
     (wheel,) = out.glob("*.whl")
     assert wheel.name == "demo-1.0-py3-none-any.whl", wheel.name
     run([*installing(client, at), "--no-deps", wheel, "--target", at.folder / "there"], at)
@@ -195,7 +207,7 @@ def download(client: str, at: Place) -> str:
     words = installing(client, at)
     words[words.index("install")] = "download"
     out = at.folder / "downloads"
-    run([*(word for word in words if word != "--no-compile"), "--no-deps", "--dest", out, "demo"], at)
+    run([*(word for word in words if word not in OF_INSTALL), "--no-deps", "--dest", out, "demo"], at)
     assert [path.name for path in out.iterdir()] == [at.sdist.name]
     assert len(at.server.asked) == 1
     return FETCHED
@@ -287,15 +299,46 @@ def tried(client: str, trial: str) -> str:
         return do(client, at)
 
 
-def tried_on(python: str) -> str:
-    """Return what the newest uv installs into an environment of another Python, which then runs the backend."""
+def tried_together(client: str) -> str:
+    """Return what a client does with all options at once."""
+    with place(client, FITS) as at:
+        return by_all_options(client, at)
+
+
+def interpreter(python: str) -> Path:
+    """Return the path of a Python; raise LookupError if there is none."""
     found = interpreters.find(Python.parse(python), os.environ)
     if found is None:
         msg = f"no Python {python} is here"
         raise LookupError(msg)
+    return found
+
+
+CALLING = """\
+import os, sys, zipfile
+sys.path.insert(0, "_fatwheel")
+import fatwheel_backend as backend
+out = sys.argv[1]
+assert backend.get_requires_for_build_wheel() == []
+assert backend.prepare_metadata_for_build_wheel(out) == "demo-1.0.dist-info"
+with zipfile.ZipFile(os.path.join(out, backend.build_wheel(out))) as wheel:
+    print(wheel.read("demo.py").decode())
+"""
+
+
+def call_on(python: str) -> str:
+    """Return what the backend makes under another Python that calls its hooks."""
+    with place("uv", FITS) as at:
+        with tarfile.open(at.sdist) as archive:
+            archive.extractall(at.folder / "unpacked", filter="data")
+        return run([interpreter(python), "-c", CALLING, at.folder], at, cwd=at.folder / "unpacked/demo-1.0")
+
+
+def tried_on(python: str) -> str:
+    """Return what the newest uv installs into an environment of another Python, which then runs the backend."""
     with place("uv", FITS) as at:
         words = installing("uv", at)
-        words[words.index("--python") + 1] = str(found)
+        words[words.index("--python") + 1] = str(interpreter(python))
         run([*words, "demo", "--target", at.folder / "there"], at)
         return outcome(at, at.folder / "there")
 

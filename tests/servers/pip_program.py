@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from contextlib import suppress
@@ -39,6 +40,10 @@ def load() -> None:
     for name in USED_LATER:
         with suppress(ImportError):
             importlib.import_module(name)
+    with suppress(ImportError):
+        session = importlib.import_module("pip._internal.network.session")
+        session.user_agent = functools.cache(session.user_agent)  # it asks four programs, rustc among them
+        session.user_agent()
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -42,6 +42,7 @@ PIP = "tests.servers.pip_program"
 TORCH = "tests.servers.torch_program"
 S3 = "tests.servers.s3"
 SCRIPTS = "tests.servers.script_program"
+HOOKS = "tests.servers.hook_program"
 
 
 class Other(NamedTuple):

@@ -12,6 +12,8 @@ from tests.workflows.harness import Event
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.workflows.harness import Repository
+
 pytestmark = pytest.mark.slow
 
 # What act can show of GitHub; elsewhere the table says that nobody tried.
@@ -31,8 +33,7 @@ def table(summary: str) -> dict[str, str]:
     return {what: state for what, state, *_ in cells[1:]}
 
 
-def test_the_canary_says_what_held_and_what_act_cannot_show(tmp_path: Path) -> None:
-    ours = harness.ours(tmp_path / "ours")
+def test_the_canary_says_what_held_and_what_act_cannot_show(ours: Repository, tmp_path: Path) -> None:
     run = harness.run("canary.yml", Event.dispatch(only="linux-cpu"), tmp_path / "run", ours)
     found = table(run.job("Table").summary)
     assert {what for what, state in found.items() if state == "held"} == HELD, run.log

@@ -208,8 +208,7 @@ def test_a_name_in_git_does_nothing(event: Event, sentence: str, ours: Repositor
 
 
 @pytest.mark.long
-def test_our_own_release_takes_a_config_for_a_path(tmp_path: Path) -> None:
-    ours = harness.ours(tmp_path / "ours")
+def test_our_own_release_takes_a_config_for_a_path(ours: Repository, tmp_path: Path) -> None:
     event = Event.dispatch(config=evil(tmp_path), nightly=True, dry_run=True)
     run = harness.run("release.yml", event, tmp_path / "run", ours, world=World(secrets={"TOKEN": SECRET}))
     no_trace(run, tmp_path)

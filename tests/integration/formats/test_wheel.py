@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.formats.relabel import Label, relabel
 from tests.builders import wheels
+from tests.builders.installers import run_client
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CUDA = "demo-1.0+cu130-py3-none-any.whl"
 
@@ -24,17 +27,15 @@ def label(wheel: Path, *, local: str = "cu130", requires_torch: str = "") -> Pat
 @pytest.mark.slow
 def test_pip_and_uv_take_the_result(tmp_path: Path) -> None:
     wheel = label(wheels.make(tmp_path, files={"demo.py": b"x = 1\n", "demo-1.0.data/scripts/demo": b"#!python\n"}))
-    uv = str(Path(sys.executable).with_name("uv"))
-    environ = {"PATH": os.environ["PATH"], "UV_CACHE_DIR": str(tmp_path / "cache"), "UV_NO_CONFIG": "1"}
-    for number, install in enumerate(
-        ([uv, "pip", "install", "--no-deps", "--python"], [sys.executable, "-m", "pip", "--python"])
-    ):
-        python = tmp_path / str(number) / "bin" / "python"
-        subprocess.run([uv, "venv", "-q", "-p", sys.executable, str(python.parents[1])], env=environ, check=True)
-        rest = ["install", "--no-deps", "--no-index"] if "-m" in install else []
-        subprocess.run([*install, str(python), *rest, str(wheel)], env=environ, check=True, capture_output=True)
-        check = [sys.executable, "-m", "pip", "--python", str(python)]
-        subprocess.run([*check, "check"], env=environ, check=True, capture_output=True)
-        listed = subprocess.run([*check, "freeze"], env=environ, check=True, capture_output=True, text=True).stdout
+    environ = {**os.environ, "UV_CACHE_DIR": str(tmp_path / "cache"), "UV_NO_CONFIG": "1"}
+    there, env = tmp_path / "there", tmp_path / "env"
+    by_pip = run_client("pip", ["install", "--no-deps", "--no-index", "--target", there, wheel], environ)
+    assert by_pip.returncode == 0, by_pip.stderr
+    frozen = run_client("pip", ["freeze", "--path", there], environ).stdout
+    for words in (["venv", env], ["pip", "install", "--no-deps", wheel], ["pip", "check"], ["pip", "freeze"]):
+        python = sys.executable if words[0] == "venv" else env / "bin" / "python"
+        by_uv = run_client("uv", [*words, "--python", python], environ)
+        assert by_uv.returncode == 0, by_uv.stderr
+    for listed, folder in ((frozen, there), (by_uv.stdout, env)):
         assert listed.split()[0].startswith("demo")
-        assert (python.parent / "demo").is_file()
+        assert (folder / "bin" / "demo").is_file()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tests.builders.smart_sdists import environ_of, locked, smart_sdist
 from tests.builders.wheels import library, linked, make
 from tests.servers.assets import assets
 from tests.servers.package_index import over_http
+from tests.servers.prepared import ROOT, TORCH, run_prepared
 from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
@@ -25,6 +27,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 GUARD = Path(install.__file__).with_name("guard.py").read_bytes()
+LOADING = """
+import sys
+import torch
+from ci_tools.install import guard
+try:
+    with guard.for_this_torch("demo"):
+        torch.ops.load_library(sys.argv[1])
+except ImportError as error:
+    print(error)
+"""
 DEMO = 'from _demo_guard import for_this_torch\nwith for_this_torch("demo"):\n    kind = "cu{}"\n'
 
 
@@ -102,14 +114,10 @@ def test_the_command_that_it_names_installs_the_wheel_that_fits(client: str, tmp
     ],
 )
 def test_a_library_that_torch_cannot_load_is_explained(made: Callable[[], bytes], reason: str, tmp_path: Path) -> None:
-    import torch  # noqa: PLC0415 - it takes two seconds, of each process that only looks for its tests
-
-    from ci_tools.install import guard  # noqa: PLC0415 - it imports torch
-
     path = tmp_path / "library.so"
     path.write_bytes(made())
-    with pytest.raises(ImportError) as failed, guard.for_this_torch("demo"):
-        torch.ops.load_library(path)
-    assert reason in str(failed.value)
-    assert str(failed.value).startswith("demo does not fit the torch here: ")
-    assert "Choose again: `pip install --force-reinstall " in str(failed.value)
+    done = run_prepared(["-c", LOADING, str(path)], env={**os.environ, "PYTHONPATH": str(ROOT)}, program=TORCH)
+    assert done.returncode == 0, done.stderr
+    assert reason in done.stdout
+    assert done.stdout.startswith("demo does not fit the torch here: ")
+    assert "Choose again: `pip install --force-reinstall " in done.stdout

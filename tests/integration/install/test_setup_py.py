@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from tests.servers.assets import assets
 from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
@@ -33,45 +31,35 @@ setup(name="demo", version="1.0", py_modules=["demo"])
 """
 
 
-OLD, NEW = "setuptools==65.5.0 wheel==0.38.4", "setuptools"
+OLD = "setuptools==65.5.0 wheel==0.38.4"  # whose bdist_wheel is that of the package wheel
 
 
-@pytest.fixture(scope="module")
-def setuptools_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Install what is asked for into a folder of its own, once."""
-
-    @functools.cache
-    def install(asked: str) -> Path:
-        own = tmp_path_factory.mktemp("setuptools")
-        subprocess.run([UV, "pip", "install", "--quiet", "--target", own, *asked.split()], check=True)
-        return own
-
-    return install
-
-
-@pytest.mark.parametrize("setuptools", [OLD, NEW])
-@pytest.mark.parametrize(
-    ("prebuilt", "kind"), [("", "kind = 'prebuilt'\n"), ("1", "kind = 'compiled'\nswitch = 'on'\n")], ids=["on", "off"]
-)
-def test_setup_py_serves_bdist_wheel(
-    setuptools: str, prebuilt: str, kind: str, setuptools_of: Callable[[str], Path], tmp_path: Path
-) -> None:
-    own = setuptools_of(setuptools)
+def make_wheel(setup: str, tmp_path: Path, **variables: str) -> str:
+    """Run the setup.py of an unpacked smart sdist as people do, and return the module in the wheel that it makes."""
     with assets(tmp_path / "assets") as server:
-        made = release(tmp_path, server.url, files={"setup.py": SETUP}, cuda="13.0", env={"DEMO_SWITCH": "on"})
+        made = release(tmp_path, server.url, files={"setup.py": setup}, cuda="13.0", env={"DEMO_SWITCH": "on"})
         with tarfile.open(made.sdist) as archive:
             archive.extractall(tmp_path / "unpacked", filter="data")
-        variables = {"DEMO_FOR_TORCH": "2.10.0+cu130", "DEMO_NO_PREBUILT": prebuilt, "PYTHONPATH": str(own)}
         unpacked = tmp_path / "unpacked/demo-1.0"
         done = subprocess.run(
-            [sys.executable, "setup.py", "bdist_wheel", "--dist-dir", "out"],
-            cwd=unpacked, env=environ_of(tmp_path, variables), capture_output=True, text=True, check=False,
+            [sys.executable, "setup.py", "bdist_wheel", "--dist-dir", "out"], cwd=unpacked, capture_output=True,
+            env=environ_of(tmp_path, {"PIP_NO_INDEX": "1", **variables}), text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = (unpacked / "out").iterdir()
     assert wheel.name == "demo-1.0-py3-none-any.whl"
+    return read_module(wheel)
+
+
+def read_module(wheel: Path) -> str:
+    """Return the text of the module in a wheel."""
     with zipfile.ZipFile(wheel) as opened:
-        assert opened.read("demo.py").decode() == kind
+        return opened.read("demo.py").decode()
+
+
+def test_a_setup_py_that_is_to_compile_does_so_with_the_variables_of_the_wheel(tmp_path: Path) -> None:
+    made = make_wheel(SETUP, tmp_path, DEMO_FOR_TORCH="2.10.0+cu130", DEMO_NO_PREBUILT="1")
+    assert made == "kind = 'compiled'\nswitch = 'on'\n"
 
 
 OF_DISTUTILS = """\
@@ -84,29 +72,22 @@ REQUIRING = SETUP.replace('version="1.0"', 'version="1.0", setup_requires=["is-n
 
 @pytest.mark.parametrize("script", [OF_DISTUTILS, REQUIRING], ids=["distutils", "setup-requires"])
 def test_a_setup_py_that_calls_distutils_or_wants_more_takes_the_wheel(script: str, tmp_path: Path) -> None:
-    with assets(tmp_path / "assets") as server:
-        made = release(tmp_path, server.url, files={"setup.py": script}, cuda="13.0")
-        with tarfile.open(made.sdist) as archive:
-            archive.extractall(tmp_path / "unpacked", filter="data")
-        unpacked = tmp_path / "unpacked/demo-1.0"
-        done = subprocess.run(
-            [sys.executable, "setup.py", "bdist_wheel", "--dist-dir", "out"], cwd=unpacked, capture_output=True,
-            env=environ_of(tmp_path, {"DEMO_FOR_CUDA": "13.0", "PIP_NO_INDEX": "1"}), text=True, check=False,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    with zipfile.ZipFile(unpacked / "out/demo-1.0-py3-none-any.whl") as opened:
-        assert opened.read("demo.py").decode() == "kind = 'prebuilt'\n"
+    assert make_wheel(script, tmp_path, DEMO_FOR_CUDA="13.0") == "kind = 'prebuilt'\n"
+
+
+@pytest.fixture(scope="module")
+def old_setuptools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    own = tmp_path_factory.mktemp("setuptools")
+    subprocess.run([UV, "pip", "install", "--quiet", "--target", own, *OLD.split()], check=True)
+    return own
 
 
 @pytest.mark.parametrize("client", ["pip-9.0.3", pytest.param("pip-18.1", marks=pytest.mark.long)])
-def test_a_pip_from_before_build_backends_takes_the_wheel(
-    client: str, setuptools_of: Callable[[str], Path], tmp_path: Path
-) -> None:
-    own = setuptools_of(OLD)
+def test_a_pip_from_before_build_backends_takes_the_wheel(client: str, old_setuptools: Path, tmp_path: Path) -> None:
     isolation = [] if client == "pip-9.0.3" else ["--no-build-isolation"]  # the former knows of none
     with assets(tmp_path / "assets") as server:
         made = release(tmp_path, server.url, files={"setup.py": SETUP}, cuda="13.0")
-        path = os.pathsep.join(map(str, (fetched(client), own)))
+        path = os.pathsep.join(map(str, (fetched(client), old_setuptools)))
         done = subprocess.run(
             [old_python(), "-m", "pip", "wheel", "--no-cache-dir", "--no-deps", *isolation, "--wheel-dir",
              tmp_path / "out", made.sdist],
@@ -114,5 +95,4 @@ def test_a_pip_from_before_build_backends_takes_the_wheel(
             capture_output=True, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    with zipfile.ZipFile(tmp_path / "out/demo-1.0-py3-none-any.whl") as opened:
-        assert opened.read("demo.py").decode() == "kind = 'prebuilt'\n"
+    assert read_module(tmp_path / "out/demo-1.0-py3-none-any.whl") == "kind = 'prebuilt'\n"

@@ -50,6 +50,14 @@ def test_pyenv_s_interpreters_are_found_newest_first(tmp_path: Path) -> None:
     assert find(Python(Minor(3, 99)), {"PATH": "", "PYENV_ROOT": str(tmp_path)}) == newest
 
 
+def test_a_shim_of_pyenv_stands_for_its_interpreters(tmp_path: Path) -> None:
+    script(tmp_path / "shims" / "python3.99", "echo 3.99")
+    own = script(tmp_path / "versions" / "3.99.1" / "bin" / "python", "echo 3.99")
+    script(tmp_path / "later" / "python3.99", "echo 3.99")
+    path = os.pathsep.join([str(tmp_path / "shims"), str(tmp_path / "later")])
+    assert find(Python(Minor(3, 99)), {"PATH": path, "PYENV_ROOT": str(tmp_path)}) == own
+
+
 @pytest.mark.parametrize("text", ["3.99", "3.99t"])
 def test_a_manylinux_image_s_interpreters_are_found(text: str, tmp_path: Path) -> None:
     script(tmp_path / "cp399-cp399" / "bin" / "python", "echo 3.99")
