@@ -1,7 +1,8 @@
+"""Quantized weights as tensors: what they stand for, their products and their views."""
+
 from __future__ import annotations
 
 import copy
-import io
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,52 +11,24 @@ from ao_kernels import (
     Float8Tensor,
     Int4PlainInt32Tensor,
     Int4PlainTensor,
-    Int4WeightOnlyConfig,
     Int8Tensor,
-    bf16i4bf16_rowwise,
-    flatten_tensor_state_dict,
-    quantize_,
-    unflatten_tensor_state_dict,
-    unpack_int4,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from tests.kernels.exactness import sqnr
+from tests.kernels.weights import BROADCASTS, GROUP_SIZE, every_format, quantized, random, storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from ao_kernels.quantized import QuantizedTensor
 
-TENSORS = [
-    pytest.param(Int4PlainTensor, id="int4-plain"),
-    pytest.param(Int4PlainInt32Tensor, id="int4-plain-int32"),
-    pytest.param(Int8Tensor, id="int8"),
-    pytest.param(Float8Tensor, id="float8"),
-]
+
 DTYPES = [torch.bfloat16, torch.float16, torch.float32]
 SQNR_BARS = {Int4PlainTensor: 18, Int4PlainInt32Tensor: 18, Int8Tensor: 35, Float8Tensor: 28}  # against the weight
-GROUP_SIZE = 32
-
-every_format = pytest.mark.parametrize("tensor", TENSORS)
-
-
-def random(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))).to(dtype)
-
-
-def quantized(tensor: type[QuantizedTensor], *shape: int, dtype: torch.dtype = torch.bfloat16) -> QuantizedTensor:
-    return tensor.from_hp(random(*shape or (48, 128), dtype=dtype), GROUP_SIZE)
-
-
-def storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
 
 
 @every_format
@@ -135,22 +108,6 @@ def test_other_products_are_those_of_the_plain_weight(tensor: type[QuantizedTens
     )
 
 
-BROADCASTS = [
-    pytest.param(lambda x, weight: x @ weight.T, (5, 128), (48, 128), id="T"),
-    pytest.param(lambda x, weight: x @ weight.permute(0, 2, 1), (3, 5, 128), (3, 48, 128), id="permute"),
-    pytest.param(torch.inner, (2, 3, 128), (48, 128), id="inner"),
-    pytest.param(lambda x, weight: torch.tensordot(x, weight, ([1], [1])), (5, 128), (48, 128), id="tensordot"),
-    pytest.param(lambda x, weight: x @ weight.mT, (5, 128), (3, 48, 128), id="two-by-three-dimensions"),
-    pytest.param(lambda x, weight: x @ weight.mT, (2, 3, 5, 128), (3, 48, 128), id="four-by-three-dimensions"),
-    pytest.param(lambda x, weight: x @ weight.mT, (2, 1, 5, 128), (3, 48, 128), id="broadcast"),
-    pytest.param(lambda x, weight: functional.linear(x, weight.flatten(0, 1)), (5, 128), (3, 48, 128), id="flatten"),
-    pytest.param(lambda x, weight: x @ weight.unflatten(0, (3, -1)).mT, (3, 5, 128), (48, 128), id="unflatten"),
-    pytest.param(lambda x, weight: torch.einsum("bk,nk->bn", x, weight), (5, 128), (48, 128), id="einsum"),
-    pytest.param(lambda x, weight: torch.einsum("bmk,bnk->bmn", [x, weight]), (3, 5, 128), (3, 48, 128), id="einsums"),
-    pytest.param(lambda x, weight: functional.linear(x, torch.cat([weight] * 3)), (5, 128), (48, 128), id="cat"),
-]
-
-
 @every_format
 @pytest.mark.parametrize(("product", "of", "by"), BROADCASTS)
 def test_a_product_in_another_shape_is_that_of_the_plain_weight(
@@ -166,16 +123,6 @@ def test_a_product_in_another_shape_is_that_of_the_plain_weight(
     torch.testing.assert_close(*results, rtol=0.02, atol=0.2)
     torch.testing.assert_close(*gradients, rtol=0.02, atol=0.2)
     assert torch.equal(product(x, weight), results[0])
-
-
-@pytest.mark.parametrize(("product", "of", "by"), BROADCASTS)
-def test_a_product_in_another_shape_compiles_without_a_break(
-    product: Callable[..., Tensor], of: tuple[int, ...], by: tuple[int, ...]
-) -> None:
-    weight, x = quantized(Int4PlainTensor, *by), random(*of)
-    torch.compiler.reset()
-    compiled = torch.compile(product, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(x, weight), product(x, weight), rtol=0.02, atol=0.2)
 
 
 @every_format
@@ -344,230 +291,6 @@ def test_a_weight_moves_to_another_device(tensor: type[QuantizedTensor]) -> None
     assert functional.linear(torch.empty(2, 128, dtype=torch.bfloat16, device="meta"), moved).shape == (2, 48)
 
 
-def module(tensor: type[QuantizedTensor], dtype: torch.dtype = torch.bfloat16) -> nn.Linear:
-    linear = nn.Linear(128, 48, dtype=dtype)
-    linear.weight = nn.Parameter(quantized(tensor, dtype=dtype), requires_grad=False)
-    return linear
-
-
-@every_format
-@pytest.mark.parametrize("assign", [pytest.param(True, id="assigned"), pytest.param(False, id="copied")])
-def test_a_state_dict_is_saved_and_loaded_as_weights_only(tensor: type[QuantizedTensor], *, assign: bool) -> None:
-    saved, loaded, file = module(tensor), module(tensor), io.BytesIO()
-    saved.weight.copy_(tensor.from_hp(random(48, 128) * 3, GROUP_SIZE))
-    torch.save(saved.state_dict(), file)
-    file.seek(0)
-    loaded.load_state_dict(torch.load(file, weights_only=True), assign=assign)
-    assert type(loaded.weight) is tensor
-    assert torch.equal(loaded(random(2, 128)), saved(random(2, 128)))
-
-
-@every_format
-def test_a_weight_is_a_constant_whatever_a_module_asks_of_it(tensor: type[QuantizedTensor]) -> None:
-    model = nn.Linear(128, 48).bfloat16()
-    model.load_state_dict(module(tensor).state_dict(), assign=True)
-    model.requires_grad_()
-    model.weight.requires_grad = True
-    model(random(2, 128)).sum().backward()
-    torch.optim.AdamW(model.parameters()).step()
-    assert isinstance(model.weight, nn.Parameter)
-    assert not model.weight.requires_grad
-    assert model.weight.grad is None
-    assert model.bias.grad is not None
-
-
-@every_format
-def test_data_takes_the_place_of_what_a_weight_was(tensor: type[QuantizedTensor]) -> None:
-    parameter = nn.Parameter(quantized(tensor))
-    other = tensor.from_hp(random(64, 256, dtype=torch.float32), 64).t()
-    parameter.data = other
-    assert repr(parameter) == repr(other)
-    assert parameter.stride() == other.stride()
-    assert torch.equal(parameter.dequantize(), other.dequantize())
-    assert storage(parameter.qdata) == storage(other.qdata)
-    assert isinstance(parameter, nn.Parameter)
-
-
-def test_data_of_another_class_is_named() -> None:
-    weight = quantized(Int4PlainTensor)
-    with pytest.raises(TypeError, match="data must be of the weight's class Int4PlainTensor, got Tensor"):
-        weight.data = random(48, 128)
-
-
-@every_format
-def test_a_module_is_shared_with_other_processes(tensor: type[QuantizedTensor]) -> None:
-    linear, x = module(tensor), random(2, 128)
-    expected = linear(x)
-    assert not linear.weight.is_shared()
-    linear.share_memory()
-    assert linear.weight.is_shared()
-    assert all(stored.is_shared() for stored in (linear.weight.qdata, *linear.weight.grids))
-    assert torch.equal(linear(x), expected)
-
-
-def test_a_plain_module_says_how_to_load_quantized_weights() -> None:
-    with pytest.raises(RuntimeError) as raised:
-        nn.Linear(128, 48).load_state_dict(module(Int4PlainTensor).state_dict())
-    message = str(raised.value)
-    assert "load a state_dict that holds one with assign=True" in message
-    assert len(message) < 450
-
-
-def test_a_quantized_module_does_not_print_plain_weights() -> None:
-    with pytest.raises(RuntimeError, match=r"got a plain tensor of shape \(48, 128\) and dtype torch\.bfloat16;"):
-        module(Int4PlainTensor).load_state_dict(nn.Linear(128, 48).bfloat16().state_dict())
-
-
-def test_the_cache_of_the_compiler_tells_weights_apart_by_all_but_their_numbers() -> None:
-    weight = quantized(Int4PlainTensor)
-    others = [
-        quantized(Int8Tensor),
-        quantized(Int4PlainTensor, 48, 256),
-        quantized(Int4PlainTensor, dtype=torch.float16),
-        Int4PlainTensor.from_hp(random(48, 128), 64),
-        weight.t(),
-        weight.to("meta"),
-    ]
-    texts = [each._stable_hash_for_caching() for each in (weight, *others)]  # noqa: SLF001 - torch's protocol
-    assert len(set(texts)) == len(texts)
-    assert Int4PlainTensor.from_hp(random(48, 128) + 1, GROUP_SIZE)._stable_hash_for_caching() == texts[0]  # noqa: SLF001
-
-
-@every_format
-def test_a_module_changes_its_dtype_and_its_device(tensor: type[QuantizedTensor]) -> None:
-    linear = module(tensor).float()
-    assert linear(random(2, 128, dtype=torch.float32)).dtype == torch.float32
-    assert linear.to("meta").to_empty(device="cpu").weight.shape == (48, 128)
-
-
-@every_format
-def test_a_safetensors_file_holds_a_state_dict(tensor: type[QuantizedTensor], tmp_path: Path) -> None:
-    model, file = nn.Sequential(module(tensor), nn.ReLU(), nn.Linear(48, 8)), tmp_path / "model.safetensors"
-    state_dict = model.state_dict()
-    tensors, metadata = flatten_tensor_state_dict(state_dict)
-    save_file(tensors, file, metadata)
-    with safe_open(file, framework="pt") as opened:
-        read, left = unflatten_tensor_state_dict(load_file(file), opened.metadata())
-    assert not left
-    assert list(read) == list(state_dict)
-    weight = read["0.weight"]
-    assert isinstance(weight, tensor)
-    assert torch.equal(weight.dequantize(), state_dict["0.weight"].dequantize())
-    assert torch.equal(read["2.bias"], state_dict["2.bias"])
-
-
-class Tied(nn.Module):
-    """A model whose head is its embedding."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(48, 128)
-        self.body = nn.Linear(128, 128)
-        self.head = nn.Linear(128, 48, bias=False)
-        self.head.weight = self.embedding.weight
-
-
-def through_a_file(state_dict: dict[str, Tensor], file: Path) -> dict[str, Tensor]:
-    tensors, metadata = flatten_tensor_state_dict(state_dict)
-    save_file(tensors, file, metadata)
-    with safe_open(file, framework="pt") as opened:
-        return unflatten_tensor_state_dict(load_file(file), opened.metadata())[0]
-
-
-def test_a_safetensors_file_holds_a_tied_weight_once(tmp_path: Path) -> None:
-    model = Tied().bfloat16()
-    quantize_(model, Int4WeightOnlyConfig(), filter_fn=lambda _, name: name == "body")
-    assert "head.weight" not in flatten_tensor_state_dict(model.state_dict())[0]
-    read = through_a_file(model.state_dict(), tmp_path / "model.safetensors")
-    assert list(read) == list(model.state_dict())
-    assert storage(read["head.weight"]) == storage(read["embedding.weight"])
-    assert torch.equal(read["head.weight"], model.head.weight)
-
-
-def test_a_safetensors_file_holds_a_tied_quantized_weight_once(tmp_path: Path) -> None:
-    tied = quantized(Int4PlainTensor)
-    state_dict = {"a.weight": tied, "b.weight": tied.detach(), "c.weight": tied.t()}
-    assert not any(name.startswith("b.") for name in flatten_tensor_state_dict(state_dict)[0])
-    read = through_a_file(state_dict, tmp_path / "model.safetensors")
-    assert storage(read["b.weight"].qdata) == storage(read["a.weight"].qdata)
-    assert torch.equal(read["c.weight"].dequantize(), tied.dequantize().t())
-
-
-def test_a_safetensors_file_holds_tensors_that_overlap_or_are_not_contiguous(tmp_path: Path) -> None:
-    whole = random(48, 128)
-    state_dict = {"whole": whole, "rows": whole[8:16], "turned": whole.t(), "same": whole, "empty": whole[:0]}
-    read = through_a_file(state_dict, tmp_path / "model.safetensors")
-    assert list(read) == list(state_dict)
-    assert all(torch.equal(read[name], tensor) for name, tensor in state_dict.items())
-    turned = through_a_file({"turned": random(48, 128).t()}, tmp_path / "turned.safetensors")
-    assert torch.equal(turned["turned"], random(48, 128).t())
-
-
-def test_a_name_waits_for_the_tensor_it_stands_for() -> None:
-    tied = quantized(Int4PlainTensor)
-    tensors, metadata = flatten_tensor_state_dict({"a": tied, "b": tied})
-    last = tensors.pop("_a_scale")
-    read, left = unflatten_tensor_state_dict(tensors, metadata)
-    assert not read
-    again, _ = unflatten_tensor_state_dict({**left, "_a_scale": last}, metadata)
-    assert again["a"] is again["b"]
-
-
-def test_the_parts_of_a_weight_wait_for_each_other() -> None:
-    tensors, metadata = flatten_tensor_state_dict({"0.weight": quantized(Int4PlainTensor).t(), "bias": random(3)})
-    assert set(tensors) == {"0._weight_qdata", "0._weight_scale", "0._weight_zero_point", "bias"}
-    last = tensors.pop("0._weight_scale")
-    read, left = unflatten_tensor_state_dict(tensors, metadata)
-    assert (set(read), set(left)) == ({"bias"}, {"0._weight_qdata", "0._weight_zero_point"})
-    again, left = unflatten_tensor_state_dict({**left, "0._weight_scale": last}, metadata)
-    assert again["0.weight"].shape == (128, 48)
-    assert not left
-
-
-@every_format
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch 2.13 warns of its own code
-@pytest.mark.parametrize(
-    "backend", [pytest.param("aot_eager", marks=pytest.mark.slow), pytest.param("inductor", marks=pytest.mark.long)]
-)
-def test_a_module_compiles_without_a_break(tensor: type[QuantizedTensor], backend: str) -> None:
-    linear = module(tensor)
-    torch.compiler.reset()
-    compiled = torch.compile(linear, fullgraph=True, backend=backend)
-    for x in (random(5, 128), random(2, 3, 128)):
-        leaf, compiled_leaf = x.clone().requires_grad_(), x.clone().requires_grad_()
-        expected, product = linear(leaf), compiled(compiled_leaf)
-        torch.testing.assert_close(product, expected, rtol=0.02, atol=0.2)
-        (expected.sum() + product.sum()).backward()
-        torch.testing.assert_close(compiled_leaf.grad, leaf.grad, rtol=0.02, atol=0.2)
-
-
-@every_format
-def test_the_operator_is_a_node_of_the_graph_that_is_compiled(tensor: type[QuantizedTensor]) -> None:
-    nodes: list[str] = []
-
-    def compiler(graph: torch.fx.GraphModule, _: list[Tensor]) -> Callable[..., object]:
-        nodes.extend(str(node.target) for node in graph.graph.nodes if node.op == "call_function")
-        return graph.forward
-
-    from torch._dynamo.backends.common import aot_autograd  # noqa: PLC0415 - it takes as long as torch itself
-
-    torch.compiler.reset()
-    backend = aot_autograd(fw_compiler=compiler)
-    with torch.no_grad():
-        torch.compile(module(tensor), fullgraph=True, backend=backend)(random(5, 128))
-    assert nodes.count(f"ao.{tensor.FORMAT.operator}.default") == 1
-
-
-@every_format
-@pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning")  # torch 2.13 warns of its own code
-def test_a_module_is_exported(tensor: type[QuantizedTensor]) -> None:
-    linear = module(tensor).eval()
-    exported = torch.export.export(linear, (random(5, 128),)).run_decompositions()
-    targets = [str(node.target) for node in exported.graph.nodes]
-    assert targets.count(f"ao.{tensor.FORMAT.operator}.default") == 1
-    assert torch.equal(exported.module()(random(5, 128)), linear(random(5, 128)))
-
-
 @pytest.mark.parametrize(
     ("attempt", "error", "message"),
     [
@@ -622,66 +345,3 @@ def test_what_cannot_be_quantized_is_named(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         tensor.from_hp(weight, block_size)
-
-
-def test_metadata_of_something_else_is_named() -> None:
-    with pytest.raises(ValueError, match='metadata must hold "tensor_names"'):
-        unflatten_tensor_state_dict({}, {"format": "pt"})
-    with pytest.raises(ValueError, match="a tensor must be one of Int4PlainTensor"):
-        unflatten_tensor_state_dict(
-            {"w": random(2)}, {"tensor_names": '["w"]', "w": '{"_type": "Other", "_data": {"dtype": "float32"}}'}
-        )
-
-
-def product(x: Tensor, *weight: Tensor) -> Tensor:
-    return bf16i4bf16_rowwise(x, *weight)
-
-
-def plain_product(x: Tensor, qdata: Tensor, *grids: Tensor) -> Tensor:
-    scale, zero_point = (grid.t().unsqueeze(-1) for grid in grids)
-    groups = unpack_int4(qdata).float().unflatten(-1, (-1, GROUP_SIZE)) * scale + zero_point
-    return functional.linear(x, groups.flatten(-2).bfloat16())
-
-
-def squares(multiply: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    return lambda *operands: multiply(*operands).float().square().mean()
-
-
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch 2.13 warns of its own code
-@pytest.mark.parametrize(
-    "transform",
-    [
-        pytest.param(lambda f, x, w: torch.func.grad(squares(f))(x, *w), id="grad"),
-        pytest.param(lambda f, x, w: torch.func.vjp(lambda x: f(x, *w), x)[1](x[:, :48])[0], id="vjp"),
-        pytest.param(lambda f, x, w: torch.func.jvp(lambda x: f(x, *w), (x,), (x * 2,))[1], id="jvp"),
-        pytest.param(lambda f, x, w: torch.func.jacrev(f)(x[0], *w), id="jacrev"),
-        pytest.param(lambda f, x, w: torch.func.jacfwd(f)(x[0], *w), id="jacfwd"),
-        pytest.param(lambda f, x, w: torch.func.vmap(lambda x: f(x, *w), 1, 1)(x.expand(2, 3, 128)), id="vmap"),
-        pytest.param(
-            lambda f, x, w: torch.func.vmap(f)(x, *(part.expand(3, *part.shape) for part in w)), id="vmap-weights"
-        ),
-        pytest.param(
-            lambda f, x, w: torch.func.vmap(lambda scale: f(x, w[0], scale, w[2]))(torch.stack([w[1], w[1] * 2])),
-            id="vmap-scales",
-        ),
-        pytest.param(
-            lambda f, x, w: torch.func.vmap(torch.func.grad(squares(lambda x: f(x, *w))))(x), id="grad-for-each"
-        ),
-        pytest.param(
-            lambda f, x, w: torch.func.grad(squares(torch.func.grad(squares(f))))(x, *w), id="gradient-of-the-gradient"
-        ),
-    ],
-)
-def test_the_operator_takes_part_in_transforms(transform: Callable[..., Tensor]) -> None:
-    weight, x = quantized(Int4PlainTensor), random(3, 128)
-    results = [transform(multiply, x, (weight.qdata, *weight.grids)) for multiply in (product, plain_product)]
-    torch.testing.assert_close(*results, rtol=0.05, atol=0.2)
-    assert results[0].any()
-
-
-@every_format
-def test_a_module_takes_part_in_transforms(tensor: type[QuantizedTensor]) -> None:
-    linear, x = module(tensor), random(3, 128)
-    leaf = x.clone().requires_grad_()
-    squares(linear)(leaf).backward()
-    assert torch.equal(torch.func.grad(squares(linear))(x), leaf.grad)
