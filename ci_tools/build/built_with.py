@@ -45,7 +45,7 @@ def asked_in(environment: Environment, environ: Mapping[str, str]) -> BuiltWith:
         compiler=_compiler(environment.variables),
         toolkit=_toolkit(environment.variables),
         torch=installed_version(environment) or _lent_torch(environment.variables),
-        python=output([environment.python, "-c", PYTHON]) or "",
+        python=_python(environment.python),
         image=_image(environ),
     )
 
@@ -55,6 +55,13 @@ def of_job(job: Job | None, asked: BuiltWith) -> BuiltWith:
     if job is None or job.kind is JobKind.PURE:
         return asked._replace(compiler="", toolkit="", torch="")
     return asked if job.accelerator else asked._replace(toolkit="")
+
+
+def _python(interpreter: Path) -> str:
+    """Return an interpreter's implementation and version; the one that runs this process need not be started."""
+    if interpreter.resolve() == Path(sys.executable).resolve():
+        return f"{platform.python_implementation()} {platform.python_version()}"
+    return output([interpreter, "-c", PYTHON]) or ""
 
 
 def _compiler(variables: Mapping[str, str]) -> str:

@@ -8,6 +8,8 @@ and those of CUDA's libraries, which a compiler from the package index does not 
 from __future__ import annotations
 
 import re
+import sys
+import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,6 +97,8 @@ def compiles_of(job: Job, evidence: Evidence) -> tuple[str, ...]:
 
 def folders_of(python: Path) -> tuple[Path, ...]:
     """Return the folders of an interpreter's own headers."""
+    if python == Path(sys.executable):
+        return tuple(dict.fromkeys(Path(sysconfig.get_path(name)) for name in ("include", "platinclude")))
     command = "import sysconfig; print(sysconfig.get_path('include'), sysconfig.get_path('platinclude'), sep='\\n')"
     return tuple(dict.fromkeys(map(Path, (output([python, "-c", command]) or "").splitlines())))
 

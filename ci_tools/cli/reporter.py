@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rich.console import Console
-    from rich.progress import ProgressColumn, TaskID
+    from rich.progress import Progress, ProgressColumn
 
     from ci_tools.build.jobs import Made
     from ci_tools.machine.context import Reporter, Step
@@ -60,7 +60,7 @@ class TerminalReporter:
         """Show the step's title with a bar while it runs, then one line with its result and duration."""
         started = time.monotonic()
         step = _Step(self.console(), title, self.say)
-        with step.live:
+        with step.live or nullcontext():
             yield step
         took = time.monotonic() - started
         outcome = f": {step.outcome}" if step.outcome else ""
@@ -71,42 +71,38 @@ class _Step:
     """The live line of one step; in a log, a long step has a line now and then instead."""
 
     def __init__(self, console: Console, title: str, say: Callable[[str], None]) -> None:
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
         self.outcome = ""
         self.title = plain(title)
         self.say = say
         self.began = self.said = time.monotonic()
-        self.live = Progress(
-            SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), console=console,
-            transient=True, disable=not console.is_terminal,
-        )  # fmt: skip
-        self.task: TaskID = self.live.add_task(self.title, total=None)
+        self.live = _open_bar(console) if console.is_terminal else None  # its modules load longer than many a step runs
+        if self.live:
+            self.live.add_task(self.title, total=None)
 
     def progress(self, done: int, total: int) -> None:
         """Move the bar: bytes done, and bytes in total."""
-        if self.live.disable:
+        if self.live is None:
             self._say_now_and_then(done, total, readable_size(done), readable_size(total))
             return
         from rich.progress import DownloadColumn
 
-        self._move(done, total, DownloadColumn())
+        self._move(self.live, done, total, DownloadColumn())
 
     def count(self, done: int, total: int, parts: str) -> None:
         """Move the bar: parts done, and parts in total."""
-        if self.live.disable:
+        if self.live is None:
             self._say_now_and_then(done, total, f"{done:,}", f"{total:,} {parts}")
             return
         from rich.progress import MofNCompleteColumn, TextColumn
 
-        self._move(done, total, MofNCompleteColumn(), TextColumn(parts))
+        self._move(self.live, done, total, MofNCompleteColumn(), TextColumn(parts))
 
-    def _move(self, done: int, total: int, *columns: ProgressColumn) -> None:
+    def _move(self, live: Progress, done: int, total: int, *columns: ProgressColumn) -> None:
         from rich.progress import BarColumn, TimeRemainingColumn
 
-        if total and self.live.tasks[0].total is None:
-            self.live.columns = (*self.live.columns, BarColumn(), *columns, TimeRemainingColumn())
-        self.live.update(self.task, completed=done, total=total or None)
+        if total and live.tasks[0].total is None:
+            live.columns = (*live.columns, BarColumn(), *columns, TimeRemainingColumn())
+        live.update(live.tasks[0].id, completed=done, total=total or None)
 
     def _say_now_and_then(self, done: int, total: int, *shown: str) -> None:
         now = time.monotonic()
@@ -119,11 +115,19 @@ class _Step:
 
     def waiting(self, seconds: float) -> None:
         """Count down beside the title."""
-        self.live.update(self.task, description=f"{self.title}: {seconds:.0f} s left")
+        if self.live:
+            self.live.update(self.live.tasks[0].id, description=f"{self.title}: {seconds:.0f} s left")
 
     def result(self, text: str) -> None:
         """Set the end of the step's line."""
         self.outcome = text
+
+
+def _open_bar(console: Console) -> Progress:
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True)
 
 
 class TimedReporter:

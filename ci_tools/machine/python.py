@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import sys
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.process import Ended
     from ci_tools.model.versions import Python
 
-__all__ = ["IDENTITY", "PACKAGES", "Environment", "create", "find", "identity"]
+__all__ = ["PACKAGES", "Environment", "create", "find", "identity", "name_version"]
 
 IDENTITY = (
     "import sys, sysconfig; "
@@ -67,23 +68,30 @@ def find(python: Python, environ: Mapping[str, str], images: Path = IMAGES) -> P
         *of_pyenv,
         images / f"{python.interpreter_tag}-{python.abi_tag}" / "bin" / "python",
     ]
-    usable = (path for path in candidates if path.exists() and _version(path) == str(python))
+    usable = (path for path in candidates if path.exists() and name_version(path) == str(python))
     return next(usable, None)
 
 
 def identity(interpreter: Path) -> str:
     """Return an interpreter's version and threading build as wheels name them: `cp311`, `cp313t`."""
-    return f"cp{_version(interpreter).replace('.', '')}"
+    return f"cp{name_version(interpreter).replace('.', '')}"
 
 
-def _version(interpreter: Path) -> str:
+def name_version(interpreter: Path) -> str:
     """Return what an interpreter is, such as 3.13t, empty if it does not say so; this one need not be started."""
     if interpreter != Path(sys.executable):
-        return output([interpreter, "-c", IDENTITY]) or ""
+        return _ask_version(interpreter, interpreter.stat().st_mtime_ns) if interpreter.exists() else ""
     import sysconfig  # noqa: PLC0415 - a plan asks no interpreter
 
     is_free = sysconfig.get_config_var("Py_GIL_DISABLED")
     return f"{sys.version_info[0]}.{sys.version_info[1]}{'t' if is_free else ''}"
+
+
+@functools.cache  # a run asks for one again and again, and a shim of pyenv takes ten times as long as an interpreter
+def _ask_version(interpreter: Path, changed: int) -> str:
+    """Return what an interpreter says; `changed`, the time of its file, tells it from another at the same path."""
+    del changed
+    return output([interpreter, "-c", IDENTITY]) or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

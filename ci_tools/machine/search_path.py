@@ -46,14 +46,17 @@ def _hide_compilers(folder: Path, shadow: Path) -> Path:
     with os.scandir(folder) as programs:
         for program in programs:
             if program.name.lower() not in HIDDEN:
-                _stand_in(program, shadow / program.name)
+                _stand_in(program, f"{shadow}{os.sep}{program.name}")
     return shadow
 
 
-def _stand_in(program: os.DirEntry[str], place: Path) -> None:
-    """Make a link to a program; a copy where links are not allowed, as they are not to every user of Windows."""
+def _stand_in(program: os.DirEntry[str], place: str) -> None:
+    """Make a link to a program; a copy where links are not allowed, as they are not to every user of Windows.
+
+    There are a thousand in a folder, so these are names: to make a Path of one takes half as long as its link.
+    """
     try:
-        place.symlink_to(program.path)
+        os.symlink(program.path, place)  # noqa: PTH211 - see above
     except OSError:
         if program.is_file():
             shutil.copy2(program.path, place)

@@ -27,7 +27,7 @@ from ci_tools.machine.process import (
     run,
     tail,
 )
-from ci_tools.machine.python import IDENTITY, create
+from ci_tools.machine.python import create, name_version
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.files import Outcome, Trial
@@ -111,7 +111,7 @@ class Validator:
     @property
     def where(self) -> str:
         """The name of this place in a receipt: linux-x86_64, Python 3.12."""
-        version = output([self.interpreter, "-c", IDENTITY])
+        version = name_version(self.interpreter)
         return f"{platform.system().lower()}-{platform.machine().lower()}, Python {version}"
 
     def key(self, what: str) -> str:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pytest
 
+from tests.builders import own_backend
+from tests.builders.sources import write
 from tests.servers.prepared import run_prepared
 
 if TYPE_CHECKING:
@@ -72,18 +74,8 @@ def write_project(root: Path) -> Path:
 
 @pytest.fixture
 def native_project(project: Path) -> Path:
-    """The same project with a C extension built by setuptools."""
-    (project / "pyproject.toml").write_text(
-        '[build-system]\nrequires = ["setuptools>=77"]\nbuild-backend = "setuptools.build_meta"\n'
-        '[project]\nname = "tiny"\nversion = "1.0"\nrequires-python = ">=3.10"\n'
-        '[tool.setuptools]\npackages = ["tiny"]\next-modules = [{name = "tiny.fast", sources = ["fast.cpp"]}]\n'
-    )
-    (project / "fast.cpp").write_text(
-        "#include <Python.h>\n"
-        'static PyModuleDef module = {PyModuleDef_HEAD_INIT, "fast", nullptr, -1, nullptr};\n'
-        "PyMODINIT_FUNC PyInit_fast() { return PyModule_Create(&module); }\n"
-    )
-    return project
+    """The same project with a C extension, built by a backend of its own."""
+    return write(project, own_backend.FILES)
 
 
 def own_python() -> str:

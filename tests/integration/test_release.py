@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from tests.builders import own_backend
 from tests.integration.conftest import REPOSITORY, write_project
 
 if TYPE_CHECKING:
@@ -177,15 +178,11 @@ def test_a_killed_build_leaves_no_process_and_a_retry_finishes(
         wait_for_compiler()
         process.send_signal(how)
     wait_until_no_compiler()
-    (native_project / "fast.cpp").write_text(QUICK_SOURCE)
+    (native_project / "fast.cpp").write_text(own_backend.CODE)
     job = f"linux-cpu-cp{sys.version_info.major}{sys.version_info.minor}"
     assert fatwheel("build", "--job", job, "--out", "dist", cwd=native_project).status == 0
 
 
-QUICK_SOURCE = """#include <Python.h>
-static PyModuleDef module = {PyModuleDef_HEAD_INIT, "fast", nullptr, -1, nullptr};
-PyMODINIT_FUNC PyInit_fast() { return PyModule_Create(&module); }
-"""
 SLOW_SOURCE = """
 template <int N> struct Slow { static constexpr long value = Slow<N - 1>::value + Slow<N - 1>::value % 7; };
 template <> struct Slow<0> { static constexpr long value = 1; };
@@ -303,7 +300,7 @@ def test_a_manylinux2014_wheel_carries_both_names_of_its_level(fatwheel: Command
 
 def test_a_build_that_needs_torch_gets_the_jobs_own(fatwheel: CommandLine, native_project: Path) -> None:
     pyproject = native_project / "pyproject.toml"
-    pyproject.write_text(pyproject.read_text().replace('"setuptools>=77"', '"setuptools>=77", "torch"'))
+    pyproject.write_text(pyproject.read_text().replace("requires = []", 'requires = ["torch"]'))
     (native_project / "fast.cpp").write_text("#include <torch/extension.h>\n")
     config = native_project / "fatwheel.yml"
     config.write_text(config.read_text() + 'torch: ["2.10"]\n')

@@ -113,22 +113,19 @@ def test_a_wheel_is_held_against_its_own_plan_before_it_is_published(fatwheel: C
     assert fatwheel("publish", "out", "--to", "dir:index", cwd=project).status == 0
 
 
-def fatwheel_job() -> str:
-    return f"linux-cpu-cp{sys.version_info.major}{sys.version_info.minor}"
-
-
 @slow
 @pytest.mark.usefixtures("cuda_home")
 def test_a_build_cannot_write_into_what_later_builds_use(fatwheel: CommandLine, native_project: Path) -> None:
     headers = cache_folder(os.environ) / "torch" / "2.10.0"
-    (native_project / "setup.py").write_text(
-        "import os, setuptools\n"
-        "open(os.environ['FATWHEEL_TORCH_INCLUDE'] + '/torch/csrc/stable/library.h', 'a').write('#define X')\n"
-        "setuptools.setup()\n"
-    )
+    with (native_project / "backend.py").open("a") as backend:
+        backend.write(
+            "headers = os.environ['FATWHEEL_TORCH_INCLUDE']\n"
+            "open(headers + '/torch/csrc/stable/library.h', 'a').write('#define X')\n"
+        )
     config = native_project / "fatwheel.yml"
     config.write_text(config.read_text() + 'torch: ["2.10"]\n')
-    ran = fatwheel("build", "--job", fatwheel_job(), "--out", "out", cwd=native_project)
+    job = f"linux-cpu-torch2.10-cp{sys.version_info.major}{sys.version_info.minor}"
+    ran = fatwheel("build", "--job", job, "--out", "out", cwd=native_project)
     assert ran.status == 0, ran.stderr
     assert "#define X" not in (headers / "torch/include/torch/csrc/stable/library.h").read_text()
     assert digest_of(headers) == headers.with_name("2.10.0.sha256").read_text()

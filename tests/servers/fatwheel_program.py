@@ -17,6 +17,7 @@ COMMAND = ("-m", "ci_tools")
 # Scripts; the observer, which takes modules' places; what packages get, which imports torch.
 SKIPPED = ("inside", "_confined", "_fork_server", "_lifeline", "__main__", "guard")
 BESIDE = ("boto3", "jsonschema", "readme_renderer.rst", "twine", "abi3audit")
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 USED_LATER = ("auditwheel.architecture", "auditwheel.policy", "cattrs.cols", "cattrs.gen", "difflib", "pathspec")
 
 
@@ -30,11 +31,15 @@ def load() -> None:
         importlib.import_module(name)
     from ci_tools.evidence.observe.stage import identify_tools  # noqa: PLC0415 - the client needs none of it
     from ci_tools.machine.installers import choose_installer  # noqa: PLC0415 - see above
+    from ci_tools.machine.python import find  # noqa: PLC0415 - see above
     from ci_tools.machine.sandbox import why_not  # noqa: PLC0415 - see above
+    from ci_tools.model.versions import Python  # noqa: PLC0415 - see above
 
     choose_installer(os.environ).translate(os.environ)  # it keeps what pip says under the variables that decide it
     identify_tools()  # which reads the observer's files
     why_not()  # which confines a program
+    for python in PYTHONS:
+        find(Python.parse(python), os.environ)  # which asks each interpreter that this machine has of it
     _learn_plans()
 
 

@@ -79,6 +79,8 @@ def _pure_tag(project: ProjectFile, tool: str) -> str:
 
 @functools.cache  # a plan asks of one project for each cell
 def _admits_python_2(admitted: SpecifierSet) -> bool:
+    if any(THREE.match(str(part)) for part in admitted):  # as nearly every project says
+        return False
     return any(admits(admitted, Minor(2, minor)) for minor in range(MINORS))
 
 

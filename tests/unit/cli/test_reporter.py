@@ -27,7 +27,8 @@ def transfer(*, is_terminal: bool) -> str:
     with TerminalReporter(lambda: console).step("fetch a toolkit") as step:
         for done in range(1, 11):
             step.progress(done * MEGABYTE, 10 * MEGABYTE)
-            step.live.refresh()
+            if step.live:
+                step.live.refresh()
     return heard.getvalue()
 
 
@@ -55,7 +56,8 @@ def observation(*, is_terminal: bool) -> str:
     with TerminalReporter(lambda: console).step("observe") as step:
         for done in range(10):
             step.count(done, 10, "cells")
-            step.live.refresh()
+            if step.live:
+                step.live.refresh()
     return heard.getvalue()
 
 
