@@ -124,7 +124,8 @@ def _trials(unit: Unit) -> list[str]:
             found.setdefault(item.gpu, []).append(item.name)
     if not found:
         return []
-    lines = [f"- {markdown.text(_sentence(words))}: {_counted(names, unit)}" for words, names in sorted(found.items())]
+    whole = sum(map(len, found.values()))
+    lines = [f"- {markdown.text(_sentence(words))}: {_counted(names, whole)}" for words, names in sorted(found.items())]
     return ["### Trials", "", *_first(lines, "- {}"), ""]
 
 
@@ -138,11 +139,10 @@ def _sentence(words: str) -> str:
     return f"{words[:1].upper()}{words[1:]}"
 
 
-def _counted(names: Sequence[str], unit: Unit) -> str:
-    """Return the names of a few wheels, or the number of many."""
-    for_gpus = sum(bool(item.gpu) for item in unit.items)
+def _counted(names: Sequence[str], whole: int) -> str:
+    """Return the names of a few wheels, or the number of many out of the whole."""
     if len(names) > FEW:
-        return f"{'all ' if len(names) == for_gpus else ''}{len(names)} wheels for GPUs{_of(len(names), for_gpus)}"
+        return f"{'all ' if len(names) == whole else ''}{len(names)} wheels for GPUs{_of(len(names), whole)}"
     return ", ".join(map(markdown.code, names))
 
 

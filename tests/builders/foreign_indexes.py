@@ -27,6 +27,7 @@ from pypi_simple import ProjectPage, RepositoryPage
 from ci_tools.machine.storage import cache_folder, fill_once
 from tests.builders.wheels import hexdigest, make, members_of
 from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY
+from tests.servers.prepared import Other, run_prepared
 from tests.servers.threads import serve
 from tests.servers.uploads import UV, sdist
 
@@ -60,6 +61,14 @@ def peer(program: str) -> Path:
     return folder / "bin" / program
 
 
+def _run_peer(program: str, words: Iterable[str | Path], variables: Mapping[str, str]) -> None:
+    """Run a peer's program, forked from one that has started."""
+    python = peer(program).with_name("python")
+    peers = Other("tests.servers.peers_program", python, python.parents[1])
+    done = run_prepared([program, *map(str, words)], env={**os.environ, **variables}, program=peers)
+    assert done.returncode == 0, done.stderr
+
+
 # ---------------------------------------------------------------- s3pypi
 
 
@@ -68,9 +77,9 @@ def s3pypi_upload(
 ) -> None:
     """Upload with the real s3pypi, whose pages lie at keys that end with a slash, or are called `index.html`."""
     options = ["--put-root-index"] * put_root_index + ["--index.html"] * index_html
-    command: list[str | Path] = [peer("s3pypi"), "upload", *wheels, "--bucket", BUCKET, "--prefix", prefix, *options]
-    environ = {**os.environ, **CREDENTIALS, **NO_PROXY, "AWS_ENDPOINT_URL": bucket.endpoint}  # of its locks as well
-    subprocess.run(command, check=True, env=environ, capture_output=True)
+    words: list[str | Path] = ["upload", *wheels, "--bucket", BUCKET, "--prefix", prefix, *options]
+    # The endpoint is that of its locks as well.
+    _run_peer("s3pypi", words, {**CREDENTIALS, **NO_PROXY, "AWS_ENDPOINT_URL": bucket.endpoint})
 
 
 # ---------------------------------------------------------------- dumb-pypi
@@ -87,8 +96,7 @@ def dumb_pypi_build(out: Path, pool: Path, *, details: bool = False, yanked: Map
     option, names = ("--package-list-json" if details else "--package-list"), out.with_name(f"{out.name}.list")
     names.write_text("".join(f"{line}\n" for line in told))
     url = f"../../{os.path.relpath(pool, out)}"
-    command: list[str | Path] = [peer("dumb-pypi"), option, names, "--output-dir", out, "--packages-url", url]
-    subprocess.run(command, check=True, capture_output=True)
+    _run_peer("dumb-pypi", [option, names, "--output-dir", out, "--packages-url", url], {})
     return out / "simple"
 
 

@@ -21,6 +21,10 @@ from tests.servers.uploads import unit_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from multiprocessing.connection import Connection
+    from multiprocessing.sharedctypes import Synchronized
+
+    from ci_tools.publish.targets import Target
+    from ci_tools.publish.units import Unit
 
 BEGUN = "begun"
 OUTSIDE = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
@@ -91,6 +95,19 @@ def upload(folder: Path, address: str, uploader: str, *, tell: Callable[[], None
     target = PyPITarget(address, world(folder, **os.environ), uploader=uploader, patience=5.0)
     tell()
     target.switch(unit_of(*sorted(folder.glob("demo-*"))))
+
+
+def measure_growth(target: Target, unit: Unit, grown: Synchronized[int]) -> None:
+    """Publish to a target, and say by how many bytes the most memory that this process has had grows."""
+    before = _peak()
+    releases.publish(target, unit)
+    grown.value = _peak() - before
+
+
+def _peak() -> int:
+    """Return the most memory that this process has had, in bytes; what resource says holds the parent's as well."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
 
 
 def _run(function: Callable[..., Any], arguments: tuple[object, ...], env: Mapping[str, str], told: Connection) -> None:

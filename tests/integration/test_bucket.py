@@ -32,12 +32,14 @@ from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.wheel_index import WheelIndex
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
+from tests.builders.installers import run_client
 from tests.builders.publishers import Job, publishers
 from tests.builders.releases import Words, item, receipt, unit
 from tests.builders.wheels import edited, hexdigest, make
 from tests.servers import buckets
 from tests.servers.buckets import BUCKET, CREDENTIALS
 from tests.servers.faults import Fault, proxy
+from tests.servers.prepared import PIP, Other, run_prepared
 from tests.servers.uploads import UV, free_port
 from tests.unit.publish.test_units import JOBS, SDIST, plan
 
@@ -140,8 +142,9 @@ def whole(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> Here:
 
 @pytest.fixture
 def released(whole: Here, here: Here) -> WheelIndex:
-    """A copy of that index, for one test alone, at `here`."""
-    buckets.copy(here.bucket.client(), f"{whole.prefix}/", f"{here.prefix}/")
+    """A copy of that index without its channels, for one test alone, at `here`."""
+    channels = tuple(f"{channel}/" for channel in (TEST, NIGHTLY))
+    buckets.copy(here.bucket.client(), f"{whole.prefix}/", f"{here.prefix}/", less=channels)
     return here.index()
 
 
@@ -212,16 +215,16 @@ def test_the_json_says_all_that_installers_ask(released: WheelIndex, here: Here)
 
 
 @pytest.fixture(scope="module")
-def oldest_pip(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The oldest pip that the documents name, in an environment of its own."""
-    python = tmp_path_factory.mktemp("pip") / "there" / "bin" / "python"
-    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, str(python.parents[1])], check=True)
-    subprocess.run([UV, "pip", "install", "--quiet", "--python", str(python), OLDEST_PIP], check=True)
-    return [str(python), "-m", "pip", "install", "--quiet", "--no-cache-dir"]
+def oldest_pip(tmp_path_factory: pytest.TempPathFactory) -> Other:
+    """The oldest pip that the documents name, in a folder of its own, to be forked like the pip of these tests."""
+    folder = tmp_path_factory.mktemp("oldest-pip")
+    target = ["--quiet", "--python", sys.executable, "--target", str(folder)]
+    subprocess.run([UV, "pip", "install", *target, OLDEST_PIP], check=True)
+    return Other(PIP, Path(sys.executable), folder)
 
 
-PIP = [sys.executable, "-m", "pip", "install", "--quiet", "--no-cache-dir"]
-UV_PIP = [UV, "pip", "install", "--quiet", "--no-config", "--python", sys.executable]
+PIP_INSTALL = ["install", "--quiet", "--no-cache-dir"]
+UV_INSTALL = ["pip", "install", "--quiet", "--no-config", "--python", sys.executable]
 
 
 @pytest.mark.parametrize(("folder", "wheel"), [("cu130", CUDA), ("cpu", PURE)])
@@ -234,14 +237,17 @@ def test_a_client_installs_what_its_hash_says(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    command = request.getfixturevalue("oldest_pip") if client == "oldest pip" else {"pip": PIP, "uv": UV_PIP}[client]
     pin, required = wheel.split("-")[1], tmp_path / "requirements.txt"
     required.write_text(f"demo=={pin} --hash=sha256:{hexdigest(whole.made / wheel)}\n")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
     environ = {**kept, "PIP_CONFIG_FILE": os.devnull, "UV_CACHE_DIR": str(tmp_path / "cache")}
     address = whole.bucket.url(f"{whole.prefix}/{folder}/")
     arguments = ["--target", str(tmp_path / "there"), "--index-url", address, "--require-hashes", "-r", str(required)]
-    done = subprocess.run([*command, *arguments], env=environ, capture_output=True, text=True, check=False)
+    if client == "oldest pip":
+        program = request.getfixturevalue("oldest_pip")
+        done = run_prepared([*PIP_INSTALL, *arguments], env=environ, program=program)
+    else:
+        done = run_client(client, [*{"pip": PIP_INSTALL, "uv": UV_INSTALL}[client], *arguments], environ)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / f"there/demo-{pin}.dist-info").is_dir()
 
@@ -378,7 +384,7 @@ def many(count: int, tmp_path: Path, target: str) -> list[Job]:
     return jobs
 
 
-COUNTS = [6, pytest.param(16, marks=pytest.mark.long)]
+COUNTS = [4, pytest.param(16, marks=pytest.mark.long)]
 
 
 @pytest.mark.parametrize("count", COUNTS)

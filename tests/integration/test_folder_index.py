@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.builders import releases
 from tests.builders.forked import Forked, fill_folder
+from tests.builders.installers import run_client
 from tests.builders.wheels import broken, hexdigest, listed, make
 from tests.servers.package_index import over_http
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 
@@ -55,25 +55,26 @@ def from_file(root: Path) -> Iterator[str]:
     yield root.as_uri()
 
 
-PIP = [sys.executable, "-m", "pip", "install", "--quiet", "--no-cache-dir"]
-UV = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet", "--no-config", "--python", sys.executable]
+OPTIONS = {
+    "pip": ["install", "--quiet", "--no-cache-dir"],
+    "uv": ["pip", "install", "--quiet", "--no-config", "--python", sys.executable],
+}
 
 
-def install(client: list[str], folder: Path, *arguments: str) -> str:
+def install(client: str, folder: Path, *arguments: str) -> str:
     """Install as a user does, and return which wheel came."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
     environ = {**kept, "PIP_CONFIG_FILE": os.devnull, "UV_CACHE_DIR": str(folder / "cache")}
-    command = [*client, "--target", str(folder / "there"), *arguments]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    done = run_client(client, [*OPTIONS[client], "--target", folder / "there", *arguments], environ)
     assert done.returncode == 0, done.stderr
     return (folder / "there" / "demo.py").read_text().split("'")[1]
 
 
 @pytest.mark.parametrize(("index", "wheel"), [("cu130", CUDA), ("cpu", PURE)])
 @pytest.mark.parametrize("served", [over_http, from_file])
-@pytest.mark.parametrize("client", [pytest.param(PIP, id="pip"), pytest.param(UV, id="uv")])
+@pytest.mark.parametrize("client", OPTIONS)
 def test_a_client_installs_the_index_s_own_wheel(
-    client: list[str],
+    client: str,
     served: Callable[[Path], contextmanager[str]],
     index: str,
     wheel: str,
@@ -84,8 +85,8 @@ def test_a_client_installs_the_index_s_own_wheel(
         assert install(client, tmp_path, "--index-url", f"{address}/{index}", "demo") == wheel
 
 
-@pytest.mark.parametrize("client", [pytest.param(PIP, id="pip"), pytest.param(UV, id="uv")])
-def test_a_client_installs_what_its_hash_says(client: list[str], root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("client", OPTIONS)
+def test_a_client_installs_what_its_hash_says(client: str, root: Path, tmp_path: Path) -> None:
     locked = f"demo==1.0+cu130 --hash=sha256:{hexdigest(root / 'cu130' / CUDA)}\n"
     (tmp_path / "requirements.txt").write_text(locked)
     with over_http(root) as address:

@@ -6,7 +6,6 @@ import hashlib
 import multiprocessing
 import os
 import socket
-import subprocess
 import sys
 import threading
 from contextlib import contextmanager, suppress
@@ -34,6 +33,9 @@ from ci_tools.publish.units import (
     Unit,
 )
 from tests.builders import wheels
+from tests.builders.forked import measure_growth
+from tests.builders.installers import run_client
+from tests.servers.forking import CONTEXT
 from tests.servers.github import (
     HEAD,
     REPOSITORY,
@@ -51,7 +53,6 @@ from tests.servers.threads import serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from multiprocessing.sharedctypes import Synchronized
 
     from ci_tools.publish.units import Published
 
@@ -78,6 +79,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheels.make(folder, LOCAL, fields="Requires-Python: >=3.9\n")
     wheels.make(folder, PLAIN.replace("py3-none-any", "py3-none-win_amd64"))
     return folder
+
+
+@pytest.fixture(scope="module")
+def whole(made: Path) -> GitHub:
+    """Return a repository to which the release was published, which is only copied."""
+    with github_server() as server:
+        publish(server.url, unit(made))
+    return server
+
+
+@pytest.fixture
+def released(whole: GitHub, hub: GitHub) -> GitHub:
+    """A copy of that repository, for one test alone."""
+    hub.take_over(whole)
+    return hub
 
 
 def unit(folder: Path, *names: str, name: str = CORE, channel: Channel = Channel.STABLE, commit: str = HEAD) -> Unit:
@@ -171,13 +187,12 @@ def test_a_check_writes_nothing(hub: GitHub, made: Path) -> None:
     assert [asked for asked in hub.requests if not asked.startswith("GET ")] == []
 
 
-def test_publishing_twice_writes_once(hub: GitHub, made: Path) -> None:
-    publish(hub.url, unit(made))
-    before = len(hub.requests)
-    again = publish(hub.url, unit(made))
-    assert [asked for asked in hub.requests[before:] if not asked.startswith("GET ")] == []
+def test_publishing_twice_writes_once(released: GitHub, made: Path) -> None:
+    before = len(released.requests)
+    again = publish(released.url, unit(made))
+    assert [asked for asked in released.requests[before:] if not asked.startswith("GET ")] == []
     assert [one.new for one in again] == [False, False]
-    assert {change.what for change in target(hub.url).check(unit(made))} == {"keep"}
+    assert {change.what for change in target(released.url).check(unit(made))} == {"keep"}
 
 
 def test_a_test_edition_is_a_prerelease_that_a_stable_one_of_the_same_files_promotes(hub: GitHub, made: Path) -> None:
@@ -244,9 +259,8 @@ def test_an_upload_is_never_whole_in_memory(hub: GitHub, tmp_path: Path) -> None
     with big.open("wb") as file:
         file.truncate(48 << 20)
     what = unit(tmp_path, big.name)
-    context = multiprocessing.get_context("spawn")
-    grown = context.Value("q", 0)
-    process = context.Process(target=publish_and_measure, args=(hub.url, what, grown))
+    grown = CONTEXT.Value("q", 0)
+    process = CONTEXT.Process(target=measure_growth, args=(target(hub.url), what, grown))
     process.start()
     process.join()
     process.close()
@@ -254,36 +268,22 @@ def test_an_upload_is_never_whole_in_memory(hub: GitHub, tmp_path: Path) -> None
     assert 0 < grown.value < 24 << 20
 
 
-def publish_and_measure(url: str, what: Unit, grown: Synchronized[int]) -> None:
-    before = peak()
-    publish(url, what)
-    grown.value = peak() - before
-
-
-def peak() -> int:
-    """Return the most memory that this process has had, in bytes; what resource says holds the parent's as well."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) << 10
-
-
 # -- what is refused
 
 
-def test_a_published_file_never_changes(hub: GitHub, made: Path, tmp_path: Path) -> None:
-    publish(hub.url, unit(made))
+def test_a_published_file_never_changes(released: GitHub, made: Path, tmp_path: Path) -> None:
     wheels.make(tmp_path, PLAIN, {"demo/other.py": b""})
     for step in ("check", "stage", "switch"):
         with pytest.raises(InputError, match="a published file never changes: raise the version"):
-            getattr(target(hub.url), step)(unit(tmp_path, PLAIN))
-    assert is_right(hub, unit(made))
+            getattr(target(released.url), step)(unit(tmp_path, PLAIN))
+    assert is_right(released, unit(made))
 
 
-def test_a_change_of_what_is_published_is_foreseen_by_one_file(hub: GitHub, made: Path, tmp_path: Path) -> None:
-    publish(hub.url, unit(made))
-    target(hub.url).foresee(unit(made, PLAIN))  # whose list has fewer files, since the others are not built yet
+def test_a_change_of_what_is_published_is_foreseen_by_one_file(released: GitHub, made: Path, tmp_path: Path) -> None:
+    target(released.url).foresee(unit(made, PLAIN))  # whose list has fewer files, since the others are not built yet
     wheels.make(tmp_path, PLAIN, {"demo.py": b"other"})
     with pytest.raises(InputError, match="is published in octo/demo with other bytes"):
-        target(hub.url).foresee(unit(tmp_path, PLAIN))
+        target(released.url).foresee(unit(tmp_path, PLAIN))
 
 
 def test_a_commit_that_was_not_pushed_is_foreseen(hub: GitHub, made: Path) -> None:
@@ -298,15 +298,14 @@ def test_the_files_of_a_version_are_known(hub: GitHub, made: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 0], ids=["of another size", "of the same size"])
-def test_a_published_file_that_has_no_digest_never_changes(hub: GitHub, made: Path, size: int) -> None:
-    publish(hub.url, unit(made))
-    hub.knows_digests = False
-    asset = hub.releases[0].assets[0]
+def test_a_published_file_that_has_no_digest_never_changes(released: GitHub, made: Path, size: int) -> None:
+    released.knows_digests = False
+    asset = released.releases[0].assets[0]
     asset.content = b"x" * (len(asset.content) + size)
     for step in ("check", "stage", "switch"):
         with pytest.raises(InputError, match="a published file never changes: raise the version"):
-            getattr(target(hub.url), step)(unit(made))
-    assert hub.releases[0].assets[0] is asset
+            getattr(target(released.url), step)(unit(made))
+    assert released.releases[0].assets[0] is asset
 
 
 def test_a_draft_that_is_deleted_by_hand_is_made_anew_by_the_same_command(hub: GitHub, made: Path) -> None:
@@ -628,10 +627,9 @@ def test_a_file_that_changes_after_it_was_checked_is_no_release(
 
 
 def test_pip_installs_from_an_index_over_the_release_with_required_hashes(
-    hub: GitHub, made: Path, tmp_path: Path
+    released: GitHub, made: Path, tmp_path: Path
 ) -> None:
-    publish(hub.url, unit(made))
-    outside = Outside(environ={"GH_TOKEN": TOKEN, "GITHUB_API_URL": hub.url}, cache=tmp_path, reporter=Silent())
+    outside = Outside(environ={"GH_TOKEN": TOKEN, "GITHUB_API_URL": released.url}, cache=tmp_path, reporter=Silent())
     write_pages([Hub(REPOSITORY, outside)], ["demo"], tmp_path / "site/simple", outside)
     with web(tmp_path / "site") as address:
         for folder, file in (("cu130", LOCAL), ("cpu", PLAIN)):
@@ -641,9 +639,8 @@ def test_pip_installs_from_an_index_over_the_release_with_required_hashes(
     assert LOCAL not in page
 
 
-def test_pip_installs_by_the_command_of_the_notes(hub: GitHub, made: Path, tmp_path: Path) -> None:
-    publish(hub.url, unit(made))
-    body = hub.releases[0].fields["body"]
+def test_pip_installs_by_the_command_of_the_notes(released: GitHub, made: Path, tmp_path: Path) -> None:
+    body = released.releases[0].fields["body"]
     command = next(line for line in body.splitlines() if line.startswith("pip install"))
     assert command.startswith('pip install "demo==1.0+cu130" --find-links ')
     install(tmp_path / "there", made / LOCAL, "--no-index", *command.split()[3:])
@@ -654,24 +651,23 @@ def install(where: Path, wheel: Path, *options: str) -> None:
     wanted = where.with_suffix(".txt")
     version = wheel.name.split("-")[1]
     wanted.write_text(f"demo=={version} --hash=sha256:{wheels.hexdigest(wheel)}\n")
-    pip = [sys.executable, "-m", "pip", "--isolated", "install", "--no-cache-dir", "--require-hashes"]
-    subprocess.run([*pip, *options, "--target", where, "-r", wanted], check=True, capture_output=True)
+    pip = ["--isolated", "install", "--no-cache-dir", "--require-hashes"]
+    done = run_client("pip", [*pip, *options, "--target", where, "-r", wanted], os.environ)
+    assert done.returncode == 0, done.stderr
     assert (where / f"demo-{version}.dist-info" / "METADATA").is_file()
 
 
-def test_a_file_that_was_taken_out_of_its_release_is_in_no_index(hub: GitHub, made: Path) -> None:
-    publish(hub.url, unit(made))
-    hub.releases[0].assets = [asset for asset in hub.releases[0].assets if asset.name != LOCAL]
-    ((channel, listing),) = read_listings(target(hub.url).hub)
+def test_a_file_that_was_taken_out_of_its_release_is_in_no_index(released: GitHub) -> None:
+    released.releases[0].assets = [asset for asset in released.releases[0].assets if asset.name != LOCAL]
+    ((channel, listing),) = read_listings(target(released.url).hub)
     assert (channel, [file.name for file in listing.files]) == ("", [PLAIN])
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"files": [{}]}', b'{"files": [1]}', b"[" * 100_000])
-def test_a_damaged_list_is_said_and_not_shown(hub: GitHub, made: Path, content: bytes) -> None:
-    publish(hub.url, unit(made))
-    hub.releases[0].assets[-1].content = content
+def test_a_damaged_list_is_said_and_not_shown(released: GitHub, content: bytes) -> None:
+    released.releases[0].assets[-1].content = content
     with pytest.raises(MachineError, match=r"fatwheel-core\.json of v1\.0 in octo/demo is damaged"):
-        read_listings(target(hub.url).hub)
+        read_listings(target(released.url).hub)
 
 
 @contextmanager

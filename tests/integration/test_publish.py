@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from tests.builders.installers import run_client
 from tests.integration.conftest import write_project
 from tests.servers.buckets import CREDENTIALS, Bucket, moto
 from tests.servers.github import REPOSITORY, TOKEN, GitHub, github_server
@@ -95,9 +94,9 @@ def test_one_command_publishes_everywhere_and_pip_installs_from_each(
     assert shown(places)[0] == [PURE, SDIST]
     for number, index in enumerate(places.indexes()):
         target = tmp_path / f"there{number}"
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--target", target]
-        environ = {**os.environ, "PIP_CONFIG_FILE": os.devnull}
-        subprocess.run([*command, "--index-url", index, "tiny==1.0"], check=True, env=environ)
+        words = ["install", "--quiet", "--no-cache-dir", "--target", target, "--index-url", index, "tiny==1.0"]
+        done = run_client("pip", words, {**os.environ, "PIP_CONFIG_FILE": os.devnull})
+        assert done.returncode == 0, done.stderr
         assert (target / "tiny" / "__init__.py").is_file()
 
 

@@ -62,12 +62,22 @@ def latest(hub: GitHub) -> str:
     return str(hub.latest.fields["tag_name"]) if hub.latest else ""
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> GitHub:
+    """Return a repository with two releases, the second of which is the latest, and bad; it is only copied."""
+    folder = tmp_path_factory.mktemp("filled")
+    outside = Outside(environ={"GH_TOKEN": TOKEN}, cache=folder / "cache", reporter=Silent())
+    with github_server() as server:
+        for version in ("1.0", "1.1"):
+            publish(server, outside, release(folder, version))
+    assert latest(server) == "v1.1"
+    return server
+
+
 @pytest.fixture
-def both(hub: GitHub, outside: Outside, tmp_path: Path) -> GitHub:
-    """Two releases, the second of which is the latest, and bad."""
-    for version in ("1.0", "1.1"):
-        publish(hub, outside, release(tmp_path, version))
-    assert latest(hub) == "v1.1"
+def both(filled: GitHub, hub: GitHub) -> GitHub:
+    """A copy of that repository, for one test alone."""
+    hub.take_over(filled)
     return hub
 
 

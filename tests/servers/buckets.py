@@ -189,7 +189,7 @@ def objects(client: Any, prefix: str = "") -> Mapping[str, bytes]:  # noqa: ANN4
     return found
 
 
-def copy(client: Any, source: str, target: str) -> None:  # noqa: ANN401 - see Bucket.client
-    """Copy every object below a prefix to another one, with its metadata."""
-    for key in keys(client, source):
+def copy(client: Any, source: str, target: str, *, less: tuple[str, ...] = ()) -> None:  # noqa: ANN401 - see Bucket.client
+    """Copy every object below a prefix to another one, with its metadata, less some folders."""
+    for key in (key for key in keys(client, source) if not key.startswith(less)):
         client.copy_object(Bucket=BUCKET, Key=f"{target}{key}", CopySource={"Bucket": BUCKET, "Key": f"{source}{key}"})

@@ -7,6 +7,7 @@ drafts are seen by those who may write alone, and of two releases of one tag onl
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import json
@@ -139,6 +140,13 @@ class GitHub:
     def fail_at(self, number: int, how: Fault | Answer | Callable[[], Fault | None]) -> None:
         """Let the request of that number, from now on and from 1, go wrong; a function is called first and says how."""
         self.faults[len(self.requests) + number] = how
+
+    def take_over(self, other: GitHub) -> None:
+        """Have the releases and tags of another server, as if they had been published here."""
+        self.releases, self.latest = copy.deepcopy((other.releases, other.latest))
+        self.tags, self._numbers = dict(other.tags), copy.copy(other._numbers)
+        for kept in self.releases:
+            kept.fields["body"] = (kept.fields["body"] or "").replace(other.url, self.url) or kept.fields["body"]
 
     def published(self, tag: str) -> Kept | None:
         """Return the release of a tag that everybody sees."""

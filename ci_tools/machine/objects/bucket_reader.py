@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import posixpath
+import threading
 import time
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
@@ -12,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import boto3
-from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import ClientError, IncompleteReadError, ResponseStreamingError
+from botocore.handlers import disable_signing
 from botocore.loaders import create_loader
 from botocore.session import Session
 from botocore.utils import parse_timestamp
@@ -43,14 +45,25 @@ GONE = frozenset({"404", "NoSuchKey", "NotFound"})
 _T = TypeVar("_T")
 
 
-def _open_session(region: str | None) -> boto3.Session:
-    """Return a session of its own credentials; the descriptions of S3's API are read once in a process."""
+def _open_session(region: str) -> boto3.Session:
+    """Return a session, the same for all buckets of a region as long as no variable of AWS changes.
+
+    Making one takes longer than a client, and each would ask again for the credentials, which some servers give slowly.
+    """
+    variables = ((name, value) for name, value in os.environ.items() if name.startswith(("AWS_", "BOTO_", "HOME")))
+    return _session_of(region, tuple(sorted(variables)))
+
+
+@functools.lru_cache(8)
+def _session_of(region: str, _: tuple[tuple[str, str], ...]) -> boto3.Session:
+    """Return a session for these variables; the descriptions of S3's API are read once in a process."""
     session = Session()
     session.register_component("data_loader", _load_descriptions(session.get_config_variable("data_path")))
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_time)
     return boto3.Session(region_name=region or None, botocore_session=session)
 
 
+_one_at_a_time = threading.Lock()  # a session makes one client after the other
 _load_descriptions = functools.cache(create_loader)  # parsing them takes 0.1 s for each client
 
 
@@ -89,7 +102,7 @@ class BucketReader:
         self.address = place.address
         self.reporter = reporter
         self._waits = Waits(reporter.say)
-        with explain_errors(self.address):
+        with explain_errors(self.address), _one_at_a_time:
             self._session = _open_session(place.region)
         self.client = self.make_client(
             max_pool_connections=CONNECTIONS,
@@ -108,7 +121,7 @@ class BucketReader:
             response_checksum_validation="when_supported",
             **options,
         )
-        with explain_errors(self.address):
+        with explain_errors(self.address), _one_at_a_time:
             return self._session.client("s3", endpoint_url=place.endpoint or None, config=config)
 
     def find(self, key: str) -> Found | None:
@@ -249,16 +262,18 @@ class BucketReader:
         """Return the start of every key's address: prepare a request with botocore, take its address, and stop it.
 
         Region, partition, style and endpoint come from so many places that only botocore itself knows the result. Its
-        presigned addresses leave out the region (botocore.signers._should_use_global_endpoint).
+        presigned addresses leave out the region (botocore.signers._should_use_global_endpoint). The request is of a
+        kind that nothing else makes, so that only this one is stopped, and it is not signed.
         """
         if not self._top:
-            unsigned = self.make_client(signature_version=UNSIGNED)
-            unsigned.meta.events.register("before-send.s3.HeadObject", _keep_address)
+            events = self.client.meta.events
+            events.register("choose-signer.s3.GetObjectTorrent", disable_signing)
+            events.register("before-send.s3.GetObjectTorrent", _keep_address)
             with explain_errors(self.address):
                 try:
-                    unsigned.head_object(Bucket=self.place.bucket, Key=INDEX)
+                    self.client.get_object_torrent(Bucket=self.place.bucket, Key=INDEX)
                 except AddressKnownError as known:
-                    self._top = str(known).removesuffix(INDEX)
+                    self._top = str(known).removesuffix(f"{INDEX}?torrent")
         return self._top
 
     def key_of(self, key: str) -> str:

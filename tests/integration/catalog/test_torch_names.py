@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from importlib import metadata
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from ci_tools.catalog import TORCH_NAMES, load
 from ci_tools.evidence.observe.inside.torch_names.signatures import make_signature
 from ci_tools.evidence.observe.inside.torch_names.table import MODULES, OTHERS, UNSURE, read_table
+from tests.servers.prepared import TORCH, run_prepared
 
 pytestmark = pytest.mark.slow  # it imports torch
 
@@ -41,7 +41,7 @@ def describe(value):
         row["signature"] = str(whole.replace(parameters=bare, return_annotation=EMPTY))
     return {**row, "text": repr(value) if isinstance(value, (bool, dict, int, list, str, tuple)) else ""}
 found = {}
-for name, rows in json.load(sys.stdin).items():
+for name, rows in json.loads(open(sys.argv[1]).read()).items():
     module = importlib.import_module(name)
     missing = object()
     values = {row: getattr(module, row, missing) for row in rows}
@@ -61,16 +61,17 @@ def installed() -> str:
 
 
 @pytest.fixture(scope="module")
-def real() -> dict[str, Any]:
+def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return what the installed torch says of the names in the table: those of any release."""
     asked = {
         module: [name for name in names if name != OTHERS and "." not in name]
         for module, names in TABLE.names.items()
         if module and TABLE.said(installed(), MODULES, module)
     }
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM], input=json.dumps(asked), capture_output=True, text=True, check=True
-    )
+    names = tmp_path_factory.mktemp("names") / "asked.json"
+    names.write_text(json.dumps(asked))
+    ended = run_prepared(["-c", PROGRAM, str(names)], env=os.environ, program=TORCH)
+    assert ended.returncode == 0, ended.stderr
     found: dict[str, Any] = json.loads(ended.stdout)
     assert sum(len(one["rows"]) for one in found.values()) > 1500
     return found

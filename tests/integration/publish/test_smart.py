@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +16,7 @@ from ci_tools.machine.storage import sha256_of
 from ci_tools.model.files import Outcome, Trial, Validated
 from ci_tools.plan import plan_reader
 from tests.builders import releases
+from tests.builders.installers import run_client
 from tests.builders.wheels import make
 from tests.integration.conftest import write_project
 from tests.servers.package_index import over_http
@@ -25,6 +24,7 @@ from tests.servers.prepared import run_prepared
 
 if TYPE_CHECKING:
     from tests.integration.conftest import CommandLine
+    from tests.servers.prepared import Called
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def lock_in(sdist: Path) -> dict[str, object]:
         return found
 
 
-def install(index: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def install(index: str, folder: Path, **variables: str) -> Called:
     """Install from the sdist of an index, although it has a wheel too."""
     words = [
         "install",
@@ -65,8 +65,7 @@ def install(index: str, folder: Path, **variables: str) -> subprocess.CompletedP
         "tiny",
     ]
     environ = {**os.environ, "XDG_CACHE_HOME": f"{folder}-cache", "PIP_CONFIG_FILE": os.devnull, **variables}
-    command = [sys.executable, "-m", "pip", *words]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    return run_client("pip", words, environ)
 
 
 def test_a_second_release_has_the_same_sdist(fatwheel: CommandLine, released: Path) -> None:

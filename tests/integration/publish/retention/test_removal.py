@@ -33,24 +33,36 @@ release: { tag: "v{version}", retention: { nightlies: 1 } }
 OLD, NEW = "v1.1.dev20261120", "v1.1.dev20261121"
 
 
-@pytest.fixture
-def hub() -> Iterator[GitHub]:
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> GitHub:
+    """Return a repository with two nightlies, a stable release, one of others and a draft, which is only copied."""
+    folder = tmp_path_factory.mktemp("filled")
+    outside = Outside(environ={"GH_TOKEN": TOKEN}, cache=folder / "cache", reporter=Silent())
     with github_server() as server:
+        for tag in (OLD, NEW, "v1.0"):
+            version = tag.removeprefix("v")
+            wheel = wheels.make(folder / tag, f"demo-{version}-py3-none-any.whl")
+            unit = replace(
+                releases.unit("demo", releases.item(wheel), version=version), tag=tag, title=tag, commit=HEAD
+            )
+            releases.publish(GitHubTarget(REPOSITORY, outside, base_url=server.url, pause=0.01), unit)
+        server.add({"tag_name": "v0.9.dev20250101", "name": "by hand"})
+        server.add({"tag_name": "v1.2", "draft": True})
+    return server
+
+
+@pytest.fixture
+def hub(filled: GitHub) -> Iterator[GitHub]:
+    """A copy of that repository, for one test alone."""
+    with github_server() as server:
+        server.take_over(filled)
         yield server
 
 
 @pytest.fixture
-def place(hub: GitHub, tmp_path: Path) -> Path:
-    """Return a folder with a config; the repository has two nightlies, a stable release, and one of others."""
+def place(tmp_path: Path) -> Path:
+    """Return a folder with a config."""
     (tmp_path / "fatwheel.yml").write_text(CONFIG, encoding="utf-8")
-    outside = Outside(environ={"GH_TOKEN": TOKEN}, cache=tmp_path / "cache", reporter=Silent())
-    for tag in (OLD, NEW, "v1.0"):
-        version = tag.removeprefix("v")
-        wheel = wheels.make(tmp_path / tag, f"demo-{version}-py3-none-any.whl")
-        unit = replace(releases.unit("demo", releases.item(wheel), version=version), tag=tag, title=tag, commit=HEAD)
-        releases.publish(GitHubTarget(REPOSITORY, outside, base_url=hub.url, pause=0.01), unit)
-    hub.add({"tag_name": "v0.9.dev20250101", "name": "by hand"})
-    hub.add({"tag_name": "v1.2", "draft": True})
     return tmp_path
 
 
