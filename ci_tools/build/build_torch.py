@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from ci_tools.build.copies import Copies
+    from ci_tools.build.bench.copies import Copies
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job
 

@@ -19,10 +19,10 @@ import build
 from ci_tools import catalog as catalogs
 from ci_tools.build import built_with as builtwith
 from ci_tools.build import repair
+from ci_tools.build.bench.copies import Copies
 from ci_tools.build.bench.failures import build_error
 from ci_tools.build.bench.shell import Bench, Shell, run_after
 from ci_tools.build.build_torch import provide_headers
-from ci_tools.build.copies import Copies
 from ci_tools.build.cuda_toolkits import link_variables, name_variables
 from ci_tools.build.folders import (
     base_folder,

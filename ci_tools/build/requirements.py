@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from packaging.requirements import Requirement
 
-    from ci_tools.build.copies import Copies
+    from ci_tools.build.bench.copies import Copies
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment

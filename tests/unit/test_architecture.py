@@ -50,6 +50,7 @@ OUTSIDE_WORLD = frozenset(
 # The observer runs beside a project's code, which it ends, and whose variables it makes.
 INSIDE = "evidence.observe.inside"
 # _lifeline is a script that process starts, and hands its variables on; so does process to a command that has none.
+# bucket_reader tells sessions of boto apart by the variables that boto itself reads.
 BACKEND = "install.fatwheel_backend"  # lies in a user's sdist, and is all that is there
 IN_AN_IMAGE = "build.containers._prepare"  # a script that an image of a build runs
 ENDS_A_PROCESS = ("__main__", "machine.sandbox._fork_server", "machine._lifeline", IN_AN_IMAGE, INSIDE, BACKEND)
@@ -82,7 +83,8 @@ KNOWS_THE_ENVIRONMENT = (
         "cli.maintain.torch_names_table",
         "cli.maintain.torch_table",
     ),
-    *("machine.process", "machine._lifeline", "machine.sandbox._fork_server", INSIDE, BACKEND, "build.sdk.inside"),
+    *("machine.process", "machine._lifeline", "machine.objects.bucket_reader", "machine.sandbox._fork_server"),
+    *(INSIDE, BACKEND, "build.sdk.inside"),
 )
 # packaging raises these for most of what others wrote, and a plain ValueError for a number of too many digits.
 HALF_CAUGHT = frozenset(

@@ -18,7 +18,7 @@ from ci_tools.model import edition as editions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ci_tools.build.copies import Copies
+    from ci_tools.build.bench.copies import Copies
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Plan

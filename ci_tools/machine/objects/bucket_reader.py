@@ -267,13 +267,13 @@ class BucketReader:
         """
         if not self._top:
             events = self.client.meta.events
-            events.register("choose-signer.s3.GetObjectTorrent", disable_signing)
-            events.register("before-send.s3.GetObjectTorrent", _keep_address)
+            events.register("choose-signer.s3.GetObjectAcl", disable_signing)
+            events.register("before-send.s3.GetObjectAcl", _keep_address)
             with explain_errors(self.address):
                 try:
-                    self.client.get_object_torrent(Bucket=self.place.bucket, Key=INDEX)
+                    self.client.get_object_acl(Bucket=self.place.bucket, Key=INDEX)
                 except AddressKnownError as known:
-                    self._top = str(known).removesuffix(f"{INDEX}?torrent")
+                    self._top = str(known).removesuffix(f"{INDEX}?acl")
         return self._top
 
     def key_of(self, key: str) -> str:

@@ -67,7 +67,8 @@ def test_talk_shows_hostile_text_escaped(is_terminal: bool) -> None:  # noqa: FB
     talk.say(HOSTILE)
     with talk.step(HOSTILE) as step:
         step.waiting(1.0)
-        step.live.refresh()
+        if step.live:
+            step.live.refresh()
         step.result(HOSTILE)
     said = heard.getvalue()
     assert (said.count(ESCAPED) >= 3, "\x1b[31m" in said, "\x9b" in said) == (True, False, False)

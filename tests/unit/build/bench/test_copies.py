@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.build import copies as module
-from ci_tools.build.copies import Copies
+from ci_tools.build.bench import copies as module
+from ci_tools.build.bench.copies import Copies
 from ci_tools.machine.storage import fill_once
 
 if TYPE_CHECKING:
