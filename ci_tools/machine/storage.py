@@ -147,17 +147,17 @@ def _is_sealed(folder: Path) -> bool:
     return True
 
 
-def stamp_of(folder: Path, *ignored: str) -> str:
+def stamp_of(folder: Path, ignored: str = ".git") -> str:
     """Return one sha256 over the path and state of every file below `folder`: what changes when a file is touched.
 
-    Of a folder only its mode counts, as its times change with each entry, and `.git` and those in `ignored` do not.
+    Of a folder only its mode counts, as its times change with each entry; what is named as `ignored` does not.
     """
     stamps = []
     waiting, start = [str(folder)], len(str(folder))
     while waiting:
         with os.scandir(waiting.pop()) as entries:
             for entry in entries:
-                if entry.name == ".git" or entry.name in ignored:
+                if entry.name == ignored:
                     continue
                 found = entry.stat(follow_symlinks=False)
                 state = [found.st_mode]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import _ctypes
 import json
-import shutil
 import zipfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +14,8 @@ from tests.builders.sources import write
 from tests.integration.conftest import write_project
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.integration.conftest import CommandLine, Ran
 
 pytestmark = pytest.mark.slow
@@ -89,11 +89,11 @@ def test_what_the_plan_did_not_foretell_is_refused(fatwheel: CommandLine, projec
     assert list((project / "dist").glob("*.whl")) == []
 
 
-def test_a_library_that_after_adds_is_refused(fatwheel: CommandLine, hooked: Path, tmp_path: Path) -> None:
-    wheel = Path(shutil.copy(next((hooked / "dist").glob("*.whl")), tmp_path))
-    with zipfile.ZipFile(wheel, "a") as archive:
-        archive.write(_ctypes.__file__, "tiny/fast.so")
-    audited = fatwheel("audit", wheel, "--config", "fatwheel.yml", cwd=hooked)
+def test_a_library_that_after_adds_is_refused(fatwheel: CommandLine, project: Path) -> None:
+    script = ADD.format(member="tiny/fast.so", content="").replace('b""', f"open({_ctypes.__file__!r}, 'rb').read()")
+    built(fatwheel, project, "  after: [python add.py]\n", add_dot_py=script)
+    wheel = next((project / "dist").glob("*.whl"))
+    audited = fatwheel("audit", wheel, "--config", "fatwheel.yml", cwd=project)
     assert (audited.status, "tiny/fast.so" in audited.stdout) == (1, True), audited
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import subprocess
+import sys
 import tarfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -170,3 +172,20 @@ def test_audit_holds_the_wheels_against_the_plan(fatwheel: CommandLine, cached: 
     shutil.copy(cached / "dist" / CUDA, other)
     ran = fatwheel("audit", other, *config, cwd=cached)
     assert (ran.status, {found["rule"] for found in json.loads(ran.stdout)}) == (1, {"names", "sbom"})
+
+
+@slow
+def test_pip_install_from_a_checkout_is_pure(checkout: Path, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        tmp_path,
+        checkout / "package",
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    assert [path.name for path in tmp_path.glob("*.whl")] == [PURE]

@@ -189,37 +189,19 @@ LEADING = ((), (3,), (2, 3), (2, 0))
 NAMES = ("{}", "{}_generic")
 
 
-def name_case(part: object) -> str:
-    return part.operator if isinstance(part, WeightFormat) else str(part)
-
-
-@pytest.mark.parametrize(
-    ("form", "name", "leading"),
-    [
-        *((form, "{}", leading) for form in FORMATS for leading in LEADING),
-        *((form, "{}_generic", leading) for form, leading in zip(FORMATS, LEADING, strict=True)),
-    ],
-    ids=name_case,
-)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("leading", LEADING, ids=str)
 def test_every_operator_keeps_the_promises_that_torch_checks(
     form: WeightFormat, name: str, leading: tuple[int, ...]
 ) -> None:
     check_promises(form, name, leading, {"test_schema", "test_autograd_registration", "test_faketensor"})
 
 
-@pytest.mark.parametrize(
-    ("form", "name"),
-    [
-        *((form, NAMES[0]) for form in FORMATS),
-        *(pytest.param(form, NAMES[1], marks=[] if form is INT8 else pytest.mark.long) for form in FORMATS),
-    ],
-    ids=name_case,
-)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_operator_is_traced_for_any_size(form: WeightFormat, name: str) -> None:
-    """Trace each operator at one of the shapes: how weights are stored has nothing to do with the shape of an input.
-
-    The generic operators are registered by the same loop as the others, so one of them is in every run.
-    """
+    """Trace each operator at one of the shapes: how weights are stored has nothing to do with the shape of an input."""
     leading = LEADING[(FORMATS.index(form) + NAMES.index(name)) % len(LEADING)]
     check_promises(form, name, leading, {"test_aot_dispatch_dynamic"})
 

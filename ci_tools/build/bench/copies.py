@@ -68,14 +68,16 @@ class Copies:
     def _take(self, name: str, place: Path) -> str:
         """Move a kept copy to `place` and return its stamp; "" if there is none whose files are as they were made."""
         for stamp in sorted(self.kept.glob(f"{name}.*{STAMP}")):
-            with suppress(OSError):  # another build takes it at this moment
+            taken = place.with_name(f"{place.name}.{stamp.stem}")  # where a spoilt one is removed with the build
+            with suppress(OSError):  # another build takes it at this moment, or a folder in it was closed to us
                 said = stamp.read_text(encoding="utf-8")
-                stamp.with_suffix("").rename(place)
+                stamp.with_suffix("").rename(taken)
                 stamp.unlink(missing_ok=True)
-                _drop_bytecode(place)
-                if stamp_of(place, BYTECODE) == said:
+                _drop_bytecode(taken)
+                if stamp_of(taken, BYTECODE) == said:
+                    taken.rename(place)
                     return said
-                shutil.rmtree(place)
+            shutil.rmtree(taken, ignore_errors=True)
         return ""
 
     def give_back(self) -> None:

@@ -60,6 +60,8 @@ def test_the_next_build_gets_the_same_copy_at_its_own_path(tmp_path: Path, kept:
         pytest.param(lambda place: (place / "a.h").unlink(), id="one-less"),
         pytest.param(lambda place: (place / "b.h").write_text("2"), id="one-more"),
         pytest.param(lambda place: (place / "b").mkdir(), id="a-folder"),
+        pytest.param(lambda place: (place / ".git").mkdir(), id="a-repository"),
+        pytest.param(lambda place: (place / "__pycache__").write_text("no folder"), id="bytecode-that-is-a-file"),
     ],
 )
 def test_what_a_build_writes_does_not_reach_the_next(
