@@ -384,7 +384,7 @@ def many(count: int, tmp_path: Path, target: str) -> list[Job]:
     return jobs
 
 
-COUNTS = [4, pytest.param(16, marks=pytest.mark.long)]
+COUNTS = [6, pytest.param(16, marks=pytest.mark.long)]
 
 
 @pytest.mark.parametrize("count", COUNTS)

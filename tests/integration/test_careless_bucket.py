@@ -119,16 +119,16 @@ def test_an_index_is_published_and_the_slower_way_is_said(target: str, bucket: B
     assert claims(bucket, tmp_path) == ["about"]
 
 
-def test_three_publishers_at_once_lose_nothing(target: str, bucket: Bucket, tmp_path: Path) -> None:
+def test_four_publishers_at_once_lose_nothing(target: str, bucket: Bucket, tmp_path: Path) -> None:
     jobs = []
-    for number in range(3):
+    for number in range(4):
         wheel = make(tmp_path / "made", f"demo-1.0+cu{120 + number}-py3-none-any.whl")
         files = ((str(wheel), f"cu{120 + number}"),)
         jobs.append(Job("demo", "1.0", files, (target,), str(tmp_path / f"journals-{number}")))
     with publishers(**bucket.environ) as workers:
         ended = workers.publish(*jobs)
-    assert (len(ended), [one.said for one in ended if one.status]) == (3, [])
-    for number in range(3):
+    assert (len(ended), [one.said for one in ended if one.status]) == (4, [])
+    for number in range(4):
         with urllib.request.urlopen(bucket.url(f"{tmp_path.name}/cu{120 + number}/demo/index.json")) as answer:
             assert [file["filename"][9:14] for file in json.load(answer)["files"]] == [f"cu{120 + number}"]
     assert list(maintain.verify(index_of(target, outside(tmp_path, Silent())), outside(tmp_path, Silent()))) == []

@@ -10,28 +10,15 @@ from tests.proof.installers import (
     PYTHONS,
     TAKEN,
     TRIALS,
-    by_hash,
-    by_name,
     call_on,
-    constrained,
-    no_binary,
     tried,
     tried_on,
     tried_together,
-    unisolated,
     written,
 )
 
 pytestmark = pytest.mark.slow
 IN_EVERY_RUN = ("pip", "uv")
-BY_OPTIONS = (
-    by_name,
-    by_hash,
-    constrained,
-    no_binary,
-    unisolated,
-)  # tried together in every run, and alone in long ones
-EDGES = (PYTHONS[0], PYTHONS[-1])
 
 
 def cells() -> dict[tuple[str, str], str]:
@@ -44,12 +31,11 @@ def cells() -> dict[tuple[str, str], str]:
 
 
 def pairs() -> list[object]:
-    """Return each client and trial as parameters; old clients, and one option alone, only in long runs."""
+    """Return each client and trial as parameters; old clients only in long runs."""
     return [
-        pytest.param(client, trial, id=f"{client}: {trial}", marks=() if is_often else pytest.mark.long)
+        pytest.param(client, trial, id=f"{client}: {trial}", marks=() if client in IN_EVERY_RUN else pytest.mark.long)
         for client in CLIENTS
-        for trial, (do, _) in TRIALS.items()
-        for is_often in [client in IN_EVERY_RUN and do not in BY_OPTIONS]
+        for trial in TRIALS
     ]
 
 
@@ -72,9 +58,7 @@ def test_the_hooks_run_on_every_python(python: str) -> None:
     assert found.startswith("kind = 'prebuilt'\n")
 
 
-@pytest.mark.parametrize(
-    "python", [pytest.param(python, marks=() if python in EDGES else pytest.mark.long) for python in PYTHONS]
-)
+@pytest.mark.parametrize("python", PYTHONS)
 def test_the_newest_uv_installs_for_every_python(python: str) -> None:
     try:
         found = tried_on(python)

@@ -25,7 +25,8 @@ nvcc = ["-O3", "-std=c++17", "--use_fast_math"]
 for arch in sorted(wanted & KNOWN.keys()):
     nvcc += ["-gencode", f"arch=compute_{KNOWN[arch]},code=sm_{KNOWN[arch]}"]
 flags = {"cxx": ["-O2", "-std=c++17"], "nvcc": nvcc}
-extensions = [CUDAExtension("sageattention._fused", ["csrc/fused/binding.cpp"], extra_compile_args=flags)]
+sources = ["csrc/fused/binding.cpp", "csrc/fused/fused.cu"]
+extensions = [CUDAExtension("sageattention._fused", sources, extra_compile_args=flags)]
 if wanted & {"8.9", "9.0", "12.0"}:
     sources = ["csrc/qattn/binding_sm89.cpp", "csrc/qattn/attention_sm89.cu"]
     extensions.append(CUDAExtension("sageattention._qattn_sm89", sources, extra_compile_args=flags))
