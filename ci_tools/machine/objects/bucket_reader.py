@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import boto3
+from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import ClientError, IncompleteReadError, ResponseStreamingError
-from botocore.handlers import disable_signing
 from botocore.loaders import create_loader
 from botocore.session import Session
 from botocore.utils import parse_timestamp
@@ -262,18 +262,16 @@ class BucketReader:
         """Return the start of every key's address: prepare a request with botocore, take its address, and stop it.
 
         Region, partition, style and endpoint come from so many places that only botocore itself knows the result. Its
-        presigned addresses leave out the region (botocore.signers._should_use_global_endpoint). The request is of a
-        kind that nothing else makes, so that only this one is stopped, and it is not signed.
+        presigned addresses leave out the region (botocore.signers._should_use_global_endpoint).
         """
         if not self._top:
-            events = self.client.meta.events
-            events.register("choose-signer.s3.GetObjectAcl", disable_signing)
-            events.register("before-send.s3.GetObjectAcl", _keep_address)
+            unsigned = self.make_client(signature_version=UNSIGNED)
+            unsigned.meta.events.register("before-send.s3.HeadObject", _keep_address)
             with explain_errors(self.address):
                 try:
-                    self.client.get_object_acl(Bucket=self.place.bucket, Key=INDEX)
+                    unsigned.head_object(Bucket=self.place.bucket, Key=INDEX)
                 except AddressKnownError as known:
-                    self._top = str(known).removesuffix(f"{INDEX}?acl")
+                    self._top = str(known).removesuffix(INDEX)
         return self._top
 
     def key_of(self, key: str) -> str:
