@@ -787,7 +787,7 @@ def strict() -> Iterator[Bucket]:
 
 @pytest.mark.long
 def test_a_server_that_checks_hashes_is_published_to_and_refuses_wrong_ones(strict: Bucket, tmp_path: Path) -> None:
-    here = Here(strict, "whl", Outside(environ=os.environ, cache=tmp_path, reporter=Silent()))
+    here = Here(strict, "whl", Outside(environ=os.environ, cache=tmp_path, reporter=Silent()), tmp_path)
     index = here.index()
     publish(index, (make(tmp_path, PURE), ""), (make(tmp_path, CUDA), "cu130"))
     assert here.flaws() == []
@@ -802,7 +802,7 @@ def test_a_server_that_checks_hashes_is_published_to_and_refuses_wrong_ones(stri
 def test_sixteen_publishers_at_once_to_a_server_that_checks(
     strict: Bucket, workers: Publishers, tmp_path: Path
 ) -> None:
-    here = Here(strict, "many", Outside(environ=os.environ, cache=tmp_path, reporter=Silent()))
+    here = Here(strict, "many", Outside(environ=os.environ, cache=tmp_path, reporter=Silent()), tmp_path)
     ended = workers.publish(*many(16, tmp_path, strict.target("many")))
     assert [one.status for one in ended] == [0] * 16, ended
     assert here.flaws() == []
