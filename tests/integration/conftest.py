@@ -6,10 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pytest
+from filelock import FileLock
 
 from tests.builders import own_backend
 from tests.builders.sources import write
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[2]
 # The shell of Chromium draws pages and has no windows: a page costs half of what it costs in a whole browser.
 SHELL = "chromium-headless-shell"
+ONE_TRY = ("-o", "Acquire::Retries=0", "-o", "Acquire::http::Timeout=10")
 BROWSERS = (SHELL, "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -94,17 +97,25 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """The path of a Chromium; one is installed where a package manager may do so, as in a container."""
-    for attempt in ("found", "installed"):
-        if path := next(filter(None, map(shutil.which, BROWSERS)), None):
-            return path
-        if attempt == "found" and shutil.which("apt-get") and os.geteuid() == 0:
-            subprocess.run(["apt-get", "update"], check=False, capture_output=True, timeout=300)
-            for package in (SHELL, "chromium"):  # Debian has both, Ubuntu the second
-                installing = ["apt-get", "install", "-y", package]
-                if subprocess.run(installing, check=False, capture_output=True, timeout=600).returncode == 0:
-                    break
+    """The path of a Chromium; where a package manager may do so, as in a container, the shell of one is installed."""
+    if not shutil.which(SHELL) and shutil.which("apt-get") and os.geteuid() == 0:
+        with FileLock(Path(tempfile.gettempdir()) / "fatwheel-tests-chromium.lock"):  # apt-get refuses a second
+            _install_a_browser()
+    if path := next(filter(None, map(shutil.which, BROWSERS)), None):
+        return path
     return pytest.skip(f"there is none of {', '.join(BROWSERS)} on PATH, and none can be installed")
+
+
+def _install_a_browser() -> None:
+    """Install what draws pages in half the time; without it, what is there will do."""
+    if shutil.which(SHELL):  # by now
+        return
+    subprocess.run(["apt-get", *ONE_TRY, "update"], check=False, capture_output=True, timeout=300)
+    wanted = (SHELL,) if any(map(shutil.which, BROWSERS)) else (SHELL, "chromium")  # Ubuntu has the second only
+    for package in wanted:
+        installing = ["apt-get", *ONE_TRY, "install", "-y", package]
+        if subprocess.run(installing, check=False, capture_output=True, timeout=600).returncode == 0:
+            return
 
 
 @pytest.fixture(scope="session")
