@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,11 +14,6 @@ from tests.builders.sources import write
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="what setup.py builds is observed on Linux"),
-    pytest.mark.slow,  # many real processes
-]
 
 
 @pytest.mark.parametrize(

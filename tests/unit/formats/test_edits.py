@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from ci_tools.formats import edits
 from ci_tools.model.versions import Minor
-
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="what setup.py builds is observed on Linux"),
-    pytest.mark.slow,  # many real processes
-]
 
 
 @pytest.mark.parametrize(
