@@ -11,22 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.builders import index_script
-from tests.builders.foreign_indexes import (
-    by_hand,
-    dumb_pypi_build,
-    find_links,
-    listed,
-    listed_in_json,
-    lost,
-    peer,
-    s3pypi_upload,
-    upload_tree,
-    upload_wheels,
-    website,
-)
+from tests.builders.foreign_indexes import dumb_pypi_build, peer, s3pypi_upload, upload_tree, upload_wheels
+from tests.builders.hand_made_index import by_hand, find_links
+from tests.builders.index_listing import listed, listed_in_json, lost
 from tests.builders.index_script import BucketPlace, FolderPlace
 from tests.builders.installers import run_client
 from tests.builders.wheels import hexdigest, make
+from tests.servers.bucket_site import website
 from tests.servers.buckets import BUCKET, CREDENTIALS, keys, moto
 from tests.servers.package_index import over_http
 from tests.servers.uploads import sdist
