@@ -18,8 +18,8 @@ from tests.builders import releases
 from tests.builders.foreign_indexes import dumb_pypi_build, peer, s3pypi_upload, upload_tree
 from tests.builders.hand_made_index import by_hand, find_links
 from tests.builders.index_listing import listed, lost
+from tests.builders.installers import take
 from tests.builders.wheels import hexdigest, make
-from tests.integration.test_foreign_indexes import take
 from tests.servers.bucket_site import website
 from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, copy, keys, moto, objects
 from tests.servers.package_index import over_http
