@@ -111,3 +111,15 @@ def old_python() -> Path:
     if found is None:
         pytest.skip(f"no Python {OLD_PYTHON}, which old pips need, is here")
     return found
+
+
+def take(folder: Path, *arguments: str) -> set[str]:
+    """Download with pip, let uv say that it would install the same, and return what came."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
+    environ = {**kept, "PIP_CONFIG_FILE": os.devnull, "no_proxy": "127.0.0.1"}
+    pip = ["download", "-q", "--no-cache-dir", "--no-deps", "--dest", folder / "pip"]
+    uv = ["pip", "install", "-q", "--no-config", "--no-cache", "--no-deps", "--dry-run", "--python", sys.executable]
+    for client, words in (("pip", pip), ("uv", [*uv, "--target", folder / "uv"])):
+        done = run_client(client, [*words, *arguments], environ)
+        assert done.returncode == 0, done.stderr
+    return {path.name for path in (folder / "pip").iterdir()}

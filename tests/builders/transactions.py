@@ -6,11 +6,8 @@ once more, and what the targets then hold is compared with what an undisturbed r
 
 from __future__ import annotations
 
-import functools
-import http.client
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,19 +15,17 @@ import tempfile
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
-from hashlib import sha256
-from http import HTTPStatus
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.publish.index import maintain, manifest
-from ci_tools.publish.index.pages import is_sealed
+from ci_tools.publish.index import maintain
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders.publishers import Ended, Job, Publishers, publishers
+from tests.builders.transaction_readers import Reader, named_files, strip_changing
+from tests.builders.transaction_sites import OWN, PREFIX, BucketSite, FolderSite, Site
 from tests.builders.wheels import make
-from tests.servers.buckets import BUCKET, CREDENTIALS, Bucket, keys, moto, objects
+from tests.servers.buckets import CREDENTIALS, Bucket, moto
 from tests.servers.faults import Event, Fault, Proxy, proxy
 
 if TYPE_CHECKING:
@@ -39,13 +34,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.wheel_index import WheelIndex
 
 CHAINS = 2  # of points that are tried at the same time
-KEPT = "kept/"  # where the bucket holds what was there before
-PREFIX = "whl"
-OWN = ".fatwheel/"
-FILES = (".whl", ".metadata", ".tar.gz")
-CHANGING = re.compile(rb'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|(?<="generation": )\d+')  # from one run to another
-SEAL = re.compile(rb"[0-9a-f]{64}(?=\W*\Z)")  # the digest in the last line of a page or a manifest
-LINK = re.compile(rb'href="([^"#]+)#sha256=([0-9a-f]{64})"(?:[^>]*data-core-metadata="sha256=([0-9a-f]{64})")?')
 EVERY = {  # of how many requests one is tried with each fault; killed at every one
     Fault.KILLED_BEFORE: 1,
     Fault.KILLED_AFTER: 1,
@@ -82,201 +70,6 @@ class Point(NamedTuple):
     complaints: tuple[str, ...]  # of the readers, and of the comparison; none, if all is well
 
 
-class Site(Protocol):
-    """A target as its readers see it, and as the test sets it up."""
-
-    address: str
-
-    def fetch(self, key: str) -> bytes | None:
-        """Read one key as an installer does."""
-
-    def keys(self) -> set[str]:
-        """Return every key that is there."""
-
-    def state(self) -> dict[str, bytes]:
-        """Return all that is there."""
-
-    def keep(self) -> None:
-        """Remember what is there."""
-
-    def restore(self) -> None:
-        """Bring back what was there."""
-
-    def changed(self, event: Event) -> list[str]:
-        """Return the keys that an event may have changed."""
-
-
-class FolderSite:
-    """An index in a folder."""
-
-    def __init__(self, root: Path) -> None:
-        self.root, self.kept = root, root.with_name("kept")
-        self.moving = ""
-        self.address = f"dir:{root}"
-
-    def fetch(self, key: str) -> bytes | None:
-        path = self.root / key
-        return path.read_bytes() if path.is_file() else None
-
-    def keys(self) -> set[str]:
-        unfinished = f"{OWN}unfinished/"  # swept by the next run
-        files = (path for path in self.root.rglob("*") if path.suffix != ".lock" and path.is_file())
-        found = {path.relative_to(self.root).as_posix() for path in files}
-        return {key for key in found if not key.startswith(unfinished)}
-
-    def state(self) -> dict[str, bytes]:
-        return {key: (self.root / key).read_bytes() for key in self.keys()}
-
-    def keep(self) -> None:
-        shutil.copytree(self.root, self.kept)
-
-    def restore(self) -> None:
-        shutil.rmtree(self.root)
-        shutil.copytree(self.kept, self.root)
-
-    def changed(self, event: Event) -> list[str]:
-        """Return what the event before this one has changed: it said so when it was about to."""
-        moved, self.moving = self.moving, event.where if event.what.startswith("os.") else ""
-        return [moved.removeprefix(f"{self.root}/")] if moved.startswith(f"{self.root}/") else []
-
-
-class BucketSite:
-    """An index in a bucket."""
-
-    def __init__(self, bucket: Bucket, port: int) -> None:
-        self.client, self.port = bucket.client(), bucket.port
-        self.address = bucket.target(PREFIX, port)
-        self.touched: set[str] = set()
-        self.were: list[str] = []
-
-    def fetch(self, key: str) -> bytes | None:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port)
-        connection.request("GET", f"/{BUCKET}/{PREFIX}/{quote(key)}")
-        answer = connection.getresponse()
-        data = answer.read()
-        connection.close()
-        return data if answer.status == HTTPStatus.OK else None
-
-    def keys(self) -> set[str]:
-        return set(keys(self.client, f"{PREFIX}/"))
-
-    def state(self) -> dict[str, bytes]:
-        return dict(objects(self.client, f"{PREFIX}/"))
-
-    def keep(self) -> None:
-        self.were = keys(self.client, f"{PREFIX}/")
-        for key in self.were:
-            self._copy(f"{PREFIX}/{key}", f"{KEPT}{key}")
-
-    def restore(self) -> None:
-        for key in self.touched.intersection(self.were):
-            self._copy(f"{KEPT}{key}", f"{PREFIX}/{key}")
-        new = [{"Key": f"{PREFIX}/{key}"} for key in self.touched.difference(self.were)]
-        if new:
-            self.client.delete_objects(Bucket=BUCKET, Delete={"Objects": new, "Quiet": True})
-        self.touched.clear()
-
-    def changed(self, event: Event) -> list[str]:
-        found = event.where.removeprefix(f"/{BUCKET}/{PREFIX}/")
-        if event.what not in {"PUT", "DELETE"} or found == event.where:
-            return []
-        self.touched.add(found)
-        return [found]
-
-    def _copy(self, source: str, target: str) -> None:
-        self.client.copy_object(Bucket=BUCKET, Key=target, CopySource={"Bucket": BUCKET, "Key": source})
-
-
-class Reader:
-    """Somebody who looks at a target all the time; `new` is what it is to become."""
-
-    def __init__(self, site: Site, old: Mapping[str, bytes], new: Mapping[str, bytes]) -> None:
-        self.site, self.old, self.new = site, old, new
-        self.seen = dict(old)
-        self.may_change = False  # whether the target has begun to switch
-        self.complaints: list[str] = []
-
-    def look(self, key: str) -> None:
-        """Read a key again."""
-        before, now = self.seen.get(key), self.site.fetch(key)
-        if now == before:
-            return
-        self.seen = {**self.seen, key: now} if now is not None else _less(self.seen, key)
-        if is_page(key):
-            self._compare(key, before, now)
-        pages = [key] if is_page(key) else filter(is_page, self.seen)
-        try:
-            self.complaints += [f"{page} names {what}" for page in pages for what in broken(page, self.seen)]
-        except ValueError as error:
-            self.complaints.append(f"{key} cannot be read: {error}")
-
-    def _compare(self, key: str, before: bytes | None, now: bytes | None) -> None:
-        states = [_plain(self.old.get(key)), _plain(self.new.get(key))]
-        if _plain(now) not in states:
-            self.complaints.append(f"{key} is neither the old page nor the new one")
-        elif not self.may_change:
-            self.complaints.append(f"{key} has changed before the target switched")
-        elif _plain(now) == states[0] != states[1] == _plain(before):
-            self.complaints.append(f"{key} is the old page again")
-
-
-def _less(table: Mapping[str, bytes], name: str) -> dict[str, bytes]:
-    return {key: data for key, data in table.items() if key != name}
-
-
-def is_page(key: str) -> bool:
-    """Return whether clients read it, and it is no file that they install."""
-    return not key.startswith(OWN) and not key.endswith(FILES)
-
-
-def _plain(data: bytes | None) -> bytes | None:
-    """Return content without what differs from one run to another: times, and a seal that fits what it seals."""
-    if data is None:
-        return None
-    return CHANGING.sub(b"", SEAL.sub(b"", data) if _fits_its_seal(data) else data)
-
-
-def _fits_its_seal(data: bytes) -> bool:
-    """Return whether content ends in a seal that is right; a wrong one stays, and differs from every right one."""
-    if not manifest.SEALED.search(data):
-        return is_sealed(data)
-    try:
-        manifest.refuse_changed(data)
-    except ValueError:
-        return False
-    return True
-
-
-def broken(page: str, seen: Mapping[str, bytes]) -> list[str]:
-    """Return every file that a page names and that is not there with its bytes."""
-    bad = []
-    for key, expected, metadata in _named(page, seen.get(page, b"")):
-        bad += [f"{key}, which is not there or another" for data in [seen.get(key)] if not _is(data, expected)]
-        if metadata and not _is(seen.get(f"{key}.metadata"), metadata):
-            bad.append(f"{key}.metadata, which is not there or another")
-    return bad
-
-
-def _is(data: bytes | None, expected: str) -> bool:
-    return data is not None and sha256(data).hexdigest() == expected
-
-
-@functools.cache
-def _named(page: str, data: bytes) -> list[tuple[str, str, str]]:
-    """Return every file that a page names, with its sha256 and that of its METADATA."""
-    links = [tuple(part.decode() for part in found) for found in LINK.findall(data)]
-    if page.endswith("index.json"):
-        links = [_of_entry(file) for file in json.loads(data).get("files", ())]
-    return [(unquote(urlsplit(urljoin(f"http://any/{page}", link[0])).path[1:]), link[1], link[2]) for link in links]
-
-
-def _of_entry(file: Mapping[str, Any]) -> tuple[str, ...]:
-    return file["url"], file["hashes"]["sha256"], file.get("core-metadata", {}).get("sha256", "")
-
-
-# ---------------------------------------------------------------- one point after another
-
-
 class World:
     """Every kind of target with one release in it, and a second one to come."""
 
@@ -298,7 +91,7 @@ class World:
         self.new = {site.address: site.state() for site in self.sites}
         self.complaints = [flaw for site in self.sites for flaw in self._verified(site)]
         self.complaints += [flaw for reader in self.readers for flaw in reader.complaints if " names " in flaw]
-        assert all(any(_named(key, data) for key, data in reader.seen.items()) for reader in self.readers)
+        assert all(any(named_files(key, data) for key, data in reader.seen.items()) for reader in self.readers)
 
     def _job(self, version: str, accelerator: str, to: tuple[str, ...]) -> Job:
         names = [(f"demo-{version}-py3-none-any.whl", "")]
@@ -396,7 +189,11 @@ class World:
             litter += [f"{site.address}/{key}" for key in sorted(state.keys() - new.keys())]
             wrong += [f"{site.address}/{key} is lost" for key in sorted(new.keys() - state.keys())]
             same = sorted(new.keys() & state.keys())
-            wrong += [f"{site.address}/{key} differs" for key in same if _plain(state[key]) != _plain(new[key])]
+            wrong += [
+                f"{site.address}/{key} differs"
+                for key in same
+                if strip_changing(state[key]) != strip_changing(new[key])
+            ]
         if litter:
             unlisted = {
                 f"{site.address}/{flaw}" for site in self.sites for flaw in self._verified(site, maintain.UNLISTED)
@@ -424,9 +221,6 @@ class World:
 
 def _outside() -> Outside:
     return Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
-
-
-# ---------------------------------------------------------------- all of them
 
 
 def chain(part: int, parts: int, answers: IO[str]) -> None:

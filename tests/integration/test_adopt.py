@@ -15,19 +15,12 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.index.foreign import adoption
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
-from tests.builders.foreign_indexes import (
-    by_hand,
-    dumb_pypi_build,
-    find_links,
-    listed,
-    lost,
-    peer,
-    s3pypi_upload,
-    upload_tree,
-    website,
-)
+from tests.builders.foreign_indexes import dumb_pypi_build, peer, s3pypi_upload, upload_tree
+from tests.builders.hand_made_index import by_hand, find_links
+from tests.builders.index_listing import listed, lost
+from tests.builders.installers import take
 from tests.builders.wheels import hexdigest, make
-from tests.integration.test_foreign_indexes import take
+from tests.servers.bucket_site import website
 from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, copy, keys, moto, objects
 from tests.servers.package_index import over_http
 from tests.servers.prepared import Called, run_prepared
@@ -35,7 +28,7 @@ from tests.servers.prepared import Called, run_prepared
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tests.builders.foreign_indexes import Listed
+    from tests.builders.index_listing import Listed
     from tests.servers.buckets import Bucket
 
 pytestmark = pytest.mark.slow

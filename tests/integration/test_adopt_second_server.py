@@ -11,8 +11,11 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.index.foreign import adoption
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
-from tests.builders.foreign_indexes import by_hand, listed, lost, upload_tree, website
+from tests.builders.foreign_indexes import upload_tree
+from tests.builders.hand_made_index import by_hand
+from tests.builders.index_listing import listed, lost
 from tests.builders.wheels import make
+from tests.servers.bucket_site import website
 from tests.servers.buckets import NO_PROXY, s3rver
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.advised import CMAKE, EXTENSION, SCIKIT, SETUPTOOLS
 from tests.builders.sources import committed, git, write
-from tests.integration.plan.advise.test_advice import CMAKE, EXTENSION, SCIKIT, SETUPTOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path

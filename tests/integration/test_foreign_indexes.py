@@ -11,22 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.builders import index_script
-from tests.builders.foreign_indexes import (
-    by_hand,
-    dumb_pypi_build,
-    find_links,
-    listed,
-    listed_in_json,
-    lost,
-    peer,
-    s3pypi_upload,
-    upload_tree,
-    upload_wheels,
-    website,
-)
+from tests.builders.foreign_indexes import dumb_pypi_build, peer, s3pypi_upload, upload_tree, upload_wheels
+from tests.builders.hand_made_index import by_hand, find_links
+from tests.builders.index_listing import listed, listed_in_json, lost
 from tests.builders.index_script import BucketPlace, FolderPlace
-from tests.builders.installers import run_client
+from tests.builders.installers import take
 from tests.builders.wheels import hexdigest, make
+from tests.servers.bucket_site import website
 from tests.servers.buckets import BUCKET, CREDENTIALS, keys, moto
 from tests.servers.package_index import over_http
 from tests.servers.uploads import sdist
@@ -58,18 +49,6 @@ def _peers() -> None:
         peer("s3pypi")
     except LookupError as error:
         pytest.skip(str(error))
-
-
-def take(folder: Path, *arguments: str) -> set[str]:
-    """Download with pip, let uv say that it would install the same, and return what came."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
-    environ = {**kept, "PIP_CONFIG_FILE": os.devnull, "no_proxy": "127.0.0.1"}
-    pip = ["download", "-q", "--no-cache-dir", "--no-deps", "--dest", folder / "pip"]
-    uv = ["pip", "install", "-q", "--no-config", "--no-cache", "--no-deps", "--dry-run", "--python", sys.executable]
-    for client, words in (("pip", pip), ("uv", [*uv, "--target", folder / "uv"])):
-        done = run_client(client, [*words, *arguments], environ)
-        assert done.returncode == 0, done.stderr
-    return {path.name for path in (folder / "pip").iterdir()}
 
 
 def named(found: object) -> set[str]:

@@ -7,12 +7,14 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.servers.github import API, REPOSITORY, WHEN, Answer, _blank_of, missing, paged, refusal
+from tests.servers.github_answers import API, REPOSITORY, WHEN, Answer, missing, paged, refusal
+from tests.servers.github_description import blank_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.servers.github import Asked, GitHub
+    from tests.servers.github_answers import Asked
+    from tests.servers.github_repository import GitHub
 
 BOT = "github-actions[bot]"
 LONGEST = 65_536  # characters of a text
@@ -103,7 +105,7 @@ def whose(talk: Talk, _: GitHub, asked: Asked) -> Answer:
 
 def get_repository(talk: Talk, hub: GitHub, _: Asked) -> Answer:
     own = {"url": f"{hub.url}{API}", "html_url": f"{hub.url}/{REPOSITORY}", "full_name": REPOSITORY}
-    return Answer(200, _blank_of("full-repository") | own | {"has_issues": talk.has_issues})
+    return Answer(200, blank_of("full-repository") | own | {"has_issues": talk.has_issues})
 
 
 def list_issues(talk: Talk, hub: GitHub, asked: Asked) -> Answer:
@@ -171,11 +173,11 @@ def get_pull(talk: Talk, hub: GitHub, _: Asked, number: str) -> Answer:
         return missing()
     own = f"{hub.url}{API}/pulls/{number}"
     ends = {
-        side: _blank_of("pull-request")[side] | {"repo": _blank_of("repository") | {"full_name": name}}
+        side: blank_of("pull-request")[side] | {"repo": blank_of("repository") | {"full_name": name}}
         for side, name in (("head", talk.pulls[int(number)]), ("base", REPOSITORY))
     }
     address = {"url": own, "issue_url": f"{hub.url}{API}/issues/{number}", "number": int(number)}
-    return Answer(200, _blank_of("pull-request") | address | ends)
+    return Answer(200, blank_of("pull-request") | address | ends)
 
 
 def _issue(talk: Talk, number: str) -> Opened | None:
@@ -183,7 +185,7 @@ def _issue(talk: Talk, number: str) -> Opened | None:
 
 
 def _user(login: str) -> dict[str, Any]:
-    user: dict[str, Any] = _blank_of("simple-user")
+    user: dict[str, Any] = blank_of("simple-user")
     return user | {"login": login, "type": "Bot" if login.endswith("[bot]") else "User"}
 
 
@@ -191,7 +193,7 @@ def issue_document(hub: GitHub, opened: Opened) -> dict[str, Any]:
     """Return what the API says of an issue."""
     own = f"{hub.url}{API}/issues/{opened.number}"
     addresses = {"diff_url": None, "html_url": None, "patch_url": None, "url": None}
-    document: dict[str, Any] = _blank_of("issue")
+    document: dict[str, Any] = blank_of("issue")
     return document | {
         "id": opened.number,
         "number": opened.number,
@@ -209,7 +211,7 @@ def issue_document(hub: GitHub, opened: Opened) -> dict[str, Any]:
 
 def _comment(hub: GitHub, said: Said) -> dict[str, Any]:
     place = f"{hub.url}/{REPOSITORY}/issues/{said.number}#issuecomment-{said.id}"
-    document: dict[str, Any] = _blank_of("issue-comment")
+    document: dict[str, Any] = blank_of("issue-comment")
     return document | {
         "id": said.id,
         "body": said.body,

@@ -6,12 +6,14 @@ import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.servers.github import API, REPOSITORY, Answer, _blank_of, missing
+from tests.servers.github_answers import API, REPOSITORY, Answer, missing
+from tests.servers.github_description import blank_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tests.servers.github import Asked, GitHub
+    from tests.servers.github_answers import Asked
+    from tests.servers.github_repository import GitHub
 
 RUN_TIMES = ("created_at", "updated_at", "run_started_at")
 
@@ -85,13 +87,13 @@ def _page(asked: Asked, key: str, whole: list[dict[str, Any]]) -> Answer:
 def _workflow(hub: GitHub, workflows: Workflows, name: str) -> dict[str, Any]:
     number = workflows.files.index(name) + 1
     own = {"id": number, "name": name, "path": f".github/workflows/{name}"}
-    document: dict[str, Any] = _blank_of("workflow")
+    document: dict[str, Any] = blank_of("workflow")
     return document | own | {"url": f"{hub.url}{API}/actions/workflows/{number}"}
 
 
 def _run(hub: GitHub, ran: Ran) -> dict[str, Any]:
     own = f"{hub.url}{API}/actions/runs/{ran.number}"
-    document: dict[str, Any] = _blank_of("workflow-run")
+    document: dict[str, Any] = blank_of("workflow-run")
     return document | {
         "id": ran.number,
         "event": ran.event,
@@ -107,7 +109,7 @@ def _run(hub: GitHub, ran: Ran) -> dict[str, Any]:
 
 def _job(hub: GitHub, ran: Ran, index: int, name: str) -> dict[str, Any]:
     page = f"{hub.url}/{REPOSITORY}/actions/runs/{ran.number}/job/{index}"
-    document: dict[str, Any] = _blank_of("job")
+    document: dict[str, Any] = blank_of("job")
     conclusion = ran.jobs[name]
     status = "completed" if conclusion else "in_progress"
     return document | {"name": name, "status": status, "conclusion": conclusion, "html_url": page}

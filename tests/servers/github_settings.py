@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from tests.servers.github import API, REPOSITORY, WHEN, Answer, _blank_of, missing, refusal
+from tests.servers.github_answers import API, REPOSITORY, WHEN, Answer, missing, refusal
+from tests.servers.github_description import blank_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tests.servers.github import Asked, GitHub
+    from tests.servers.github_answers import Asked
+    from tests.servers.github_repository import GitHub
 
 EVERYTHING = frozenset({"actions", "administration", "contents", "environments", "secrets"})
 # What GitHub says to fine-grained tokens, to a workflow's own token, and to people who are no admins.
@@ -91,9 +93,9 @@ def get_repository(settings: Settings, hub: GitHub, _: Asked) -> Answer:
         "full_name": REPOSITORY,
         "default_branch": settings.branch,
         "archived": settings.is_archived,
-        "owner": _blank_of("simple-user") | {"login": REPOSITORY.partition("/")[0], "type": settings.owner},
+        "owner": blank_of("simple-user") | {"login": REPOSITORY.partition("/")[0], "type": settings.owner},
     }
-    return Answer(200, _blank_of("full-repository") | own)
+    return Answer(200, blank_of("full-repository") | own)
 
 
 def get_policy(settings: Settings, _: GitHub, __: Asked) -> Answer:
@@ -130,7 +132,7 @@ def get_immutable(settings: Settings, _: GitHub, __: Asked) -> Answer:
 def list_workflows(settings: Settings, _: GitHub, asked: Asked) -> Answer:
     paths = sorted(settings.files)
     states = [
-        _blank_of("workflow") | {"id": number, "path": path, "name": path, "state": settings.states.get(path, "active")}
+        blank_of("workflow") | {"id": number, "path": path, "name": path, "state": settings.states.get(path, "active")}
         for number, path in enumerate(paths, 1)
     ]
     return _page(asked, "workflows", states)
@@ -149,7 +151,7 @@ def list_environments(settings: Settings, _: GitHub, asked: Asked) -> Answer:
 
 
 def _environment(name: str, said: dict[str, Any]) -> dict[str, Any]:
-    return {**_blank_of("environment"), "name": name, **said}
+    return {**blank_of("environment"), "name": name, **said}
 
 
 def get_environment(settings: Settings, _: GitHub, __: Asked, name: str) -> Answer:
@@ -223,7 +225,7 @@ def list_tags(settings: Settings, hub: GitHub, asked: Asked, repository: str) ->
         return missing()
     tags = settings.elsewhere[repository.lower()].tags
     whole = [
-        _blank_of("tag") | {"name": name, "commit": {"sha": commit, "url": f"{hub.url}/"}}
+        blank_of("tag") | {"name": name, "commit": {"sha": commit, "url": f"{hub.url}/"}}
         for name, commit in tags.items()
     ]
     size, page = int(asked.query.get("per_page", 30)), int(asked.query.get("page", 1))
@@ -234,8 +236,8 @@ def compare(settings: Settings, _: GitHub, __: Asked, repository: str, base: str
     known = settings.elsewhere.get(repository.lower())
     if not known or base not in known.ahead:
         return missing()
-    commit = _blank_of("commit") | {"author": {}, "committer": {}}
-    document = _blank_of("commit-comparison") | {"base_commit": commit, "merge_base_commit": commit}
+    commit = blank_of("commit") | {"author": {}, "committer": {}}
+    document = blank_of("commit-comparison") | {"base_commit": commit, "merge_base_commit": commit}
     return Answer(200, document | {"ahead_by": known.ahead[base], "behind_by": 0, "total_commits": known.ahead[base]})
 
 

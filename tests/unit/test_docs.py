@@ -23,6 +23,7 @@ from ci_tools.errors import FatwheelError
 from ci_tools.evidence.observe.run import LIMITS
 from ci_tools.verify.fingerprint import Verdict
 from docs import generate
+from docs.pages.command_line import verbs
 from tests.integration.verify.audit.test_mutation import BEYOND_AN_AUDIT
 from tests.language.modules import find_modules, parse_nodes
 
@@ -166,16 +167,13 @@ def test_every_command_line_parses() -> None:
     assert {line: page for line, page in lines.items() if not is_understood(line)} == {}
 
 
-parsers = functools.cache(generate.verbs)
-
-
 def unknown_words(span: str) -> set[str]:
     """Return the options of a command in a sentence that its verb does not have, or the verb that there is not."""
     words = span.split()[1:]
     if help_of([*words, "--help"][:2]):
         return set()  # a page, or a group of verbs
     name = " ".join(words[: 2 if words[0] in GROUPS else 1])
-    if (verb := parsers().get(name)) is None:
+    if (verb := verbs().get(name)) is None:
         return {name}
     known = {option for action in verb._actions for option in action.option_strings}  # noqa: SLF001 - as above
     return {word for word in span.split() if word.startswith("--")} - known

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tests.servers.github import GitHub, github_server
 from tests.servers.github_issues import settle
-from tests.workflows import harness
+from tests.workflows import harness, repositories
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from tests.servers.github_issues import Talk
-    from tests.workflows.harness import Repository
+    from tests.workflows.repositories import Repository
 
 
 class Api(NamedTuple):
@@ -31,5 +31,5 @@ def opened(home: Path, files: Mapping[str, str] | None = None) -> Iterator[Api]:
     with github_server() as hub:
         hub.tokens.add(harness.TOKEN)
         asks = f"sed -i '2i export GITHUB_API_URL={hub.url}' \"$RUNNER_TEMP/fatwheel/bin/fatwheel\"\n"
-        ours = harness.ours(home, files=files, setup=asks)
+        ours = repositories.copy_ours(home, files=files, setup=asks)
         yield Api(hub, settle(hub), ours)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.workflows import harness
+from tests.workflows import repositories
 
 if TYPE_CHECKING:
-    from tests.workflows.harness import Repository
+    from tests.workflows.repositories import Repository
 
 
 @pytest.fixture(scope="session")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     """A copy of this repository, for others to call."""
-    return harness.ours(tmp_path_factory.mktemp("ours"))
+    return repositories.copy_ours(tmp_path_factory.mktemp("ours"))

@@ -8,7 +8,7 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.workflows import harness
+from tests.workflows import harness, repositories
 from tests.workflows.harness import Event, World
 
 if TYPE_CHECKING:
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.workflows import records
-    from tests.workflows.harness import Repository, Run
+    from tests.workflows.harness import Run
+    from tests.workflows.repositories import Repository
 
 WORKFLOWS = "fatwheel/fatwheel/.github/workflows"
 DOWNLOAD = "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1"
@@ -171,7 +172,9 @@ def caller(
 ) -> Repository:
     """Make a caller's repository, whose workflow main.yml has some jobs and names ours by its commit."""
     text = workflow(on, *jobs).replace("PIN", ours.pin)
-    return harness.repository(folder, name="me/mine", files={".github/workflows/main.yml": text, **files}, tag=tag)
+    return repositories.make_repository(
+        folder, name="me/mine", files={".github/workflows/main.yml": text, **files}, tag=tag
+    )
 
 
 def ran(

@@ -9,7 +9,7 @@ from tests.workflows import rules
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tests.workflows.harness import Repository
+    from tests.workflows.repositories import Repository
 
 
 class Refused(Exception):

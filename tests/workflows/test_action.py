@@ -14,7 +14,8 @@ from tests.workflows.projects import CHECKOUT, SETUP_PYTHON, Job, ran, steps
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.workflows.harness import Repository, Run
+    from tests.workflows.harness import Run
+    from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.slow
 

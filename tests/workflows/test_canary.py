@@ -12,7 +12,7 @@ from tests.workflows.harness import Event
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.workflows.harness import Repository
+    from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.slow
 

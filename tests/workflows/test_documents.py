@@ -9,14 +9,15 @@ import pytest
 
 from tests.servers.uploads import PASSWORD, pypiserver
 from tests.unit.github.test_workflow_examples import examples_in_documents
-from tests.workflows import harness
+from tests.workflows import harness, repositories
 from tests.workflows.harness import Event, World
 from tests.workflows.projects import PURE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.workflows.harness import Repository, Run
+    from tests.workflows.harness import Run
+    from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.slow
 
@@ -35,11 +36,11 @@ def ran(page: str, event: Event, ours: Repository, home: Path, *, change: bool =
     pinned = re.sub(r"OWNER/fatwheel/(\S+)@SHA", rf"fatwheel/fatwheel/\1@{ours.pin}", whole(page))
     config = f"{PURE['fatwheel.yml']}  targets: ['dir:{home / 'index'}']\n"
     files = {**PURE, "fatwheel.yml": config, ".github/workflows/main.yml": pinned}
-    mine = harness.repository(home / "caller", name="me/mine", files=files, tag="v1.0")
+    mine = repositories.make_repository(home / "caller", name="me/mine", files=files, tag="v1.0")
     if later:
-        harness.change(mine, {"tiny/later.py": ""})
+        repositories.commit_change(mine, {"tiny/later.py": ""})
     if change:
-        event = Event.pull_request(base=harness.change(mine, {"tiny/more.py": ""}))
+        event = Event.pull_request(base=repositories.commit_change(mine, {"tiny/more.py": ""}))
     with pypiserver(home / "pypi") as index:
         world = World(index=index.upload, index_token=PASSWORD, aws=KEYS)
         return harness.run("main.yml", event, home / "run", mine, ours, world=world)

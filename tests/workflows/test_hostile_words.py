@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.formats.markdown import code
-from tests.workflows import harness
+from tests.workflows import harness, repositories
 from tests.workflows.harness import Event, World
 from tests.workflows.projects import (
     CONFIG,
@@ -34,8 +34,9 @@ from tests.workflows.projects import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.workflows.harness import Repository, Run
+    from tests.workflows.harness import Run
     from tests.workflows.records import Annotation
+    from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.slow
 
@@ -134,7 +135,7 @@ def test_the_text_would_leave_every_trace(tmp_path: Path) -> None:
     """In a workflow as ours must not be, what the other tests look for is there."""
     printed = 'run: echo "$EVIL"\nenv:\n  EVIL: ${{ inputs.evil }}'
     text = workflow(DISPATCH, steps("mine", printed, "run: |\n  echo ${{ inputs.evil }}"))
-    mine = harness.repository(tmp_path / "mine", name="me/mine", files={".github/workflows/main.yml": text})
+    mine = repositories.make_repository(tmp_path / "mine", name="me/mine", files={".github/workflows/main.yml": text})
     run = harness.run("main.yml", Event.dispatch(evil=evil(tmp_path)), tmp_path / "run", mine)
     assert list(tmp_path.rglob("pwned")) != []
     assert {annotation.message for annotation in forged(run)} == {"forged"}

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.workflows import harness
-from tests.workflows.harness import ROOT, World
+from tests.workflows import harness, repositories
+from tests.workflows.harness import World
 from tests.workflows.projects import PURE, call, ran, say, told
+from tests.workflows.repositories import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -163,7 +164,7 @@ def test_the_command_takes_no_module_of_the_callers(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_release_is_made_with_what_the_installer_installs(tmp_path: Path) -> None:
-    ours = harness.ours(tmp_path / "ours", installs=True)
+    ours = repositories.copy_ours(tmp_path / "ours", installs=True)
     hostile = {"ci_tools/__init__.py": ENDS, "ci_tools/cli/main.py": ENDS, "yaml.py": ENDS}
     config = f"{PURE['fatwheel.yml']}source:\n  include: [/tiny/, /pyproject.toml]\n"
     # The other tests install with uv; a caller who says nothing gets pip, which is in the installer's environment.

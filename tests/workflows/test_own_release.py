@@ -17,16 +17,18 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.plan.make import make_plan
 from tests.servers import buckets
 from tests.servers.uploads import PASSWORD, pypiserver
-from tests.workflows import harness, rules
-from tests.workflows.harness import ROOT, Event, World
+from tests.workflows import harness, repositories, rules
+from tests.workflows.harness import Event, World
 from tests.workflows.projects import PURE, WORKFLOWS, below, call, steps, worked, workflow
+from tests.workflows.repositories import ROOT
 from tests.workflows.startup import Refused, refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.workflows.harness import Repository, Run
+    from tests.workflows.harness import Run
+    from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +103,7 @@ def test_what_is_published_is_what_was_attested(published: Run, home: Path) -> N
 @pytest.fixture(scope="module")
 def sampled(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     """Our repository with the small project, for runs that change none of its files."""
-    return harness.ours(tmp_path_factory.mktemp("sampled"), files=SAMPLE)
+    return repositories.copy_ours(tmp_path_factory.mktemp("sampled"), files=SAMPLE)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_github_starts_the_release_on_what_the_tests_below_start_it_with(event: 
 
 def released(home: Path, event: Event, **changed: str) -> Run:
     """Run our release on an event, with a folder as its target."""
-    ours = harness.ours(home / "ours", files={**SAMPLE, **changed})
+    ours = repositories.copy_ours(home / "ours", files={**SAMPLE, **changed})
     world = World(variables={"FATWHEEL_TARGETS": f"dir:{home}/index"})
     return harness.run("release.yml", event, home / "run", ours, world=world)
 
@@ -162,7 +164,7 @@ def test_a_nightly_is_published_to_its_own_channel(event: Event, tmp_path: Path)
 @pytest.mark.long
 def test_a_tag_of_the_toolkit_releases_what_the_config_at_the_root_says(tmp_path: Path) -> None:
     config = SAMPLE["package/fatwheel.yml"].replace("path: sample", "path: package/sample").replace("ao-kernels-", "")
-    ours = harness.ours(tmp_path / "ours", files={**SAMPLE, "fatwheel.yml": config})
+    ours = repositories.copy_ours(tmp_path / "ours", files={**SAMPLE, "fatwheel.yml": config})
     with pypiserver(tmp_path / "pypi") as index:
         world = World(variables={"FATWHEEL_TARGETS": f"dir:{tmp_path}/index"}, index=index.upload, index_token=PASSWORD)
         run = harness.run("release.yml", Event.push("refs/tags/v1.0"), tmp_path / "run", ours, world=world)
@@ -188,7 +190,7 @@ def test_the_reference_package_is_released_with_its_kernels(tmp_path: Path) -> N
     )
     text = f"{platforms}  linux-cpu:\n{rest}".replace('["12.9", "13.0"]', '["13.0"]')
     text = re.sub(r"(?m)^python: .*$", 'python: ["3.11"]', text)
-    ours = harness.ours(tmp_path / "ours", files={"package/fatwheel.yml": text})
+    ours = repositories.copy_ours(tmp_path / "ours", files={"package/fatwheel.yml": text})
     version = re.search('(?m)^version = "(.*)"', (ROOT / "package" / "pyproject.toml").read_text())
     assert version is not None
     with pypiserver(tmp_path / "pypi") as index, buckets.moto() as bucket:
@@ -251,7 +253,7 @@ def republished(published: Run, home: Path) -> Run:
         .replace("PIN", "x")
         .replace(f"{WORKFLOWS}/publish.yml@x", "$/.github/workflows/publish.yml")
     )
-    ours = harness.ours(home / "again", files={**SAMPLE, ".github/workflows/again.yml": text})
+    ours = repositories.copy_ours(home / "again", files={**SAMPLE, ".github/workflows/again.yml": text})
     return harness.run("again.yml", Event.push(), home / "second", ours, world=World(runs=runs))
 
 
@@ -320,6 +322,6 @@ def test_the_check_passes_where_all_that_it_needs_did(lint: str, test: str, pass
     assert set(real["needs"]) == {"lint", "test", "wheels"}
     jobs = (steps("lint", lint), steps("test", "run: 'true'", more=test), steps("wheels", "run: 'true'"))
     text = f"{workflow('push', *jobs)}  passed: {json.dumps(real)}\n"
-    mine = harness.repository(tmp_path / "mine", name="me/mine", files={".github/workflows/main.yml": text})
+    mine = repositories.make_repository(tmp_path / "mine", name="me/mine", files={".github/workflows/main.yml": text})
     run = harness.run("main.yml", Event.push(), tmp_path / "run", mine)
     assert run.job("Passed").result == passed, run.log

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.servers.github import REPOSITORY
-from tests.workflows import api, harness
+from tests.workflows import api, harness, repositories
 from tests.workflows.harness import Event
 from tests.workflows.projects import NATIVE, call, workflow
 from tests.workflows.startup import Refused
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.workflows.api import Api
-    from tests.workflows.harness import Repository, Run
+    from tests.workflows.harness import Run
+    from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +48,7 @@ def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 def broken() -> dict[str, str]:
     """Return platform.yml whose job `wheels` fails by itself: act runs nothing after a called workflow that failed."""
-    text = (harness.ROOT / PLATFORM).read_text(encoding="utf-8")
+    text = (repositories.ROOT / PLATFORM).read_text(encoding="utf-8")
     changed = re.sub(r"^  wheels:\n(?:    .*\n)+\n", FAILING, text, flags=re.MULTILINE)
     assert changed != text
     return {PLATFORM: changed}
@@ -56,7 +57,9 @@ def broken() -> dict[str, str]:
 def ran(home: Path, ours: Repository, event: Event, files: Mapping[str, str] = NATIVE, *, may_tell: bool = True) -> Run:
     text = workflow(ON, JOB).replace("PIN", ours.pin)
     text = text.replace('"contents": "write"', '"issues": "write", "contents": "write"') if may_tell else text
-    mine = harness.repository(home / "caller", name=REPOSITORY, files={".github/workflows/main.yml": text, **files})
+    mine = repositories.make_repository(
+        home / "caller", name=REPOSITORY, files={".github/workflows/main.yml": text, **files}
+    )
     return harness.run("main.yml", event, home / "run", mine, ours)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ci_tools.github.comment import marker
 from tests.servers.github import REPOSITORY
-from tests.workflows import api, harness
+from tests.workflows import api, harness, repositories
 from tests.workflows.harness import Event
 from tests.workflows.projects import WORKFLOWS, Job, steps, workflow
 
@@ -41,7 +41,7 @@ def ran(home: Path, github: Api, event: Event, text: str) -> Run:
     jobs = (steps("wheels", "uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1", keep),)
     main = workflow("push:\n  pull_request", *jobs, Job("comment", json.dumps(comes))).replace("PIN", github.ours.pin)
     files = {".github/workflows/main.yml": main, "comparison.md": text}
-    mine = harness.repository(home / "caller", name=REPOSITORY, files=files)
+    mine = repositories.make_repository(home / "caller", name=REPOSITORY, files=files)
     return harness.run("main.yml", event, home / "run", mine, github.ours)
 
 

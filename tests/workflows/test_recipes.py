@@ -17,7 +17,7 @@ from tests.builders.walkthroughs import REPOSITORY as ROOT
 from tests.builders.walkthroughs import commands
 from tests.servers.github import REPOSITORY
 from tests.servers.prepared import FATWHEEL, PIP, run_prepared
-from tests.workflows import api, harness
+from tests.workflows import api, harness, repositories
 from tests.workflows.harness import Event
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ def run(home: Path, github: Api, recipes: str, more: str = "", event: Event | No
     inputs = ", ".join(f"{name.replace('_', '-')}: {value}" for name, value in given.items())
     text = WORKFLOW.replace("{ recipes: hello-native }", f"{{ recipes: {recipes}, {inputs} }}")
     text = re.sub(r"OWNER/fatwheel/(\S+)@SHA", rf"{OURS}/\1@{github.ours.pin}", text)
-    mine = harness.repository(home / "caller", name=REPOSITORY, files={".github/workflows/main.yml": text, **files})
+    mine = repositories.make_repository(
+        home / "caller", name=REPOSITORY, files={".github/workflows/main.yml": text, **files}
+    )
     return harness.run("main.yml", event or Event.dispatch(), home / "run", mine, github.ours)
 
 

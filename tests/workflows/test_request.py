@@ -10,7 +10,7 @@ from tests.builders.sources import committed, git, write
 from tests.builders.wheel_house import flit_project
 from tests.servers.github import REPOSITORY
 from tests.unit.recipes.test_form import body
-from tests.workflows import api, harness
+from tests.workflows import api, harness, repositories
 from tests.workflows.harness import Event
 from tests.workflows.projects import call, workflow
 
@@ -51,7 +51,7 @@ def run(home: Path, github: Api, text: str, action: str, label: str = "") -> Run
     caller = workflow("issues", call("request", "request.yml")).replace("PIN", github.ours.pin)
     caller = caller.replace('"contents": "write"', '"issues": "write", "contents": "write"')
     files = {".github/workflows/main.yml": caller, "recipes/hello/fatwheel.yml": recipe}
-    mine = harness.repository(home / "caller", name=REPOSITORY, files=files)
+    mine = repositories.make_repository(home / "caller", name=REPOSITORY, files=files)
     issue = {"number": 1, "body": text, "author_association": "NONE"}
     event = Event(name="issues", payload={"action": action, "issue": issue, "label": {"name": label}})
     return harness.run("main.yml", event, home / "run", mine, github.ours)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.servers.uploads import PASSWORD, pypiserver
-from tests.workflows import harness
+from tests.workflows import harness, repositories
 from tests.workflows.harness import Event, World
 from tests.workflows.projects import CONFIG, NATIVE, PURE, call, caller, held, plan_all, pypi, ran, say, told
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from tests.workflows.harness import Repository, Run
+    from tests.workflows.harness import Run
+    from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.slow
 
@@ -124,9 +125,9 @@ def test_an_extension_gets_a_wheel_for_each_python_where_it_is_native(ours: Repo
 
 @pytest.mark.long
 def test_jobs_of_a_batch_share_a_runner_and_one_that_fails_stops_no_other(tmp_path: Path) -> None:
-    matrix = (harness.ROOT / "ci_tools/plan/matrix.py").read_text(encoding="utf-8")
+    matrix = (repositories.ROOT / "ci_tools/plan/matrix.py").read_text(encoding="utf-8")
     few = matrix.replace("if len(parts) <= MOST_ROWS", 'if len(parts) <= {"builds": MOST_ROWS, "sites": 7}[what]')
-    mine = harness.ours(tmp_path / "ours", files={"ci_tools/plan/matrix.py": few})
+    mine = repositories.copy_ours(tmp_path / "ours", files={"ci_tools/plan/matrix.py": few})
     wrong = NATIVE["csrc/fast.c"].replace("42", "\n#if PY_VERSION_HEX < 0x030b0000\nmissing\n#endif\n42")
     config = NATIVE["fatwheel.yml"].replace('["3.12"]', '["3.10", "3.11", "3.12"]')
     run = ran(tmp_path, mine, WHEELS, files={**NATIVE, "fatwheel.yml": config, "csrc/fast.c": wrong})
@@ -233,7 +234,7 @@ def unmarked(page: str) -> str:
 def proposed(home: Path, ours: Repository, files: Mapping[str, str], changed: Mapping[str, str]) -> Run:
     """Run a pull request that changes files of a project."""
     mine = caller(home / "caller", ours, "pull_request", WHEELS, TELL, files=files)
-    base = harness.change(mine, changed)
+    base = repositories.commit_change(mine, changed)
     return harness.run("main.yml", Event.pull_request(base=base), home / "run", mine, ours)
 
 
@@ -287,7 +288,7 @@ def test_a_tag_is_released_as_what_it_stands_for(tag: str, channel: str, ours: R
 
 @pytest.mark.long
 def test_another_repository_and_a_branch_of_it_are_built(ours: Repository, tmp_path: Path) -> None:
-    other = harness.repository(tmp_path / "other", name="their/other", files=PURE)
+    other = repositories.make_repository(tmp_path / "other", name="their/other", files=PURE)
     mine = caller(tmp_path / "caller", ours, "push", call("wheels", repository="their/other", ref="main"), TELL)
     run = harness.run("main.yml", Event.push(), tmp_path / "run", mine, ours, other)
     assert (run.succeeded, told(run)["units"]) == (True, '["core"]'), run.log

@@ -18,7 +18,7 @@ from ci_tools.cli.main import main
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.process import output
 from ci_tools.machine.storage import fill_once
-from docs import generate
+from docs.pages.command_line import verbs
 from tests.builders.sources import demo
 from tests.servers.threads import serve
 
@@ -61,9 +61,9 @@ def config(tmp_path: Path) -> str:
     return str(demo(tmp_path) / "fatwheel.yml")
 
 
-@pytest.mark.parametrize("name", sorted(generate.verbs()))
+@pytest.mark.parametrize("name", sorted(verbs()))
 def test_every_verb_takes_it(name: str) -> None:
-    assert "--verbose" in generate.verbs()[name].format_help()
+    assert "--verbose" in verbs()[name].format_help()
 
 
 @pytest.mark.parametrize("option", ["-v", "--verbose"])

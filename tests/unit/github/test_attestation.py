@@ -15,7 +15,7 @@ from ci_tools.github.attestation import hold_to_receipts, verify
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.files import Receipt
 from tests.servers.prepared import run_prepared
-from tests.workflows import harness
+from tests.workflows import used_actions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,7 @@ class Signed:
         settings.write_text(
             json.dumps({"shared": str(home / "shared"), "signers": [OURS], "runs": {}}), encoding="utf-8"
         )
-        harness.executable(home / "bin" / "gh", "gh.py", settings)
+        used_actions.write_command(home / "bin" / "gh", "gh.py", settings)
         self.sign()
 
     def write(self, name: str, content: bytes) -> None:

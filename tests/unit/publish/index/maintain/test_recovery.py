@@ -15,7 +15,7 @@ from ci_tools.publish.index.pages import IndexedFile, Link, project_html
 from ci_tools.publish.targets.addresses import index_of
 from ci_tools.publish.units import Offer
 from tests.builders import releases
-from tests.builders.foreign_indexes import by_hand
+from tests.builders.hand_made_index import by_hand
 from tests.builders.indexes import CUDA, LATER, PURE, SDIST, entry, found, root
 from tests.builders.releases import folder_index, item, unit
 from tests.builders.wheels import listed, make

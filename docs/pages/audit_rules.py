@@ -1,0 +1,54 @@
+"""docs/reference/audit-rules.md: the docstrings of the audit's rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci_tools.verify import audit
+from docs.pages.markdown import table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["describe"]
+
+
+AUDIT = """\
+# The audit's rules
+
+`fatwheel audit` reads a wheel without installing it, and `fatwheel release` publishes none with an error. A file that
+is not a zip file has one finding, `archive`. With `--config`, a wheel is also compared with the plan's job of the same
+file name. `fatwheel release` always does so."""
+
+WHY = """\
+## Errors and warnings
+
+A finding is an error if the wheel, or something else of its users, is certain to break. Some rules need more words:
+"""
+
+FINDING = """\
+## A finding
+
+`fatwheel audit --format json` prints a list of objects with the keys `wheel`, `rule`, `level` (`error` or `warning`),
+`message`, `found` and `expected`, in the order of the rules above. An empty list means that nothing was found."""
+
+
+def describe() -> Iterator[str]:
+    """Give each rule's docstring: what must hold."""
+    yield AUDIT
+    yield from table(("rule", "what must hold"), ((f"`{name}`", _first(rule)) for name, rule in audit.RULES.items()))
+    yield from ("", WHY)
+    for name, rule in audit.RULES.items():
+        yield from (f"- `{name}`: {line}" for line in _further(rule))
+    yield from ("", FINDING)
+
+
+def _further(rule: Callable[..., object]) -> Iterator[str]:
+    """Yield what a rule's docstring says beyond its first paragraph, on one line."""
+    more = " ".join((rule.__doc__ or "").partition("\n\n")[2].split())
+    yield from [more] if more else []
+
+
+def _first(rule: Callable[..., object]) -> str:
+    """Return the first paragraph of a rule's docstring, on one line."""
+    return " ".join((rule.__doc__ or "").partition("\n\n")[0].split())
