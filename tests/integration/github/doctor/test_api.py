@@ -44,7 +44,7 @@ def test_nobody_answers(hub: GitHub) -> None:
 @pytest.mark.parametrize(
     "number", [1, 5, pytest.param(2, marks=pytest.mark.long), pytest.param(9, marks=pytest.mark.long)]
 )
-@pytest.mark.parametrize("fault", [Fault.CLOSE, Fault.CUT, rate_limited(), refusal(502, "Bad Gateway")])
+@pytest.mark.parametrize("fault", [Fault.CLOSE, Fault.CUT, rate_limited(0), refusal(502, "Bad Gateway")])
 def test_a_fault_is_waited_out(number: int, fault: Fault | Answer, hub: GitHub, settings: Settings) -> None:
     hub.fail_at(number, fault)
     assert doctor(hub).status == 0, settings
