@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import threading
+from multiprocessing.connection import wait
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.errors import FatwheelError, MachineError, Rejected
-from tests.builders import wheels
+from tests.builders import releases, wheels
 from tests.builders.github_units import BAD_GATEWAY, PLAIN, is_right, publish, shown, target, unit
+from tests.servers.forking import CONTEXT
 from tests.servers.github import Answer, Fault, GitHub, Stored, github_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from multiprocessing.context import ForkServerProcess
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
@@ -33,23 +34,23 @@ FIRST_AND_THEN_LONG = [
 
 
 @pytest.mark.parametrize("how", FIRST_AND_THEN_LONG)
-def test_one_fault_at_any_request_is_lived_through(made: Path, how: Fault | Answer) -> None:
-    with github_server() as calm:
-        publish(calm.url, unit(made))
-    for number in range(1, len(calm.requests) + 1):
+def test_one_fault_at_any_request_is_lived_through(whole: GitHub, made: Path, how: Fault | Answer) -> None:
+    for number, request in enumerate(whole.requests, 1):
         with github_server() as hub:
             hub.fail_at(number, how)
             publish(hub.url, unit(made))
-            assert is_right(hub, unit(made)), f"request {number}, {calm.requests[number - 1]}"
+            assert is_right(hub, unit(made)), f"request {number}, {request}"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", FAULTS.values(), ids=FAULTS)
-def test_one_fault_at_any_request_of_an_optional_platform_is_lived_through(made: Path, how: Fault | Answer) -> None:
+def test_one_fault_at_any_request_of_an_optional_platform_is_lived_through(
+    whole: GitHub, made: Path, how: Fault | Answer
+) -> None:
     later = unit(made, PLAIN.replace("py3-none-any", "py3-none-win_amd64"), name="windows")
     for number in range(1, 25):
         with github_server() as hub:
-            publish(hub.url, unit(made))
+            hub.take_over(whole)
             before = shown(hub)
             hub.fail_at(number, how)
             publish(hub.url, later)
@@ -60,16 +61,14 @@ def test_one_fault_at_any_request_of_an_optional_platform_is_lived_through(made:
 
 @pytest.mark.long
 @pytest.mark.parametrize("after", [None, Fault.CLOSE], ids=["the server does it all the same", "nothing is done"])
-def test_killed_at_any_request_one_more_run_finishes_it(made: Path, after: Fault | None) -> None:
-    with github_server() as calm:
-        publish(calm.url, unit(made))
-    for number in range(1, len(calm.requests) + 1):
+def test_killed_at_any_request_one_more_run_finishes_it(whole: GitHub, made: Path, after: Fault | None) -> None:
+    for number, request in enumerate(whole.requests, 1):
         with github_server() as hub:
-            process = multiprocessing.get_context("spawn").Process(target=publish, args=(hub.url, unit(made)))
+            process = CONTEXT.Process(target=releases.publish, args=(target(hub.url), unit(made)))
             hub.fail_at(number, killing(process, after))
             process.start()
             process.join()
-            place = f"request {number}, {calm.requests[number - 1]}"
+            place = f"request {number}, {request}"
             assert process.exitcode == -9, place
             process.close()
             assert shown(hub) == {} or is_right(hub, unit(made)), place
@@ -77,10 +76,10 @@ def test_killed_at_any_request_one_more_run_finishes_it(made: Path, after: Fault
             assert is_right(hub, unit(made)), place
 
 
-def killing(process: multiprocessing.context.SpawnProcess, after: Fault | None) -> Callable[[], Fault | None]:
+def killing(process: ForkServerProcess, after: Fault | None) -> Callable[[], Fault | None]:
     def kill() -> Fault | None:
         process.kill()
-        os.waitid(os.P_PID, process.pid or 0, os.WEXITED | os.WNOWAIT)  # the test's own thread asks how it ended
+        wait([process.sentinel])  # the test's own thread asks how it ended
         return after
 
     return kill
