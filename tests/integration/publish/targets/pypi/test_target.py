@@ -288,16 +288,16 @@ def test_an_answer_that_is_lost_does_no_harm(uploader: str, server: Server, unit
 def test_an_upload_whose_answer_never_comes_is_waited_for_with_words_and_not_for_ever(
     uploader: str, plain: Server, unit: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waits, "EVERY", 0.4)
-    monkeypatch.setattr(pypi_uploader, "CONNECTING", 4.0)
+    monkeypatch.setattr(waits, "EVERY", 0.2)
+    monkeypatch.setattr(pypi_uploader, "CONNECTING", 2.0)
     words = Words()
     with between(plain) as (state, seen):
         state.hold = "before"
         outside = replace(world(tmp_path, **seen.environ), reporter=words)
         reader = PyPITarget(seen.upload, outside, uploader=uploader, patience=0.5)
-        with pytest.raises(MachineError, match=r"could not be uploaded to .*: it did not end within 4 s"):
+        with pytest.raises(MachineError, match=r"could not be uploaded to .*: it did not end within 2 s"):
             reader.switch(unit)
-    said = [line for line in words.lines if f"to accept {ORDER[0]}, for 4 s at most: " in line]
+    said = [line for line in words.lines if f"to accept {ORDER[0]}, for 2 s at most: " in line]
     assert len(said) > 3
 
 
