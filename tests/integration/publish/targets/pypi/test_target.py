@@ -23,22 +23,12 @@ from ci_tools.publish.targets.pypi import PyPITarget
 from ci_tools.publish.targets.pypi import place as pypi_place
 from ci_tools.publish.targets.pypi import target as pypi_target
 from ci_tools.publish.targets.pypi import uploader as pypi_uploader
-from tests.builders.forked import Forked, upload
 from tests.builders.installers import options_of, run_client
 from tests.builders.releases import Words
 from tests.builders.sources import world
+from tests.builders.uploaded import CUDA, NATIVE, ORDER, PURE, SDIST, files, publishing, target
 from tests.builders.wheels import hexdigest, make
-from tests.servers.twine_program import write_python
-from tests.servers.uploads import (
-    PASSWORD,
-    Server,
-    between,
-    devpi,
-    devpi_index,
-    pypiserver,
-    sdist,
-    unit_of,
-)
+from tests.servers.uploads import PASSWORD, Server, between, pypiserver, sdist, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,80 +37,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-PURE, SDIST, NATIVE = "demo-1.0-py3-none-any.whl", "demo-1.0.tar.gz", "demo-1.0-cp310-abi3-linux_x86_64.whl"
-CUDA = "demo-1.0+cu130-py3-none-any.whl"
-ORDER = [NATIVE, PURE, SDIST]
-
-
-@pytest.fixture(scope="module")
-def devpi_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with devpi(tmp_path_factory.mktemp("devpi")) as address:
-        yield address
-
-
-@pytest.fixture
-def devpi_server(devpi_address: str, tmp_path: Path) -> Server:
-    return devpi_index(devpi_address, "".join(filter(str.isalnum, tmp_path.name.lower()))[-30:])
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("served")
-
-
-@pytest.fixture(scope="module")
-def pypiserver_address(served: Path) -> Iterator[Server]:
-    with pypiserver(served) as server:
-        yield server
-
-
-@pytest.fixture
-def plain(pypiserver_address: Server, served: Path) -> Iterator[Server]:
-    """An index without a file: its server looks into its folder at each request."""
-    yield pypiserver_address
-    for file in served.iterdir():
-        file.unlink()
-
-
-@pytest.fixture(params=["pypiserver", pytest.param("devpi", marks=pytest.mark.long)])
-def server(request: pytest.FixtureRequest) -> Server:
-    name = {"pypiserver": "plain", "devpi": "devpi_server"}[request.param]
-    found = request.getfixturevalue(name)
-    assert isinstance(found, Server)
-    return found
-
-
-@pytest.fixture(params=["twine", "uv"])
-def uploader(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def prepared_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_python(tmp_path_factory.mktemp("python"))
-
 
 @pytest.fixture(autouse=True)
 def _quick_twine(request: pytest.FixtureRequest, prepared_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork twine from one that has started; where an upload is killed, or the release is whole, it is started."""
     if request.function is not test_a_release_is_uploaded_once_and_the_sdist_last:
         monkeypatch.setattr(pypi_uploader, "sys", SimpleNamespace(executable=str(prepared_python)))
-
-
-@pytest.fixture
-def unit(tmp_path: Path) -> Unit:
-    return unit_of(*files(tmp_path / "made"))
-
-
-def files(folder: Path, content: bytes = b"ANSWER = 42\n") -> list[Path]:
-    wheels = [make(folder, name, {"demo.py": content}) for name in (PURE, NATIVE, CUDA)]
-    return [*wheels, sdist(folder)]
-
-
-def target(folder: Path, server: Server, uploader: str = "uv", **environ: str) -> PyPITarget:
-    """Return an index; uv starts in a tenth of twine's time, so tests take twine where an uploader matters."""
-    outside = world(folder, **{**server.environ, **environ})
-    return PyPITarget(server.upload, outside, uploader=uploader, patience=5.0)
 
 
 # ---------------------------------------------------------------- what is there
@@ -217,34 +139,6 @@ def test_a_section_of_pypirc_names_an_index(plain: Server, uploader: str, unit: 
 
 
 # ---------------------------------------------------------------- what is wrong before the first byte
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        pytest.param("nowhere", 'there is no index "nowhere"', id="no-such-section"),
-        pytest.param("https://me:hunter2@localhost/", "names a user or a password", id="a-password"),
-        pytest.param("https://me:hunter2/x@localhost/", "has no address to upload to", id="a-password-with-a-slash"),
-        pytest.param("ftp://localhost/", "has no address to upload to", id="no-web-address"),
-        pytest.param("http://[/", "has no address to upload to", id="no-address"),
-    ],
-)
-def test_an_index_that_is_none_is_said_at_once(name: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=said) as caught:
-        PyPITarget(name, world(tmp_path))
-    assert "hunter2" not in str(caught.value)
-
-
-def test_a_pypirc_that_cannot_be_read_shows_nothing_of_itself(tmp_path: Path) -> None:
-    (tmp_path / ".pypirc").write_text("hunter2")
-    with pytest.raises(InputError, match="cannot be read") as caught:
-        PyPITarget("pypi", world(tmp_path))
-    assert "hunter2" not in str(caught.value)
-
-
-def test_an_uploader_that_is_none_is_said_at_once(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match='did you mean "twine"'):
-        PyPITarget("", world(tmp_path), uploader="twin")
 
 
 def test_pypi_s_own_rules_are_applied_before_anything_is_sent(
@@ -394,16 +288,16 @@ def test_an_answer_that_is_lost_does_no_harm(uploader: str, server: Server, unit
 def test_an_upload_whose_answer_never_comes_is_waited_for_with_words_and_not_for_ever(
     uploader: str, plain: Server, unit: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waits, "EVERY", 0.4)
-    monkeypatch.setattr(pypi_uploader, "CONNECTING", 4.0)
+    monkeypatch.setattr(waits, "EVERY", 0.2)
+    monkeypatch.setattr(pypi_uploader, "CONNECTING", 2.0)
     words = Words()
     with between(plain) as (state, seen):
         state.hold = "before"
         outside = replace(world(tmp_path, **seen.environ), reporter=words)
         reader = PyPITarget(seen.upload, outside, uploader=uploader, patience=0.5)
-        with pytest.raises(MachineError, match=r"could not be uploaded to .*: it did not end within 4 s"):
+        with pytest.raises(MachineError, match=r"could not be uploaded to .*: it did not end within 2 s"):
             reader.switch(unit)
-    said = [line for line in words.lines if f"to accept {ORDER[0]}, for 4 s at most: " in line]
+    said = [line for line in words.lines if f"to accept {ORDER[0]}, for 2 s at most: " in line]
     assert len(said) > 3
 
 
@@ -481,9 +375,3 @@ def test_two_at_once_with_other_bytes_lose_nothing(server: Server, tmp_path: Pat
     with PyPISimple(server.simple) as reader:
         packages = reader.get_project_page("demo").packages
     assert all(package.digests["sha256"] in known[package.filename] for package in packages)
-
-
-def publishing(folder: Path, server: Server, uploader: str) -> Forked:
-    """Publish the files of a folder in a process."""
-    kept = {name: os.environ[name] for name in ("PATH",)}
-    return Forked(upload, folder, server.upload, uploader, env={**kept, **server.environ})

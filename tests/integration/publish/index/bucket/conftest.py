@@ -1,0 +1,36 @@
+"""A bucket, and a part of it for each test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.builders.bucket_parts import Here, part_of
+from tests.servers import buckets
+from tests.servers.buckets import CREDENTIALS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.servers.buckets import Bucket
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    with buckets.moto() as served:
+        yield served
+
+
+@pytest.fixture(scope="module", autouse=True)
+def credentials() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for name, value in CREDENTIALS.items():
+            monkeypatch.setenv(name, value)
+        yield
+
+
+@pytest.fixture
+def here(bucket: Bucket, tmp_path: Path) -> Here:
+    return part_of(bucket, tmp_path)
