@@ -10,11 +10,14 @@ import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.objects.store import FolderStore
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
 from tests.builders.wheels import make
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ci_tools.publish.index.wheel_index import WheelIndex
 
 OUTSIDE = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
@@ -96,3 +99,23 @@ def test_a_front_page_without_a_place_for_a_line_stays_in_an_index_of_ours_too(t
     before = fill(tmp_path, index_html=text)
     publish(tmp_path, project="other")
     assert content(tmp_path)["index.html"] == before["index.html"]
+
+
+@pytest.mark.parametrize("steps", [("stage",), ("stage", "verify", "switch")], ids=["begins", "ends"])
+def test_two_that_begin_an_index_at_once_do_not_take_each_other_for_others(
+    steps: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listed(store: FolderStore, prefix: str) -> Iterator[str]:
+        if not prefix:  # the first look at the whole index
+            monkeypatch.setattr(FolderStore, "listed", look)
+            other = index_of(f"dir:{tmp_path / 'index'}", OUTSIDE)
+            for step in steps:
+                getattr(other, step)(releases.unit("other", releases.item(wheel, "cu130")))
+        yield from look(store, prefix)
+
+    wheel = make(tmp_path / "other", "other-1.0-py3-none-any.whl")
+    look = FolderStore.listed
+    monkeypatch.setattr(FolderStore, "listed", listed)
+    publish(tmp_path)
+    assert (tmp_path / "index" / "demo-1.0-py3-none-any.whl").is_file()
+    assert FolderStore.listed is look
