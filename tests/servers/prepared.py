@@ -136,10 +136,13 @@ def _start_at(address: str, program: str | Other, whole: int) -> None:
         program, python, path = program.program, str(program.python), program.path
         variables |= {"PYTHONPATH": f"{path}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [python, "-m", __name__, address, program, str(whole)]
-    process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, start_new_session=True)
+    errors = Path(address).with_name("errors")
+    with errors.open("wb") as said:  # it outlives this process: whoever reads what this one says waits for its end only
+        streams = {"stdin": subprocess.DEVNULL, "stdout": said, "stderr": said}
+        process = subprocess.Popen(command, env=variables, start_new_session=True, **streams)
     while not Path(address).exists():
         if process.poll() is not None:
-            msg = f"the prepared {program} did not start"
+            msg = f"the prepared {program} did not start:\n{errors.read_text(errors='replace')}"
             raise RuntimeError(msg)
         time.sleep(0.01)
     process.returncode = 0  # it outlives this process, which does not wait for it
