@@ -62,17 +62,22 @@ class Place(NamedTuple):
 def place(client: str, variables: Mapping[str, str]) -> Iterator[Place]:
     """Yield an index with a smart sdist, and a server of its wheel; the machine is what the variables say.
 
-    The index has what compiling needs only where nothing fits.
+    The index has what compiling needs only where the client compiles.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "assets").mkdir()
         with assets(folder / "assets") as server:
             made = release(folder, server.url, files={"pyproject.toml": OF_FLIT}, cuda="13.0", torch=("2.10", None))
-            needed = build_requirements().iterdir() if variables == FITS_NOT else ()
+            needed = build_requirements().iterdir() if compiles(client, variables) else ()
             with over_http(write_index(folder / "index", [made.sdist, *needed])) as url:
                 environ = environ_of(folder, {**command(client)[1], **variables})
                 yield Place(folder, f"{url}/simple/", server, made.sdist, environ)
+
+
+def compiles(client: str, variables: Mapping[str, str]) -> bool:
+    """Whether a client has to compile: no wheel fits, or the variables name no torch and it shows a build none."""
+    return variables == FITS_NOT or (not variables and client != "uv")  # `match-runtime` is of uv 0.8.5 and newer
 
 
 def write_index(root: Path, files: Iterable[Path]) -> Path:

@@ -48,7 +48,7 @@ def load() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run `pip` with these arguments."""
-    from pip._internal.cli.main import main  # noqa: PLC0415 - as pip/__main__.py does
+    from pip._internal.cli.main import main  # as pip/__main__.py does
 
     sys.argv = ["pip", *arguments]
     return main(list(arguments))

@@ -6,10 +6,10 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pip
 import pytest
 
 from ci_tools import install
@@ -50,7 +50,7 @@ def install_torch(site: Path, cuda: str) -> None:
 
 def install_pip(env: Path, site: Path) -> None:
     """Put the pip of this Python into an environment: a new one would be compiled first, which takes longer."""
-    (site / "pip").symlink_to(Path(pip.__file__).parent)
+    (site / "pip").symlink_to(Path(str(distribution("pip").locate_file("pip"))))
     script = env / "bin/pip"
     script.write_text(f"#!{env}/bin/python\nimport sys\nfrom pip._internal.cli.main import main\nsys.exit(main())\n")
     script.chmod(0o755)
