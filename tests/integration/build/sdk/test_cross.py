@@ -46,6 +46,12 @@ find_package(Python COMPONENTS Interpreter Development.Module REQUIRED)
 python_add_library(_C MODULE demo.cpp WITH_SOABI)
 install(TARGETS _C DESTINATION demo)
 """
+MESON = """\
+project('demo', 'cpp', version: '1.0')
+py = import('python').find_installation(pure: false)
+py.install_sources('demo/__init__.py', subdir: 'demo')
+py.extension_module('_C', 'demo.cpp', install: true, subdir: 'demo')
+"""
 CODE = """\
 #include <Python.h>
 #ifndef __aarch64__
@@ -58,6 +64,7 @@ PyMODINIT_FUNC PyInit__C() { return PyModule_Create(&module); }
 BY = {
     "setuptools": ("setuptools.build_meta", {"setup.py": SETUP}, ".cpython-{}-aarch64-linux-gnu.so"),
     "scikit-build-core": ("scikit_build_core.build", {"CMakeLists.txt": CMAKE}, ".so"),
+    "meson-python": ("mesonpy", {"meson.build": MESON}, ".cpython-{}-aarch64-linux-gnu.so"),
 }
 MACHINE = 183  # EM_AARCH64 (elf.h)
 
