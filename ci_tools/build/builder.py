@@ -23,6 +23,8 @@ from ci_tools.build.bench.copies import Copies
 from ci_tools.build.bench.failures import build_error
 from ci_tools.build.bench.shell import Bench, Shell, run_after
 from ci_tools.build.build_torch import provide_headers
+from ci_tools.build.cross import arm
+from ci_tools.build.cross.backends import MESON, write_settings
 from ci_tools.build.cuda_toolkits import link_variables, name_variables
 from ci_tools.build.folders import (
     base_folder,
@@ -36,9 +38,7 @@ from ci_tools.build.folders import (
 )
 from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
-from ci_tools.build.sdk import cross
 from ci_tools.build.sdk.compiler_cache import cache_for
-from ci_tools.build.sdk.cross_backends import MESON, write_settings
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
 from ci_tools.build.zig.choice import refuse_linked_torch, refuse_requirements
@@ -259,7 +259,7 @@ class Workshop:
                 _refuse_for_zig(toolchain, required=project.build_system_requires)
                 needs.install(project.build_system_requires, isolated, self._place(bench))
                 if toolchain.is_cross and not toolchain.zig:
-                    cross.replace_stubs(isolated)
+                    arm.replace_stubs(isolated)
                 if toolchain.fetch_headers:
                     provide_headers(toolchain.fetch_headers, isolated, bench.torch_headers, bench.copies)
                 if what == "wheel":  # an sdist contains the unchanged source
@@ -301,7 +301,7 @@ class Workshop:
 
 def _prepare_compilers(toolchain: Toolchain, isolated: Environment, bench: Bench) -> dict[str, str]:
     """Return the variables with which a project's own commands compile for another machine, or by zig."""
-    told = cross.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
+    told = arm.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
     if toolchain.zig:
         told |= toolchain.zig.prepare_environment(isolated, bench.scratch, is_cross=toolchain.is_cross)
     return told

@@ -17,7 +17,7 @@ from ci_tools.build import (
 from ci_tools.build.builder import NewerSystem, Workshop, build_key
 from ci_tools.build.containers.builds import open_container
 from ci_tools.build.containers.choice import choose
-from ci_tools.build.sdk.cross_backends import read_backend
+from ci_tools.build.cross.backends import read_backend
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.formats import receipts
 from ci_tools.machine.storage import (

@@ -1,6 +1,6 @@
-"""Says which build backends compile for another machine than the one that runs them, and how each of them is told.
+"""Says which build backends compile for another machine than the one that runs them, and what each of them reads.
 
-setuptools follows CC, CXX and what sysconfig says, and CMake its toolchain file: see `cross`. meson takes a cross file
+setuptools follows CC, CXX and what sysconfig says, and CMake its toolchain file: see `arm`. meson takes a cross file
 only (https://mesonbuild.com/Cross-compilation.html), which meson-python hands on from the build's settings. cargo
 follows none of these: it compiles for its own machine, and what it makes gets the label of the other one.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.build.sdk.cross import TRIPLE
+from ci_tools.build.cross.arm import TRIPLE
 from ci_tools.build.zig.choice import RUST
 from ci_tools.evidence.backends import SETUPTOOLS, scikit_build_core
 from ci_tools.evidence.project_file import ProjectFile
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["MESON", "UNKNOWN", "Backend", "explain_own_machine", "read_backend", "write_settings"]
 
 MESON = "mesonpy"
-TOLD = SETUPTOOLS | scikit_build_core.BACKENDS | {MESON}  # those that are told, here or by `cross`
+TAKES = SETUPTOOLS | scikit_build_core.BACKENDS | {MESON}  # a compiler for another machine, from here or from `arm`
 CROSS_FILE = f"""\
 [binaries]
 c = '{TRIPLE}-gcc'
@@ -74,7 +74,7 @@ def explain_own_machine(backend: Backend) -> str:
         return f'cargo compiles for that one only (the build requires "{backend.rust}")'
     if backend.in_source:
         return f"nothing says that the source's own backend ({backend.name}) compiles for another one"
-    if backend.name not in TOLD:
+    if backend.name not in TAKES:
         return f"nothing says that {backend.name or 'its backend'} compiles for another one"
     return ""
 
@@ -82,8 +82,8 @@ def explain_own_machine(backend: Backend) -> str:
 def write_settings(backend: str, isolated: Environment, scratch: Path) -> Mapping[str, list[str]]:
     """Return the settings (PEP 517) with which a backend compiles for Arm; the file that they name is put into place.
 
-    meson would take what the compiler makes for programs that this machine can run, if it has qemu for them: so it is
-    told that it needs a wrapper, and a build is the same on every machine.
+    meson would take what the compiler makes for programs that this machine can run, if it has qemu for them: so the
+    file says that it needs a wrapper, and a build is the same on every machine.
     """
     if backend != MESON:
         return {}
