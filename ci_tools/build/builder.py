@@ -23,6 +23,8 @@ from ci_tools.build.bench.copies import Copies
 from ci_tools.build.bench.failures import build_error
 from ci_tools.build.bench.shell import Bench, Shell, run_after
 from ci_tools.build.build_torch import provide_headers
+from ci_tools.build.cross import arm
+from ci_tools.build.cross.backends import MESON, write_settings
 from ci_tools.build.cuda_toolkits import link_variables, name_variables
 from ci_tools.build.folders import (
     base_folder,
@@ -36,7 +38,6 @@ from ci_tools.build.folders import (
 )
 from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
-from ci_tools.build.sdk import cross
 from ci_tools.build.sdk.compiler_cache import cache_for
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
@@ -71,7 +72,6 @@ if TYPE_CHECKING:
 __all__ = ["Built", "NewerSystem", "Workshop", "build_key"]
 
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
-MESON = "mesonpy"  # its sdist is made by `meson dist`, which archives a commit and nothing else
 
 
 def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
@@ -245,11 +245,12 @@ class Workshop:
         refuse_long_paths(bench.source, bench.tree.files, self.outside.host)
         bench.tree.copy_as_planned_to(bench.source, bench.plan.pins.source_sha256)
         _restate(bench)
-        if what == "sdist" and bench.plan.project.backend == MESON:
+        if what == "sdist" and bench.plan.project.backend == MESON:  # `meson dist` archives a commit and nothing else
             git.commit_all(bench.source, bench.log, self.outside.environ)
         variables = {**variables, **own_temporary(bench.scratch / "tmp")}
         isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
         told = _prepare_compilers(toolchain, isolated, bench)
+        settings = _tell_backend(toolchain, isolated, bench)
         shell = Shell(isolated, bench, time.monotonic() + bench.minutes * 60, told)
         try:
             with warnings.catch_warnings():
@@ -258,14 +259,14 @@ class Workshop:
                 _refuse_for_zig(toolchain, required=project.build_system_requires)
                 needs.install(project.build_system_requires, isolated, self._place(bench))
                 if toolchain.is_cross and not toolchain.zig:
-                    cross.replace_stubs(isolated)
+                    arm.replace_stubs(isolated)
                 if toolchain.fetch_headers:
                     provide_headers(toolchain.fetch_headers, isolated, bench.torch_headers, bench.copies)
                 if what == "wheel":  # an sdist contains the unchanged source
                     shell.run_hooks("build.before", request.build.before)
                 needs.install(project.get_requires_for_build(what), isolated, self._place(bench))
                 began = time.monotonic()
-                built = Path(project.build(what, bench.scratch / "built"))
+                built = Path(project.build(what, bench.scratch / "built", settings))
                 seconds = time.monotonic() - began
         except build.BuildBackendException as error:
             if isinstance(error.exception, FatwheelError):  # raised by the runner, shell.run
@@ -300,10 +301,15 @@ class Workshop:
 
 def _prepare_compilers(toolchain: Toolchain, isolated: Environment, bench: Bench) -> dict[str, str]:
     """Return the variables with which a project's own commands compile for another machine, or by zig."""
-    told = cross.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
+    told = arm.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
     if toolchain.zig:
         told |= toolchain.zig.prepare_environment(isolated, bench.scratch, is_cross=toolchain.is_cross)
     return told
+
+
+def _tell_backend(toolchain: Toolchain, isolated: Environment, bench: Bench) -> Mapping[str, list[str]]:
+    """Return the backend's settings (PEP 517): those with which it compiles for another machine."""
+    return write_settings(bench.plan.project.backend, isolated, bench.scratch) if toolchain.is_cross else {}
 
 
 def _refuse_for_zig(toolchain: Toolchain, *, required: Iterable[str] = (), wheel: Path | None = None) -> None:

@@ -17,6 +17,7 @@ from ci_tools.build import (
 from ci_tools.build.builder import NewerSystem, Workshop, build_key
 from ci_tools.build.containers.builds import open_container
 from ci_tools.build.containers.choice import choose
+from ci_tools.build.cross.backends import read_backend
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.formats import receipts
 from ci_tools.machine.storage import (
@@ -220,7 +221,8 @@ def workshop_in(out: Path, outside: Outside) -> Workshop:
 
 def toolchains_of(planned: Planned, outside: Outside) -> toolchain.Toolchains:
     """Return the toolchains that the jobs of a plan may need."""
-    return toolchain.Toolchains(planned.catalog, outside)
+    backend = read_backend(planned.plan.request, planned.tree)
+    return toolchain.Toolchains(planned.catalog, outside, backend)
 
 
 def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outside, checks: Checks) -> Iterator[Made]:

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_tools.build.cross import arm
+from ci_tools.build.cross.backends import UNKNOWN, Backend, explain_own_machine
 from ci_tools.build.cuda_toolkits import CudaToolkits, nvcc_build
-from ci_tools.build.sdk import cross, oneapi
+from ci_tools.build.sdk import oneapi
 from ci_tools.build.sdk.cuda_windows import WINDOWS
 from ci_tools.build.sdk.msvc import choose_msvc, explain_missing, msvc_variables, read_bounds
 from ci_tools.build.sdk.offers import Offer
@@ -65,10 +67,11 @@ class Toolchain:
 
 
 class Toolchains:
-    """Finds and fetches toolchains on this machine."""
+    """Finds and fetches toolchains on this machine; for another one only if `backend` takes a compiler for it."""
 
-    def __init__(self, catalog: Catalog, outside: Outside) -> None:
+    def __init__(self, catalog: Catalog, outside: Outside, backend: Backend = UNKNOWN) -> None:
         self.catalog = catalog
+        self.backend = backend
         self.outside = outside
         self.cache = outside.cache
         self.environ = outside.environ
@@ -84,18 +87,29 @@ class Toolchains:
             return ""
         facts = self.catalog.platforms[job.platform]
         here = self.outside.host
+        if why := self._explain_backend(job, facts.host):
+            return why
         if self.takes_zig(job):
-            refusal = choice.explain_refusal(job) or cross.explain_other_host(job, facts.host, here)
+            refusal = choice.explain_refusal(job) or arm.explain_other_host(job, facts.host, here)
             return refusal or explain_other_libc(job.wheel_platform, libc())
-        if facts.host != here and (why := cross.explain_refusal(job, facts.host, here, self.environ)):
+        if facts.host != here and (why := arm.explain_refusal(job, facts.host, here, self.environ)):
             return why
         return explain_other_libc(job.wheel_platform, libc()) or self._no_compiler(job, facts)
+
+    def _explain_backend(self, job: Job, wanted: str) -> str:
+        """Return why the project's backend cannot compile a job for the host `wanted` here, or "" if it can."""
+        here = self.outside.host
+        if wanted == here or arm.explain_other_host(job, wanted, here):
+            return ""
+        why = explain_own_machine(self.backend)
+        own = f"{job.platform} wheels of this project are built on {wanted}, such as the platform's default runner"
+        return f"{own}; this machine is {here}, and {why}" if why else ""
 
     def takes_zig(self, job: Job) -> bool:
         """Whether zig compiles a job: because it says so, or because it is for Arm and nothing else here does."""
         if job.toolchain is ToolchainKind.ZIG or job.kind is JobKind.PURE:
             return job.kind is JobKind.NATIVE
-        is_alone = self._is_cross(job) and not cross.is_installed(self.environ)
+        is_alone = self._is_cross(job) and not arm.is_installed(self.environ)
         return is_alone and job.toolchain is ToolchainKind.AUTO and not choice.explain_refusal(job)
 
     def _interpreter(self, job: Job) -> Path | None:
@@ -135,7 +149,7 @@ class Toolchains:
         if by_zig or self.takes_zig(job):
             return self._prepare_zig(job, python)
         if is_cross := self._is_cross(job):
-            self.reporter.say(f"{job.name} is compiled for {job.platform} by {cross.compiler_of(self.environ)}")
+            self.reporter.say(f"{job.name} is compiled for {job.platform} by {arm.compiler_of(self.environ)}")
         compiler, *identity = self._compiler(job)
         msvc = self._choose_msvc(job, compiler)
         folders = [compiler] if compiler else []
@@ -159,7 +173,7 @@ class Toolchains:
         )
 
     def _is_cross(self, job: Job) -> bool:
-        return cross.is_cross(job, self.catalog, self.outside.host)
+        return arm.is_cross(job, self.catalog, self.outside.host)
 
     # -- Windows
 
@@ -181,7 +195,7 @@ class Toolchains:
 
     def may_take_zig(self, job: Job) -> bool:
         """Whether zig compiles a job again if what this machine's compiler makes needs a newer system than its tag."""
-        is_free = job.toolchain is ToolchainKind.AUTO and not choice.explain_refusal(job)
+        is_free = job.toolchain is ToolchainKind.AUTO and not choice.explain_refusal(job) and not self.backend.rust
         return is_free and bool(libc_doubt(job.wheel_platform, libc()))
 
     def doubt(self, job: Job) -> str:
@@ -219,7 +233,7 @@ class Toolchains:
         if self.outside.host == WINDOWS:
             return ""
         if self._is_cross(job):
-            return cross.compiler_of(self.environ)
+            return arm.compiler_of(self.environ)
         return f"c++-{output(['c++', '-dumpfullversion', '-dumpversion'])}"
 
     # -- ROCm

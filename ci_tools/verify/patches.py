@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.build import jobs as building
-from ci_tools.build.toolchain import Toolchains
 from ci_tools.config import loader
 from ci_tools.errors import InputError, Rejected
 from ci_tools.evidence.collector import gather
@@ -198,7 +197,7 @@ def _apply(patch: str, root: Path, outside: Outside) -> None:
 
 def _prove_jobs(planned: Planned, changed: Planned, out: Path, outside: Outside) -> tuple[Outcome, tuple[str, ...]]:
     """Build, audit and validate the jobs that this machine can build; the outcome covers only those."""
-    tools = Toolchains(changed.catalog, outside)
+    tools = building.toolchains_of(changed, outside)
     missing = {job.name: tools.missing(job) for job in changed.plan.jobs}
     jobs = [job for job in changed.plan.jobs if not missing[job.name]]
     left = tuple(f"{name}: not built: {why}" for name, why in missing.items() if why)
@@ -235,7 +234,7 @@ def _ends(plan: Plan, made: Made, outside: Outside) -> list[Python]:
 
 def _also_without(planned: Planned, out: Path, outside: Outside) -> Iterator[str]:
     """Yield a line if the source fails without the patch too: then the patch is not the cause."""
-    tools = Toolchains(planned.catalog, outside)
+    tools = building.toolchains_of(planned, outside)
     jobs = [job for job in planned.plan.jobs if not tools.missing(job)][:1]
     try:
         list(_try_jobs(planned, jobs, out, outside))

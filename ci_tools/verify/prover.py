@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.build.build_torch import installed_version
 from ci_tools.build.builder import Workshop, build_key
-from ci_tools.build.toolchain import TORCH_INCLUDE, Toolchains
+from ci_tools.build.jobs import toolchains_of
+from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.catalog.symbols import missing, tables
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
@@ -90,7 +91,7 @@ class _Prover:
     def __init__(self, planned: Planned, outside: Outside) -> None:
         self.planned = planned
         self.outside = outside
-        self.tools = Toolchains(planned.catalog, outside)
+        self.tools = toolchains_of(planned, outside)
         self.records = outside.cache / "proofs"
         self.owns: dict[str, Fingerprint | Rejected | MachineError] = {}
         self.platforms = {platform.platform: platform for platform in planned.plan.request.platforms}

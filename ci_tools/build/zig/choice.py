@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ci_tools.model.plan import Job
 
-__all__ = ["PAGE", "explain_refusal", "refuse_linked_torch", "refuse_requirements", "target_of"]
+__all__ = ["PAGE", "RUST", "explain_refusal", "refuse_linked_torch", "refuse_requirements", "target_of"]
 
 PAGE = "how-to/choose-a-toolchain.md#an-older-glibc-than-this-machines"
 LEVEL = re.compile(r"manylinux_2_(\d+)_(x86_64|aarch64)")

@@ -12,7 +12,7 @@ import pytest
 
 from ci_tools import catalog
 from ci_tools.build import toolchain
-from ci_tools.build.sdk import cross
+from ci_tools.build.cross import arm
 from ci_tools.build.zig.choice import explain_refusal, refuse_linked_torch, refuse_requirements, target_of
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
@@ -83,11 +83,11 @@ def test_a_wheel_that_links_with_other_libraries_is_not(tmp_path: Path) -> None:
 
 
 def toolchains(tmp_path: Path, path: str = "/usr/bin:/bin") -> toolchain.Toolchains:
-    return toolchain.Toolchains(catalog.load(), replace(world(tmp_path), environ={"PATH": path}, host=cross.FROM))
+    return toolchain.Toolchains(catalog.load(), replace(world(tmp_path), environ={"PATH": path}, host=arm.FROM))
 
 
 def test_zig_is_the_compiler_for_arm_where_there_is_no_other(tmp_path: Path) -> None:
-    gcc = tmp_path / cross.COMPILER
+    gcc = tmp_path / arm.COMPILER
     gcc.write_text("#!/bin/sh\n")
     gcc.chmod(0o755)
     none, with_gcc = toolchains(tmp_path, "/nowhere"), toolchains(tmp_path, str(tmp_path))

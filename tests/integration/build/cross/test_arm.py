@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 import sys
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.build.sdk.cross import COMPILER, FROM, replace_stubs
+from ci_tools.build.cross.arm import COMPILER, FROM, replace_stubs
 from ci_tools.build.sdk.lending import LENT
 from ci_tools.build.sdk.link_stubs import exports_of, make_stub
 from ci_tools.formats.elf import Extent, read_elf
@@ -18,8 +19,6 @@ from ci_tools.machine.runner import host
 from tests.builders.sources import write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.integration.conftest import CommandLine
 
 pytestmark = [
@@ -34,6 +33,13 @@ python: ["{python}"]
 platforms:
   linux-aarch64: {{owner: "@demo/arm", native: ["*.cpp"], wheel-platform: manylinux_2_36}}
 """
+RUST = """\
+package: bit-count
+python: ["{python}"]
+platforms:
+  linux-cpu: {{owner: "@demo/cpu", native: ["src/*.rs"]}}
+  linux-aarch64: {{owner: "@demo/arm", native: ["src/*.rs"]}}
+"""
 SETUP = """\
 from setuptools import Extension, setup
 setup(name="demo", version="1.0", packages=["demo"], ext_modules=[Extension("demo._C", ["demo.cpp"])])
@@ -45,6 +51,12 @@ project(demo LANGUAGES CXX)
 find_package(Python COMPONENTS Interpreter Development.Module REQUIRED)
 python_add_library(_C MODULE demo.cpp WITH_SOABI)
 install(TARGETS _C DESTINATION demo)
+"""
+MESON = """\
+project('demo', 'cpp', version: '1.0')
+py = import('python').find_installation(pure: false)
+py.install_sources('demo/__init__.py', subdir: 'demo')
+py.extension_module('_C', 'demo.cpp', install: true, subdir: 'demo')
 """
 CODE = """\
 #include <Python.h>
@@ -58,6 +70,7 @@ PyMODINIT_FUNC PyInit__C() { return PyModule_Create(&module); }
 BY = {
     "setuptools": ("setuptools.build_meta", {"setup.py": SETUP}, ".cpython-{}-aarch64-linux-gnu.so"),
     "scikit-build-core": ("scikit_build_core.build", {"CMakeLists.txt": CMAKE}, ".so"),
+    "meson-python": ("mesonpy", {"meson.build": MESON}, ".cpython-{}-aarch64-linux-gnu.so"),
 }
 MACHINE = 183  # EM_AARCH64 (elf.h)
 
@@ -81,6 +94,16 @@ def test_an_extension_is_compiled_for_arm(requires: str, tmp_path: Path, fatwhee
     with (tmp_path / library).open("rb") as file:
         assert read_elf(Extent.whole(file)).machine == MACHINE
     assert fatwheel("audit", wheel, cwd=root).status == 0
+
+
+def test_a_wheel_of_rust_is_left_to_an_arm_machine(tmp_path: Path, fatwheel: CommandLine) -> None:
+    root = shutil.copytree(Path(__file__).parents[3] / "samples/maturin", tmp_path / "rust")
+    write(root, {"fatwheel.yml": RUST.format(python=f"{sys.version_info[0]}.{sys.version_info[1]}")})
+    ran = fatwheel("release", "--to", "dir:index", cwd=root)
+    assert ran.status == 3
+    assert "this machine cannot build 1 of 2 jobs:\n  linux-aarch64: linux-aarch64 wheels of this project" in ran.stderr
+    assert 'cargo compiles for that one only (the build requires "maturin>=1.8,<2")' in ran.stderr
+    assert "--here goes on with the rest, and says so" in ran.stderr
 
 
 def test_what_a_build_links_with_in_place_of_torch_is_for_arm_too(tmp_path: Path) -> None:
