@@ -27,6 +27,8 @@ __all__ = ["MESON", "UNKNOWN", "Backend", "explain_own_machine", "read_backend",
 
 MESON = "mesonpy"
 TAKES = SETUPTOOLS | scikit_build_core.BACKENDS | {MESON}  # a compiler for another machine, from here or from `arm`
+# A backend in the source, or a hook of another, compiles with one of these.
+COMPILES = frozenset({"scikit-build", "scikit-build-core", "setuptools"})
 CROSS_FILE = f"""\
 [binaries]
 c = '{TRIPLE}-gcc'
@@ -72,11 +74,12 @@ def explain_own_machine(backend: Backend) -> str:
     """Return why a backend may compile for the machine that runs it only, or "" if it takes another's compiler."""
     if backend.rust:
         return f'cargo compiles for that one only (the build requires "{backend.rust}")'
+    takes = backend.name in TAKES and not backend.in_source
+    if takes or any(name_of_required(one) in COMPILES for one in backend.requires):
+        return ""
     if backend.in_source:
         return f"nothing says that the source's own backend ({backend.name}) compiles for another one"
-    if backend.name not in TAKES:
-        return f"nothing says that {backend.name or 'its backend'} compiles for another one"
-    return ""
+    return f"nothing says that {backend.name or 'its backend'} compiles for another one"
 
 
 def write_settings(backend: str, isolated: Environment, scratch: Path) -> Mapping[str, list[str]]:

@@ -54,8 +54,14 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="Arm wheels for Li
             'requires = ["hatchling", "hatch-cython"]\nbuild-backend = "hatchling.build"',
             "nothing says that hatchling.build compiles for another one",
         ),
+        ('requires = ["setuptools"]\nbuild-backend = "own"\nbackend-path = ["tools"]', ""),
+        ('requires = ["pdm-backend", "Setuptools>=61"]\nbuild-backend = "pdm.backend"', ""),
         (
-            'requires = ["setuptools"]\nbuild-backend = "own"\nbackend-path = ["tools"]',
+            'requires = ["meson-python"]\nbuild-backend = "mesonpy"\nbackend-path = ["tools"]',
+            "nothing says that the source's own backend (mesonpy) compiles for another one",
+        ),
+        (
+            'requires = ["flit_core"]\nbuild-backend = "own"\nbackend-path = ["tools"]',
             "nothing says that the source's own backend (own) compiles for another one",
         ),
     ],

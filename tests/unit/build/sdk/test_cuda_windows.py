@@ -21,9 +21,9 @@ from ci_tools.formats.windows.pe import read_pe
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
+from tests.builders.plans import job_of
 from tests.builders.sources import world, write
 from tests.builders.visual_studio import HOST_CONFIG, VisualStudio, program
-from tests.unit.build.sdk.test_cross import JOB
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +48,8 @@ exec {dlltool} -d "$definition" -l "$out"
 
 def job(**fields: object) -> Job:
     fields = {"platform": Platform.WINDOWS_CUDA, "accelerator": CUDA, "toolchain": ToolchainKind.AUTO, **fields}
-    return replace(JOB, torch=None, wheel_platform="win_amd64", **fields)  # type: ignore[arg-type]  # those of a job
+    plain = job_of("demo-1.0-cp312-cp312-win_amd64.whl", Platform.WINDOWS)
+    return replace(plain, torch=None, wheel_platform="win_amd64", **fields)  # type: ignore[arg-type]  # those of a job
 
 
 def windows(folder: Path, **environ: str) -> Outside:
