@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,28 +94,6 @@ ACTS = frozenset({"open", "print", "input", "exec", "eval", "exit", "read_text",
 def below(rooms: tuple[str, ...]) -> list[str]:
     """Return the modules that are not of these rooms."""
     return [name for name in list_modules() if not f"{name}.".startswith(tuple(f"{room}." for room in rooms))]
-
-
-def contract(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run import-linter on the ci_tools of a folder."""
-    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as main; main()"]
-    return subprocess.run(
-        [*command, "--config", str(REPOSITORY / "pyproject.toml"), "--no-cache"],
-        cwd=folder,
-        env={"PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_an_upward_import_breaks_the_contract(tmp_path: Path) -> None:
-    shutil.copytree(ROOT, tmp_path / "ci_tools", ignore=shutil.ignore_patterns("__pycache__", "*.xz"))
-    assert contract(tmp_path).returncode == 0, contract(tmp_path).stdout
-    with (tmp_path / "ci_tools/formats/wheel.py").open("a", encoding="utf-8") as file:
-        file.write("\n\ndef plan() -> None:\n    from ci_tools.plan import planner\n\n    planner.plan\n")
-    broken = contract(tmp_path)
-    assert (broken.returncode, "ci_tools.formats.wheel -> ci_tools.plan.planner" in broken.stdout) == (1, True)
 
 
 def test_a_room_holds_few_modules() -> None:
