@@ -20,6 +20,8 @@ from ci_tools.machine.installers import read_pip_settings
 from ci_tools.machine.storage import cache_folder
 from ci_tools.plan.make import make_plan
 
+# Modules that are imported and tests that are collected are no garbage, but of so many a look at all takes its time.
+gc.set_threshold(100_000, 20, 20)
 # Git hooks say in variables which repository runs these tests, and git commands of ours would obey.
 for name in [name for name in os.environ if name.startswith("GIT_")]:
     del os.environ[name]

@@ -47,7 +47,7 @@ class Contradiction(NamedTuple):
 
 def merge(tables: Tables, rows: Iterable[Row]) -> tuple[dict[str, Any], tuple[Contradiction, ...]]:
     """Return the tables with all rows merged over them, and what could not be merged; `tables` stays as it is."""
-    merged: dict[str, Any] = copy.deepcopy(dict(tables))
+    merged: dict[str, Any] = {name: copy.copy(table) for name, table in tables.items()}
     wrong: list[Contradiction] = []
     for number, row in enumerate(rows):
         if row.table == "python":
@@ -65,11 +65,13 @@ def _add_python(known: list[str], name: str) -> list[str]:
 def _merge_release(table: dict[str, Any], row: Row) -> Iterator[tuple[Keys, str]]:
     """Merge one release into a table; yield what contradicts it, or is missing."""
     said: dict[str, Any] = json.loads(row.content)
-    ours = next((one for one in table["release"] if one["version"] == row.name), None)
-    if ours is None:
-        ours = {"version": row.name}
+    known = next((one for one in table["release"] if one["version"] == row.name), None)
+    ours = copy.deepcopy(known) if known else {"version": row.name}  # the others are those of the tables given
+    if known is None:
         table["release"] = sorted([*table["release"], ours], key=lambda one: Minor.parse_torch(one["version"]))
-    elif row.table == "torch" and _is_newer(said.get("patch", ""), ours.get("patch", "")):
+    else:
+        table["release"] = [ours if one is known else one for one in table["release"]]
+    if known and row.table == "torch" and _is_newer(said.get("patch", ""), ours.get("patch", "")):
         for key in ("headers", "names"):  # those of a patch release are its own
             ours.pop(key, None)
         ours["patch"] = said["patch"]

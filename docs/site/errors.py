@@ -86,22 +86,29 @@ def find_hinted(package: Path) -> Iterator[Hinted]:
     """Yield each error of the package's modules that is given a `page`."""
     for path in sorted(package.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        module = ast.parse(text if "page=" in text else "")
-        for function in (node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)):
-            names = _assigned(module.body) | _assigned(list(ast.walk(function)))
-            yield from (_hinted(call, names) for call in ast.walk(function) if _names_a_page(call, names))
+        if lines := [number for number, line in enumerate(text.split("\n"), 1) if "page=" in line]:
+            yield from _find_in(ast.parse(text), lines)
 
 
-def _names_a_page(node: ast.AST, names: Mapping[str, list[ast.Assign]]) -> bool:
-    if not isinstance(node, ast.Call) or not node.args:
-        return False
-    word = next((word for word in node.keywords if word.arg == "page"), None)
-    text = _text(word.value, names, node.lineno) if word else ""
+def _find_in(module: ast.Module, lines: list[int]) -> Iterator[Hinted]:
+    """Yield the errors of a module that has `page=` in some lines: a function without one makes none."""
+    functions = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
+    for function in functions:
+        if any(function.lineno <= line <= (function.end_lineno or 0) for line in lines):
+            nodes = list(ast.walk(function))
+            names = _assigned(module.body) | _assigned(nodes)
+            yield from (
+                _hinted(node, names) for node in nodes if isinstance(node, ast.Call) and _names_a_page(node, names)
+            )
+
+
+def _names_a_page(call: ast.Call, names: Mapping[str, list[ast.Assign]]) -> bool:
+    word = next((word for word in call.keywords if word.arg == "page"), None) if call.args else None
+    text = _text(word.value, names, call.lineno) if word else ""
     return re.fullmatch(r"[\w-]+/[\w-]+\.md(#[\w-]+)?", text) is not None
 
 
-def _hinted(node: ast.AST, names: Mapping[str, list[ast.Assign]]) -> Hinted:
-    assert isinstance(node, ast.Call)  # noqa: S101 - for the type
+def _hinted(node: ast.Call, names: Mapping[str, list[ast.Assign]]) -> Hinted:
     given = {word.arg: _text(word.value, names, node.lineno) for word in node.keywords}
     kind = getattr(errors, _called(node), errors.InputError)
     return Hinted(_text(node.args[0], names, node.lineno), given.get("hint", ""), given["page"], kind.status)

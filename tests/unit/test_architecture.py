@@ -6,19 +6,12 @@ Which room may import which is held by import-linter: the contract is in pyproje
 from __future__ import annotations
 
 import ast
+import functools
 import re
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
-from tests.language.modules import ROOT, find_modules, list_modules, parse_nodes, read_module
+from tests.language.modules import ROOT, find_modules, list_modules, read_module
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-REPOSITORY = Path(__file__).parents[2]
 MOST_MODULES = 15  # in a room; docs/explanation/architecture.md
 
 # These decide and do not act: what they know of the world is in their arguments.
@@ -99,26 +92,38 @@ def below(rooms: tuple[str, ...]) -> list[str]:
     return [name for name in list_modules() if not f"{name}.".startswith(tuple(f"{room}." for room in rooms))]
 
 
-def contract(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run import-linter on the ci_tools of a folder."""
-    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as main; main()"]
-    return subprocess.run(
-        [*command, "--config", str(REPOSITORY / "pyproject.toml"), "--no-cache"],
-        cwd=folder,
-        env={"PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
+class Seen(NamedTuple):
+    """What a module imports, calls and catches by name, the lengths of its functions, and where it does the rest."""
+
+    imported: frozenset[str]
+    called: frozenset[str]
+    caught: frozenset[str]
+    lengths: tuple[int, ...]
+    asserts: tuple[int, ...]
+    reads_environment: tuple[int, ...]
+
+
+@functools.cache
+def see(name: str) -> Seen:
+    """Walk over a module's syntax tree, once for all tests of a run."""
+    nodes: dict[type[ast.AST], list[Any]] = {}
+    for node in ast.walk(ast.parse(read_module(name))):
+        nodes.setdefault(type(node), []).append(node)
+    modules = {alias.name for node in nodes.get(ast.Import, ()) for alias in node.names}
+    asked = [node for node in nodes.get(ast.Attribute, ()) if node.attr in {"environ", "getenv"}]
+    handlers = [node.type or node for node in nodes.get(ast.ExceptHandler, ())]
+    return Seen(
+        imported=frozenset(modules | {node.module or "" for node in nodes.get(ast.ImportFrom, ())}),
+        called=frozenset(_name(node.func) for node in nodes.get(ast.Call, ())),
+        caught=frozenset(_name(one) for node in handlers for one in ast.walk(node) if isinstance(one, ast.expr)),
+        lengths=tuple(node.end_lineno - node.lineno + 1 for node in nodes.get(ast.FunctionDef, ())),
+        asserts=tuple(node.lineno for node in nodes.get(ast.Assert, ())),
+        reads_environment=tuple(node.lineno for node in asked if _name(node.value) == "os"),
     )
 
 
-def test_an_upward_import_breaks_the_contract(tmp_path: Path) -> None:
-    shutil.copytree(ROOT, tmp_path / "ci_tools", ignore=shutil.ignore_patterns("__pycache__", "*.xz"))
-    assert contract(tmp_path).returncode == 0, contract(tmp_path).stdout
-    with (tmp_path / "ci_tools/formats/wheel.py").open("a", encoding="utf-8") as file:
-        file.write("\n\ndef plan() -> None:\n    from ci_tools.plan import planner\n\n    planner.plan\n")
-    broken = contract(tmp_path)
-    assert (broken.returncode, "ci_tools.formats.wheel -> ci_tools.plan.planner" in broken.stdout) == (1, True)
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
 
 
 def test_a_room_holds_few_modules() -> None:
@@ -133,14 +138,8 @@ def test_imports_are_never_relative() -> None:
 
 
 def test_a_pure_module_does_nothing() -> None:
-    assert {name: found for name in PURE if (found := imported(name) & OUTSIDE_WORLD | called(name) & ACTS)} == {}
-
-
-def imported(name: str) -> set[str]:
-    """Return all modules that a module imports, or imports something from."""
-    nodes = parse_nodes(name)
-    modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    return modules | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    done = {name: see(name).imported & OUTSIDE_WORLD | see(name).called & ACTS for name in PURE}
+    assert {name: found for name, found in done.items() if found} == {}
 
 
 def test_a_library_module_never_prints() -> None:
@@ -152,59 +151,28 @@ def test_a_library_module_never_exits() -> None:
 
 
 def test_a_module_asserts_nothing() -> None:
-    told = find_modules(["assert"])
-    assert [name for name in told for node in parse_nodes(name) if isinstance(node, ast.Assert)] == []
+    assert [f"{name}:{line}" for name in find_modules(["assert"]) for line in see(name).asserts] == []
 
 
 def test_a_module_reads_no_environment_by_itself() -> None:
-    asked = [
-        f"{name}:{node.lineno}"
-        for name in find_modules(["environ", "getenv"], below(KNOWS_THE_ENVIRONMENT))
-        for node in parse_nodes(name)
-        if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"} and _name(node.value) == "os"
-    ]
-    assert asked == []
+    others = find_modules(["environ", "getenv"], below(KNOWS_THE_ENVIRONMENT))
+    assert [f"{name}:{line}" for name in others for line in see(name).reads_environment] == []
 
 
-def callers(functions: set[str], names: list[str]) -> dict[str, set[str]]:
+def callers(functions: set[str], names: list[str]) -> dict[str, frozenset[str]]:
     """Return which of some functions are called by which of some modules."""
-    return {name: found for name in find_modules(functions, names) if (found := called(name) & functions)}
-
-
-def called(name: str) -> set[str]:
-    """Return the names of all that a module calls."""
-    return {_name(node.func) for node in parse_nodes(name) if isinstance(node, ast.Call)}
-
-
-def _name(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+    return {name: found for name in find_modules(functions, names) if (found := see(name).called & functions)}
 
 
 def test_the_benchmarks_of_style_hold() -> None:
-    functions = (node for name in list_modules() for node in defined(ast.parse(read_module(name)).body))
-    lengths = sorted((node.end_lineno or node.lineno) - node.lineno + 1 for node in functions)
+    lengths = sorted(length for name in list_modules() for length in see(name).lengths)
     assert len(lengths) > 1000
     median, high, longest = lengths[len(lengths) // 2], lengths[len(lengths) * 9 // 10], lengths[-1]
     assert (median <= 9, high <= 30, longest <= 50) == (True, True, True), (median, high, longest)
 
 
-def defined(statements: Iterable[ast.stmt]) -> Iterator[ast.FunctionDef]:
-    """Yield the functions that statements define, wherever they stand; an expression defines none."""
-    for statement in statements:
-        if isinstance(statement, ast.FunctionDef):
-            yield statement
-        for part in ("body", "orelse", "handlers", "finalbody"):
-            yield from defined(getattr(statement, part, ()))
-
-
 def test_versions_of_others_are_read_in_one_place() -> None:
     others = below(READS_VERSIONS)
     assert callers({"Version", "SpecifierSet"}, others) == {}
-    half = {name: caught(name) & HALF_CAUGHT for name in find_modules(HALF_CAUGHT, others)}
+    half = {name: see(name).caught & HALF_CAUGHT for name in find_modules(HALF_CAUGHT, others)}
     assert {name: found for name, found in half.items() if found} == {}
-
-
-def caught(name: str) -> set[str]:
-    """Return the names of all exceptions that a module catches."""
-    handlers = (node for node in parse_nodes(name) if isinstance(node, ast.ExceptHandler))
-    return {_name(one) for node in handlers for one in ast.walk(node.type or node) if isinstance(one, ast.expr)}

@@ -1,25 +1,41 @@
-"""fatwheel ci attested: what takes longer."""
+"""fatwheel ci attested: a release is what a workflow signed, as gh says it; the harness's stand-in stands for gh."""
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.errors import Rejected
+from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.github.attestation import verify
 from ci_tools.machine.context import Outside, Silent
 from tests.servers.prepared import run_prepared
-from tests.unit.github.test_attestation import FILES, OURS, Signed, signed
+from tests.unit.github.test_attestation import FILES, OURS, Signed, made
+from tests.workflows import used_actions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-__all__ = ["signed"]  # fixtures
-
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def signed(tmp_path: Path) -> Signed:
+    """A release that was signed, and a gh that knows of it."""
+    release, settings = Signed(tmp_path), tmp_path / "settings.json"
+    settings.write_text(
+        json.dumps({"shared": str(tmp_path / "shared"), "signers": [OURS], "runs": {}}), encoding="utf-8"
+    )
+    used_actions.write_command(tmp_path / "bin" / "gh", "gh.py", settings)
+    return release
+
+
+def replace_gh(signed: Signed, script: str) -> None:
+    (signed.home / "bin" / "gh").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
 
 
 def test_a_release_that_was_signed_is_verified_file_by_file(signed: Signed) -> None:
@@ -127,3 +143,42 @@ def test_a_step_ends_by_what_was_found(spoil: Callable[[Signed], object], status
     }
     told = run_prepared(["ci", "step", "attested"], cwd=signed.home, env=own)
     assert (told.returncode, "Traceback" in told.stderr) == (status, False), told.stderr
+
+
+def test_gh_that_hangs_is_ended(signed: Signed) -> None:
+    replace_gh(signed, "sleep 1000")
+    with pytest.raises(MachineError, match=r"gh did not verify demo-1\.0-py3-none-any\.whl within 1 seconds"):
+        signed.verify(timeout=1)
+
+
+def test_gh_without_a_token_says_how_to_give_it_one(signed: Signed) -> None:
+    del signed.environ["GH_TOKEN"]
+    with pytest.raises(InputError, match=r"gh has no token: To use GitHub CLI") as refused:
+        signed.verify()
+    assert "GH_TOKEN: ${{ github.token }}" in refused.value.hint
+
+
+def test_gh_sees_its_own_variables_alone(signed: Signed) -> None:
+    signed.environ |= {"AWS_SECRET_ACCESS_KEY": "hunter2", "GH_HOST": "ghe.example.invalid"}
+    replace_gh(signed, f"env >{signed.home / 'seen'}")
+    signed.verify()
+    seen = (signed.home / "seen").read_text(encoding="utf-8")
+    assert ("GH_HOST=ghe.example.invalid" in seen, "GH_TOKEN=ghs_it" in seen, "hunter2" in seen) == (True, True, False)
+
+
+def test_what_gh_says_moves_no_terminal_and_is_short(signed: Signed) -> None:
+    replace_gh(signed, "printf '\\033[2J::error::x\\n%05000d\\n' 1; exit 1")
+    with pytest.raises(Rejected) as refused:
+        signed.verify()
+    assert "\x1b" not in str(refused.value)
+    assert max(map(len, str(refused.value).splitlines())) < 600
+
+
+def test_a_step_says_on_its_page_that_nobody_signed(tmp_path: Path) -> None:
+    made(tmp_path)
+    page = tmp_path / "page.md"
+    environ = {**os.environ, "WITH_FOLDER": str(tmp_path), "GITHUB_STEP_SUMMARY": str(page), "GITHUB_ACTIONS": "true"}
+    done = run_prepared(["ci", "step", "unattested"], env=environ)
+    assert done.returncode == 0, done.stderr
+    assert "::notice title=Fatwheel::no file of" in done.stderr
+    assert page.read_text().startswith("⚠️ **Not attested:** 1 file, each as its receipt says;")

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,3 +122,23 @@ def test_a_library_that_torch_cannot_load_is_explained(made: Callable[[], bytes]
     assert reason in done.stdout
     assert done.stdout.startswith("demo does not fit the torch here: ")
     assert "Choose again: `pip install --force-reinstall " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("requires", "wanted"),
+    [
+        pytest.param("torch>=2.10,<2.11", "torch>=2.10,<2.11", id="a-range"),
+        pytest.param("torch-geometric", "torch", id="another-project"),
+        pytest.param('torch>=2.10 ; python_version >= "3.10"', "torch>=2.10", id="a-marker"),
+    ],
+)
+def test_a_missing_torch_is_named_with_what_installs_it(requires: str, wanted: str, tmp_path: Path) -> None:
+    files = {"my_demo/__init__.py": b"from my_demo import _guard\n", "my_demo/_guard.py": GUARD}
+    wheel = make(tmp_path, "my_demo-1.0-py3-none-any.whl", files, f"Requires-Dist: {requires}\n")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); import my_demo"
+    done = subprocess.run([sys.executable, "-ISc", code], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == (
+        f'ImportError: my_demo needs torch, which is missing: `pip install "{wanted}"`, or `uv pip install "{wanted}"`.'
+    )

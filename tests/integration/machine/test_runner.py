@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.cli.main import main
+from ci_tools.machine import runner
 from tests.builders.sources import demo, plan_of
 
 if TYPE_CHECKING:
@@ -53,3 +56,12 @@ def test_a_build_is_told_how_many_compilers_run(
     assert f"{job}: warning: " in told
     assert "less than the 1024 GiB that one compiler takes (`job-memory-gib`): one runs at a time" in told
     assert "MAX_JOBS is 1" in told
+
+
+@pytest.mark.slow
+def test_with_rights_a_command_says_why_it_failed(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("another user's sudo may ask for a password")
+    call = runner.make_root_call(tmp_path / "log")
+    assert (call(["true"]), call(["false"])) == ("", "status 1")
+    assert call(["sh", "-c", "echo no >&2; exit 3"]) == "no"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from ci_tools.formats.schema import conforms, validator_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from jsonschema.protocols import Validator
 
 ROOT = Path(__file__).parents[3]
 SCHEMA: dict[str, Any] = json.loads(Path(loader.__file__).with_name("fatwheel.schema.json").read_text("utf-8"))
@@ -90,11 +93,16 @@ def documents(draw: st.DrawFn) -> Any:  # noqa: ANN401 - of any kind
     return document[""]
 
 
+@functools.cache
+def validator() -> Validator:
+    return validator_class()(SCHEMA)
+
+
 @given(documents())
 @settings(max_examples=400)
 def test_what_is_quickly_accepted_has_no_flaw(document: object) -> None:
     if conforms(document, SCHEMA, SCHEMA):
-        assert list(validator_class()(SCHEMA).iter_errors(document)) == []
+        assert list(validator().iter_errors(document)) == []
 
 
 WRONG = (
@@ -113,7 +121,7 @@ def test_no_value_of_a_config_is_quickly_accepted_in_a_wrong_place() -> None:
                 holder = holder[key]
             holder[last] = wrong
             if conforms(document[""], SCHEMA, SCHEMA):
-                assert list(validator_class()(SCHEMA).iter_errors(document[""])) == [], (way, wrong)
+                assert list(validator().iter_errors(document[""])) == [], (way, wrong)
 
 
 @pytest.mark.parametrize("page", sorted([*ROOT.glob("package/*.yml"), *ROOT.glob("tests/**/fatwheel.yml")]))
@@ -122,5 +130,5 @@ def test_configs_without_a_mistake_are_accepted_quickly(page: Path) -> None:
 
 
 def test_every_part_of_the_config_is_accepted_quickly() -> None:
-    assert list(validator_class()(SCHEMA).iter_errors(DOCUMENT)) == []
+    assert list(validator().iter_errors(DOCUMENT)) == []
     assert conforms(DOCUMENT, SCHEMA, SCHEMA)

@@ -1,4 +1,4 @@
-"""fatwheel ci attested: a release is what a workflow signed, as gh says it; the harness's stand-in stands for gh."""
+"""fatwheel ci attested: what is refused before gh is asked, and a release that nobody signed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from ci_tools.formats import receipts
 from ci_tools.github.attestation import hold_to_receipts, verify
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.files import Receipt
-from tests.servers.prepared import run_prepared
-from tests.workflows import used_actions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,11 +37,6 @@ class Signed:
         self.environ = {"PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}", "GH_TOKEN": "ghs_it"}
         for name, content in FILES.items():
             self.write(name, content)
-        settings = home / "settings.json"
-        settings.write_text(
-            json.dumps({"shared": str(home / "shared"), "signers": [OURS], "runs": {}}), encoding="utf-8"
-        )
-        used_actions.write_command(home / "bin" / "gh", "gh.py", settings)
         self.sign()
 
     def write(self, name: str, content: bytes) -> None:
@@ -69,9 +62,6 @@ class Signed:
         outside = Outside(environ=self.environ, cache=self.home / "cache", reporter=Silent())
         found = verify(self.folder, repository, signer, self.bundles, outside, timeout=timeout)
         return [path.relative_to(self.folder).as_posix() for path in found]
-
-    def replace_gh(self, script: str) -> None:
-        (self.home / "bin" / "gh").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
 
 
 @pytest.fixture
@@ -113,48 +103,10 @@ def test_a_folder_without_a_release_is_refused(signed: Signed) -> None:
         signed.verify()
 
 
-# -- gh
-
-
 def test_without_gh_the_machine_is_to_blame(signed: Signed) -> None:
     signed.environ["PATH"] = str(signed.home / "empty")
     with pytest.raises(MachineError, match="gh, which verifies attestations, is not installed"):
         signed.verify()
-
-
-def test_gh_that_hangs_is_ended(signed: Signed) -> None:
-    signed.replace_gh("sleep 1000")
-    with pytest.raises(MachineError, match=r"gh did not verify demo-1\.0-py3-none-any\.whl within 1 seconds"):
-        signed.verify(timeout=1)
-
-
-def test_gh_without_a_token_says_how_to_give_it_one(signed: Signed) -> None:
-    del signed.environ["GH_TOKEN"]
-    with pytest.raises(InputError, match=r"gh has no token: To use GitHub CLI") as refused:
-        signed.verify()
-    assert "GH_TOKEN: ${{ github.token }}" in refused.value.hint
-
-
-def test_gh_sees_its_own_variables_alone(signed: Signed) -> None:
-    signed.environ |= {"AWS_SECRET_ACCESS_KEY": "hunter2", "GH_HOST": "ghe.example.invalid"}
-    signed.replace_gh(f"env >{signed.home / 'seen'}")
-    signed.verify()
-    seen = (signed.home / "seen").read_text(encoding="utf-8")
-    assert ("GH_HOST=ghe.example.invalid" in seen, "GH_TOKEN=ghs_it" in seen, "hunter2" in seen) == (True, True, False)
-
-
-def test_what_gh_says_moves_no_terminal_and_is_short(signed: Signed) -> None:
-    signed.replace_gh("printf '\\033[2J::error::x\\n%05000d\\n' 1; exit 1")
-    with pytest.raises(Rejected) as refused:
-        signed.verify()
-    assert "\x1b" not in str(refused.value)
-    assert max(map(len, str(refused.value).splitlines())) < 600
-
-
-# -- names
-
-
-# -- the command line
 
 
 # ---------------------------------------------------------------- a release that nobody signed
@@ -171,16 +123,6 @@ def test_without_an_attestation_each_file_is_held_against_its_receipt(tmp_path: 
 def test_a_folder_without_files_is_no_release_that_nobody_signed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no wheel or sdist"):
         hold_to_receipts(tmp_path)
-
-
-def test_a_step_says_on_its_page_that_nobody_signed(tmp_path: Path) -> None:
-    made(tmp_path)
-    page = tmp_path / "page.md"
-    environ = {**os.environ, "WITH_FOLDER": str(tmp_path), "GITHUB_STEP_SUMMARY": str(page), "GITHUB_ACTIONS": "true"}
-    done = run_prepared(["ci", "step", "unattested"], env=environ)
-    assert done.returncode == 0, done.stderr
-    assert "::notice title=Fatwheel::no file of" in done.stderr
-    assert page.read_text().startswith("⚠️ **Not attested:** 1 file, each as its receipt says;")
 
 
 def made(folder: Path) -> Path:

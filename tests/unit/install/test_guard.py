@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
 import warnings
-import zipfile
 from pathlib import Path
 from re import fullmatch
 from types import ModuleType, SimpleNamespace
@@ -16,7 +14,6 @@ import pytest
 
 from ci_tools import install
 from ci_tools.install.fatwheel_backend import SETTINGS, _code
-from tests.builders.wheels import make
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,26 +124,6 @@ def test_another_torch_is_named_by_what_it_computes_with(
     monkeypatch.setattr(torch.version, "xpu", xpu, raising=False)
     assert f" -C for-torch=2.11.0+{label} " in guard.find_remedy("my-demo")
     assert fullmatch(SETTINGS["for-torch"], f"2.11.0+{label}")
-
-
-@pytest.mark.parametrize(
-    ("requires", "wanted"),
-    [
-        pytest.param("torch>=2.10,<2.11", "torch>=2.10,<2.11", id="a-range"),
-        pytest.param("torch-geometric", "torch", id="another-project"),
-        pytest.param('torch>=2.10 ; python_version >= "3.10"', "torch>=2.10", id="a-marker"),
-    ],
-)
-def test_a_missing_torch_is_named_with_what_installs_it(requires: str, wanted: str, tmp_path: Path) -> None:
-    files = {"my_demo/__init__.py": b"from my_demo import _guard\n", "my_demo/_guard.py": GUARD}
-    wheel = make(tmp_path, "my_demo-1.0-py3-none-any.whl", files, f"Requires-Dist: {requires}\n")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path / "site")
-    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); import my_demo"
-    done = subprocess.run([sys.executable, "-ISc", code], capture_output=True, text=True, check=False)
-    assert done.stderr.splitlines()[-1] == (
-        f'ImportError: my_demo needs torch, which is missing: `pip install "{wanted}"`, or `uv pip install "{wanted}"`.'
-    )
 
 
 @pytest.mark.parametrize(

@@ -185,12 +185,3 @@ def test_the_certificates_are_those_of_pip() -> None:
         package_index.users_index({"REQUESTS_CA_BUNDLE": "/theirs.pem", "PIP_INDEX_URL": "x"}).certificates
         == "/theirs.pem"
     )
-
-
-def test_what_pip_is_configured_for_counts_and_a_variable_wins(tmp_path: Path) -> None:
-    file = tmp_path / "pip.conf"
-    file.write_text("[global]\nindex-url = https://file/simple\nextra-index-url = /a\n  /b\n[install]\ncert = /c.pem\n")
-    environ = {"PIP_CONFIG_FILE": str(file), "HOME": str(tmp_path)}
-    assert package_index.users_index(environ) == package_index.Index("https://file/simple", "/c.pem")
-    assert package_index.users_index({**environ, "PIP_INDEX_URL": "https://own"}).url == "https://own"
-    assert package_index.users_places(environ).indexes[-2:] == ("/a", "/b")

@@ -198,11 +198,3 @@ def test_a_known_folder_is_deep_and_no_home_of_python(folder: dict[str, str]) ->
 
 
 # ---------------------------------------------------------------- the rights
-
-
-def test_with_rights_a_command_says_why_it_failed(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("another user's sudo may ask for a password")
-    call = runner.make_root_call(tmp_path / "log")
-    assert (call(["true"]), call(["false"])) == ("", "status 1")
-    assert call(["sh", "-c", "echo no >&2; exit 3"]) == "no"

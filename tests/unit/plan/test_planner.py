@@ -18,7 +18,7 @@ from ci_tools.model.versions import Minor
 from ci_tools.plan import planner
 from ci_tools.plan.contradictions import NO_OWNER
 from tests.builders.planned import ABIS, APIS, CUDA, CUDAS, asked, planned, pythons, shown
-from tests.builders.sources import PROJECT, demo, lend_tools, plan_of, write
+from tests.builders.sources import PROJECT, demo, plan_of, shared_world, write
 
 ROOT = Path(__file__).parents[3]
 PLANS = Path(__file__).parent / "plans"
@@ -87,7 +87,6 @@ def package(tmp_path: Path) -> Path:
     """Copy what the plan of the reference package depends on."""
     files = [path for folder in ("package", "kernels") for path in (ROOT / folder).rglob("*") if path.is_file()]
     content = {str(path.relative_to(ROOT)): path.read_bytes() for path in files if "__pycache__" not in path.parts}
-    lend_tools(tmp_path / "copy")
     return write(tmp_path / "copy", content)
 
 
@@ -95,7 +94,7 @@ def test_one_hip_file_makes_the_rocm_job_appear_with_its_owner(package: Path) ->
     config = package / "package/fatwheel.yml"
     config.write_text(config.read_text().replace("linux-rocm:", 'linux-rocm:\n    owner: "@fatwheel/rocm"'))
     write(package, {"kernels/deep/down/x.hip": ""})
-    plan = plan_of(package / "package")
+    plan = plan_of(package / "package", shared_world())
     job = next(job for job in plan.jobs if job.platform is Platform.LINUX_ROCM)
     assert (job.name, job.owner) == ("linux-rocm-rocm7.1", "@fatwheel/rocm")
     assert job.wheel == "ao_kernels-0.1.0+rocm7.1-py3-none-manylinux_2_28_x86_64.whl"
@@ -106,15 +105,15 @@ def test_one_sycl_file_makes_the_xpu_job_appear_with_its_owner(package: Path) ->
     config = package / "package/fatwheel.yml"
     config.write_text(config.read_text().replace("linux-xpu:", 'linux-xpu:\n    owner: "@fatwheel/xpu"'))
     write(package, {"kernels/deep/down/x.sycl": ""})
-    plan = plan_of(package / "package")
+    plan = plan_of(package / "package", shared_world())
     job = next(job for job in plan.jobs if job.platform is Platform.LINUX_XPU)
     assert (job.owner, job.accelerator) == ("@fatwheel/xpu", Accelerator(AcceleratorKind.XPU))
     assert "+xpu" in job.wheel
 
 
 def test_native_code_without_an_owner_is_built_with_a_warning(package: Path) -> None:
-    write(package, {"kernels/x.hip": ""})
-    plan = plan_of(package / "package")
+    write(package, {"kernels/deep/down/x.hip": ""})
+    plan = plan_of(package / "package", shared_world())
     (job,) = (job for job in plan.jobs if job.platform is Platform.LINUX_ROCM)
     assert (job.owner, f"linux-rocm: {NO_OWNER}" in plan.warnings) == (None, True)
 
@@ -122,8 +121,8 @@ def test_native_code_without_an_owner_is_built_with_a_warning(package: Path) -> 
 def test_an_owner_of_all_looks_after_the_platforms_without_one(package: Path) -> None:
     config = package / "package/fatwheel.yml"
     config.write_text(config.read_text().replace("package: ao-kernels", 'package: ao-kernels\nowner: "@me"'))
-    write(package, {"kernels/x.hip": ""})
-    plan = plan_of(package / "package")
+    write(package, {"kernels/deep/down/x.hip": ""})
+    plan = plan_of(package / "package", shared_world())
     assert {(job.platform, job.owner) for job in plan.jobs if job.platform} == {
         (Platform.LINUX_CUDA, "@fatwheel/cuda"),
         (Platform.LINUX_ROCM, "@me"),
@@ -133,7 +132,7 @@ def test_an_owner_of_all_looks_after_the_platforms_without_one(package: Path) ->
 
 def test_one_unstable_include_ends_the_collapse(package: Path) -> None:
     write(package, {"kernels/other/binding.cpp": "#include <torch/extension.h>\n"})
-    plan = plan_of(package / "package")
+    plan = plan_of(package / "package", shared_world())
     assert {job.torch for job in plan.jobs if job.platform is Platform.LINUX_CUDA} > {Minor(2, 10), Minor(2, 13)}
     assert len(plan.jobs) > 50
 

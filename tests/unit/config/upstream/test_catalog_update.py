@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
+import os
 import zipfile
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
@@ -74,7 +75,8 @@ class World:
         self.config, self.file = self.folder / "fatwheel.yml", self.folder / FILE
         self.urls = [other.url for other in others]
         self.reporter = Said()
-        environ = {"PIP_INDEX_URL": main_index.url, "PIP_CERT": requests.certs.where()}  # or pip is asked for it
+        # Without the last, pip is asked what its own file says.
+        environ = {"PIP_INDEX_URL": main_index.url, "PIP_CERT": requests.certs.where(), "PIP_CONFIG_FILE": os.devnull}
         self.outside = Outside(environ=environ, cache=folder.parent / "cache", reporter=self.reporter)
 
     def update(self) -> tuple[str, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +18,6 @@ from tests.builders.sources import demo, shared_world
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 CATALOG = catalog.load()
 CONFIG = """\
@@ -48,17 +50,24 @@ LINES = {"python": "fatwheel.yml:2", "torch": "fatwheel.yml:3", "platforms": "fa
 Files = dict[str, str]
 
 
-def side(folder: Path, files: Mapping[str, str], *, seen: bool = True) -> Side:
-    """Plan a project; where it is not `seen`, its plan alone is known."""
-    planned = make.make_plan(demo(folder, files) / "fatwheel.yml", shared_world())
+def plan(files: tuple[tuple[str, str], ...]) -> make.Planned:
+    with tempfile.TemporaryDirectory() as folder:
+        return make.make_plan(demo(Path(folder) / "demo", dict(files)) / "fatwheel.yml", shared_world())
+
+
+plan_once = functools.cache(plan)
+
+
+def side(planned: make.Planned, *, seen: bool = True) -> Side:
+    """Return a side of a comparison; where it is not `seen`, its plan alone is known."""
     return Side(planned.plan, planned.evidence, LINES) if seen else Side(planned.plan)
 
 
-def change(folder: Path, old: Mapping[str, str], new: Mapping[str, str], *, seen: bool = True) -> Comparison:
-    """Compare the usual project with some files with the same with others."""
-    before = side(folder / "before" / "demo", {**BEFORE, **old}, seen=seen)
-    after = side(folder / "after" / "demo", {**BEFORE, **new}, seen=seen)
-    return compare(before, after, "main", CATALOG if seen else None)
+def change(old: Mapping[str, str], new: Mapping[str, str], *, seen: bool = True) -> Comparison:
+    """Compare the usual project with some files, planned once for all tests, with the same with others."""
+    old, new = {**BEFORE, **old}, {**BEFORE, **new}
+    before, after = plan_once(tuple(old.items())), plan(tuple(new.items()))
+    return compare(side(before, seen=seen), side(after, seen=seen), "main", CATALOG if seen else None)
 
 
 def told(comparison: Comparison) -> list[str]:
@@ -172,8 +181,8 @@ def config(old: str, new: str, files: Files | None = None) -> Files:
         ),
     ],
 )
-def test_the_sentence_names_the_place(tmp_path: Path, old: Files, new: Files, expected: list[str]) -> None:
-    assert told(change(tmp_path, old, new)) == expected
+def test_the_sentence_names_the_place(old: Files, new: Files, expected: list[str]) -> None:
+    assert told(change(old, new)) == expected
 
 
 @pytest.mark.parametrize(
@@ -198,18 +207,18 @@ def test_the_sentence_names_the_place(tmp_path: Path, old: Files, new: Files, ex
         pytest.param({}, {}, ["No job changes."], id="nothing"),
     ],
 )
-def test_two_plans_alone_tell_the_place_too(tmp_path: Path, old: Files, new: Files, expected: list[str]) -> None:
-    assert told(change(tmp_path, old, new, seen=False)) == expected
+def test_two_plans_alone_tell_the_place_too(old: Files, new: Files, expected: list[str]) -> None:
+    assert told(change(old, new, seen=False)) == expected
 
 
-def test_the_reasons_say_what_was_seen_there(tmp_path: Path) -> None:
-    (said,) = sentences(change(tmp_path, {}, {"k.cu": TORCH}))
+def test_the_reasons_say_what_was_seen_there() -> None:
+    (said,) = sentences(change({}, {"k.cu": TORCH}))
     assert "one per torch: not the stable ABI (k.cu:1: includes torch/extension.h)" in said.reasons
 
 
-def test_the_steps_lead_from_one_plan_to_the_other(tmp_path: Path) -> None:
+def test_the_steps_lead_from_one_plan_to_the_other() -> None:
     new = config('"3.12"]', '"3.12", "3.13"]', {"k.cu": TORCH, "CMakeLists.txt": CMAKE + "# more\n"})
-    found = change(tmp_path, {"k.cu": STABLE, "pyproject.toml": PROJECT.replace("3.10", "3.12")}, new)
+    found = change({"k.cu": STABLE, "pyproject.toml": PROJECT.replace("3.10", "3.12")}, new)
     ends = [found.jobs[0], *(step.after for step in found.steps)]
     assert [step.before for step in found.steps] == ends[:-1]
     assert ends[-1] == found.jobs[1]
@@ -218,9 +227,9 @@ def test_the_steps_lead_from_one_plan_to_the_other(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- what differs
 
 
-def test_jobs_that_are_new_gone_or_others_are_named(tmp_path: Path) -> None:
+def test_jobs_that_are_new_gone_or_others_are_named() -> None:
     new = config('"12.9"', '"12.8"').pop("fatwheel.yml").replace('"9.0"', '"9.0", "10.0"').replace("@team/cuda", "@us")
-    found = change(tmp_path, {}, {"fatwheel.yml": new})
+    found = change({}, {"fatwheel.yml": new})
     assert [job.name for job in found.added] == ["linux-cuda-cu128"]
     assert [job.name for job in found.removed] == ["linux-cuda-cu129"]
     told = "CMAKE_ARGS=-DCMAKE_CUDA_ARCHITECTURES=90-real"
@@ -229,8 +238,8 @@ def test_jobs_that_are_new_gone_or_others_are_named(tmp_path: Path) -> None:
     assert found.changed == (("linux-cuda-cu130", changes),)
 
 
-def test_a_cell_that_moves_says_from_where_to_where(tmp_path: Path) -> None:
-    found = change(tmp_path, {}, {"pyproject.toml": PROJECT.replace(">=3.10", ">=3.12")})
+def test_a_cell_that_moves_says_from_where_to_where() -> None:
+    found = change({}, {"pyproject.toml": PROJECT.replace(">=3.10", ">=3.12")})
     assert {(str(moved.cell.python), moved.before.partition("-cu1")[0], moved.after) for moved in found.moved} == {
         ("3.11", "linux-cuda", "skipped")
     }
@@ -238,10 +247,10 @@ def test_a_cell_that_moves_says_from_where_to_where(tmp_path: Path) -> None:
     assert found.covered == (8, 4)
 
 
-def test_only_what_is_warned_of_anew_is_a_new_warning(tmp_path: Path) -> None:
+def test_only_what_is_warned_of_anew_is_a_new_warning() -> None:
     unclear = {"k.cu": f"{TORCH}"}
-    assert len(change(tmp_path / "a", {}, unclear).warnings) == 1
-    assert change(tmp_path / "b", unclear, {"k.cu": f"\n\n{TORCH}"}).warnings == ()
+    assert len(change({}, unclear).warnings) == 1
+    assert change(unclear, {"k.cu": f"\n\n{TORCH}"}).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -252,23 +261,23 @@ def test_only_what_is_warned_of_anew_is_a_new_warning(tmp_path: Path) -> None:
     ],
 )
 def test_sizes_are_said_where_all_are_known(
-    tmp_path: Path, before: dict[str, int], after: dict[str, int], expected: tuple[int | None, int | None]
+    before: dict[str, int], after: dict[str, int], expected: tuple[int | None, int | None]
 ) -> None:
-    plan = side(tmp_path / "demo", BEFORE).plan
+    planned = plan_once(tuple(BEFORE.items())).plan
     sides = [
-        Side(plan, sizes={f"linux-cuda-{name}": size for name, size in sizes.items()}) for sizes in (before, after)
+        Side(planned, sizes={f"linux-cuda-{name}": size for name, size in sizes.items()}) for sizes in (before, after)
     ]
     (row,) = compare(sides[0], sides[1], "main").rows
     assert (row.platform, row.bytes) == ("linux-cuda", expected)
 
 
-def test_a_plan_equals_itself(tmp_path: Path) -> None:
-    found = change(tmp_path, {}, {})
+def test_a_plan_equals_itself() -> None:
+    found = change({}, {})
     assert (found.is_same, found.steps, found.rows, found.moved) == (True, (), (), ())
 
 
-def test_the_json_is_whole(tmp_path: Path) -> None:
-    found = to_json(change(tmp_path, {}, {"k.cu": TORCH}))
+def test_the_json_is_whole() -> None:
+    found = to_json(change({}, {"k.cu": TORCH}))
     assert found["sentences"] == ["`k.cu:1` turned 2 jobs into 8."]
     assert found["jobs"] == {"before": 2, "after": 8}
     assert found["platforms"] == [
@@ -282,8 +291,8 @@ def test_the_json_is_whole(tmp_path: Path) -> None:
     assert (len(found["added"]), len(found["removed"]), len(found["moved"])) == (8, 2, 8)
 
 
-def test_where_there_was_no_plan_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
-    found = empty_comparison(side(tmp_path / "demo", BEFORE), "main", "fatwheel.yml:1:1: a mistake")
+def test_where_there_was_no_plan_there_is_nothing_to_compare_with() -> None:
+    found = empty_comparison(side(plan_once(tuple(BEFORE.items()))), "main", "fatwheel.yml:1:1: a mistake")
     (said,) = sentences(found)
     assert said.sentence == "No plan can be made at `main`, so there is nothing to compare these 2 jobs with."
     assert said.reasons == ("fatwheel.yml:1:1: a mistake",)

@@ -66,10 +66,10 @@ def wheel(tags: str, label: str = "", *members: str, **facts: Any) -> PublishedW
     return PublishedWheel(FileName(name), version.local or "", found, **known)
 
 
-@pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     """One wheel for each CUDA, and a pure one."""
-    return plan_of(demo(tmp_path / "demo", FILES), shared_world())
+    return plan_of(demo(tmp_path_factory.mktemp("demo"), FILES), shared_world())
 
 
 def beside(plan: Plan, *wheels: PublishedWheel, **given: Any) -> Beside:  # noqa: ANN401 - see `compare_published`

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,8 +26,6 @@ from tests.builders.sources import demo, shared_world, world
 from tests.servers.package_index import Sent, index_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ci_tools.machine.context import Outside
     from ci_tools.machine.package_index import Index
     from ci_tools.plan.compare.published import Beside
@@ -63,7 +64,8 @@ OLD = "extern void cudaFree(void); void PyInit__C(void) { cudaFree(); } void old
 NEW = "extern void cudaMalloc(void); void PyInit__C(void) { cudaMalloc(); }"
 
 
-def publish(folder: Path, name: str) -> bytes:
+@functools.cache
+def publish(name: str) -> bytes:
     """Return a wheel with a library for one Python, and a large file before it."""
     python = name.split("-")[2].removeprefix("cp")
     members = {
@@ -71,14 +73,15 @@ def publish(folder: Path, name: str) -> bytes:
         f"demo/_C.cpython-{python}-x86_64-linux-gnu.so": wheels.library(OLD),
         "demo/__init__.py": b"",
     }
-    return wheels.make(folder / "published", name, members, FIELDS).read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        return wheels.make(Path(folder), name, members, FIELDS).read_bytes()
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> dict[str, bytes]:
+def files() -> dict[str, bytes]:
     """Two published wheels, an sdist, and a wheel of another version."""
     other = {"demo-0.9.tar.gz": b"", "demo-0.9-py3-none-any.whl": b"", "demo-1.1rc1-py3-none-any.whl": b""}
-    return {**other, **{name: publish(tmp_path, name) for name in NAMES}}
+    return {**other, **{name: publish(name) for name in NAMES}}
 
 
 @pytest.fixture
@@ -275,7 +278,7 @@ def test_a_release_without_wheels_says_what_it_has(planned: Planned, tmp_path: P
 
 def test_one_local_version_is_compared_by_itself(planned: Planned, files: dict[str, bytes], tmp_path: Path) -> None:
     more = "demo-1.0-py3-none-any.whl"
-    with index_of("demo", {**files, more: publish(tmp_path, more)}) as index:
+    with index_of("demo", {**files, more: publish(more)}) as index:
         assert len(compared(planned, index, tmp_path).wheels) == 3
         assert len(compared(planned, index, tmp_path, "demo 1.0+cu130").wheels) == 2
 

@@ -17,7 +17,7 @@ from tests.builders.windows import dll
 if TYPE_CHECKING:
     from pathlib import Path
 
-ONE, LIMITED, EVERY = (f"demo-1.0-{tag}-win_amd64.whl" for tag in ("cp312-cp312", "cp310-abi3", "py3-none"))
+ONE, EVERY = (f"demo-1.0-{tag}-win_amd64.whl" for tag in ("cp312-cp312", "py3-none"))
 FREE = "demo-1.0-cp314-cp314t-win_amd64.whl"
 TORCH = "Requires-Dist: torch\n"
 OTHERS = "Requires-Dist: numpy\n"
@@ -36,7 +36,6 @@ def wheel(folder: Path, *libraries: str, name: str = ONE, fields: str = "", **ma
         pytest.param(("KERNEL32.dll", "api-ms-win-crt-heap-l1-1-0.dll", "UCRTBASE.dll"), ONE, "", id="of-windows"),
         pytest.param(("python312.dll", "VCRUNTIME140_1.dll"), ONE, "", id="of-python"),
         pytest.param(("python3.dll",), ONE, "", id="limited-api-for-one-python"),
-        pytest.param(("python3.dll",), LIMITED, "", id="abi3"),
         pytest.param(("python314t.dll",), FREE, "", id="free-threaded"),
         pytest.param(("torch_cpu.dll", "c10.dll", "MSVCP140.dll", "VCOMP140.DLL"), ONE, TORCH, id="of-torch"),
         pytest.param(("cudart64_13.dll", "cublasLt64_13.dll", "nvcuda.dll"), ONE, TORCH, id="cuda-by-torch"),
@@ -87,7 +86,6 @@ def test_libraries_with_one_gap_are_named_together(tmp_path: Path) -> None:
     ("library", "name", "expected"),
     [
         pytest.param("python311.dll", ONE, "python312.dll", id="another-python"),
-        pytest.param("python312.dll", LIMITED, "python3.dll", id="abi3-by-its-name-only"),
         pytest.param("python314.dll", FREE, "python314t.dll", id="with-the-lock"),
     ],
 )

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from ci_tools.install import fatwheel_backend as backend
 from ci_tools.install.fatwheel_backend import Facts
 from ci_tools.install.lock import BuildSystem, LockedWheel, write_lock
@@ -16,6 +18,8 @@ from tests.builders import javascript
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+pytestmark = pytest.mark.slow
 
 CHOICE = (Path(finder.__file__).parent / "script" / "choice.js").read_text(encoding="utf-8")
 ASK = """(() => {

@@ -18,6 +18,8 @@ from tests.builders.sources import lend_tools, plan_of, write
 if TYPE_CHECKING:
     from ci_tools.model.plan import Plan
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[5]
 SCRIPT = "\n".join(
     (Path(page.__file__).parent / "script" / f"{name}.js").read_text(encoding="utf-8")

@@ -12,6 +12,8 @@ from ci_tools import catalog
 from ci_tools.publish.index.finder import page
 from tests.builders import javascript
 
+pytestmark = pytest.mark.slow
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:

@@ -12,6 +12,8 @@ from ci_tools.machine.process import run
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 
 def wait_for(path: Path) -> None:
     deadline = time.monotonic() + 60
