@@ -37,16 +37,6 @@ OFFER = Offer("linux-cuda", "cu130", "2.10", "3.12", CUDA, "native code")
 PLAIN = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
 
 
-class Recorder(Silent):
-    """A reporter that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
-
-
 @pytest.fixture
 def hub() -> Iterator[GitHub]:
     with github_server() as server:
@@ -182,7 +172,7 @@ def test_second_names_of_wheels_are_in_the_list_and_in_no_index(hub: GitHub, mad
     publish(hub, tmp_path, replace(unit(made), aliases=aliases))
     listed = next(asset for asset in hub.releases[0].assets if asset.name == "fatwheel-core.json")
     assert json.loads(listed.content)["aliases"] == {name: one.sha256}
-    recorder = Recorder()
+    recorder = releases.Words()
     site = write(hub, tmp_path, reporter=recorder)
     assert recorder.lines == []
     assert not [path for path in site.rglob("*.html") if name in path.read_text()]
@@ -192,7 +182,7 @@ def test_a_wheel_that_no_list_names_is_left_out_and_said(hub: GitHub, made: Path
     publish(hub, tmp_path, unit(made))
     stranger = "demo-1.0+cu126-py3-none-any.whl"
     hub.releases[0].assets.append(Stored(10_000, stranger, b"by hand"))
-    recorder = Recorder()
+    recorder = releases.Words()
     site = write(hub, tmp_path, reporter=recorder)
     assert recorder.lines == [f"left out: 1 wheels of v1.0 that no fatwheel-*.json lists, such as {stranger}"]
     assert stranger not in (site / "demo/index.html").read_text()
@@ -249,7 +239,7 @@ def test_where_a_release_would_be_too_full_there_is_no_metadata_and_that_is_said
 ) -> None:
     kept = hub.add({"tag_name": "v1.0", "name": "By hand", "body": ""})
     kept.assets = [Stored(20_000 + number, f"log-{number}.txt", b"x") for number in range(996)]
-    recorder = Recorder()
+    recorder = releases.Words()
     publish(hub, tmp_path, unit(made), recorder)
     assert len([asset for asset in kept.assets if asset.name.endswith(".metadata")]) == 0
     assert any(line.startswith("v1.0 would have more than 1,000 files: no .metadata is") for line in recorder.lines)

@@ -27,7 +27,7 @@ __all__ = ["MESON", "UNKNOWN", "Backend", "explain_own_machine", "read_backend",
 
 MESON = "mesonpy"
 TAKES = SETUPTOOLS | scikit_build_core.BACKENDS | {MESON}  # a compiler for another machine, from here or from `arm`
-# A backend in the source, or a hook of another, compiles with one of these.
+# If a build requires one of these, a backend in its source, or a hook of another, compiles with it.
 COMPILES = frozenset({"scikit-build", "scikit-build-core", "setuptools"})
 CROSS_FILE = f"""\
 [binaries]
