@@ -20,23 +20,26 @@ inline int current_device() {
   return device;
 }
 
-// How a body is launched: in clusters of so many blocks.
+// How a body is launched: in clusters of so many blocks, and beside the end of the kernel before it on the stream, for
+// whose end it waits by itself before it reads anything (wait_for_kernel_before).
 template <typename Body>
 struct Launch {
-  cudaLaunchAttribute cluster = {};
+  cudaLaunchAttribute attributes[2] = {};
   cudaLaunchConfig_t config = {};
 
   Launch(int splits, dim3 blocks, cudaStream_t stream) {
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = 1;
-    cluster.val.clusterDim.y = static_cast<unsigned>(splits);
-    cluster.val.clusterDim.z = 1;
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim.x = 1;
+    attributes[0].val.clusterDim.y = static_cast<unsigned>(splits);
+    attributes[0].val.clusterDim.z = 1;
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
     config.gridDim = blocks;
     config.blockDim = dim3(kThreads);
     config.dynamicSmemBytes = sizeof(typename Body::Shared);
     config.stream = stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
+    config.attrs = attributes;
+    config.numAttrs = 2;
     cudaFuncSetAttribute(rowwise_kernel<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize, config.dynamicSmemBytes);
   }
 
@@ -105,7 +108,7 @@ void launch_dequantize(const RowwiseProblem<Scale>& problem, int64_t first, int6
 // Asks CUDA for a kernel: it knows which architectures the library was built for, PTX included.
 bool find_code_for_current_device() {
   cudaFuncAttributes attributes;
-  const bool has_image = cudaFuncGetAttributes(&attributes, rowwise_kernel<Streaming<float, 4, 1>>) == cudaSuccess;
+  const bool has_image = cudaFuncGetAttributes(&attributes, rowwise_kernel<Streaming<float, 4, 1, 4>>) == cudaSuccess;
   if (!has_image) {
     cudaGetLastError();  // forgets the error: the answer is no
   }

@@ -83,9 +83,12 @@ enum class Body {
   kSlabs,      // many rows, and whatever the other two cannot take: dequantizes slabs for torch's own product
 };
 
-constexpr int64_t kStreamingRows = 16;     // of two tensor-core tiles
-constexpr int64_t kTiledRows = 1024;       // where torch's product begins to win; not measured yet
-constexpr int64_t kSlabBytes = 32 << 20;   // most of it stays in the 50 MB of L2 until it is read
+// The borders below were measured on an H200, as the table of this folder's README.
+constexpr int64_t kStreamingRows = 32;  // of four tensor-core tiles
+constexpr int64_t kTiledRows = 128;     // where dequantizing and torch's product begin to win
+constexpr int64_t kFewSlabRows = 512;   // up to here, a product of few columns leaves multiprocessors idle
+constexpr int64_t kFewSlabBytes = 128 << 20;
+constexpr int64_t kSlabBytes = 64 << 20;
 constexpr int64_t kSlabColumns = 256;      // a slab has a multiple of this, for whole tiles of torch's product
 constexpr int64_t kLoadBytes = 16;         // the widest load, which the operands must be aligned for
 constexpr int64_t kUnit = 32;              // four lanes' words of eight values; every group is a multiple
@@ -113,9 +116,10 @@ Body choose_body(const RowwiseProblem<Scale>& problem) {
   return problem.rows <= kStreamingRows ? Body::kStreaming : Body::kTiled;
 }
 
-// How many columns one slab has: equal slabs of at most kSlabBytes, or single columns where even one has more.
-inline int64_t slab_columns(int64_t columns, int64_t depth) {
-  const int64_t fitting = kSlabBytes / (2 * (depth > 0 ? depth : 1));
+// How many columns one slab has: equal slabs of at most so many bytes, or single columns where even one has more.
+inline int64_t slab_columns(int64_t rows, int64_t columns, int64_t depth) {
+  const int64_t bytes = rows <= kFewSlabRows ? kFewSlabBytes : kSlabBytes;
+  const int64_t fitting = bytes / (2 * (depth > 0 ? depth : 1));
   if (fitting >= columns) {
     return columns;
   }

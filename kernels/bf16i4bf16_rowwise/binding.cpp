@@ -64,7 +64,7 @@ Tensor call_torch(const char* name, const char* overload, const Arguments&... ar
 template <typename Scale>
 void multiply_by_slabs(const Operands& operands, const RowwiseProblem<Scale>& problem, const Tensor& output,
                        cudaStream_t stream) {
-  const int64_t most = ao_kernels::slab_columns(problem.columns, problem.depth);
+  const int64_t most = ao_kernels::slab_columns(problem.rows, problem.columns, problem.depth);
   const Tensor input = torch::stable::view(operands.input, {problem.rows, problem.depth});
   Tensor product = torch::stable::view(output, {problem.rows, problem.columns});
   Tensor slab = torch::stable::new_empty(operands.input, {most, problem.depth});

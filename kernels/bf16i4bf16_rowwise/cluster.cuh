@@ -14,7 +14,6 @@ constexpr int kThreads = 256;              // of a block
 constexpr int kWarps = kThreads / kLanes;  // of a block
 constexpr int kMostSplits = 8;             // CUDA's portable limit for the blocks of a cluster
 constexpr int kPartialPadding = 4;         // floats: a warp's stores of its accumulators then meet no bank twice
-constexpr int kLeastStepsInSplit = 2;      // a part shorter than two loads costs more than it saves
 
 // The blocks of a launch: tiles of the product, each split along K, whose length is `steps` of the body's steps.
 struct Grid {
@@ -48,7 +47,8 @@ Grid grid_of(const typename Body::Problem& problem, const ClustersAtOnce& cluste
   const int64_t along_rows = divide_up(problem.rows, Body::kRows);
   const int64_t steps = divide_up(problem.depth, Body::kStepDepth);
   int splits = kMostSplits;
-  while (splits > 1 && (steps < splits * kLeastStepsInSplit || along_columns * along_rows > clusters_at_once(splits))) {
+  while (splits > 1 &&
+         (steps < splits * Body::kLeastStepsOfSplit || along_columns * along_rows > clusters_at_once(splits))) {
     --splits;
   }
   return {static_cast<int>(along_columns), static_cast<int>(along_rows), splits, static_cast<int>(steps),
@@ -153,7 +153,7 @@ __device__ void finish(const Body& body) {
   }
 }
 
-// One block: `run` is the body's own walk along K.
+// One block: `run` is the body's own walk along K, which leaves its sums in `shared.partial`.
 template <typename Body>
 __global__ void __launch_bounds__(kThreads, Body::kBlocksPerMultiprocessor)
     rowwise_kernel(const typename Body::Problem problem, const Divisor units_in_group, const Grid grid) {
@@ -164,7 +164,6 @@ __global__ void __launch_bounds__(kThreads, Body::kBlocksPerMultiprocessor)
   typename Body::Warp warp;
   const int index = threadIdx.x / kLanes;
   run(body, warp, index);
-  body.store(warp, index);
   finish(body);
 #else
   __trap();  // has_code_for_current_device() said so before

@@ -260,6 +260,31 @@ AO_DEVICE Words4 load_input_if(bool is_there, const BFloat16* at) {
   return words;
 }
 
+// Loads a scale, or gives zero, without a branch too.
+AO_DEVICE float load_if(bool is_there, const float* at) {
+  float value = 0;
+#ifdef __CUDACC__
+  asm volatile("{\n.reg .pred is_there;\nsetp.ne.s32 is_there, %2, 0;\n@is_there ld.global.f32 %0, [%1];\n}"
+               : "+f"(value)
+               : "l"(at), "r"(static_cast<int>(is_there)));
+#else
+  value = is_there ? *at : value;
+#endif
+  return value;
+}
+
+AO_DEVICE BFloat16 load_if(bool is_there, const BFloat16* at) {
+  BFloat16 value = {};
+#ifdef __CUDACC__
+  asm volatile("{\n.reg .pred is_there;\nsetp.ne.s32 is_there, %2, 0;\n@is_there ld.global.u16 %0, [%1];\n}"
+               : "+h"(value.bits)
+               : "l"(at), "r"(static_cast<int>(is_there)));
+#else
+  value = is_there ? *at : value;
+#endif
+  return value;
+}
+
 // Loads 16 bytes from shared memory in one instruction; a barrier before it tells that they are there.
 AO_DEVICE Words4 load_shared(const Words4& at) {
 #ifdef __CUDACC__
@@ -305,6 +330,39 @@ AO_DEVICE void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 #endif
 }
+
+// What a lane of the warp holds.
+AO_DEVICE float value_of_lane(const PerLane<float>& value, int lane) {
+#ifdef __CUDACC__
+  return __shfl_sync(kAllLanes, value.own, lane);
+#else
+  return value[lane];
+#endif
+}
+
+#ifdef __CUDACC__
+
+// Fetches the bytes around an address into the L2 cache, where all that is written later arrives too.
+AO_DEVICE void prefetch_to_l2(const void* at) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+}
+
+// Waits until the kernel before this one on the stream has ended and what it stored can be read. Without it, this one,
+// which may be started earlier, would read too soon.
+AO_DEVICE void wait_for_kernel_before() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Lets the next kernel on the stream start where it asks for that: it waits for the end of this one by itself.
+AO_DEVICE void let_next_kernel_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+#endif
 
 // Divides by a number that is known before the launch: exact while (value + 1) * divisor <= 2^32.
 struct Divisor {

@@ -1,5 +1,6 @@
 // A moderate number of rows: tiles of 128 columns, whose weight and activations a pipeline of asynchronous copies
-// brings into shared memory as they are, and which are put in order on the way to the tensor cores.
+// brings into shared memory as they are. Each thread puts the activations that it has copied into the order of the
+// pairs before all read them.
 //
 // A stage holds 64 values along K: 32 bytes of each column, 128 of each row. For 32 of them, lane 4g + t takes word t
 // of columns g and g + 8, and of row g the 16 bytes at t; a swizzle lets no two of a quarter warp's reads meet in a
@@ -21,11 +22,12 @@ constexpr int kInputUnits = kStageDepth / kWordValues;     // 16 bytes each: a r
 // How one block copies and multiplies `kTileHeight` rows.
 template <typename Scale, int kTileHeight>
 struct Tiled {
-  static_assert(kTileHeight == 32 || kTileHeight == 64 || kTileHeight == 128, "the warps divide the rows of a tile");
+  static_assert(kTileHeight == 64 || kTileHeight == 128, "the warps divide the rows of a tile");
 
   static constexpr int kRows = kTileHeight;       // of a block
   static constexpr int kColumns = kTiledColumns;  // of a block
   static constexpr int kStepDepth = kStageDepth;  // what a share counts in
+  static constexpr int kLeastStepsOfSplit = 2;    // a shorter part costs more than it saves
   static constexpr int kBlocksPerMultiprocessor = 2;
   static constexpr int kWarpsAlongRows = kRows == 128 ? 2 : 1;
   static constexpr int kWarpsAlongColumns = kWarps / kWarpsAlongRows;
@@ -104,9 +106,23 @@ struct Tiled {
   AO_DEVICE void copy_input(Words4 (&to)[kRows][kInputUnits], int first_k, int thread) const {
     const int unit = thread % kInputUnits, k = first_k + unit * kWordValues;
     const int rows = k < problem.depth ? static_cast<int>(problem.rows) - share.first_row : 0;
-    AO_NO_UNROLL
-    for (int row = thread / kInputUnits; row < kRows && row < rows; row += kThreads / kInputUnits) {
-      copy_async(&to[row][input_place(row, unit)], problem.input + (share.first_row + row) * problem.depth + k);
+    const BFloat16* input = problem.input + (share.first_row + thread / kInputUnits) * problem.depth + k;
+    AO_UNROLL
+    for (int part = 0; part < kRows; part += kThreads / kInputUnits) {
+      const int row = part + thread / kInputUnits;
+      if (row < rows) {
+        copy_async(&to[row][input_place(row, unit)], input + part * problem.depth);
+      }
+    }
+  }
+
+  // Puts what a thread has copied of a stage's activations into the order of the pairs, in their places.
+  AO_DEVICE void interleave_copied(Stage& stage, int thread) const {
+    AO_UNROLL
+    for (int part = 0; part < kRows; part += kThreads / kInputUnits) {
+      const int row = part + thread / kInputUnits;
+      Words4& words = stage.input[row][input_place(row, thread % kInputUnits)];
+      words = interleave(words);
     }
   }
 
@@ -166,9 +182,9 @@ struct Tiled {
       for (const int lane : lanes()) {
         const int row = first_row(index) + rows * kTileRows + lane / kLanesInGroup;
         const int unit = step * kLanesInGroup + lane % kLanesInGroup;
-        const Words4 interleaved = interleave(stage.input[row][input_place(row, unit)]);
-        input[0][lane] = half_of(interleaved, 0);
-        input[1][lane] = half_of(interleaved, 1);
+        const Words4& words = stage.input[row][input_place(row, unit)];
+        input[0][lane] = half_of(words, 0);
+        input[1][lane] = half_of(words, 1);
       }
       AO_UNROLL
       for (int part = 0; part < kColumnTiles * kHalves; ++part) {
@@ -206,9 +222,7 @@ struct Tiled {
 // Calls `launch` with the body for the problem's rows.
 template <typename Scale, typename Launch>
 void choose_tiled(const RowwiseProblem<Scale>& problem, const Launch& launch) {
-  if (problem.rows <= 32) {
-    launch(Type<Tiled<Scale, 32>>{});
-  } else if (problem.rows <= 64) {
+  if (problem.rows <= 64) {
     launch(Type<Tiled<Scale, 64>>{});
   } else {
     launch(Type<Tiled<Scale, 128>>{});
@@ -230,6 +244,7 @@ AO_DEVICE void copy_stage(const Body& body, int stage) {
 template <typename Scale, int kRows>
 AO_DEVICE void run(const Tiled<Scale, kRows>& body, typename Tiled<Scale, kRows>::Warp& warp, int index) {
   const Share& share = body.share;
+  wait_for_kernel_before();
   body.start(warp, index);
   AO_NO_UNROLL
   for (int stage = share.first_step; stage < share.first_step + kStages - 1; ++stage) {
@@ -237,12 +252,15 @@ AO_DEVICE void run(const Tiled<Scale, kRows>& body, typename Tiled<Scale, kRows>
   }
   for (int stage = share.first_step; stage < share.last_step; ++stage) {
     wait_for_copies<kStages - 2>();
+    body.interleave_copied(body.shared.stage[stage % kStages], threadIdx.x);
     __syncthreads();
     copy_stage(body, stage + kStages - 1);
     body.multiply(body.shared.stage[stage % kStages], warp, stage, index);
   }
   wait_for_copies<0>();
+  let_next_kernel_start();
   __syncthreads();
+  body.store(warp, index);
 }
 
 #endif

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SHAPES = ((4096, 4096), (14336, 4096), (8192, 8192), (28672, 8192))  # N and K: layers of 8 and 70 billion parameters
-ROWS = (1, 4, 16, 17, 32, 64, 128, 256, 512, 1024, 1025, 4096)
+ROWS = (1, 4, 8, 9, 16, 17, 32, 33, 64, 128, 129, 256, 512, 1024, 4096)
 GROUP_SIZE = 128
 BYTES_PER_SECOND, SHARE = 4.3e12, 0.9  # what an H200 reached in a copy, and what of it a kernel shall reach
 FLOPS = 790e12  # what an H200 reached in bfloat16
@@ -26,7 +26,8 @@ START = 2.5e-6  # seconds to start a kernel and to fetch the first bytes
 FEW_ROWS, MANY_ROWS = 16, 4096  # up to the first, memory is the limit; from the second on, cuBLAS is the measure
 CACHE_BYTES = 3 * 50e6
 REPEATS = 20
-CALLS = 40  # of a graph, at least: starting it takes several microseconds
+CALLS = 40  # of a graph: starting it takes several microseconds
+MILLISECONDS = 20  # of a graph, at most: slow operators are called less often in it
 SLEEP = 1_000_000  # cycles in which a graph arrives at the GPU before it is measured
 INNER_TILES = 8  # torch's name for its layout
 
@@ -124,7 +125,8 @@ def _by_torch(x: Tensor, packed: Tensor, grid: Tensor) -> Tensor:
 
 def _microseconds(call: Callable[[Layer], object], layers: list[Layer]) -> float:
     """Return the median time of one call."""
-    rounds = -(-CALLS // len(layers))
+    one_round = _replay(_captured(call, layers))
+    rounds = max(1, min(-(-CALLS // len(layers)), int(MILLISECONDS / one_round)))
     graph = _captured(call, layers * rounds)
     return statistics.median(_replay(graph) for _ in range(REPEATS)) * 1e3 / (len(layers) * rounds)
 

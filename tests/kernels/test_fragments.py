@@ -136,7 +136,7 @@ def calls(body: Kind, rows: int, columns: int, groups: int) -> st.SearchStrategy
 
 
 @settings(deadline=None, max_examples=40)
-@drawn(case=calls(Kind.STREAMING, rows=16, columns=300, groups=9))
+@drawn(case=calls(Kind.STREAMING, rows=32, columns=300, groups=9))
 def test_streaming_gives_the_product(kernels: ctypes.CDLL, case: Case) -> None:
     assert_near(run(kernels, case))
 
@@ -175,6 +175,7 @@ LONG = [
     pytest.param(Case(Kind.STREAMING, 1, 16, 32, 128), id="streaming-one-row"),
     pytest.param(Case(Kind.STREAMING, 16, 16, 64, 64), id="streaming-short-groups"),
     pytest.param(Case(Kind.STREAMING, 9, 16, 112, 128, multiprocessors=1), id="streaming-without-splits"),
+    pytest.param(Case(Kind.STREAMING, 32, 16, 32, 128), id="streaming-most-rows"),
     pytest.param(Case(Kind.STREAMING, 3, 16, 1, 4096), id="streaming-one-group"),
     pytest.param(Case(Kind.TILED, 128, 16, 32, 128), id="tiled"),
     pytest.param(Case(Kind.TILED, 17, 16, 1, 4160, multiprocessors=1), id="tiled-one-ragged-group"),
@@ -207,10 +208,10 @@ def test_dividing_by_multiplying_is_exact(kernels: ctypes.CDLL, divisor: int, da
     ("rows", "columns", "depth", "group_size", "body"),
     [
         pytest.param(1, 4096, 4096, 128, Kind.STREAMING, id="one-row"),
-        pytest.param(16, 4096, 4096, 32, Kind.STREAMING, id="most-rows-of-streaming"),
-        pytest.param(17, 4096, 4096, 128, Kind.TILED, id="fewest-rows-of-tiles"),
-        pytest.param(1024, 4096, 4096, 96, Kind.TILED, id="most-rows-of-tiles"),
-        pytest.param(1025, 4096, 4096, 128, Kind.SLABS, id="many-rows"),
+        pytest.param(32, 4096, 4096, 32, Kind.STREAMING, id="most-rows-of-streaming"),
+        pytest.param(33, 4096, 4096, 128, Kind.TILED, id="fewest-rows-of-tiles"),
+        pytest.param(128, 4096, 4096, 96, Kind.TILED, id="most-rows-of-tiles"),
+        pytest.param(129, 4096, 4096, 128, Kind.SLABS, id="many-rows"),
         pytest.param(1, 8, 66, 22, Kind.SLABS, id="group-of-another-size"),
         pytest.param(1, 8, 0, 0, Kind.SLABS, id="no-depth"),
         pytest.param(1, 8, 1 << 22, 128, Kind.SLABS, id="depth-beyond-32-bit-indices"),
@@ -229,15 +230,16 @@ CLUSTERS = (0, 264, 132, 84, 66, 50, 40, 35, 31)
 @pytest.mark.parametrize(
     ("rows", "columns", "depth", "splits"),
     [
-        pytest.param(1, 4096, 4096, 7, id="small"),  # eight would be 32 clusters, of which 31 run at once
-        pytest.param(16, 4096, 4096, 8, id="small-with-wider-blocks"),
-        pytest.param(1, 14336, 4096, 2, id="medium"),
-        pytest.param(1, 8192, 8192, 4, id="square"),
+        pytest.param(1, 4096, 4096, 2, id="small"),
+        pytest.param(1, 1024, 8192, 7, id="smaller"),  # eight would be 32 clusters, of which 31 run at once
+        pytest.param(32, 4096, 4096, 4, id="small-with-wider-blocks"),
+        pytest.param(1, 14336, 4096, 1, id="medium"),
+        pytest.param(1, 8192, 8192, 2, id="square"),
         pytest.param(1, 28672, 8192, 1, id="large"),
-        pytest.param(1, 4096, 512, 2, id="short"),
+        pytest.param(1, 1024, 2048, 2, id="short"),  # of four slices, each warp would have half a one
         pytest.param(1, 4096, 128, 1, id="one-slice"),
         pytest.param(128, 4096, 4096, 7, id="tiles"),
-        pytest.param(1024, 4096, 4096, 1, id="many-tiles"),
+        pytest.param(128, 70_000, 4096, 1, id="many-tiles"),
     ],
 )
 def test_k_is_split_while_all_blocks_run_at_once(
@@ -248,18 +250,21 @@ def test_k_is_split_while_all_blocks_run_at_once(
 
 
 @pytest.mark.parametrize(
-    ("columns", "depth", "slab"),
+    ("rows", "columns", "depth", "slab"),
     [
-        pytest.param(4096, 4096, 4096, id="all-at-once"),
-        pytest.param(14336, 4096, 4096, id="32-MB"),
-        pytest.param(28672, 8192, 2048, id="longer-rows"),
-        pytest.param(4096, 100_000, 167, id="less-than-whole-tiles"),
-        pytest.param(4, 1 << 26, 1, id="one-at-a-time"),
-        pytest.param(4, 0, 4, id="no-depth"),
+        pytest.param(1024, 4096, 4096, 4096, id="all-at-once"),
+        pytest.param(1024, 14336, 4096, 8192, id="64-MB"),
+        pytest.param(512, 28672, 4096, 16384, id="128-MB-for-fewer-rows"),
+        pytest.param(1024, 28672, 8192, 4096, id="longer-rows"),
+        pytest.param(1024, 4096, 200_000, 167, id="less-than-whole-tiles"),
+        pytest.param(1024, 4, 1 << 26, 1, id="one-at-a-time"),
+        pytest.param(1024, 4, 0, 4, id="no-depth"),
     ],
 )
-def test_a_slab_has_32_megabytes_at_most(kernels: ctypes.CDLL, columns: int, depth: int, slab: int) -> None:
-    assert kernels.columns_of_slab(ctypes.c_int64(columns), ctypes.c_int64(depth)) == slab
+def test_a_slab_has_64_megabytes_or_128_at_most(
+    kernels: ctypes.CDLL, rows: int, columns: int, depth: int, slab: int
+) -> None:
+    assert kernels.columns_of_slab(*(ctypes.c_int64(number) for number in (rows, columns, depth))) == slab
 
 
 @pytest.fixture
@@ -279,17 +284,20 @@ def test_an_older_gpu_gets_the_generic_body(older_gpu: Body, leading: tuple[int,
 
 
 def test_a_weight_of_several_slabs_is_multiplied_whole(kernel_on_host: Body) -> None:
-    columns, groups, random = 20, 40_000, torch.Generator().manual_seed(0)  # a slab has 19 of these columns
+    columns, groups, random = 80, 40_000, torch.Generator().manual_seed(0)  # a slab has 76 of these columns
     weight = torch.randint(-128, 128, (columns, groups * 11), generator=random, dtype=torch.int8)
     grids = tuple(torch.rand(groups, columns, generator=random) + 0.5 for _ in range(2))
     given = Given(torch.randn(2, groups * 22, generator=random).bfloat16(), weight, grids)
-    assert sqnr(exact(INT4, given), kernel_on_host(*given.all)) >= SQNR_BAR
+    product = kernel_on_host(*given.all)[:, 72:]
+    seen = Given(given.input, weight[72:], tuple(grid[:, 72:] for grid in grids))  # of both slabs
+    assert sqnr(exact(INT4, seen), product) >= SQNR_BAR
 
 
 RAGGED = [
     (Kind.STREAMING, rows, columns, groups * group_size, group_size)
     for rows, columns, groups, group_size in [
         (1, 1, 1, 32), (3, 40, 2, 128), (9, 300, 3, 32), (16, 17, 18, 64), (8, 129, 9, 128), (15, 255, 5, 96),
+        (25, 70, 9, 128), (31, 33, 17, 32), (17, 65, 5, 64),
     ]
 ] + [
     (Kind.TILED, rows, columns, groups * group_size, group_size)

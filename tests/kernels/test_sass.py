@@ -17,9 +17,10 @@ pytestmark = pytest.mark.long
 SOURCE = Path(__file__).parents[2] / "kernels" / "bf16i4bf16_rowwise" / "bf16i4bf16_rowwise.cu"
 INCLUDED = sorted(SOURCE.parent.glob("*.cuh"))
 MMA = "HMMA.16816.F32.BF16"
-KERNELS = 12 + 6 + 4  # streaming, tiled, dequantizing
+KERNELS = 22 + 4 + 4  # streaming, tiled, dequantizing
 REGISTERS = 65536  # of a multiprocessor
 THREADS = 256  # of a block
+SPILLED = 40  # bytes at most, in the bodies with most rows and columns: ten registers
 
 
 class Compiled(NamedTuple):
@@ -73,16 +74,18 @@ def of(kernels: list[Kernel], part: str) -> list[Kernel]:
     return found
 
 
-def test_nothing_is_spilled(compiled: Compiled) -> None:
-    spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", compiled.report)
-    assert spills == [("0", "0", "0")] * KERNELS
+def test_hardly_anything_is_spilled(compiled: Compiled) -> None:
+    spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", compiled.report)
+    assert len(spills) == KERNELS
+    assert all(int(size) <= SPILLED for kernel in spills for size in kernel)
 
 
 def test_the_wanted_blocks_fit_a_multiprocessor(compiled: Compiled) -> None:
     found = re.findall(r"Compiling entry function '(\w+)'.*?Used (\d+) registers", compiled.report, re.DOTALL)
     assert len(found) == KERNELS
     for name, registers in found:
-        assert int(registers) * THREADS * 2 <= REGISTERS, name
+        blocks = 1 if re.search(r"Streaming\w+Li4ELi[24]EE", name) else 2
+        assert int(registers) * THREADS * blocks <= REGISTERS, name
 
 
 def test_every_kernel_uses_the_tensor_cores_but_those_that_dequantize(kernels: list[Kernel]) -> None:
@@ -91,51 +94,46 @@ def test_every_kernel_uses_the_tensor_cores_but_those_that_dequantize(kernels: l
     assert not any(kernel.count(MMA) for kernel in of(kernels, "dequantize_kernel"))
 
 
-def ring_of(run: int, tiles: int) -> int:
-    """The slices under way: one less where two tiles have four scales for each column of a slice."""
-    if tiles == 1:
-        return 6
-    return 3 if run == 1 else 4
+# Words side by side, tiles of rows, tiles of columns.
+STREAMING = [(4, 1, 4), (4, 1, 2), (4, 2, 4), (4, 2, 2), (4, 4, 4)]
+STREAMING += [(run, rows, columns) for run in (2, 1) for rows, columns in ((1, 4), (2, 2), (4, 2))]
+COPIES = {4: r"LDGSTS\.E\.BYPASS\.LTC128B\.128", 2: r"LDGSTS\.E\.LTC128B\.64", 1: r"LDGSTS\.E\.LTC128B"}
 
 
-@pytest.mark.parametrize(
-    ("run", "copies"),
-    [
-        pytest.param(4, r"LDGSTS\.E\.BYPASS\.LTC128B\.128", id="groups-of-128"),
-        pytest.param(2, r"LDGSTS\.E\.LTC128B\.64", id="groups-of-64"),
-        pytest.param(1, r"LDGSTS\.E\.LTC128B", id="groups-of-32"),
-    ],
-)
-@pytest.mark.parametrize("tiles", [1, 2])
+@pytest.mark.parametrize(("run", "rows", "columns"), STREAMING)
 def test_streaming_copies_the_weight_as_wide_as_the_groups_allow(
-    kernels: list[Kernel], run: int, copies: str, tiles: int
+    kernels: list[Kernel], run: int, rows: int, columns: int
 ) -> None:
-    for kernel in of(kernels, f"Li{run}ELi{tiles}E"):
-        ring = ring_of(run, tiles)
+    ring = 4 if columns == 2 else 2
+    for kernel in of(kernels, f"Li{run}ELi{rows}ELi{columns}E"):
         # Of each tile two columns, four words of each: for the whole ring before the walk along K, for a slice in it.
-        assert kernel.count(copies) == (ring + 1) * tiles * 2 * 4 // run
+        assert kernel.count(COPIES[run]) == (ring + 1) * 2 * columns * 4 // run
         # Only the oldest slice is waited for.
         assert kernel.waits == [f"{ring - 1:#x}"]
 
 
-@pytest.mark.parametrize("run", [1, 2, 4])
-@pytest.mark.parametrize("tiles", [1, 2])
-def test_streaming_spends_few_instructions_on_a_slice(kernels: list[Kernel], run: int, tiles: int) -> None:
-    for kernel in of(kernels, f"Li{run}ELi{tiles}E"):
-        weights = 2 * tiles if run == 4 else 0
-        sums = 4  # of the activations, which are added up once for the whole block
-        assert kernel.count(r"LDS\.128") == 4 * tiles + weights + sums
-        assert kernel.count(MMA) == 4 * 2 * tiles * tiles + 2 * sums
+@pytest.mark.parametrize(("run", "rows", "columns"), STREAMING)
+def test_streaming_spends_few_instructions_on_a_slice(kernels: list[Kernel], run: int, rows: int, columns: int) -> None:
+    for kernel in of(kernels, f"Li{run}ELi{rows}ELi{columns}E"):
+        assert kernel.count(r"LDS\.128") == (2 * columns if run == 4 else 0)
+        assert kernel.count(r"LDG\.E\.128") == 2 * 4 * rows  # of the first slice and of the next
+        assert kernel.count(MMA) == 8 * rows * (columns + 1)  # one more adds up the activations
         # A pair needs a shift and a logical operation: no subtraction, and no conversion of an integer.
         assert kernel.count(r"HADD2\..*|HFMA2\..*|I2F\..*BF16.*") == 0
 
 
-@pytest.mark.parametrize("rows", [32, 64, 128])
+@pytest.mark.parametrize("rows", [64, 128])
 def test_tiles_are_copied_and_read_16_bytes_at_a_time(kernels: list[Kernel], rows: int) -> None:
     for kernel in (found for found in of(kernels, f"Li{rows}E") if "Tiled" in found.name):
         assert kernel.count(r"LDGSTS\.E\.BYPASS\.LTC128B\.128") >= 2
-        assert kernel.count(r"LDS\.128") == rows // 8 // (2 if rows == 128 else 1)
+        # For the tensor cores, and to put what a thread has copied in order.
+        assert kernel.count(r"LDS\.128") == rows // 8 // (2 if rows == 128 else 1) + rows // 32
         assert kernel.count("LDGDEPBAR") >= 2
+
+
+def test_a_kernel_waits_for_the_one_before_it_and_lets_the_next_one_start(kernels: list[Kernel]) -> None:
+    for kernel in of(kernels, "rowwise_kernel"):
+        assert kernel.count("ACQBULK") == kernel.count("PREEXIT") == 1
 
 
 def test_blocks_of_a_tile_read_each_others_sums(kernels: list[Kernel]) -> None:

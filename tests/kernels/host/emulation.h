@@ -24,35 +24,16 @@ std::unique_ptr<T> unset() {
 template <typename Warp>
 using Warps = std::vector<std::unique_ptr<Warp>>;
 
-// Streaming's walk along K, as its `run` on a GPU.
-template <typename Scale, int kRun, int kTiles, typename Warp>
-void run_block(const Streaming<Scale, kRun, kTiles>& body, Warps<Warp>& warps) {
-  using Body = Streaming<Scale, kRun, kTiles>;
-  using Threads = std::array<typename Body::Staging, kThreads>;
-  const std::unique_ptr<Threads> threads = unset<Threads>();
-  const auto by_all = [&](const auto& act) {
-    for (int thread = 0; thread < kThreads; ++thread) {
-      act((*threads)[thread], thread);
-    }
-  };
+// Streaming's block, as its `run` on a GPU.
+template <typename Scale, int kRun, int kRowTiles, int kColumnTiles, typename Warp>
+void run_block(const Streaming<Scale, kRun, kRowTiles, kColumnTiles>& body, Warps<Warp>& warps) {
   for (int warp = 0; warp < kWarps; ++warp) {
-    body.start(*warps[warp], warp);
+    body.find(*warps[warp], body.share.first_step + warp);
+    body.walk(*warps[warp], warp);
+    body.store(*warps[warp], warp);
   }
-  by_all([&](auto& staging, int thread) { body.fetch_grids(staging, body.share.first_step, thread); });
-  by_all([&](auto& staging, int thread) { body.fetch_input(staging, body.share.first_step, thread); });
-  for (int warp = 0; warp < kWarps; ++warp) {
-    body.fill(*warps[warp], warp);
-  }
-  for (int first = body.share.first_step; first < body.share.last_step; first += Body::kChunkSlices) {
-    by_all([&](const auto& staging, int thread) { body.put(staging, thread); });
-    by_all([&](auto& staging, int thread) { body.fetch_grids(staging, first + Body::kChunkSlices, thread); });
-    for (int warp = 0; warp < kWarps; ++warp) {
-      body.sum_inputs(warp);
-    }
-    for (int warp = 0; warp < kWarps; ++warp) {
-      body.multiply_chunk(*warps[warp], warp, first);
-    }
-    by_all([&](auto& staging, int thread) { body.fetch_input(staging, first + Body::kChunkSlices, thread); });
+  for (int thread = 0; thread < kThreads; ++thread) {
+    body.reduce(thread);
   }
 }
 
@@ -63,7 +44,7 @@ void copy_by_all(const Body& body, int stage) {
   }
 }
 
-// Tiled's walk along K, as its `run` on a GPU.
+// Tiled's block, as its `run` on a GPU.
 template <typename Scale, int kRows, typename Warp>
 void run_block(const Tiled<Scale, kRows>& body, Warps<Warp>& warps) {
   for (int warp = 0; warp < kWarps; ++warp) {
@@ -73,10 +54,16 @@ void run_block(const Tiled<Scale, kRows>& body, Warps<Warp>& warps) {
     copy_by_all(body, stage);
   }
   for (int stage = body.share.first_step; stage < body.share.last_step; ++stage) {
+    for (int thread = 0; thread < kThreads; ++thread) {
+      body.interleave_copied(body.shared.stage[stage % kStages], thread);
+    }
     copy_by_all(body, stage + kStages - 1);
     for (int warp = 0; warp < kWarps; ++warp) {
       body.multiply(body.shared.stage[stage % kStages], *warps[warp], stage, warp);
     }
+  }
+  for (int warp = 0; warp < kWarps; ++warp) {
+    body.store(*warps[warp], warp);
   }
 }
 
@@ -94,9 +81,6 @@ void run_cluster(const typename Body::Problem& problem, const Grid& grid, int ti
     }
     const Body body{problem, share, units_in_group, *shared.back()};
     run_block(body, warps);
-    for (int warp = 0; warp < kWarps; ++warp) {
-      body.store(*warps[warp], warp);
-    }
   }
   for (int at = 0; at < grid.splits * kThreads; ++at) {
     const Share share = share_of<Body>(grid, tile, at / kThreads, tile_along_rows);

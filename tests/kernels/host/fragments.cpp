@@ -72,8 +72,8 @@ extern "C" int divide(int value, int64_t divisor) {
   return divisor_of(divisor).divide(value);
 }
 
-extern "C" int64_t columns_of_slab(int64_t columns, int64_t depth) {
-  return slab_columns(columns, depth);
+extern "C" int64_t columns_of_slab(int64_t rows, int64_t columns, int64_t depth) {
+  return slab_columns(rows, columns, depth);
 }
 
 // Runs each body once on arrays of just the right size: BODY IS_BFLOAT16 ROWS COLUMNS DEPTH GROUP_SIZE, repeatedly.
