@@ -6,6 +6,7 @@ decimal point stays text, so that `python: [3.10]` means 3.10.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -29,6 +30,11 @@ DEEPEST = 40
 CORE = "tag:yaml.org,2002:"
 TEXT_TAGS = frozenset(CORE + tag for tag in ("str", "float", "timestamp", "merge", "value"))
 BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+# What libyaml reads otherwise than PyYAML, or places elsewhere: characters beside printable text and line feeds, tags,
+# explicit keys, comments at an indicator, empty values in brackets, and no line feed at the end.
+PECULIAR = re.compile(
+    r"[^\n -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]|(?<![\w)\].])!|\?|[|>][-+0-9]*#|:[ \n]*[]},]|[^\n]\Z"
+)
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # escapes such as "\\0" can produce these
 
 
@@ -143,7 +149,13 @@ def compose(text: str, name: str) -> yaml.Node | None:
 
 @functools.lru_cache(maxsize=16)  # a command reads the same config for its values, for its places and for an edit
 def _compose(text: str) -> yaml.Node | None:
-    """Return the document's root node, which nobody may change."""
+    """Return the document's root node, which nobody may change.
+
+    libyaml reads usual text. PyYAML itself reads the rest, and says what is wrong with what libyaml refuses.
+    """
+    if yaml.__with_libyaml__ and not PECULIAR.search(text):
+        with contextlib.suppress(yaml.YAMLError):
+            return yaml.compose(text, Loader=yaml.CSafeLoader)
     return yaml.compose(text, Loader=yaml.SafeLoader)
 
 

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ci_tools.errors import InputError
 from ci_tools.formats import yaml_file
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
+
+REPOSITORY = Path(__file__).parents[3]
 
 
 def read(tmp_path: Path, content: str | bytes) -> yaml_file.Document:
@@ -97,3 +103,57 @@ def test_a_part_of_another_file_keeps_its_places(
     document = read(tmp_path, "a: {b: {c: 0}, d: 1}\n").replace_part(("a", "b"), part)
     assert document.value == {"a": {"b": {"x": 1}, "d": 1}}
     assert (document.where(keys), document.where(keys, key=True)) == (where, where_key)
+
+
+PIECES = [
+    "a",
+    "b: ",
+    "- ",
+    "[",
+    "]",
+    "{",
+    "}",
+    ", ",
+    ": ",
+    ":",
+    "\n",
+    "\n  ",
+    "\n- ",
+    "'",
+    '"',
+    " # c",
+    "&x ",
+    "*x",
+    "|\n  ",
+]
+PIECES += ["3.10", "~", "<<: ", ">-\n  ", "\n    ", "%", "--- ", "é", "→", "\\n", "0x1f", "yes", "!", "?", "\t", "..."]
+
+
+def nodes_of(node: yaml.Node | None) -> Iterator[tuple[object, ...]]:
+    """A document's nodes, with all that a reader asks them for."""
+    if node is None:
+        return
+    is_scalar = isinstance(node, yaml.ScalarNode)
+    marks = [(mark.line, mark.column, mark.index) for mark in (node.start_mark, node.end_mark)]
+    yield node.tag, marks, node.value if is_scalar else len(node.value), (node.style if is_scalar else None) or None
+    for part in () if is_scalar else node.value:
+        for inner in part if isinstance(part, tuple) else (part,):
+            yield from nodes_of(inner)
+
+
+@given(pieces=st.lists(st.sampled_from(PIECES), max_size=12))
+def test_libyaml_reads_no_text_otherwise_than_pyyaml(pieces: list[str]) -> None:
+    text = "".join(pieces) + "\n"
+    try:
+        expected = list(nodes_of(yaml.compose(text, Loader=yaml.SafeLoader)))
+    except yaml.YAMLError:
+        with pytest.raises(InputError):
+            yaml_file.compose(text, "a.yml")
+    else:
+        assert list(nodes_of(yaml_file.compose(text, "a.yml"))) == expected
+
+
+def test_a_usual_config_is_read_by_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(yaml, "SafeLoader")
+    for config in (REPOSITORY / "package" / "fatwheel.yml", REPOSITORY / "package" / "fatwheel-cpu.yml"):
+        assert yaml_file.compose(config.read_text(encoding="utf-8") + "# read anew\n", config.name)
