@@ -14,8 +14,9 @@ from tests.builders.compilers import fetch_cuda_program, run_nvcc
 
 pytestmark = pytest.mark.long
 
-SOURCE = Path(__file__).parents[2] / "kernels" / "bf16i4bf16_rowwise" / "bf16i4bf16_rowwise.cu"
-INCLUDED = sorted(SOURCE.parent.glob("*.cuh"))
+FOLDER = Path(__file__).parents[2] / "kernels" / "bf16i4bf16_rowwise"
+SOURCES = sorted(FOLDER.glob("*.cu"))
+INCLUDED = sorted(FOLDER.glob("*.cuh"))
 MMA = "HMMA.16816.F32.BF16"
 KERNELS = 22 + 4 + 4  # streaming, tiled, dequantizing
 REGISTERS = 65536  # of a multiprocessor
@@ -26,7 +27,7 @@ SPILLED = 40  # bytes at most, in the bodies with most rows and columns: ten reg
 class Compiled(NamedTuple):
     """One architecture's code."""
 
-    cubin: Path
+    cubins: list[Path]
     report: str
     """What ptxas says of registers and spills."""
 
@@ -45,9 +46,14 @@ class Kernel(NamedTuple):
 
 @pytest.fixture(scope="module", params=["sm_90", "sm_100"])
 def compiled(request: pytest.FixtureRequest, cuda_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Compiled:
-    cubin = tmp_path_factory.mktemp(request.param) / "cubin"
+    cubins = [tmp_path_factory.mktemp(request.param) / "cubin" for _ in SOURCES]
     options = ("-std=c++17", "-arch", request.param, "-cubin", "-Xptxas", "-v")
-    return Compiled(cubin, run_nvcc(cuda_home / "bin" / "nvcc", cubin, [SOURCE], *options, included=INCLUDED))
+    nvcc = cuda_home / "bin" / "nvcc"
+    reports = [
+        run_nvcc(nvcc, cubin, [source], *options, included=INCLUDED)
+        for cubin, source in zip(cubins, SOURCES, strict=True)
+    ]
+    return Compiled(cubins, "".join(reports))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +63,10 @@ def nvdisasm() -> Path:
 
 @pytest.fixture(scope="module")
 def kernels(compiled: Compiled, nvdisasm: Path) -> list[Kernel]:
-    listing = subprocess.run([nvdisasm, "-c", compiled.cubin], check=True, capture_output=True, text=True).stdout
+    listing = "".join(
+        subprocess.run([nvdisasm, "-c", cubin], check=True, capture_output=True, text=True).stdout
+        for cubin in compiled.cubins
+    )
     instruction = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]+)")
     _, *parts = re.split(r"^\.text\.(\w+):$", listing, flags=re.MULTILINE)
     found = zip(parts[::2], parts[1::2], strict=True)
