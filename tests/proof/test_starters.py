@@ -22,7 +22,11 @@ KNOWN = {project["name"]: project for project in projects()}
 # One of each kind that is read in a second: hatchling, setuptools, meson, maturin, scikit-build-core, setuptools-rust.
 CHEAP = ("einops", "torchsort", "contourpy", "safetensors", "iminuit", "bcrypt")
 
-FOR_A_PERSON = {"mmcv": "a constraint setuptools<82 brings it back"}
+FOR_A_PERSON = {
+    "xformers": "the content of its files (xformers/cpp_lib.json)",  # it names the Python of the build
+    "mmcv": "a constraint setuptools<82 brings it back",
+    "warp-rnnt": "CPU version is not implemented",
+}
 
 
 def test_every_recorded_project_is_one_that_is_known() -> None:
@@ -37,7 +41,7 @@ def test_whatever_init_writes_plan_accepts() -> None:
 
 @pytest.mark.parametrize(("name", "why"), FOR_A_PERSON.items())
 def test_what_a_person_has_to_decide_is_one_sentence(name: str, why: str) -> None:
-    assert RECORDED[name]["plan"].startswith("refused: no platform can be built")
+    assert RECORDED[name]["plan"].startswith("refused: ")
     assert why in RECORDED[name]["plan"]
 
 

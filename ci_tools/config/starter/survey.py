@@ -51,7 +51,9 @@ SPEAKS_OF_SYCL = re.compile(r"\bSyclExtension\b|\bIntelSYCL\b|-fsycl\b")
 MENTIONS = {Platform.LINUX_CUDA: SPEAKS_OF_CUDA, Platform.LINUX_XPU: SPEAKS_OF_SYCL}
 
 
+# A version may have no label where a variable of the first kind is empty, or one of the second kind is set.
 OF_LABELS = re.compile(r"[A-Z][A-Z0-9_]*(LABEL|LOCAL|SUFFIX|VERSION)[A-Z0-9_]*")
+OF_RELEASES = re.compile(r"[A-Z0-9_]*(PUBLISH|PYPI|RELEASE)[A-Z0-9_]*")
 
 
 class Switch(NamedTuple):
@@ -124,17 +126,19 @@ def _make_public(found: Survey, observe: Callable[[Request], tuple[PlatformEvide
     Projects put a commit or a CUDA version there; each wheel of a release gets a label of its own.
     """
     first = next((one for one in found.platforms if one.shown.metadata), None)
-    asked = {name: place for one in found.platforms for name, place in one.shown.asked if OF_LABELS.fullmatch(name)}
+    asked = dict.fromkeys(name for one in found.platforms for name, _ in one.shown.asked)
+    tries = [(name, "") for name in asked if OF_LABELS.fullmatch(name)]
+    tries += [(name, "1") for name in asked if OF_RELEASES.fullmatch(name)]
     told = found.project.request
-    for name in asked if first else ():
-        env = ((name, ""),)
+    for env in tries if first else ():
         only = tuple(one for one in told.platforms if first and one.platform == first.platform)
-        read = observe(replace(told, build=Build(env=env), platforms=only))
+        read = observe(replace(told, build=Build(env=(env,)), platforms=only))
         seen = dict(line.partition(": ")[::2] for line in read_metadata(read))
         version = seen.get("Version", "+")
         if "+" not in version:
-            return found._replace(version=version, env=env)
-    tried = f"; without {' and '.join(asked)} it is the same" if asked else ""
+            return found._replace(version=version, env=(env,))
+    said = [f"{name}={value}" if value else f"an empty {name}" for name, value in tries]
+    tried = f"; with {' or '.join(said)} it stays the same" if tries else ""
     msg = f"the version of the project is {found.version}, expected one without a label: each wheel gets its own{tried}"
     raise InputError(msg, hint="write a fatwheel.yml with `build: {env: …}` that decides the label")
 

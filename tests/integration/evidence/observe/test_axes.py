@@ -48,6 +48,13 @@ def test_one_pure_wheel_is_not_made_of_builds_that_differ(
         planned(tmp_path, {"setup.py": setup(keywords, before), "demo/a.txt": ""})
 
 
+def test_a_wheel_for_every_python_whose_builds_differ_may_be_made_by_one_python(tmp_path: Path) -> None:
+    before = "open('demo/config.py', 'w').write(f'python = {sys.version_info[:2]}')\n"
+    with pytest.raises(InputError, match="its build differs") as caught:
+        planned(tmp_path, {"setup.py": setup("", before), "demo/a.txt": ""})
+    assert "ask for only one Python, whose wheel installs on the others too" in caught.value.hint
+
+
 def test_a_version_that_depends_on_the_builder_is_refused(tmp_path: Path) -> None:
     script = setup("").replace("'1.0'", "'1.1' if os.environ.get('ON_CUDA') else '1.0'")
     with pytest.raises(InputError, match=r"more than one version, 1\.0 and 1\.1"):

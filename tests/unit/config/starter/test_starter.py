@@ -282,6 +282,28 @@ def test_a_version_with_a_label_is_built_without_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_version_has_no_label_where_the_variable_of_a_release_is_set(tmp_path: Path) -> None:
+    """As auto-gptq does it: its version names CUDA unless PYPI_RELEASE is set."""
+    script = LABELLED.replace(
+        'os.environ.get("VERSION_SUFFIX", "+git123")', '"" if "PYPI_RELEASE" in os.environ else "+cu"'
+    )
+    files = {"pyproject.toml": pyproject("setuptools.build_meta", project=""), "setup.py": script}
+    written, request = start(tmp_path, files)
+    assert (written.starter.version, request.build.env) == ("2.0", (("PYPI_RELEASE", "1"),))
+
+
+@pytest.mark.slow
+def test_what_was_tried_to_leave_a_label_away_is_told(tmp_path: Path) -> None:
+    label = '"+" + os.environ.get("MY_VERSION", "1") * 0 + ("a" if os.environ.get("RELEASE") else "b")'
+    files = {
+        "pyproject.toml": pyproject("setuptools.build_meta", project=""),
+        "setup.py": LABELLED.replace('os.environ.get("VERSION_SUFFIX", "+git123")', label),
+    }
+    with pytest.raises(InputError, match=r"with an empty MY_VERSION or RELEASE=1 it stays the same"):
+        start(tmp_path, files)
+
+
+@pytest.mark.slow
 def test_a_label_that_no_variable_leaves_away_is_a_persons_to_decide(tmp_path: Path) -> None:
     files = {
         "pyproject.toml": pyproject("setuptools.build_meta", project=""),
