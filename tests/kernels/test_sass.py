@@ -21,7 +21,8 @@ MMA = "HMMA.16816.F32.BF16"
 KERNELS = 22 + 4 + 4  # streaming, tiled, dequantizing
 REGISTERS = 65536  # of a multiprocessor
 THREADS = 256  # of a block
-SPILLED = 40  # bytes at most, in the bodies with most rows and columns: ten registers
+SPILLED = 40  # bytes at most, ten registers, in the bodies below; with fewer columns they take a fifth longer
+SPILLING = r"StreamingI\w+Li4ELi[24]ELi4EE|StreamingIfLi2ELi2ELi2EE|TiledI\w+Li128EE"
 
 
 class Compiled(NamedTuple):
@@ -83,10 +84,12 @@ def of(kernels: list[Kernel], part: str) -> list[Kernel]:
     return found
 
 
-def test_hardly_anything_is_spilled(compiled: Compiled) -> None:
-    spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", compiled.report)
-    assert len(spills) == KERNELS
-    assert all(int(size) <= SPILLED for kernel in spills for size in kernel)
+def test_nothing_is_spilled_but_by_the_largest_bodies(compiled: Compiled) -> None:
+    pattern = r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads"
+    found = re.findall(pattern, compiled.report, re.DOTALL)
+    assert len(found) == KERNELS
+    for name, *sizes in found:
+        assert max(map(int, sizes)) <= (SPILLED if re.search(SPILLING, name) else 0), name
 
 
 def test_the_wanted_blocks_fit_a_multiprocessor(compiled: Compiled) -> None:
