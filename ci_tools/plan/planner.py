@@ -389,15 +389,15 @@ class _Planner:
         msg = (
             f"{cells} would both install {one.wheel}, but its build differs between them: {describe_difference(*shown)}"
         )
-        asked = ", ".join(f"{what} ({where})" for what, where in shown[1].asked)
         first, second = (job.covers[0] for job in (one, other))
-        hints = [f"the build decides by {asked}"] if asked else []
-        if first.python != second.python and first._replace(python=second.python) == second:
-            hints.append(
+        if first._replace(python=second.python) == second:
+            hint = (
                 "its label says that one wheel is for every Python: ask for only one Python, whose wheel installs on "
                 "the others too, or let the build label its wheels by their Python"
             )
-        return InputError(msg, hint="; ".join(hints))
+            return InputError(msg, hint=hint)
+        asked = ", ".join(f"{what} ({where})" for what, where in shown[1].asked)
+        return InputError(msg, hint=f"the build decides by {asked}" if asked else "")
 
     def wheel(self, tag: str, local: str) -> FileName:
         version = f"{self.evidence.project.version}{f'+{local}' if local else ''}"

@@ -21,7 +21,9 @@ MMA = "HMMA.16816.F32.BF16"
 KERNELS = 22 + 4 + 4  # streaming, tiled, dequantizing
 REGISTERS = 65536  # of a multiprocessor
 THREADS = 256  # of a block
-SPILLED = 40  # bytes at most, ten registers, in the bodies below; with fewer columns they take a fifth longer
+SPILLED = (
+    40  # bytes at most, ten registers, in the bodies below; those with half the columns do not spill, and take longer
+)
 SPILLING = r"StreamingI\w+Li4ELi[24]ELi4EE|StreamingIfLi2ELi2ELi2EE|TiledI\w+Li128EE"
 
 
