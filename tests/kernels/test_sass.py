@@ -21,9 +21,7 @@ MMA = "HMMA.16816.F32.BF16"
 KERNELS = 22 + 4 + 4  # streaming, tiled, dequantizing
 REGISTERS = 65536  # of a multiprocessor
 THREADS = 256  # of a block
-SPILLED = (
-    40  # bytes at most, ten registers, in the bodies below alone
-)
+SPILLED = 40  # bytes at most, ten registers, in the bodies below alone
 SPILLING = r"StreamingI\w+Li4ELi[24]ELi4EE|StreamingIfLi2ELi2ELi2EE|TiledI\w+Li128EE"
 
 
