@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
@@ -24,8 +23,10 @@ from tests.workflows import records, rules
 from tests.workflows.repositories import Repository, head
 from tests.workflows.startup import refusals
 from tests.workflows.used_actions import seed
+from tests.workflows.watched import run_watched
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Mapping
 
     from tests.workflows.records import Job
@@ -43,7 +44,6 @@ NO_TERMINAL = {
     "GIT_CONFIG_VALUE_0": "false",
 }
 TOKEN = "ghs_thetokenofthisrun"  # noqa: S105 - it opens nothing
-LONGEST = 1800  # seconds
 NO_PYTHON = re.compile(r"The version '(3\.1[0-4])' with architecture 'x64' was not found")
 
 
@@ -147,16 +147,8 @@ def run(workflow: str, event: Event, home: Path, *repositories: Repository, worl
     refusals(mine.files[path], event.name, event.payload.get("inputs", {}), {it.name: it for it in repositories})
     (home / "home").mkdir(parents=True)
     folders = seed(home, repositories, world)
-    done = subprocess.run(
-        act(path, event, home, mine, world, folders),
-        cwd=home,  # act reads .env, .secrets and .vars where it is started
-        env=environment(home, world),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-        check=False,
-    )
+    command = act(path, event, home, mine, world, folders)
+    done = run_watched(command, cwd=home, env=environment(home, world))  # act reads .env, .secrets and .vars there
     if missing := NO_PYTHON.search(done.stdout):
         pytest.skip(f"needs Python {missing[1]}, which is not on PATH, nor one of pyenv's or uv's")
     return result(done, path, home, repositories, world)
