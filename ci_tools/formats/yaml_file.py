@@ -31,9 +31,12 @@ CORE = "tag:yaml.org,2002:"
 TEXT_TAGS = frozenset(CORE + tag for tag in ("str", "float", "timestamp", "merge", "value"))
 BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 # What libyaml reads otherwise than PyYAML, or places elsewhere: characters beside printable text and line feeds, tags,
-# explicit keys, comments at an indicator, empty values in brackets, and no line feed at the end.
+# explicit keys, comments at an indicator, empty values in brackets, and no line feed at the end. What stands before
+# GitHub's `!` and `!=` is never before a tag.
 PECULIAR = re.compile(
-    r"[^\n -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]|(?<![\w)\].])!|\?|[|>][-+0-9]*#|:[ \n]*[]},]|[^\n]\Z"
+    r"[^\n -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]"
+    r"|(?<![\w)\].(])(?<!\$\{\{ )(?<!&& )(?<!\|\| )!(?!= )|(?<![\w'\")\]] )(?<![\w)\].])!= "
+    r"|\?|[|>][-+0-9]*#|:[ \n]*[]},]|[^\n]\Z"
 )
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # escapes such as "\\0" can produce these
 

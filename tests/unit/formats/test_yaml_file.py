@@ -108,6 +108,7 @@ def test_a_part_of_another_file_keeps_its_places(
 PIECES = [
     "a", "b: ", "- ", "[", "]", "{", "}", ", ", ": ", ":", "\n", "\n  ", "\n- ", "'", '"', " # c", "&x ", "*x", "|\n  ",
     "3.10", "~", "<<: ", ">-\n  ", "\n    ", "%", "--- ", "é", "→", "\\n", "0x1f", "yes", "!", "?", "\t", "...",
+    "${{ ", " }}", " != ", " && ", "(", ")", "${{ !",
 ]  # fmt: skip
 
 
@@ -135,7 +136,7 @@ def test_libyaml_reads_no_text_otherwise_than_pyyaml(pieces: list[str]) -> None:
         assert list(nodes_of(yaml_file.compose(text, "a.yml"))) == expected
 
 
-def test_a_usual_config_is_read_by_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_usual_configs_and_workflows_are_read_by_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(yaml, "SafeLoader")
-    for config in (REPOSITORY / "package" / "fatwheel.yml", REPOSITORY / "package" / "fatwheel-cpu.yml"):
+    for config in (*(REPOSITORY / "package").glob("*.yml"), *(REPOSITORY / ".github" / "workflows").glob("*.yml")):
         assert yaml_file.compose(config.read_text(encoding="utf-8") + "# read anew\n", config.name)
