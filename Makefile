@@ -21,7 +21,7 @@ release: export FATWHEEL_CONTAINERS ?= none
 release: $(VENV)/.toolkit ## plan, build, audit, validate and publish ao-kernels to dist/index, and install it from there
 	@$(BIN)/fatwheel release package/fatwheel.yml --to dir:dist/index --out dist --here --replace
 
-# In the order of the folders: the files that take longest come first, and no process waits for one of them at the end.
+# In the order of the folders, but for the short tests, which come last (tests/conftest.py): no process waits at the end.
 # Three processes for two processors: tests wait for servers, disks and locks for about a quarter of their time.
 test: $(VENV)/.tests ## run every test but the longest
 	@$(BIN)/python -m pytest -m "not long" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 25

@@ -36,6 +36,7 @@ os.environ.update(read_pip_settings(os.environ), PIP_CONFIG_FILE=os.devnull)
 # Beside other test processes, torch's threads wait for each other, and waiting takes processor time (OpenMP spins).
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 CONFIG = Path(__file__).parents[1] / "package" / "fatwheel.yml"
+UNIT = Path(__file__).with_name("unit")
 MEMORY = Path("/dev/shm")  # noqa: S108 - each test makes a folder of its own there
 ROOM = 8 << 30  # bytes; a run of all tests takes less than half
 
@@ -50,6 +51,11 @@ def _has_room(folder: Path) -> bool:
 if "TMPDIR" not in os.environ and _has_room(MEMORY):
     # Publishers wait for the disk at every step, and an environment with torch takes it twice as long as memory.
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the many short tests after all others, so that no process waits for another one's long test at the end."""
+    items.sort(key=lambda item: UNIT in item.path.parents)
 
 
 def pytest_collection_finish() -> None:
