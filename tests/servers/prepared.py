@@ -104,7 +104,7 @@ def run_server(program: str) -> Iterator[str]:
 
 def _changes_python(env: Mapping[str, str]) -> bool:
     """Whether a Python with these variables starts, or writes, in another way than this one."""
-    names = {name for name in {*env, *os.environ} if name.startswith("PYTHON") or name in {"LANG", "LC_ALL"}}
+    names = {name for name in {*env, *os.environ} if name.startswith(("PYTHON", "LD_")) or name in {"LANG", "LC_ALL"}}
     return any(env.get(name) != os.environ.get(name) for name in names - {"PYTHONPATH", "PYTHONUNBUFFERED"})
 
 
