@@ -41,6 +41,7 @@ def load() -> None:
     for python in PYTHONS:
         find(Python.parse(python), os.environ)  # which asks each interpreter that this machine has of it
     _learn_plans()
+    _write_at_once()
 
 
 def _learn_plans() -> None:
@@ -54,6 +55,18 @@ def _learn_plans() -> None:
     for kind, kept in ((Request, ()), (Plan, (Cell, Request))):
         with contextlib.suppress(RejectedInput):
             json_file.structure({}, kind, "no plan", kept=kept)
+
+
+def _write_at_once() -> None:
+    """Let the tests' GitHub take one write after another: GitHub asks for a second between two."""
+    from github import Github  # noqa: PLC0415 - see above
+
+    from ci_tools.github import client  # noqa: PLC0415 - see above
+
+    def connect(**named: object) -> Github:
+        return Github(**{**named, "seconds_between_writes": 0})  # type: ignore[arg-type] - as it was called
+
+    vars(client)["Github"] = connect
 
 
 def _modules(paths: Iterable[str], prefix: str) -> Iterator[str]:
