@@ -185,7 +185,10 @@ FAULTS = [Fault.FORGET, *(pytest.param(how, marks=pytest.mark.long) for how in (
 
 
 @pytest.mark.parametrize("how", FAULTS)
-def test_one_fault_at_any_request_is_lived_through(both: GitHub, outside: Outside, how: Fault) -> None:
+def test_one_fault_at_any_request_is_lived_through(
+    both: GitHub, outside: Outside, how: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(GitHubTarget.__init__.__kwdefaults__, "pause", 0.01)  # before the second try
     before, start = fields(both), len(both.requests)
     retraction.retract("demo==1.1", BAD, [GITHUB], outside)
     marked, count = fields(both), len(both.requests) - start
