@@ -11,7 +11,6 @@ import platform
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from ci_tools.machine.storage import cache_folder
 from ci_tools.model.versions import Python
 from tests.builders.compilers import kept_compilers
 from tests.builders.wheels import make
+from tests.servers.prepared import TORCH, run_prepared
 
 if TYPE_CHECKING:
     from tests.integration.conftest import CommandLine
@@ -129,13 +129,9 @@ def test_a_wheel_is_installed_and_runs_beside_its_torch_and_is_refused_beside_an
     packages = next(home.glob("lib/python*/site-packages"))
     for found in packages.glob("torch*"):
         shutil.rmtree(found)
-    found = find_spec("torch")
-    assert found
-    assert found.origin
-    (packages / "real.pth").write_text(f"{Path(found.origin).parents[1]}\n")
-    code = "import torch, classic; print(classic.scale(torch.ones(2), 3.0).tolist())"
-    ran = subprocess.run([home / "bin/python", "-c", code], check=True, capture_output=True, text=True)
-    assert ran.stdout == "[3.0, 3.0]\n"
+    code = "import torch, classic; print(classic.__file__, classic.scale(torch.ones(2), 3.0).tolist())"
+    ran = run_prepared(["-c", code], env={**os.environ, "PYTHONPATH": str(packages)}, program=TORCH)
+    assert ran.stdout == f"{packages / 'classic/__init__.py'} [3.0, 3.0]\n", ran.stderr
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="installs the wheel of Python 3.12 into 3.11")
