@@ -59,7 +59,7 @@ def upload(hub: GitHub, tag: str, *paths: Path, **fields: object) -> None:
 def write_all(tmp_path: Path, *hubs: GitHub, projects: tuple[str, ...] = (), others: bool = True) -> tuple[Path, str]:
     """Write an index over several repositories; return its folder, and what was said."""
     recorder = releases.Words()
-    opened = [Hub(REPOSITORY, outside(hub, tmp_path, recorder), base_url=hub.url) for hub in hubs]
+    opened = [Hub(REPOSITORY, outside(hub, tmp_path, recorder), base_url=hub.url, pause=0.01) for hub in hubs]
     write_pages(opened, projects, tmp_path / "site", outside(hubs[0], tmp_path, recorder), others=others)
     return tmp_path / "site", "\n".join(recorder.lines)
 
@@ -207,7 +207,7 @@ def test_the_finder_gets_the_recipes_and_the_form_of_the_first_repository_that_h
     publish(hub, tmp_path, unit(made))
     settle(other).files[".github/ISSUE_TEMPLATE/wheel.yml"] = b"name: I need this wheel"
     recorder = releases.Words()
-    hubs = [Hub(REPOSITORY, outside(one, tmp_path, recorder), base_url=one.url) for one in (hub, other)]
+    hubs = [Hub(REPOSITORY, outside(one, tmp_path, recorder), base_url=one.url, pause=0.01) for one in (hub, other)]
     makers = list_makers(list_recipes(tmp_path))  # ours
     for _ in range(2):  # the second run finds its own files
         written = write_pages(hubs, (), tmp_path / "site", outside(hub, tmp_path), makers=makers)
