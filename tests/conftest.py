@@ -66,8 +66,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _takes_signals() -> None:
-    """Hear Ctrl-C and a closed terminal again where a shell, or nohup, has all that these tests start ignore them."""
-    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    """Hear a terminal's signals again where a shell, or nohup, has all that these tests start ignore them."""
+    signals = {signal.SIGINT: signal.default_int_handler, signal.SIGQUIT: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    for number, usual in signals.items():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
 

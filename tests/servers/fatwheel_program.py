@@ -35,13 +35,13 @@ def load() -> None:
     from ci_tools.machine.sandbox import why_not  # noqa: PLC0415 - see above
     from ci_tools.model.versions import Python  # noqa: PLC0415 - see above
 
+    _write_at_once()
     choose_installer(os.environ).translate(os.environ)  # it keeps what pip says under the variables that decide it
     identify_tools()  # which reads the observer's files
     why_not()  # which confines a program
     for python in PYTHONS:
         find(Python.parse(python), os.environ)  # which asks each interpreter that this machine has of it
     _learn_plans()
-    _write_at_once()
 
 
 def _learn_plans() -> None:
@@ -57,6 +57,16 @@ def _learn_plans() -> None:
             json_file.structure({}, kind, "no plan", kept=kept)
 
 
+def _modules(paths: Iterable[str], prefix: str) -> Iterator[str]:
+    """Yield the names of all modules below a package; `pkgutil.walk_packages` would import those to be skipped."""
+    for module in pkgutil.iter_modules(paths, prefix):
+        last = module.name.rpartition(".")[2]
+        if last not in SKIPPED:
+            yield module.name
+            if module.ispkg:
+                yield from _modules([str(Path(path) / last) for path in paths], f"{module.name}.")
+
+
 def _write_at_once() -> None:
     """Let the tests' GitHub take one write after another: GitHub asks for a second between two."""
     from github import Github  # noqa: PLC0415 - see above
@@ -67,16 +77,6 @@ def _write_at_once() -> None:
         return Github(**{**named, "seconds_between_writes": 0})  # type: ignore[arg-type] - as it was called
 
     vars(client)["Github"] = connect
-
-
-def _modules(paths: Iterable[str], prefix: str) -> Iterator[str]:
-    """Yield the names of all modules below a package; `pkgutil.walk_packages` would import those to be skipped."""
-    for module in pkgutil.iter_modules(paths, prefix):
-        last = module.name.rpartition(".")[2]
-        if last not in SKIPPED:
-            yield module.name
-            if module.ispkg:
-                yield from _modules([str(Path(path) / last) for path in paths], f"{module.name}.")
 
 
 def run(arguments: Sequence[str]) -> int:
