@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 QUIET = 600.0  # seconds without a word: no step of ours works for as long in silence
+LOOKS = 10  # in that time
 RECORDS, CHARACTERS = 3, 300  # how much of act's last words is told
 PROCESSES = Path("/proc")  # Linux has it
 ROUTINE = re.compile(r"goroutine \d+ .*\[(?P<why>.+)\]:")  # a block of Go's traceback, of which the calls follow
@@ -51,15 +53,14 @@ def run_watched(
 
 def _wait(process: subprocess.Popen[bytes], files: tuple[IO[str], ...], quiet: float) -> None:
     """Wait for the end; raise TimeoutExpired if the files have not grown for `quiet` seconds."""
-    while True:
-        size = _size(files)
-        try:
-            process.wait(quiet)
-        except subprocess.TimeoutExpired:
-            if _size(files) == size:
-                raise
-        else:
+    size, grown = _size(files), time.monotonic()
+    while time.monotonic() - grown < quiet:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(quiet / LOOKS)
             return
+        if _size(files) != size:
+            size, grown = _size(files), time.monotonic()
+    raise subprocess.TimeoutExpired(process.args, quiet)
 
 
 def _size(files: tuple[IO[str], ...]) -> int:
