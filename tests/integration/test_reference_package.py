@@ -11,6 +11,7 @@ import tarfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zipfile import ZipFile
 
 import pytest
 
@@ -188,4 +189,7 @@ def test_pip_install_from_a_checkout_is_pure(checkout: Path, tmp_path: Path) -> 
         checkout / "package",
     ]
     subprocess.run(command, check=True, capture_output=True)
-    assert [path.name for path in tmp_path.glob("*.whl")] == [PURE]
+    (wheel,) = tmp_path.iterdir()
+    assert wheel.name == PURE
+    kinds = {Path(name).suffix for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert kinds == {".py", ".typed"}
