@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
 
-__all__ = ["ANONYMOUS", "LOGIN", "Busy", "Failed", "Forbidden", "Hub", "printable"]
+__all__ = ["ANONYMOUS", "LOGIN", "Busy", "Failed", "Forbidden", "Hub", "printable", "usual_pause"]
 
 Answer = TypeVar("Answer")
 
@@ -71,6 +71,11 @@ class Wait(NamedTuple):
     counts: bool  # whether the attempt counts against TRIES
 
 
+def usual_pause() -> float:
+    """Return the seconds between two writes."""
+    return PAUSE
+
+
 @dataclass(frozen=True, slots=True)
 class Hub:
     """One repository on GitHub, or on a server with the same API at `base_url`."""
@@ -78,7 +83,7 @@ class Hub:
     repository: str  # OWNER/REPO
     outside: Outside = field(repr=False)  # not in the repr: it holds the token
     base_url: str = ""  # empty: GITHUB_API_URL, or GitHub itself
-    pause: float = PAUSE
+    pause: float = field(default_factory=usual_pause)
     patience: float = PATIENCE
     permission: str = "contents"  # the permission that its writes need, in the notation of workflows
 

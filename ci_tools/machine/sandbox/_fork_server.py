@@ -51,9 +51,10 @@ def serve(answers: int, run: Callable[[list[str]], None] | None = None) -> None:
         for line in iter(sys.stdin.buffer.readline, b""):
             rules = json.loads(line)
             if rules is None:
-                _answer(answers, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
                 pid = 0
-                _bury_orphans()
+                _bury_orphans()  # before the answer: nobody who hears it finds them
+                _answer(answers, status)
             else:
                 pid = os.fork() or _run_forked(own, rules, confined, run)
                 _answer(answers, pid)

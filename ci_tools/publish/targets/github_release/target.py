@@ -13,7 +13,7 @@ from urllib.parse import quote
 from github.GithubException import GithubException, UnknownObjectException
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
-from ci_tools.github.client import PATIENCE, PAUSE, Busy, Hub
+from ci_tools.github.client import PATIENCE, Busy, Hub, usual_pause
 from ci_tools.model.repository import COMMIT
 from ci_tools.publish.notes import notes
 from ci_tools.publish.targets.github_release.assets import (
@@ -69,7 +69,7 @@ class GitHubTarget:
     outside: Outside = field(repr=False)
     base_url: str = field(default="", kw_only=True)
     indexes: tuple[str, ...] = field(default=(), kw_only=True)
-    pause: float = field(default=PAUSE, kw_only=True)  # seconds between two writes, and before the second try
+    pause: float = field(default_factory=usual_pause, kw_only=True)  # seconds; also before the second try
     patience: float = field(default=PATIENCE, kw_only=True)  # seconds that one request may wait in total
 
     @property

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +15,14 @@ import pytest
 from ci_tools.evidence.observe import inside
 from ci_tools.model.evidence import Extensions
 from tests.builders.sources import evidence_of, write
+from tests.servers.prepared import TORCH, run_prepared
 
 if TYPE_CHECKING:
     from ci_tools.model.evidence import CellEvidence
 
 pytestmark = pytest.mark.slow  # many real processes
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
 
 SETUP = """\
 import re, torch
@@ -107,18 +112,20 @@ def test_the_version_of_xpu_is_that_of_the_oneapi_of_its_torch(tmp_path: Path) -
     assert (found.extensions, found.unsupported) == (Extensions.NONE, None)
 
 
+@needs_torch
 def test_the_real_torch_has_operators_in_no_other_namespace() -> None:
-    pytest.importorskip("torch", reason="needs torch")
     asks = "import torch; print(*{one.name.split('::')[0] for one in torch._C._jit_get_all_schemas()})"
-    said = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True).stdout
+    command = [sys.executable, "-c", asks]  # not the prepared torch, which has imported what adds others
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     fake = Path(inside.__file__).parent / "fakes/torch/ops.py"
     assert set(said.split()) <= set(re.findall(r"\w+", fake.read_text(encoding="utf-8"))), said
 
 
+@needs_torch
 def test_the_operators_whose_schemas_are_compared_are_there_in_the_real_torch() -> None:
-    pytest.importorskip("torch", reason="needs torch")
     asks = "import sys, torch; [getattr(torch.ops.aten, name).default._schema for name in sys.argv[1:]]"
-    subprocess.run([sys.executable, "-c", asks, *OPERATORS], check=True)
+    ended = run_prepared(["-c", asks, *OPERATORS], env=os.environ, program=TORCH)
+    assert ended.returncode == 0, ended.stderr
 
 
 AT_RUN_TIME = """\

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +13,7 @@ from ci_tools.evidence.observe.gpus.images import read_images
 from ci_tools.model.platforms import Platform
 from ci_tools.plan.contradictions import NO_OWNER
 from tests.builders.sources import PROJECT, plan_of, write
+from tests.servers.prepared import TORCH, run_prepared
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,13 +114,13 @@ print(json.dumps(["-fsycl", *flags, *cpp_extension._get_sycl_device_flags(flags)
 """
 
 
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
 @pytest.mark.parametrize("gpus", ["", "pvc,bmg"])
 def test_the_real_torch_gives_the_flags_that_the_images_are_read_from(gpus: str, tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="needs torch")
-    environ = {**os.environ, "TORCH_XPU_ARCH_LIST": gpus}
-    said = subprocess.run([sys.executable, "-c", ASKS], env=environ, capture_output=True, text=True, check=True).stdout
+    said = run_prepared(["-c", ASKS], env={**os.environ, "TORCH_XPU_ARCH_LIST": gpus}, program=TORCH)
+    assert said.returncode == 0, said.stderr
     archs = f", archs: [{gpus}]" if gpus else ""
-    assert set(read_images(json.loads(said)) or ()) == images(
+    assert set(read_images(json.loads(said.stdout)) or ()) == images(
         seen(tmp_path, ON_XPU.format(""), xpu=f"owner: me{archs}")
     )
 
