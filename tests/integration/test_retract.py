@@ -10,6 +10,7 @@ import pytest
 from twine.utils import DEFAULT_REPOSITORY
 
 from ci_tools.errors import InputError
+from ci_tools.github import client
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish import retraction
@@ -188,7 +189,7 @@ FAULTS = [Fault.FORGET, *(pytest.param(how, marks=pytest.mark.long) for how in (
 def test_one_fault_at_any_request_is_lived_through(
     both: GitHub, outside: Outside, how: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(GitHubTarget.__init__.__kwdefaults__, "pause", 0.01)  # before the second try
+    monkeypatch.setattr(client, "PAUSE", 0.01)  # before the second try
     before, start = fields(both), len(both.requests)
     retraction.retract("demo==1.1", BAD, [GITHUB], outside)
     marked, count = fields(both), len(both.requests) - start

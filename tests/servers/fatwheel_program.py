@@ -35,7 +35,6 @@ def load() -> None:
     from ci_tools.machine.sandbox import why_not  # noqa: PLC0415 - see above
     from ci_tools.model.versions import Python  # noqa: PLC0415 - see above
 
-    _write_at_once()
     choose_installer(os.environ).translate(os.environ)  # it keeps what pip says under the variables that decide it
     identify_tools()  # which reads the observer's files
     why_not()  # which confines a program
@@ -73,18 +72,6 @@ def _modules(paths: Iterable[str], prefix: str) -> Iterator[str]:
             yield module.name
             if module.ispkg:
                 yield from _modules([str(Path(path) / last) for path in paths], f"{module.name}.")
-
-
-def _write_at_once() -> None:
-    """Let the tests' GitHub take one write after another: GitHub asks for a second between two."""
-    from github import Github  # noqa: PLC0415 - see above
-
-    from ci_tools.github import client  # noqa: PLC0415 - see above
-
-    def connect(**named: object) -> Github:
-        return Github(**{**named, "seconds_between_writes": 0})  # type: ignore[arg-type] - as it was called
-
-    vars(client)["Github"] = connect
 
 
 def run(arguments: Sequence[str]) -> int:
