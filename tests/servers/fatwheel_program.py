@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 COMMAND = ("-m", "ci_tools")
 # Scripts; the observer, which takes modules' places; what packages get, which imports torch.
 SKIPPED = ("inside", "_confined", "_fork_server", "_lifeline", "__main__", "guard")
-BESIDE = ("boto3", "jsonschema", "readme_renderer.rst", "twine", "abi3audit", "rich._emoji_codes", "rich.progress")
+BESIDE = (
+    *("boto3", "boto3.s3.inject", "jsonschema", "readme_renderer.rst", "twine", "abi3audit"),
+    *("rich._emoji_codes", "rich.progress"),
+)
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 USED_LATER = ("auditwheel.architecture", "auditwheel.policy", "cattrs.cols", "cattrs.gen", "difflib", "pathspec")
 
