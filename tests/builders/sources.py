@@ -72,10 +72,11 @@ def shared_world() -> Outside:
 
 
 def world_with_uv(folder: Path, **environ: str) -> Outside:
-    """Return such an outside in which uv installs, with what it has in the user's cache."""
+    """Return such an outside in which uv installs as it does for the user, with what it has in the user's cache."""
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     cache = os.environ.get("UV_CACHE_DIR") or user / "uv"
-    return world(folder, FATWHEEL_INSTALLER="uv", UV_CACHE_DIR=str(cache), **environ)
+    settings = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}  # pip is not asked again
+    return world(folder, FATWHEEL_INSTALLER="uv", UV_CACHE_DIR=str(cache), **{**settings, **environ})
 
 
 def world_with_tools(folder: Path) -> Outside:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import pytest
 from filelock import FileLock
 
+from ci_tools.build import builder
 from tests.builders import own_backend
 from tests.builders.sources import write
 from tests.servers.prepared import run_prepared
@@ -79,6 +80,12 @@ def write_project(root: Path) -> Path:
 def native_project(project: Path) -> Path:
     """The same project with a C extension, built by a backend of its own."""
     return write(project, own_backend.FILES)
+
+
+@pytest.fixture
+def builds_beside_tests(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let builds of this process be where the files of tests are, which may be memory: each installs a backend."""
+    monkeypatch.setattr(builder, "base_folder", tmp_path_factory.getbasetemp)
 
 
 def own_python() -> str:

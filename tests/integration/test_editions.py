@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ci_tools.build.jobs import Made
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("builds_beside_tests")]
 
 NIGHTLY = nightly("20261121")
 DEV = "1.2.0.dev20261121"

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 slow = pytest.mark.slow
 pytestmark = [
     slow,
+    pytest.mark.usefixtures("builds_beside_tests"),
     pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="builds on x86-64 Linux"),
 ]
-PIP = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
 SETUPTOOLS = '[build-system]\nrequires = ["setuptools==80.9.0"]\nbuild-backend = "setuptools.build_meta"\n'
 FLIT = """\
 [build-system]
@@ -90,7 +90,7 @@ def proven(
     """Return the proofs of a project, each cell of which is said to show this, by Python."""
     texts = {"fatwheel.yml": CONFIG.format(HERE=HERE, other=other, system=system) + env, **files}
     root = demo(folder / "demo", {name.replace("__", "."): text for name, text in texts.items()})
-    outside = world_with_uv(folder, **PIP, PYENV_ROOT=os.environ.get("PYENV_ROOT") or str(Path.home() / ".pyenv"))
+    outside = world_with_uv(folder, PYENV_ROOT=os.environ.get("PYENV_ROOT") or str(Path.home() / ".pyenv"))
     return {cell.python: proof for proof in prove(planned_as(root, shown), outside) for cell in proof.cells}
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.machine.storage import cache_folder, digest_of
-from tests.integration.conftest import REPOSITORY, write_project
+from tests.integration.conftest import write_project
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.integration.conftest import CommandLine
+    from tests.integration.conftest import CommandLine, Ran
 
 BUILD = ("build", "--job", "pure", "--out", "out")
 WHEEL = "tiny-1.0-py3-none-any.whl"
@@ -25,14 +25,14 @@ slow = pytest.mark.slow
 
 
 @slow
-def test_two_caches_do_not_build_each_others_source(tmp_path: Path) -> None:
-    running = []
+def test_two_caches_do_not_build_each_others_source(fatwheel: CommandLine, tmp_path: Path) -> None:
+    def build(who: str) -> Ran:
+        return fatwheel(*BUILD, cwd=tmp_path / who, FATWHEEL_CACHE=str(tmp_path / f"cache-{who}"))
+
     for who in ("one", "two"):
-        project = write_project(tmp_path / who)
-        (project / "tiny/who.py").write_text(who)
-        env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "FATWHEEL_CACHE": str(tmp_path / f"cache-{who}")}
-        running.append(subprocess.Popen([sys.executable, "-m", "ci_tools", *BUILD], cwd=project, env=env))
-    assert [process.wait() for process in running] == [0, 0]
+        (write_project(tmp_path / who) / "tiny/who.py").write_text(who)
+    with ThreadPoolExecutor() as pool:
+        assert [ran.status for ran in pool.map(build, ("one", "two"))] == [0, 0]
     for who in ("one", "two"):
         assert zipfile.ZipFile(tmp_path / who / "out" / WHEEL).read("tiny/who.py").decode() == who
 

@@ -7,8 +7,9 @@ import importlib
 import os
 import pkgutil
 import sys
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 COMMAND = ("-m", "ci_tools")
 # Scripts; the observer, which takes modules' places; what packages get, which imports torch.
 SKIPPED = ("inside", "_confined", "_fork_server", "_lifeline", "__main__", "guard")
-BESIDE = ("boto3", "jsonschema", "readme_renderer.rst", "twine", "abi3audit")
+BESIDE = (
+    *("boto3", "boto3.s3.inject", "jsonschema", "readme_renderer.rst", "twine", "abi3audit"),
+    *("rich._emoji_codes", "rich.progress"),
+)
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 USED_LATER = ("auditwheel.architecture", "auditwheel.policy", "cattrs.cols", "cattrs.gen", "difflib", "pathspec")
 
@@ -40,7 +44,8 @@ def load() -> None:
     why_not()  # which confines a program
     for python in PYTHONS:
         find(Python.parse(python), os.environ)  # which asks each interpreter that this machine has of it
-    _learn_plans()
+    _learn_kinds()
+    _make_plan()
     _hurry()
 
 
@@ -51,17 +56,53 @@ def _hurry() -> None:
     client.PAUSE = 0.05
 
 
-def _learn_plans() -> None:
-    """Read the catalog, and make the functions that read a plan, of which cattrs writes the code."""
-    from ci_tools import catalog  # noqa: PLC0415 - see above
-    from ci_tools.errors import RejectedInput  # noqa: PLC0415 - see above
-    from ci_tools.formats import json_file  # noqa: PLC0415 - see above
-    from ci_tools.plan.plan_reader import Cell, Plan, Request  # noqa: PLC0415 - see above
+def _make_plan() -> None:
+    """Make a plan of a small project: patterns that are compiled, and a schema's functions, are made for the first."""
+    from ci_tools.cli.dispatch import parse  # noqa: PLC0415 - see above
+    from ci_tools.machine.workplace import scratch  # noqa: PLC0415 - see above
+    from ci_tools.plan.make import make_plan  # noqa: PLC0415 - see above
+    from tests.builders.sources import demo, world  # noqa: PLC0415 - see above
 
-    catalog.load()
-    for kind, kept in ((Request, ()), (Plan, (Cell, Request))):
-        with contextlib.suppress(RejectedInput):
-            json_file.structure({}, kind, "no plan", kept=kept)
+    parse(["plan"])
+    with scratch() as folder:
+        make_plan(demo(folder / "demo") / "fatwheel.yml", world(folder))
+
+
+def _learn_kinds() -> None:
+    """Make the functions that read what verbs read, of which cattrs writes the code."""
+    from ci_tools.github.canary import Note  # noqa: PLC0415 - see above
+    from ci_tools.model.facts import Row  # noqa: PLC0415 - see above
+    from ci_tools.model.files import Receipt  # noqa: PLC0415 - see above
+    from ci_tools.plan.plan_reader import Cell, Plan, Request  # noqa: PLC0415 - see above
+    from ci_tools.publish.index.directory import DirectoryTable  # noqa: PLC0415 - see above
+    from ci_tools.publish.index.manifest import ManifestTable, StagedTable  # noqa: PLC0415 - see above
+    from ci_tools.publish.index.of_releases import ListingTable  # noqa: PLC0415 - see above
+
+    for _ in range(2):  # whenever cattrs makes the function of a mapping, it forgets those that it has made before
+        _learn_kind(Plan, kept=(Cell, Request))
+        for kind in (Request, tuple[Row, ...], ListingTable):
+            _learn_kind(kind)
+        for kind in (Receipt, DirectoryTable, ManifestTable, StagedTable, Note):
+            _learn_kind(kind, exact=True)
+
+
+def _learn_kind(kind: Any, **how: Any) -> None:  # noqa: ANN401 - any type
+    """Make the functions that read values of a kind, and of every kind that is in them."""
+    from ci_tools.errors import RejectedInput  # noqa: PLC0415 - the client needs none of it
+    from ci_tools.formats import json_file  # noqa: PLC0415 - see above
+
+    known: set[Any] = set()
+    waiting = [kind]
+    while waiting:
+        one = waiting.pop()
+        if one in known:
+            continue
+        known.add(one)
+        fields = get_type_hints(one) if is_dataclass(one) or hasattr(one, "_fields") else {}
+        if fields or get_origin(one) is tuple:
+            with contextlib.suppress(RejectedInput):
+                json_file.structure({} if fields else [], one, "nothing", **how)
+        waiting += [*fields.values(), *get_args(one)]
 
 
 def _modules(paths: Iterable[str], prefix: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import sysconfig
 import time
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ def load() -> None:
     """Import what a hook imports."""
     for name in USED_LATER:
         importlib.import_module(name)
+    sysconfig.get_config_vars()
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMAND = ("-m", "twine")
-USED_LATER = ("twine.cli", "twine.commands.upload", "readme_renderer.rst", "keyring.backends", "encodings.idna")
+USED_LATER = (
+    *("twine.cli", "twine.commands.upload", "readme_renderer.rst", "keyring.backends", "encodings.idna"),
+    *("importlib_metadata._adapters", "rich._emoji_codes", "zipp.glob"),
+)
 # A process that takes `-m twine ARGUMENTS` and has the prepared twine do it; whoever kills it ends that as well.
 CALLER = """\
 #!/bin/sh

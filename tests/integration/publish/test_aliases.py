@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -152,8 +151,8 @@ def _source(folder: Path) -> Path:
     index = package_index.users_index(os.environ)
     sha256 = Sha256(PEER["sha256"])
     package_index.download("flash-attn", file, sha256, folder / file, index=index, progress=lambda *_: None)
-    with tarfile.open(folder / file) as archive:
-        archive.extractall(folder / "peer", filter="data")
+    (folder / "peer").mkdir()
+    subprocess.run(["tar", "-xzf", folder / file, "-C", folder / "peer"], check=True)  # Python takes ten times as long
     return folder / "peer" / file.removesuffix(".tar.gz")
 
 
