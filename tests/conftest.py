@@ -36,7 +36,6 @@ os.environ.update(read_pip_settings(os.environ), PIP_CONFIG_FILE=os.devnull)
 # Beside other test processes, torch's threads wait for each other, and waiting takes processor time (OpenMP spins).
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 CONFIG = Path(__file__).parents[1] / "package" / "fatwheel.yml"
-UNIT = Path(__file__).with_name("unit")
 MEMORY = Path("/dev/shm")  # noqa: S108 - each test makes a folder of its own there
 ROOM = 8 << 30  # bytes; a run of all tests takes less than half
 
@@ -55,7 +54,7 @@ if "TMPDIR" not in os.environ and _has_room(MEMORY):
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the many short tests after all others, so that no process waits for another one's long test at the end."""
-    items.sort(key=lambda item: UNIT in item.path.parents)
+    items.sort(key=lambda item: item.nodeid.startswith("tests/unit/"))
 
 
 def pytest_collection_finish() -> None:

@@ -16,6 +16,7 @@ from filelock import FileLock
 from ci_tools.build import builder
 from tests.builders import own_backend
 from tests.builders.sources import write
+from tests.servers import fatwheel_program
 from tests.servers.prepared import run_prepared
 
 if TYPE_CHECKING:
@@ -84,8 +85,12 @@ def native_project(project: Path) -> Path:
 
 @pytest.fixture
 def builds_beside_tests(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let builds of this process be where the files of tests are, which may be memory: each installs a backend."""
+    """Let builds of a test be where the files of tests are, which may be memory: each installs a backend.
+
+    Not where builds copy a torch or a toolkit: copies are kept on the file system of the user's cache.
+    """
     monkeypatch.setattr(builder, "base_folder", tmp_path_factory.getbasetemp)
+    monkeypatch.setenv(fatwheel_program.BUILDS, str(tmp_path_factory.getbasetemp()))
 
 
 def own_python() -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.usefixtures("builds_beside_tests"),
     pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="builds on x86-64 Linux"),
 ]
 # The linker's command is plain: an interpreter's own may name folders of the machine that built it.

@@ -24,7 +24,7 @@ platforms:
 WATCHED = "import sys\nwatched = any(name.startswith('ci_tools.evidence.observe.inside') for name in sys.modules)\n"
 EXTENSION = "Extension('demo.fast', ['fast.c'])"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("builds_beside_tests")]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.integration.conftest import CommandLine, Ran
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("builds_beside_tests")]
 
 PURE, SDIST = "tiny-1.0-py3-none-any.whl", "tiny-1.0.tar.gz"
 

@@ -23,7 +23,7 @@ from tests.integration.conftest import REPOSITORY, write_project
 if TYPE_CHECKING:
     from tests.integration.conftest import CommandLine, Ran
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("builds_beside_tests")]
 
 NO_NETWORK = {
     "PIP_CONFIG_FILE": os.devnull,

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.servers.fatwheel_program import BUILDS
 from tests.workflows import records, rules
 from tests.workflows.repositories import Repository, head
 from tests.workflows.startup import refusals
@@ -186,7 +187,7 @@ def environment(home: Path, world: World) -> dict[str, str]:
     path = os.pathsep.join([*map(str, world.path), str(home / "bin"), os.environ["PATH"]])
     cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # a toolkit of gigabytes is fetched once
     own = {"HOME": str(home / "home"), "XDG_CACHE_HOME": cache, "TMPDIR": tempfile.gettempdir()}
-    own |= {"LANG": "C.UTF-8", "NO_COLOR": "1", "TERM": "dumb"}
+    own |= {"LANG": "C.UTF-8", "NO_COLOR": "1", "TERM": "dumb", BUILDS: tempfile.gettempdir()}
     kept = {"PIP_CACHE_DIR": str(Path(cache, "pip"))}  # for the sake of who serves the packages, and of time
     return {**kept, **passed, "PATH": path, **own, **NO_TERMINAL, **world.environ}
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.integration.conftest import CommandLine
     from tests.servers.prepared import Called
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("builds_beside_tests")]
 
 SDIST = "tiny-1.0.tar.gz"
 WHEEL = "tiny-1.0-py3-none-any.whl"
