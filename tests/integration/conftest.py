@@ -84,7 +84,21 @@ def native_project(project: Path) -> Path:
 
 
 @pytest.fixture
-def builds_beside_tests(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def keeps_bytecode(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let builds of this process compile a backend's modules for the first environment only, which has the same path.
+
+    Users' builds do not: what one of them writes is nothing that another one runs.
+    """
+    bytecode = tmp_path_factory.getbasetemp() / "bytecode"
+    monkeypatch.setitem(builder.SAME_EVERY_TIME, "PYTHONPYCACHEPREFIX", str(bytecode))
+
+
+@pytest.fixture
+def builds_beside_tests(
+    keeps_bytecode: None,  # noqa: ARG001 - here too
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Let builds of a test be where the files of tests are, which may be memory: each installs a backend.
 
     Not where builds copy a torch or a toolkit: copies are kept on the file system of the user's cache.

@@ -123,5 +123,7 @@ def run(arguments: Sequence[str]) -> int:
 
     if folder := os.environ.pop(BUILDS, ""):
         builder.base_folder = lambda: Path(folder)
+        bytecode = Path(sys.argv[1]).with_name("bytecode")  # beside the server's address, with which it is removed
+        builder.SAME_EVERY_TIME["PYTHONPYCACHEPREFIX"] = str(bytecode)  # see tests/integration/conftest.py
     sys.argv = ["fatwheel", *arguments]
     return main(arguments)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ci_tools.build.jobs import Made
     from ci_tools.plan.make import Planned
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("keeps_bytecode")]
 
 PYTHON = "3.13"
 VERSION = "4.11.0.92"  # of the stand-in for OpenCV
