@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 QUIET = 600.0  # seconds without a word: no step of ours works for as long in silence
-LOOKS = 10  # in that time
+LOOKS = 30  # in that time
 RECORDS, CHARACTERS = 3, 300  # how much of act's last words is told
 PROCESSES = Path("/proc")  # Linux has it
 ROUTINE = re.compile(r"goroutine \d+ .*\[(?P<why>.+)\]:")  # a block of Go's traceback, of which the calls follow
@@ -60,7 +60,30 @@ def _wait(process: subprocess.Popen[bytes], files: tuple[IO[str], ...], quiet: f
             return
         if _size(files) != size:
             size, grown = _size(files), time.monotonic()
+        elif not _has_child(process.pid):
+            _end_step(process.pid)
     raise subprocess.TimeoutExpired(process.args, quiet)
+
+
+def _has_child(act: int) -> bool:
+    for path in PROCESSES.glob("[0-9]*"):
+        with suppress(OSError):
+            if _parent(path) == act:
+                return True
+    return False
+
+
+def _end_step(act: int) -> None:
+    """Write once more what ends the output of a step to its terminal.
+
+    act 0.2.89 writes it once the step's process has ended, and waits until it is read; now and then that is never.
+    """
+    for number in (PROCESSES / str(act) / "fd").glob("*"):
+        with suppress(OSError):
+            if str(number.readlink()).startswith("/dev/pts/"):
+                terminal = os.open(number, os.O_WRONLY | os.O_NOCTTY)
+                os.write(terminal, b"\x04")
+                os.close(terminal)
 
 
 def _size(files: tuple[IO[str], ...]) -> int:
