@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -19,6 +22,8 @@ QUIET = 600.0  # seconds without a word: no step of ours works for as long in si
 LOOKS = 30  # in that time
 RECORDS, CHARACTERS = 3, 300  # how much of act's last words is told
 PROCESSES = Path("/proc")  # Linux has it
+PIDFD_GETFD = 438  # pidfd_getfd(2), which Python has not
+TIOCGPTPEER = 0x5441  # ioctl_tty(2): opens the terminal of its other side
 ROUTINE = re.compile(r"goroutine \d+ .*\[(?P<why>.+)\]:")  # a block of Go's traceback, of which the calls follow
 CALL = re.compile(r"^github\.com/nektos/act/(\S+)\(", re.MULTILINE)
 
@@ -60,7 +65,7 @@ def _wait(process: subprocess.Popen[bytes], files: tuple[IO[str], ...], quiet: f
             return
         if _size(files) != size:
             size, grown = _size(files), time.monotonic()
-        elif not _has_child(process.pid):
+        elif sys.platform == "linux" and not _has_child(process.pid):
             _end_step(process.pid)
     raise subprocess.TimeoutExpired(process.args, quiet)
 
@@ -74,16 +79,21 @@ def _has_child(act: int) -> bool:
 
 
 def _end_step(act: int) -> None:
-    """Write once more what ends the output of a step to its terminal.
+    """Write once more what ends the output of a step to its terminal, whose other side act reads.
 
-    act 0.2.89 writes it once the step's process has ended, and waits until it is read; now and then that is never.
+    act 0.2.89 writes it once the step's process has ended, and waits until it is read. Now and then that is never: what
+    the step and act wrote has been seen in the terminal of another act.
     """
+    process = os.pidfd_open(act)
     for number in (PROCESSES / str(act) / "fd").glob("*"):
         with suppress(OSError):
-            if str(number.readlink()).startswith("/dev/pts/"):
-                terminal = os.open(number, os.O_WRONLY | os.O_NOCTTY)
+            if number.readlink().name == "ptmx":
+                ours = ctypes.CDLL(None).syscall(PIDFD_GETFD, process, int(number.name), 0)
+                terminal = fcntl.ioctl(ours, TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY)
                 os.write(terminal, b"\x04")
                 os.close(terminal)
+                os.close(ours)
+    os.close(process)
 
 
 def _size(files: tuple[IO[str], ...]) -> int:
