@@ -149,7 +149,10 @@ def run(workflow: str, event: Event, home: Path, *repositories: Repository, worl
     (home / "home").mkdir(parents=True)
     folders = seed(home, repositories, world)
     command = act(path, event, home, mine, world, folders)
-    done = run_watched(command, cwd=home, env=environment(home, world))  # act reads .env, .secrets and .vars there
+    alone = (sys.executable, "-I", "-S", str(Path(__file__).with_name("without_terminal.py")))
+    done = run_watched(
+        [*alone, *command], cwd=home, env=environment(home, world)
+    )  # act reads .env, .secrets and .vars there
     if missing := NO_PYTHON.search(done.stdout):
         pytest.skip(f"needs Python {missing[1]}, which is not on PATH, nor one of pyenv's or uv's")
     return result(done, path, home, repositories, world)

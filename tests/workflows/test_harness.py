@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,6 +58,12 @@ def test_a_run_tells_summaries_annotations_outputs_and_steps(tmp_path: Path) -> 
     ]
     assert run.results == {"Build": "failure", "After": "skipped"}
     assert "never" not in build.log
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux refuses act a terminal")
+def test_a_step_has_no_terminal_as_on_github(tmp_path: Path) -> None:
+    run = run_jobs(tmp_path, job("build", "if test -t 1; then echo a terminal; else echo a pipe; fi"))
+    assert run.job("Build").log == "a pipe\n"
 
 
 def test_a_label_without_a_runner_is_a_problem(tmp_path: Path) -> None:

@@ -43,21 +43,6 @@ def test_what_is_silent_is_ended_and_told(tmp_path: Path) -> None:
         time.sleep(0.01)
 
 
-# A program that waits, with no process below it, for the end of what a step writes to its terminal.
-WAITING = """
-import os, pty, tty
-ours, steps = pty.openpty()
-tty.setraw(steps)
-print(os.read(ours, 1))
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists processes in /proc")
-def test_the_end_of_a_step_that_was_never_read_is_written_again(tmp_path: Path) -> None:
-    done = run_watched([sys.executable, "-c", WAITING], cwd=tmp_path, env=os.environ, quiet=10.0)
-    assert (done.returncode, done.stdout) == (0, "b'\\x04'\n")
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists processes in /proc")
 def test_a_step_that_never_ends_is_told_and_where_act_waits_for_it(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-import fcntl
 import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -19,11 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 QUIET = 600.0  # seconds without a word: no step of ours works for as long in silence
-LOOKS = 30  # in that time
+LOOKS = 10  # in that time
 RECORDS, CHARACTERS = 3, 300  # how much of act's last words is told
 PROCESSES = Path("/proc")  # Linux has it
-PIDFD_GETFD = 438  # pidfd_getfd(2), which Python has not
-TIOCGPTPEER = 0x5441  # ioctl_tty(2): opens the terminal of its other side
 ROUTINE = re.compile(r"goroutine \d+ .*\[(?P<why>.+)\]:")  # a block of Go's traceback, of which the calls follow
 CALL = re.compile(r"^github\.com/nektos/act/(\S+)\(", re.MULTILINE)
 
@@ -65,35 +60,7 @@ def _wait(process: subprocess.Popen[bytes], files: tuple[IO[str], ...], quiet: f
             return
         if _size(files) != size:
             size, grown = _size(files), time.monotonic()
-        elif sys.platform == "linux" and not _has_child(process.pid):
-            _end_step(process.pid)
     raise subprocess.TimeoutExpired(process.args, quiet)
-
-
-def _has_child(act: int) -> bool:
-    for path in PROCESSES.glob("[0-9]*"):
-        with suppress(OSError):
-            if _parent(path) == act:
-                return True
-    return False
-
-
-def _end_step(act: int) -> None:
-    """Write once more what ends the output of a step to its terminal, whose other side act reads.
-
-    act 0.2.89 writes it once the step's process has ended, and waits until it is read. Now and then that is never: what
-    the step and act wrote has been seen in the terminal of another act.
-    """
-    process = os.pidfd_open(act)
-    for number in (PROCESSES / str(act) / "fd").glob("*"):
-        with suppress(OSError):
-            if number.readlink().name == "ptmx":
-                ours = ctypes.CDLL(None).syscall(PIDFD_GETFD, process, int(number.name), 0)
-                terminal = fcntl.ioctl(ours, TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY)
-                os.write(terminal, b"\x04")
-                os.close(terminal)
-                os.close(ours)
-    os.close(process)
 
 
 def _size(files: tuple[IO[str], ...]) -> int:
