@@ -22,7 +22,8 @@ release: $(VENV)/.toolkit ## plan, build, audit, validate and publish ao-kernels
 	@$(BIN)/fatwheel release package/fatwheel.yml --to dir:dist/index --out dist --here --replace
 
 # In the order of the folders, but for the short tests, which come last (tests/conftest.py): no process waits at the end.
-# Three processes for two processors: tests wait for servers, disks and locks for about a quarter of their time.
+# Three processes for two processors: in one process, tests wait for servers, disks and locks for a fifth of the time.
+# Four take longer than three.
 test: $(VENV)/.tests ## run every test but the longest
 	@$(BIN)/python -m pytest -m "not long" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 25
 

@@ -95,7 +95,7 @@ def keeps_bytecode(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest
 
 @pytest.fixture
 def builds_beside_tests(
-    keeps_bytecode: None,  # noqa: ARG001 - here too
+    keeps_bytecode: None,  # noqa: ARG001 - what it sets is wanted here as well
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -36,8 +36,9 @@ ACT = Path(sys.executable).with_name("act")
 PASSED_ON = re.compile(
     r"(PIP_|UV_|SSL_|REQUESTS_CA|FATWHEEL_INSTALLER)\w*|\w*_proxy", re.IGNORECASE
 )  # how this machine reaches an index
-# act gives every command a terminal, and GitHub none: git would wait in a pager.
-NO_TERMINAL = {
+WITHOUT_TERMINAL = (sys.executable, "-I", "-S", str(Path(__file__).with_name("without_terminal.py")))
+# Where act gives commands a terminal all the same, git would wait in a pager.
+NO_PAGER = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "GIT_CONFIG_COUNT": "1",
@@ -148,11 +149,8 @@ def run(workflow: str, event: Event, home: Path, *repositories: Repository, worl
     refusals(mine.files[path], event.name, event.payload.get("inputs", {}), {it.name: it for it in repositories})
     (home / "home").mkdir(parents=True)
     folders = seed(home, repositories, world)
-    command = act(path, event, home, mine, world, folders)
-    alone = (sys.executable, "-I", "-S", str(Path(__file__).with_name("without_terminal.py")))
-    done = run_watched(
-        [*alone, *command], cwd=home, env=environment(home, world)
-    )  # act reads .env, .secrets and .vars there
+    command = [*WITHOUT_TERMINAL, *act(path, event, home, mine, world, folders)]
+    done = run_watched(command, cwd=home, env=environment(home, world))  # act reads .env, .secrets and .vars there
     if missing := NO_PYTHON.search(done.stdout):
         pytest.skip(f"needs Python {missing[1]}, which is not on PATH, nor one of pyenv's or uv's")
     return result(done, path, home, repositories, world)
@@ -192,7 +190,7 @@ def environment(home: Path, world: World) -> dict[str, str]:
     own = {"HOME": str(home / "home"), "XDG_CACHE_HOME": cache, "TMPDIR": tempfile.gettempdir()}
     own |= {"LANG": "C.UTF-8", "NO_COLOR": "1", "TERM": "dumb", BUILDS: tempfile.gettempdir()}
     kept = {"PIP_CACHE_DIR": str(Path(cache, "pip"))}  # for the sake of who serves the packages, and of time
-    return {**kept, **passed, "PATH": path, **own, **NO_TERMINAL, **world.environ}
+    return {**kept, **passed, "PATH": path, **own, **NO_PAGER, **world.environ}
 
 
 def result(

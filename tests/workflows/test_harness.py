@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.cages import confines
 from tests.workflows import harness, repositories
 from tests.workflows.harness import Event, World
 from tests.workflows.projects import CHECKOUT
@@ -60,7 +60,7 @@ def test_a_run_tells_summaries_annotations_outputs_and_steps(tmp_path: Path) -> 
     assert "never" not in build.log
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux refuses act a terminal")
+@confines
 def test_a_step_has_no_terminal_as_on_github(tmp_path: Path) -> None:
     run = run_jobs(tmp_path, job("build", "if test -t 1; then echo a terminal; else echo a pipe; fi"))
     assert run.job("Build").log == "a pipe\n"
