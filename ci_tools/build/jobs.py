@@ -17,6 +17,7 @@ from ci_tools.build import (
 from ci_tools.build.builder import Workshop, build_key
 from ci_tools.build.containers.builds import open_container
 from ci_tools.build.containers.choice import choose
+from ci_tools.build.cross.arm import is_cross
 from ci_tools.build.cross.backends import read_backend
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.formats import receipts
@@ -31,7 +32,7 @@ from ci_tools.model.files import (
     Receipt,
 )
 from ci_tools.model.names import FileName
-from ci_tools.model.plan import SDIST
+from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.plan import plan_file
 from ci_tools.plan.plan_file import PLAN
 
@@ -291,12 +292,17 @@ def _write_receipt(path: Path, plan: Plan, job: Job | None, key: str, seconds: f
 
 
 def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[Left, ...]:
-    """Return the jobs this machine cannot build; raise MachineError if it must build them all, or can build none."""
+    """Return the jobs this machine cannot build; raise MachineError if it must build them all, or can build none.
+
+    With `here`, those that it would have to compile for another machine are among them.
+    """
     tools, jobs = toolchains_of(planned, outside), planned.plan.jobs
     if not jobs:
         msg = f"{planned.plan.request.config}: every cell is skipped, there is nothing to build"
         raise InputError(msg, hint="`fatwheel plan` gives the reasons")
-    reasons = ((job, "" if choose(job, planned.catalog, outside) else tools.missing(job)) for job in jobs)
+    of_others = {job: _explain_other_machine(job, planned, outside, here=here) for job in jobs}
+    inside = {job for job in jobs if choose(job, planned.catalog, outside)}
+    reasons = ((job, "" if job in inside else tools.missing(job) or of_others[job]) for job in jobs)
     left = tuple(Left(job, reason) for job, reason in reasons if reason)
     if left and (not here or len(left) == len(jobs)):
         lines = "\n".join(f"  {job.name}: {reason}" for job, reason in left)
@@ -304,3 +310,16 @@ def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[L
         hint = "" if here else "--here goes on with the rest, and says so"
         raise MachineError(msg, hint=hint, page="how-to/choose-a-toolchain.md#what-this-machine-cannot-build")
     return left
+
+
+def _explain_other_machine(job: Job, planned: Planned, outside: Outside, *, here: bool) -> str:
+    """Return why a job is left to another machine that this one has the tools for, or "" if it is not."""
+    platforms = planned.catalog.platforms
+    if here and is_cross(job, planned.catalog, outside.host):
+        return f"it is for another machine than this {outside.host}; `fatwheel build --job {job.name}` compiles it here"
+    served = {platforms[cell.platform].host for cell in job.covers}
+    compiled = {each.platform and platforms[each.platform].host for each in planned.plan.jobs}
+    if job.kind is JobKind.NATIVE or outside.host in served or outside.host not in compiled:
+        return ""
+    where = " or ".join(sorted(served))
+    return f"the source compiles on {outside.host}, and this wheel has nothing compiled: it is built on {where}"

@@ -68,7 +68,7 @@ def declare_release(parser: Parser) -> None:
     text = "where files, logs and receipts go; default: %(default)s"
     parser.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help=text)
     add_edition(parser)
-    parser.add_argument("--here", action="store_true", help="go on without the jobs this machine cannot build")
+    parser.add_argument("--here", action="store_true", help="go on without the jobs that other machines have to build")
 
 
 def run_release(options: argparse.Namespace, outside: Outside) -> int:
