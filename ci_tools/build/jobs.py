@@ -21,6 +21,7 @@ from ci_tools.build.cross.arm import is_cross
 from ci_tools.build.cross.backends import read_backend
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.formats import receipts
+from ci_tools.github import step as steps
 from ci_tools.machine.storage import (
     MADE,
     UNFINISHED,
@@ -238,7 +239,7 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
         yield from (Made(path, receipt, built=False) for path, receipt in kept)
         return
     started, workshop = time.monotonic(), workshop_in(out, outside)
-    with outside.reporter.step(f"build {names[0]}"), _add_owner_hint(job):
+    with outside.reporter.step(f"build {names[0]}"), _add_owner_hint(job, outside):
         if job and container:
             built = container.build_wheel(job, planned, out)
         elif job:
@@ -263,14 +264,14 @@ def _choose_tools(
 
 
 @contextmanager
-def _add_owner_hint(job: Job | None) -> Iterator[None]:
-    """Add to a failure's hint who looks after the platform that failed."""
+def _add_owner_hint(job: Job | None, outside: Outside) -> Iterator[None]:
+    """Add to a failure's hint who looks after the platform that failed: on GitHub, where others than they see it."""
     try:
         yield
     except Rejected as error:
-        whose = f"{job.owner} looks after {job.platform}" if job and job.owner else ""
-        if whose in error.hint:  # there is none, or a run in a container has said so
+        if not (job and job.owner and steps.is_on(outside.environ)):
             raise
+        whose = f"{job.owner} looks after {job.platform}"
         raise Rejected(error.message, hint="; ".join(filter(None, (error.hint, whose)))) from error
 
 
