@@ -14,12 +14,14 @@ from ci_tools.build import (
     room,
     toolchain,
 )
-from ci_tools.build.builder import NewerSystem, Workshop, build_key
+from ci_tools.build.builder import Workshop, build_key
 from ci_tools.build.containers.builds import open_container
 from ci_tools.build.containers.choice import choose
+from ci_tools.build.cross.arm import is_cross
 from ci_tools.build.cross.backends import read_backend
-from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
+from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.formats import receipts
+from ci_tools.github import step as steps
 from ci_tools.machine.storage import (
     MADE,
     UNFINISHED,
@@ -31,14 +33,13 @@ from ci_tools.model.files import (
     Receipt,
 )
 from ci_tools.model.names import FileName
-from ci_tools.model.plan import SDIST
+from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.plan import plan_file
 from ci_tools.plan.plan_file import PLAN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ci_tools.build.builder import Built
     from ci_tools.build.containers.builds import Container
     from ci_tools.machine.context import Outside
     from ci_tools.model.files import BuiltWith
@@ -165,7 +166,7 @@ def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: O
 
 
 def _warn(planned: Planned, jobs: Sequence[Job], outside: Outside) -> None:
-    """Say which wheels of this machine's compilers may not keep to their tags, and what comes then."""
+    """Say which wheels of this machine's compilers may not keep to their tags, and what to write."""
     for doubt in dict.fromkeys(filter(None, map(toolchains_of(planned, outside).doubt, jobs))):
         outside.reporter.say(f"warning: {doubt}")
 
@@ -238,12 +239,12 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
         yield from (Made(path, receipt, built=False) for path, receipt in kept)
         return
     started, workshop = time.monotonic(), workshop_in(out, outside)
-    with outside.reporter.step(f"build {names[0]}"), _add_owner_hint(job):
+    with outside.reporter.step(f"build {names[0]}"), _add_owner_hint(job, outside):
         if job and container:
             built = container.build_wheel(job, planned, out)
         elif job:
             _refuse_headers(planned, job, tools, outside)
-            built = _build_wheel(workshop, job, planned, tools, out)
+            built = workshop.build_wheel(job, plan, tree, tools, out)
             checks.accept(built.path, job, outside)
         else:
             built = workshop.build_sdist(plan, tree, tools, out)
@@ -262,34 +263,15 @@ def _choose_tools(
     return toolchains_of(planned, outside).prepare(job, headers.all_includes(planned.tree)) if job else SDIST_TOOLS
 
 
-def _build_wheel(workshop: Workshop, job: Job, planned: Planned, tools: toolchain.Toolchain, out: Path) -> Built:
-    """Build a job's wheel; again by zig, if it may, where this machine's compiler makes one for newer systems only."""
-    try:
-        return workshop.build_wheel(job, planned.plan, planned.tree, tools, out)
-    except NewerSystem as error:
-        others = toolchains_of(planned, workshop.outside)
-        if tools.zig or not others.may_take_zig(job):
-            raise
-        what = f"what {tools.identity.partition(' ')[0]} has compiled keeps to {error.level} only"
-        workshop.outside.reporter.say(f"{job.name}: {what}, so it is compiled again (`toolchain: zig` does so at once)")
-        try:
-            return workshop.build_wheel(job, planned.plan, planned.tree, others.prepare(job, by_zig=True), out)
-        except FatwheelError as failed:
-            msg = f"{job.name}: {what}, and zig cannot build it for {job.wheel_platform}: {failed.message}"
-            level = "_".join(error.level.split("_")[:3])
-            hint = "; ".join(filter(None, (f"`wheel-platform: {level}`, or a `container`", failed.hint)))
-            raise Rejected(msg, hint=hint, page=failed.page) from failed
-
-
 @contextmanager
-def _add_owner_hint(job: Job | None) -> Iterator[None]:
-    """Add to a failure's hint who looks after the platform that failed."""
+def _add_owner_hint(job: Job | None, outside: Outside) -> Iterator[None]:
+    """Add to a failure's hint who looks after the platform that failed: on GitHub, where others than they see it."""
     try:
         yield
     except Rejected as error:
-        whose = f"{job.owner} looks after {job.platform}" if job and job.owner else ""
-        if whose in error.hint:  # there is none, or a run in a container has said so
+        if not (job and job.owner and steps.is_on(outside.environ)):
             raise
+        whose = f"{job.owner} looks after {job.platform}"
         raise Rejected(error.message, hint="; ".join(filter(None, (error.hint, whose)))) from error
 
 
@@ -311,12 +293,17 @@ def _write_receipt(path: Path, plan: Plan, job: Job | None, key: str, seconds: f
 
 
 def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[Left, ...]:
-    """Return the jobs this machine cannot build; raise MachineError if it must build them all, or can build none."""
+    """Return the jobs this machine cannot build; raise MachineError if it must build them all, or can build none.
+
+    With `here`, those that it would have to compile for another machine are among them.
+    """
     tools, jobs = toolchains_of(planned, outside), planned.plan.jobs
     if not jobs:
         msg = f"{planned.plan.request.config}: every cell is skipped, there is nothing to build"
         raise InputError(msg, hint="`fatwheel plan` gives the reasons")
-    reasons = ((job, "" if choose(job, planned.catalog, outside) else tools.missing(job)) for job in jobs)
+    of_others = {job: _explain_other_machine(job, planned, outside, here=here) for job in jobs}
+    inside = {job for job in jobs if choose(job, planned.catalog, outside)}
+    reasons = ((job, "" if job in inside else tools.missing(job) or of_others[job]) for job in jobs)
     left = tuple(Left(job, reason) for job, reason in reasons if reason)
     if left and (not here or len(left) == len(jobs)):
         lines = "\n".join(f"  {job.name}: {reason}" for job, reason in left)
@@ -324,3 +311,16 @@ def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[L
         hint = "" if here else "--here goes on with the rest, and says so"
         raise MachineError(msg, hint=hint, page="how-to/choose-a-toolchain.md#what-this-machine-cannot-build")
     return left
+
+
+def _explain_other_machine(job: Job, planned: Planned, outside: Outside, *, here: bool) -> str:
+    """Return why a job is left to another machine that this one has the tools for, or "" if it is not."""
+    platforms = planned.catalog.platforms
+    if here and is_cross(job, planned.catalog, outside.host):
+        return f"it is for another machine than this {outside.host}; `fatwheel build --job {job.name}` compiles it here"
+    served = {platforms[cell.platform].host for cell in job.covers}
+    compiled = {each.platform and platforms[each.platform].host for each in planned.plan.jobs}
+    if job.kind is JobKind.NATIVE or outside.host in served or outside.host not in compiled:
+        return ""
+    where = " or ".join(sorted(served))
+    return f"the source compiles on {outside.host}, and this wheel has nothing compiled: it is built on {where}"
