@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,7 +45,7 @@ class Checkout:
     """The checkout that a source is in."""
 
     root: Path  # of the source
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] = field(compare=False, repr=False)
 
     @functools.cached_property
     def top(self) -> Path:
@@ -93,18 +93,14 @@ class Checkout:
         Only a checkout that Fatwheel made in its cache may name other folders: a link, or a line in a file, could name
         any folder of the user's.
         """
-        stores = []
+        stores: list[Path] = []
         for each in (self, *self.nested(files).values()):
-            store, borrowed = each.common / "objects", each.common / "objects" / "info" / "alternates"
-            is_ours = each.top.is_relative_to(cache)
-            if store.is_symlink() or (borrowed.exists() and not is_ours):
+            own = each.common / "objects"
+            elsewhere = own / "info" / "alternates"
+            if own.is_symlink() or (elsewhere.exists() and not own.is_relative_to(cache)):
                 return None
-            stores += [
-                store,
-                *map(
-                    Path, borrowed.read_text(encoding="utf-8").split("\n")[:-1] if is_ours and borrowed.exists() else ()
-                ),
-            ]
+            lines = elsewhere.read_text(encoding="utf-8").splitlines() if elsewhere.exists() else ()
+            stores += [own, *map(Path, lines)]
         return stores
 
     def nested(self, files: Iterable[str]) -> dict[str, Checkout]:
@@ -187,17 +183,13 @@ class Checkout:
 
     def _git(self, place: Path, *arguments: str, text: str = "") -> str:
         """Return what git prints of the copy; latin-1 keeps every byte of a commit, whatever its encoding."""
-        own = {
-            "GIT_CEILING_DIRECTORIES": str(place.parent),
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_CONFIG_NOSYSTEM": "1",
-        }
-        environ = {**{name: value for name, value in self.environ.items() if not name.startswith("GIT_")}, **own}
+        kept = {name: value for name, value in self.environ.items() if not name.startswith("GIT_")}
+        own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
         is_bytes = arguments[0] in {"cat-file", "hash-object"}
         found = output(
             [*git.COMMAND, *arguments],
             cwd=place,
-            env=environ,
+            env={**kept, **own},
             timeout=MINUTES * 60,
             encoding="latin-1" if is_bytes else "utf-8",
             text=text,
