@@ -142,7 +142,6 @@ class Checkout:
         for name, text in {
             "HEAD": f"{head}\n",
             "packed-refs": "".join(f"{line}\n" for line in refs),
-            "refs/.kept": "",  # the folder stays, if empty ones are removed
             "objects/info/alternates": f"{self.common / 'objects'}\n",
             "info/attributes": ATTRIBUTES,
             **({"shallow": self.shallow} if self.shallow else {}),

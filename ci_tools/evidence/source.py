@@ -134,6 +134,10 @@ class Tree:
             if not target.is_symlink():
                 target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
 
+    def list_stores(self, cache: Path) -> list[Path] | None:
+        """Return the folders with the objects that a checkout of the tree borrows; None if it must not borrow any."""
+        return self.checkout.list_stores(self.files, cache) if self.checkout else []
+
     def make_checkout(self, folder: Path, *, lends: bool = True) -> None:
         """Make `folder`, which has the tree's files, the checkout that a build sees, if it is to see one."""
         if self.checkout:
