@@ -72,8 +72,8 @@ class Checkout:
         """The content of `.git/HEAD`, then a line for the branch, if one is checked out, and for each tag."""
         branch = self._ask("symbolic-ref", "--quiet", "HEAD")
         names = [name for name in (branch, git.TAGS) if name]
-        listed = self._ask("for-each-ref", "--format=%(objectname) %(refname)", *names)
-        return (f"ref: {branch}" if branch else self.head, *listed.splitlines())
+        listed = git.list_refs(self.top, self.environ, *names)
+        return (f"ref: {branch}" if branch else self.head, *listed)
 
     @functools.cached_property
     def shallow(self) -> str:
@@ -137,18 +137,12 @@ class Checkout:
         """Create the repository, with the refs, and the objects of the source's."""
         kind = "sha256" if len(self.head) == 64 else "sha1"  # noqa: PLR2004 - the digits of either
         self._git(place, "init", "--quiet", "--template=", f"--object-format={kind}")
-        new = place / ".git"
         head, *refs = self.refs
-        for name, text in {
-            "HEAD": f"{head}\n",
-            "packed-refs": "".join(f"{line}\n" for line in refs),
-            "objects/info/alternates": f"{self.common / 'objects'}\n",
-            "info/attributes": ATTRIBUTES,
-            **({"shallow": self.shallow} if self.shallow else {}),
-        }.items():
-            path = new / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+        git.borrow(self.top, place, refs, self.environ)
+        new = place / ".git"
+        (new / "HEAD").write_text(f"{head}\n", encoding="utf-8")
+        (new / "info").mkdir()
+        (new / "info" / "attributes").write_text(ATTRIBUTES, encoding="utf-8")
         with (new / "config").open("a", encoding="utf-8") as file:
             file.write(CONFIG)
 

@@ -24,7 +24,7 @@ from ci_tools.model.repository import COMMIT
 from ci_tools.model.request import GitSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = [
     "COMMAND",
@@ -32,12 +32,14 @@ __all__ = [
     "address",
     "apply_patch",
     "ask",
+    "borrow",
     "check_out",
     "check_out_from",
     "commit_of",
     "find",
     "head",
     "is_shallow",
+    "list_refs",
     "listed",
     "origin",
     "remote_tags",
@@ -290,13 +292,33 @@ def check_out_from(root: Path, name: str, commit: str, folder: Path, environ: Ma
 
     """
     source = GitSource(url=str(root), ref=name)
-    _check_out_alone(source, str(root), commit, folder, environ)
+    _git(["init", "--quiet"], source, folder, environ)
+    borrow(root, folder, list_refs(root, environ, TAGS), environ)
+    _git(["checkout", "--quiet", "--detach", commit], source, folder, environ)
     for module, path, pinned in _submodules(folder, environ):
         if _has(root / path, pinned, environ):
             check_out_from(root / path, pinned, pinned, folder / path, environ)
             _git(["config", f"submodule.{module}.active", "true"], source, folder, environ)
         else:
             _git([*UPDATE, "--recursive", "--", path], source, folder, environ)
+
+
+def list_refs(root: Path, environ: Mapping[str, str], *names: str) -> list[str]:
+    """Return a line for each ref of a checkout that has one of these names or is below it, as git packs them."""
+    return (ask(root, environ, "for-each-ref", "--format=%(objectname) %(refname)", *names) or "").splitlines()
+
+
+def borrow(root: Path, folder: Path, refs: Iterable[str], environ: Mapping[str, str]) -> None:
+    """Let a new repository in `folder` have these refs, and the objects and the end of the checkout at `root`.
+
+    Nothing is fetched: git would start a program in the repository that it fetches from.
+    """
+    new, own = folder / ".git", common(root, environ)
+    (new / "objects" / "info").mkdir(exist_ok=True)
+    (new / "objects" / "info" / "alternates").write_text(f"{own / 'objects'}\n", encoding="utf-8")
+    (new / "packed-refs").write_text("".join(f"{line}\n" for line in refs), encoding="utf-8")
+    if (own / "shallow").is_file():
+        shutil.copyfile(own / "shallow", new / "shallow")
 
 
 def _has(folder: Path, commit: str, environ: Mapping[str, str]) -> bool:
@@ -331,9 +353,11 @@ def apply_patch(patch: Path, folder: Path, environ: Mapping[str, str], *options:
 
 def _check_out_alone(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
     """Check out one commit into the empty `folder`, without its submodules."""
+    refs = _list_refs(source, url, environ)
+    here = [ref.removesuffix("^{}") for ref, sha in refs.items() if sha == commit and ref.startswith(TAGS)]
     for arguments in (
         ["init", "--quiet"],
-        ["fetch", "--quiet", "--depth=1", "--end-of-options", url, commit],
+        ["fetch", "--quiet", "--depth=1", "--end-of-options", url, commit, *(f"+{ref}:{ref}" for ref in here)],
         ["checkout", "--quiet", "--detach", "FETCH_HEAD"],
     ):
         _git(arguments, source, folder, environ)
