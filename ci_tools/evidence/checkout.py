@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,15 +18,17 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import MachineError
 from ci_tools.evidence import git
 from ci_tools.machine.process import output
+from ci_tools.model.request import GitSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["COMMIT_DECIDES", "Checkout"]
+__all__ = ["COMMIT_DECIDES", "Checkout", "check_out_from", "list_borrowed"]
 
 COMMIT_DECIDES = ".git/HEAD"  # stands for all that a build learns of the commit, the tags and the files around it
 MINUTES = 10
 LINK = "160000"  # the mode of a submodule in git's index
+SUBMODULE = f"{LINK} commit "  # how `git ls-tree` marks one
 # A filter such as that of Git LFS has been applied to the files, or has not: none runs again.
 ATTRIBUTES = "* -filter\n"
 CONFIG = """\
@@ -72,7 +75,7 @@ class Checkout:
         """The content of `.git/HEAD`, then a line for the branch, if one is checked out, and for each tag."""
         branch = self._ask("symbolic-ref", "--quiet", "HEAD")
         names = [name for name in (branch, git.TAGS) if name]
-        listed = git.list_refs(self.top, self.environ, *names)
+        listed = list_refs(self.top, self.environ, *names)
         return (f"ref: {branch}" if branch else self.head, *listed)
 
     @functools.cached_property
@@ -95,12 +98,10 @@ class Checkout:
         """
         stores: list[Path] = []
         for each in (self, *self.nested(files).values()):
-            own = each.common / "objects"
-            elsewhere = own / "info" / "alternates"
-            if own.is_symlink() or (elsewhere.exists() and not own.is_relative_to(cache)):
+            own, borrowed = each.common / "objects", list_borrowed(each.common)
+            if any(map(Path.is_symlink, (own, *borrowed))) or (borrowed and not own.is_relative_to(cache)):
                 return None
-            lines = elsewhere.read_text(encoding="utf-8").splitlines() if elsewhere.exists() else ()
-            stores += [own, *map(Path, lines)]
+            stores += [own, *borrowed]
         return stores
 
     def nested(self, files: Iterable[str]) -> dict[str, Checkout]:
@@ -138,7 +139,7 @@ class Checkout:
         kind = "sha256" if len(self.head) == 64 else "sha1"  # noqa: PLR2004 - the digits of either
         self._git(place, "init", "--quiet", "--template=", f"--object-format={kind}")
         head, *refs = self.refs
-        git.borrow(self.top, place, refs, self.environ)
+        borrow(self.top, place, refs, self.environ)
         new = place / ".git"
         (new / "HEAD").write_text(f"{head}\n", encoding="utf-8")
         (new / "info").mkdir()
@@ -191,6 +192,65 @@ class Checkout:
             msg = f"git {arguments[0]} failed in a copy of {self.top}, which a build is to see as a checkout"
             raise MachineError(msg, hint=f"`git -C {self.top} fsck` says whether its repository is whole")
         return found
+
+
+def check_out_from(root: Path, name: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
+    """Check out one commit, called `name`, of the checkout at `root` into the empty `folder`.
+
+    Submodules are copied from those of `root` if these have the pinned commits. So no submodule is fetched twice,
+        and a private one that only the caller may read is not missing.
+
+    """
+    source = GitSource(url=str(root), ref=name)
+    git.run_git(["init", "--quiet"], source, folder, environ)
+    borrow(root, folder, list_refs(root, environ, git.TAGS), environ)
+    git.run_git(["checkout", "--quiet", "--detach", commit], source, folder, environ)
+    for module, path, pinned in _submodules(folder, environ):
+        if _has(root / path, pinned, environ):
+            check_out_from(root / path, pinned, pinned, folder / path, environ)
+            git.run_git(["config", f"submodule.{module}.active", "true"], source, folder, environ)
+        else:
+            git.run_git([*git.UPDATE, "--recursive", "--", path], source, folder, environ)
+
+
+def list_refs(root: Path, environ: Mapping[str, str], *names: str) -> list[str]:
+    """Return a line for each ref of a checkout that has one of these names or is below it, as git packs them."""
+    return (git.ask(root, environ, "for-each-ref", "--format=%(objectname) %(refname)", *names) or "").splitlines()
+
+
+def borrow(root: Path, folder: Path, refs: Iterable[str], environ: Mapping[str, str]) -> None:
+    """Let a new repository in `folder` have these refs, and the objects and the end of the checkout at `root`.
+
+    Nothing is fetched: git would start a program in the repository that it fetches from.
+    """
+    new, own = folder / ".git", git.common(root, environ)
+    (new / "objects" / "info").mkdir(exist_ok=True)
+    (new / "objects" / "info" / "alternates").write_text(f"{own / 'objects'}\n", encoding="utf-8")
+    (new / "packed-refs").write_text("".join(f"{line}\n" for line in refs), encoding="utf-8")
+    if (own / "shallow").is_file():
+        shutil.copyfile(own / "shallow", new / "shallow")
+
+
+def list_borrowed(repository: Path) -> list[Path]:
+    """Return the folders whose objects a repository borrows (gitrepository-layout(5))."""
+    objects = repository / "objects"
+    file = objects / "info" / "alternates"
+    return [objects / line for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+
+
+def _has(folder: Path, commit: str, environ: Mapping[str, str]) -> bool:
+    """Whether a folder is itself a checkout whose repository has the commit."""
+    return (folder / ".git").exists() and git.ask(folder, environ, "cat-file", "-e", f"{commit}^{{commit}}") is not None
+
+
+def _submodules(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, path and pinned commit of each submodule of a checkout."""
+    listed = ("config", "--file", ".gitmodules", "--null", "--get-regexp", r"^submodule\..*\.path$")
+    for entry in filter(None, (git.ask(folder, environ, *listed) or "").split("\0")):
+        key, _, path = entry.partition("\n")
+        shown = git.ask(folder, environ, "--literal-pathspecs", "ls-tree", "HEAD", "--", path) or ""
+        if shown.startswith(SUBMODULE):
+            yield key[len("submodule.") : -len(".path")], path, shown.removeprefix(SUBMODULE).split("\t")[0]
 
 
 def _parents(name: str) -> list[str]:

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import posixpath
+import shlex
 import shutil
 import stat
 import sys
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.evidence import git, patches
-from ci_tools.evidence.checkout import Checkout
+from ci_tools.evidence.checkout import Checkout, check_out_from
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.machine.process import redact
@@ -189,10 +190,27 @@ def open_tree(request: Request, folder: Path, outside: Outside, commit: str | No
     if request.patches:
         root = patches.patch_tree(tree, request.patches, folder, outside)
         tree = replace(tree, root=root, files=tuple(sorted(_walk_files(root))))
-    files = _select_files(request, tree)
+    files = _leave_empty(request, replace(tree, files=_select_files(request, tree)), outside)
     for name in files:
         _refuse_unread(tree.root, name)
     return replace(tree, files=files, checkout=tree.checkout if request.build.git else None)
+
+
+def _leave_empty(request: Request, tree: Tree, outside: Outside) -> tuple[str, ...]:
+    """Return the files without the submodules that are not checked out and not in the project's own folder.
+
+    They may be another project's of the repository. As in a clone, a build sees an empty folder.
+    """
+    own = f"{request.subdirectory}/" if request.subdirectory else ""
+    others = (name for name in tree.files if not name.startswith(own))
+    empty = [name for name in others if stat.S_ISDIR(os.lstat(f"{tree.root}{os.sep}{name}").st_mode)]
+    if empty:
+        names, paths = ", ".join(empty), shlex.join(empty)
+        what = "not checked out, so a build sees an empty folder"
+        outside.reporter.say(
+            f"{names}: {what}; if {request.subdirectory} needs it: git submodule update --init {paths}"
+        )
+    return tuple(name for name in tree.files if name not in empty)
 
 
 def _select_files(request: Request, tree: Tree) -> tuple[str, ...]:
@@ -296,7 +314,7 @@ def copy_revision(root: Path, name: str, outside: Outside) -> Path:
 
     def check_out(folder: Path) -> None:
         with outside.reporter.step(f"copy {root} as it is at {name}"):
-            git.check_out_from(root, name, commit, folder, outside.environ)
+            check_out_from(root, name, commit, folder, outside.environ)
 
     place = hashlib.sha256(str(root).encode()).hexdigest()[:12]
     return fill_once(outside.cache / "sources" / f"git-{place}-{commit}", check_out, outside.reporter.say)
