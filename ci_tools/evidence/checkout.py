@@ -53,7 +53,7 @@ class Checkout:
     @functools.cached_property
     def top(self) -> Path:
         """The root of the checkout."""
-        return git.top(self.root, self.environ)
+        return git.find(self.root.resolve()) or self.root
 
     @functools.cached_property
     def prefix(self) -> str:
@@ -90,6 +90,32 @@ class Checkout:
         told = "\n".join((self.prefix, self.head, *self.refs, self.shallow))
         return hashlib.sha256(told.encode()).hexdigest()
 
+    def list_changes(self, files: Iterable[str]) -> list[str]:
+        """Return those files of the source that are not as in the commit, and those that only the commit has.
+
+        A filter that the project's settings name does not run: what it has changed is the commit's until it is touched.
+        """
+        files, entries = frozenset(files), self._list_status(".")
+        names = {name.removeprefix(self.prefix) for name in entries}
+        found = [name for name in names if name in files or not os.path.lexists(self.root / name)]
+        inner = self.nested(files).items()
+        found += [f"{name}/{each}" for name, one in inner for each in one.list_changes(_below(name, files))]
+        return sorted(found)
+
+    def is_committed(self, path: str) -> bool:
+        """Whether a path leads to a file of the checkout that is as in its commit: a copy has it, then."""
+        place = os.path.relpath(os.path.realpath(path), self.top)
+        is_inside = not place.startswith("..") and bool(self._ask("ls-files", "--", place))
+        return is_inside and not self._list_status(str(self.top / place))
+
+    def _list_status(self, place: str) -> list[str]:
+        """Return what is not as in the commit, of a place named from the source."""
+        set_filters = self._ask("config", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process|required)$")
+        off = [word for name in set_filters.splitlines() for word in ("-c", f"{name}=")]
+        options = ("--porcelain", "--branch", "-z", "--no-renames", "-uall", "--ignore-submodules=dirty")
+        shown = git.ask(self.root, self.environ, *off, "--no-optional-locks", "status", *options, "--", place) or ""
+        return [entry[3:] for entry in shown.split("\0")[1:] if entry]  # "M  name", after the branch
+
     def list_stores(self, files: Iterable[str], cache: Path) -> list[Path] | None:
         """Return the folders with the objects that a copy borrows; None if some are elsewhere.
 
@@ -106,9 +132,14 @@ class Checkout:
 
     def nested(self, files: Iterable[str]) -> dict[str, Checkout]:
         """Return the submodules, those within them aside, each by its folder below the source."""
-        folders = sorted({folder for name in files for folder in _parents(name)})
+        folders: set[str] = set()
+        for name in files:  # thousands, and most of them have their folder in common
+            folder = name.rpartition("/")[0]
+            while folder and folder not in folders:
+                folders.add(folder)
+                folder = folder.rpartition("/")[0]
         found: dict[str, Checkout] = {}
-        for folder in folders:
+        for folder in sorted(folders):
             is_inner = any(parent in found for parent in _parents(folder))
             if not is_inner and os.path.lexists(f"{self.root}{os.sep}{folder}{os.sep}.git"):
                 found[folder] = Checkout(self.root / folder, self.environ)
@@ -122,8 +153,7 @@ class Checkout:
         files = tuple(files)
         nested = self.nested(files)
         for name, one in nested.items():
-            below = (file.removeprefix(f"{name}/") for file in files if file.startswith(f"{name}/"))
-            one.write(below, folder / name, lends=lends)
+            one.write(_below(name, files), folder / name, lends=lends)
         place = Path(os.path.abspath(folder.joinpath(*[".."] * self.prefix.count("/"))))  # noqa: PTH100 - no link
         self._create(place)
         own = [file for file in files if not any(parent in nested for parent in _parents(file))]
@@ -251,6 +281,11 @@ def _submodules(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[str,
         shown = git.ask(folder, environ, "--literal-pathspecs", "ls-tree", "HEAD", "--", path) or ""
         if shown.startswith(SUBMODULE):
             yield key[len("submodule.") : -len(".path")], path, shown.removeprefix(SUBMODULE).split("\t")[0]
+
+
+def _below(folder: str, files: Iterable[str]) -> list[str]:
+    """Return the files in a folder, relative to it."""
+    return [file.removeprefix(f"{folder}/") for file in files if file.startswith(f"{folder}/")]
 
 
 def _parents(name: str) -> list[str]:

@@ -103,7 +103,8 @@ class Tree:
         if name not in self._resolved:  # each observed build asks for the same names
             path = os.path.realpath(f"{self.root}{os.sep}{name}")
             self._resolved[name] = os.path.relpath(path, os.path.realpath(self.root))
-        return self.states.get(self._resolved[name], "")
+        found = self._resolved[name]
+        return self.git_identity if found.startswith(f"..{os.sep}") else self.states.get(found, "")
 
     @functools.cached_property
     def _resolved(self) -> dict[str, str]:
@@ -191,9 +192,10 @@ def open_tree(request: Request, folder: Path, outside: Outside, commit: str | No
         root = patches.patch_tree(tree, request.patches, folder, outside)
         tree = replace(tree, root=root, files=tuple(sorted(_walk_files(root))))
     files = _leave_empty(request, replace(tree, files=_select_files(request, tree)), outside)
+    tree = replace(tree, files=files, checkout=tree.checkout if request.build.git else None)
     for name in files:
-        _refuse_unread(tree.root, name)
-    return replace(tree, files=files, checkout=tree.checkout if request.build.git else None)
+        _refuse_unread(tree, name)
+    return tree
 
 
 def _leave_empty(request: Request, tree: Tree, outside: Outside) -> tuple[str, ...]:
@@ -257,15 +259,23 @@ def _is_made(folder: Path) -> bool:
     return (folder / ".fatwheel").is_dir() or (mark.is_file() and mark.read_bytes() == MADE)
 
 
-def _refuse_unread(root: Path, name: str) -> None:
-    """Raise InputError for files that a build would read but the plan has not hashed: outward links, whole folders."""
+def _refuse_unread(tree: Tree, name: str) -> None:
+    """Raise InputError for files that a build would read but the plan has not hashed: outward links, whole folders.
+
+    What the source's commit has around it is as good as hashed.
+    """
+    root = tree.root
     mode = os.lstat(f"{root}{os.sep}{name}").st_mode  # for thousands of files; a Path takes several times as long
     if stat.S_ISLNK(mode):
         path = root / name
         target = path.readlink()
-        if target.is_absolute() or not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+        is_inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
+        is_known = is_inside or (tree.checkout is not None and tree.checkout.is_committed(str(path)))
+        if target.is_absolute() or not is_known:
+            is_near = tree.checkout is not None and not target.is_absolute()
             msg = f"{name} is a link to {target}, expected a relative one to a place inside the source"
-            raise InputError(msg)
+            hint = "what is committed around it may be linked to as well: commit it" if is_near else ""
+            raise InputError(msg, hint=hint)
     elif stat.S_ISDIR(mode):
         msg = f"{name} is a submodule that is not checked out, or a repository of its own"
         raise InputError(msg, hint="`git submodule update --init --recursive`, or name it in .gitignore")
