@@ -6,14 +6,16 @@ import functools
 import hashlib
 import os
 import posixpath
+import shlex
 import shutil
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.evidence import git, patches
+from ci_tools.evidence.checkout import Checkout, check_out_from
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.machine.own_output import FileIdentity, find_output_files
@@ -44,6 +46,17 @@ class Tree:
     root: Path
     files: tuple[str, ...]
     commit: str | None = None
+    checkout: Checkout | None = field(default=None, repr=False)  # None: a build sees no repository
+
+    @property
+    def prefix(self) -> str:
+        """The folder of the source below the root of its checkout, such as `python/`, or ""."""
+        return self.checkout.prefix if self.checkout else ""
+
+    @property
+    def git_identity(self) -> str:
+        """A hash of all that git tells a build of the source; "" if it sees no repository."""
+        return self.checkout.identity if self.checkout else ""
 
     @functools.cached_property
     def states(self) -> Mapping[str, str]:
@@ -86,10 +99,13 @@ class Tree:
         """Return the state of the file to which a path leads, also through links; "" if it is not one of the tree."""
         if name in self.states and name not in self.links:
             return self.states[name]
+        if ".git" in name.split("/"):
+            return self.git_identity if name.rstrip("/").rpartition("/")[2] != ".git" else str(bool(self.checkout))
         if name not in self._resolved:  # each observed build asks for the same names
             path = os.path.realpath(f"{self.root}{os.sep}{name}")
             self._resolved[name] = os.path.relpath(path, os.path.realpath(self.root))
-        return self.states.get(self._resolved[name], "")
+        found = self._resolved[name]
+        return self.git_identity if found.startswith(f"..{os.sep}") else self.states.get(found, "")
 
     @functools.cached_property
     def _resolved(self) -> dict[str, str]:
@@ -120,6 +136,15 @@ class Tree:
                 shutil.copyfile(source, target, follow_symlinks=False)
             if not target.is_symlink():
                 target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
+
+    def list_stores(self, cache: Path) -> list[Path] | None:
+        """Return the folders with the objects that a checkout of the tree borrows; None if it must not borrow any."""
+        return self.checkout.list_stores(self.files, cache) if self.checkout else []
+
+    def make_checkout(self, folder: Path, *, lends: bool = True) -> None:
+        """Make `folder`, which has the tree's files, the checkout that a build sees, if it is to see one."""
+        if self.checkout:
+            self.checkout.write(self.files, folder, lends=lends)
 
     def copy_as_planned_to(self, folder: Path, sha256: Sha256) -> None:
         """Copy the files into `folder`; raise MachineError if they are no longer those whose hash is `sha256`."""
@@ -170,11 +195,29 @@ def open_tree(request: Request, folder: Path, outside: Outside, commit: str | No
         tree = Tree(root, tuple(sorted(_walk_files(root))))
     if request.patches:
         root = patches.patch_tree(tree, request.patches, folder, outside)
-        tree = Tree(root, tuple(sorted(_walk_files(root))), tree.commit)
-    files = _select_files(request, tree)
+        tree = replace(tree, root=root, files=tuple(sorted(_walk_files(root))))
+    files = _leave_empty(request, replace(tree, files=_select_files(request, tree)), outside)
+    tree = replace(tree, files=files, checkout=tree.checkout if request.build.git else None)
     for name in files:
-        _refuse_unread(tree.root, name)
-    return Tree(tree.root, files, tree.commit)
+        _refuse_unread(tree, name)
+    return tree
+
+
+def _leave_empty(request: Request, tree: Tree, outside: Outside) -> tuple[str, ...]:
+    """Return the files without the submodules that are not checked out and not in the project's own folder.
+
+    They may be another project's of the repository. As in a clone, a build sees an empty folder.
+    """
+    own = f"{request.subdirectory}/" if request.subdirectory else ""
+    others = (name for name in tree.files if not name.startswith(own))
+    empty = [name for name in others if stat.S_ISDIR(os.lstat(f"{tree.root}{os.sep}{name}").st_mode)]
+    if empty:
+        names, paths = ", ".join(empty), shlex.join(empty)
+        what = "not checked out, so a build sees an empty folder"
+        outside.reporter.say(
+            f"{names}: {what}; if {request.subdirectory} needs it: git submodule update --init {paths}"
+        )
+    return tuple(name for name in tree.files if name not in empty)
 
 
 def _select_files(request: Request, tree: Tree) -> tuple[str, ...]:
@@ -202,7 +245,7 @@ def tree_at(root: Path, environ: Mapping[str, str]) -> Tree:
         walked = sorted(_walk_files(root, skip=_is_made))
         return Tree(root, tuple(name for name in walked if not _is_written(root, name, output)))
     files = (name for name in listed if not _is_written(root, name, output) or git.tracks(root, name, environ))
-    return Tree(root, tuple(files), git.head(root, environ))
+    return Tree(root, tuple(files), git.head(root, environ), Checkout(root, environ))
 
 
 def _is_written(root: Path, name: str, output: Collection[FileIdentity]) -> bool:
@@ -226,15 +269,23 @@ def _is_made(folder: Path) -> bool:
     return (folder / ".fatwheel").is_dir() or (mark.is_file() and mark.read_bytes() == MADE)
 
 
-def _refuse_unread(root: Path, name: str) -> None:
-    """Raise InputError for files that a build would read but the plan has not hashed: outward links, whole folders."""
+def _refuse_unread(tree: Tree, name: str) -> None:
+    """Raise InputError for files that a build would read but the plan has not hashed: outward links, whole folders.
+
+    What the source's commit has around it is as good as hashed.
+    """
+    root = tree.root
     mode = os.lstat(f"{root}{os.sep}{name}").st_mode  # for thousands of files; a Path takes several times as long
     if stat.S_ISLNK(mode):
         path = root / name
         target = path.readlink()
-        if target.is_absolute() or not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+        is_inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
+        is_known = is_inside or (tree.checkout is not None and tree.checkout.is_committed(str(path)))
+        if target.is_absolute() or not is_known:
+            is_near = tree.checkout is not None and not target.is_absolute()
             msg = f"{name} is a link to {target}, expected a relative one to a place inside the source"
-            raise InputError(msg)
+            hint = "what is committed around it may be linked to as well: commit it" if is_near else ""
+            raise InputError(msg, hint=hint)
     elif stat.S_ISDIR(mode):
         msg = f"{name} is a submodule that is not checked out, or a repository of its own"
         raise InputError(msg, hint="`git submodule update --init --recursive`, or name it in .gitignore")
@@ -283,7 +334,7 @@ def copy_revision(root: Path, name: str, outside: Outside) -> Path:
 
     def check_out(folder: Path) -> None:
         with outside.reporter.step(f"copy {root} as it is at {name}"):
-            git.check_out_from(root, name, commit, folder, outside.environ)
+            check_out_from(root, name, commit, folder, outside.environ)
 
     place = hashlib.sha256(str(root).encode()).hexdigest()[:12]
     return fill_once(outside.cache / "sources" / f"git-{place}-{commit}", check_out, outside.reporter.say)
