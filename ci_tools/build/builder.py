@@ -36,9 +36,10 @@ from ci_tools.build.folders import (
     refuse_stranger,
     sweep,
 )
-from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
+from ci_tools.build.requirements import Place, job_of_sdist, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk.compiler_cache import cache_for
+from ci_tools.build.sdk.stand_ins import put_toolkit
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
 from ci_tools.build.zig.choice import refuse_linked_torch, refuse_requirements
@@ -89,11 +90,13 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
             for name, value in editions.variables(plan.project, plan.edition, plan.request.version).items()
         ),
     ]
-    own: list[str | None] = [plan.sdist]
+    told = job or job_of_sdist(plan)
+    own: list[str | None] = [*told.archs, repr(told.env), *told.build_requires] if told else []
     if job:
         python = str(job.python) if job.python_stays else platform.python_version()
-        own = [job.wheel, job.public, *job.archs, repr(job.env), python, job.requires_torch, *job.build_requires]
-        own += [job.exact_torch, job.place, *job.drops]
+        own += [job.wheel, job.public, python, job.requires_torch, job.exact_torch, job.place, *job.drops]
+    else:
+        own += [plan.sdist, repr(told and (told.accelerator, told.torch))]
     return hashlib.sha256(json.dumps([inputs, own]).encode()).hexdigest()
 
 
@@ -152,8 +155,7 @@ class Workshop:
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
         """Build the project's sdist into `out`."""
         with self._bench(plan, tree, SDIST, plan.request.build.timeout_minutes, SDIST) as bench:
-            variables = {**dict(plan.request.build.env), **SAME_EVERY_TIME}
-            made = self._backend("sdist", bench, toolchain, variables, needs_of_sdist(plan))
+            made = self._backend("sdist", bench, toolchain, self._tell_sdist(plan, bench), needs_of_sdist(plan))
             _refuse_other(made.path.name, plan.sdist, bench)
             with write_atomically(out / made.path.name) as sink:
                 write_with_date(made.path, sink, EPOCH)
@@ -205,6 +207,19 @@ class Workshop:
         homes = (str(Path(told[name]) / "bin") for name, _ in toolchain.folders)
         told["PATH"] = os.pathsep.join([*homes, *map(str, cache.folders), shown])
         return {**told, **name_archs_for_torch(job.accelerator, job.archs), **link_variables(told), **dict(job.env)}
+
+    def _tell_sdist(self, plan: Plan, bench: Bench) -> dict[str, str]:
+        """Return the variables of the sdist's build: those of the job that it is told the same as, and no compiler."""
+        job = job_of_sdist(plan)
+        if job is None:
+            return {**dict(plan.request.build.env), **SAME_EVERY_TIME}
+        told = name_archs_for_torch(job.accelerator, job.archs)
+        path = search_path(self.outside.environ.get("PATH", os.defpath), bench.scratch / "path")
+        if job.accelerator:
+            home = put_toolkit(job.accelerator, bench.scratch / "cuda_home")
+            told |= {"CUDA_HOME": str(home)}
+            path = os.pathsep.join([str(home / "bin"), path])
+        return {**told, "PATH": path, **dict(job.env), **SAME_EVERY_TIME}
 
     def _provide(self, folder: Path, toolchain: Toolchain, bench: Bench, place: Path) -> Path:
         """Put a toolchain's folder where the build sees it: a copy if we fetched it, a link if it is installed.
