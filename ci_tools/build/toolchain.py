@@ -132,7 +132,7 @@ class Toolchains:
             return Toolchain(identity="none", python=python)
         if is_cross := self._is_cross(job):
             self.reporter.say(f"{job.name} is compiled for {job.platform} by {arm.compiler_of(self.environ)}")
-        compiler, *identity = self._compiler(job)
+        compiler, *identity = self._compiler(job, includes)
         msvc = self._choose_msvc(job, compiler)
         folders = [compiler] if compiler else []
         fetch_headers = self._headers_of(self.catalog.torch[job.torch]) if job.torch else None
@@ -176,13 +176,13 @@ class Toolchains:
         with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
             return msvc_variables(msvc, self.environ, Path(folder))
 
-    def _compiler(self, job: Job) -> tuple[tuple[str, Path] | None, str]:
+    def _compiler(self, job: Job, includes: Collection[str]) -> tuple[tuple[str, Path] | None, str]:
         """Return the accelerator's home folder with the variable that names it, and an identity of the compilers."""
         host_compiler = self._host_compiler(job)
         if job.accelerator is None:
             return None, host_compiler
         if job.accelerator.kind is AcceleratorKind.CUDA:
-            home = self.cuda.find_home(job)
+            home = self.cuda.find_home(job, includes)
             return ("CUDA_HOME", home), f"{nvcc_build(home)} {host_compiler}"
         if job.accelerator.kind is AcceleratorKind.ROCM:
             variable, command, installed = "ROCM_HOME", "hipcc", self._system_rocm(job)
