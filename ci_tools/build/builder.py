@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from ci_tools.model.files import BuiltWith
     from ci_tools.model.plan import Job, Plan
 
-__all__ = ["Built", "NewerSystem", "Workshop", "build_key"]
+__all__ = ["LEVELS", "Built", "NewerSystem", "Workshop", "build_key"]
 
 LEVELS = "how-to/choose-a-toolchain.md#an-older-glibc-than-this-machines"
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
@@ -102,13 +102,16 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
 
 
 class NewerSystem(Rejected):
-    """A wheel that needs a newer system than its platform tag says; `level` is the tag that it keeps to."""
+    """A wheel that needs a newer system than its platform tag says; `level` is the tag that it keeps to.
 
-    def __init__(self, message: str, *, job: Job, level: str) -> None:
+    `made` is the wheel as it was compiled, which takes another tag without being compiled again.
+    """
+
+    def __init__(self, message: str, *, job: Job, level: str, made: Built) -> None:
         own, wanted = (re.sub(r"(_\d+_\d+)_.*", r"\1", tag) for tag in (level, job.wheel_platform))
         way = f"or build where the glibc is that of {wanted}, such as in one of PyPA's images (`container`)"
         super().__init__(message, hint=f"write `wheel-platform: {own}` at {job.platform}, {way}", page=LEVELS)
-        self.level = level
+        self.job, self.level, self.made = job, level, made
 
 
 class Built(NamedTuple):
@@ -126,19 +129,22 @@ class Workshop:
     logs: Path
     outside: Outside
 
-    def build_wheel(self, job: Job, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
+    def build_wheel(
+        self, job: Job, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path, compiled: Built | None = None
+    ) -> Built:
         """Build the job's wheel into `out`, and beside it its twin for PyPI if it has one; the plan gives the names.
 
-        Raises Rejected if the build fails or makes another wheel than planned.
+        `compiled` is the wheel as the project's own build has already made it. Raises Rejected if the build fails or
+        makes another wheel than planned.
         """
         with self._bench(plan, tree, job.name, job.minutes, job.place) as bench:
             cache = cache_for(job, bench.scratch, self.outside)
             variables = self._variables(job, toolchain, bench, cache)
-            made = self._backend("wheel", bench, toolchain, variables, needs_of_job(job, plan))
+            made = compiled or self._backend("wheel", bench, toolchain, variables, needs_of_job(job, plan))
             if said := cache.summarize():
                 self.outside.reporter.say(f"{job.name}: {said}")
             built_with = builtwith.of_job(job, made.built_with)
-            built = self._repair_wheel(made.path, job, bench) if job.kind is JobKind.NATIVE else made.path
+            built = self._repair_wheel(made, job, bench) if job.kind is JobKind.NATIVE else made.path
             project, version, rest = built.name.split("-", 2)
             rebuild = plan.request.release.rebuild
             rest = f"{rebuild}-{rest}" if rebuild else rest
@@ -153,6 +159,8 @@ class Workshop:
                 label = Label(local, job.requires_torch, job.drops, rebuild)
                 inside = {SBOM: _sbom(built, job, plan, local, built_with)}
                 relabel(built, out / each, label, replaced=cleaned, beside=inside)
+            if compiled:
+                compiled.path.unlink()
             return made._replace(path=out / name, built_with=built_with)
 
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
@@ -298,15 +306,21 @@ class Workshop:
         used = replace(isolated, variables={**isolated.variables, **told})
         return Built(built, builtwith.asked_in(used, self.outside.environ), seconds)
 
-    def _repair_wheel(self, wheel: Path, job: Job, bench: Bench) -> Path:
+    def _repair_wheel(self, made: Built, job: Job, bench: Bench) -> Path:
         """Return the wheel with its platform tag proven and written; raise Rejected if it does not keep to its tag."""
+        wheel = made.path
+        _refuse_hollow(made, job, bench)
         if not job.wheel_platform.startswith(("manylinux", "musllinux")):
             return wheel
         out = bench.scratch / "repaired"
         if repair.proven(wheel, job, out, bench.log, self.outside.environ).status:
             error = build_error(bench.log, repair.explain_level(wheel, job.wheel_platform))
             level = repair.find_level(wheel, job.wheel_platform)
-            raise NewerSystem(error.message, job=job, level=level) if level else error
+            if not level:
+                raise error
+            kept = made._replace(path=self.logs / wheel.name)
+            shutil.move(wheel, kept.path)
+            raise NewerSystem(error.message, job=job, level=level, made=kept)
         return next(out.iterdir())
 
 
@@ -331,6 +345,16 @@ def _restate(bench: Bench) -> None:
     project = ProjectFile(bench.plan.request, Tree(bench.source, bench.tree.files))
     for name, text in restate_version(project, bench.plan.project.version).items():
         (bench.source / name).write_bytes(text.encode())
+
+
+def _refuse_hollow(made: Built, job: Job, bench: Bench) -> None:
+    """Raise Rejected for a wheel without compiled code: it is for any machine, and the job is for one platform."""
+    if not made.path.name.endswith("-any.whl"):
+        return
+    msg = f"the build of {job.name} compiled nothing: it made {made.path.name}, expected {job.wheel}"
+    torch = made.built_with.torch
+    asked = f"it had torch {torch} and CUDA {job.accelerator.version}; " if torch and job.accelerator else ""
+    raise Rejected(msg, hint=f"{asked}a condition in the project's build was not met; log: {bench.log}")
 
 
 def _refuse_other(built: str, planned: str | None, bench: Bench) -> None:

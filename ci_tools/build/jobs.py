@@ -14,11 +14,11 @@ from ci_tools.build import (
     room,
     toolchain,
 )
-from ci_tools.build.builder import Workshop, build_key
+from ci_tools.build.builder import LEVELS, NewerSystem, Workshop, build_key
 from ci_tools.build.containers.builds import open_container
 from ci_tools.build.containers.choice import choose
 from ci_tools.build.cross.backends import read_backend
-from ci_tools.errors import InputError, MachineError, Rejected
+from ci_tools.errors import InputError, MachineError, Problem, Rejected
 from ci_tools.formats import receipts
 from ci_tools.machine.storage import (
     MADE,
@@ -31,13 +31,14 @@ from ci_tools.model.files import (
     Receipt,
 )
 from ci_tools.model.names import FileName
-from ci_tools.model.plan import SDIST
+from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.plan import plan_file
 from ci_tools.plan.plan_file import PLAN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from ci_tools.build.builder import Built
     from ci_tools.build.containers.builds import Container
     from ci_tools.machine.context import Outside
     from ci_tools.model.files import BuiltWith
@@ -45,8 +46,20 @@ if TYPE_CHECKING:
     from ci_tools.plan.make import Planned
 
 
-__all__ = ["Checks", "Left", "Look", "Made", "build", "list_left_over", "toolchains_of", "working_in", "workshop_in"]
+__all__ = [
+    "Checks",
+    "Left",
+    "Look",
+    "Made",
+    "build",
+    "list_left_over",
+    "refuse_level",
+    "toolchains_of",
+    "working_in",
+    "workshop_in",
+]
 
+NEEDS_NEWER = (2, 34)  # the glibc of the oldest distributions whose GCC, 11, needs symbols that 2.28 lacks
 SDIST_TOOLS = toolchain.Toolchain(identity=SDIST, python=Path(sys.executable))
 
 
@@ -69,6 +82,7 @@ class Checks(NamedTuple):
     images: Callable[[Path, Outside], str]  # returns the device images in a wheel: sm_90 compute_100
     audit: Callable[[Sequence[Path], Plan, Outside], None]  # raises Rejected if the audit finds an error
     look: Look = lambda _: None
+    compiled: Mapping[str, Built] | None = None  # by job, wheels refused for their level only; None: no other is given
 
 
 class Left(NamedTuple):
@@ -99,7 +113,7 @@ def build(
         msg = "the plan makes no sdist: it adds wheels to a release, which has one"
         raise InputError(msg)
     jobs = [planned.job(name) for name in names if name != SDIST]
-    _refuse_machine(planned, jobs, out, outside)
+    _refuse_machine(planned, jobs, out, outside, takes_level=checks.compiled is not None)
     with working_in(out, outside):
         with write_atomically(out / PLAN) as file:
             file.write(plan_file.dumps(planned.plan).encode())
@@ -110,7 +124,10 @@ def build(
         sdists = tuple(_build_or_keep(planned, None, out, outside, checks)) if SDIST in names else ()
         for made in sdists or [None]:
             checks.look(made)
-        return (*sdists, *(made for job in jobs for made in _build_or_keep(planned, job, out, outside, checks)))
+        done = (
+            _build_or_keep(planned, job, out, outside, checks, (checks.compiled or {}).get(job.name)) for job in jobs
+        )
+        return (*sdists, *(made for files in done for made in files))
 
 
 def _build_one_by_one(
@@ -151,7 +168,7 @@ def _refuse_place(out: Path, planned: Planned) -> None:
         raise InputError(msg)
 
 
-def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -> None:
+def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: Outside, *, takes_level: bool) -> None:
     """Raise MachineError if a disk has too little space; warn about wheels that may not keep to their tags."""
     torch, places = planned.plan.request.build.torch, room.Places(folders.base_folder(), outside.cache, out)
     includes = headers.all_includes(planned.tree) if any(job.accelerator for job in jobs) else ()
@@ -160,7 +177,8 @@ def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: O
     for name, choice in chosen.items():
         if choice:
             outside.reporter.say(choice.describe(name))
-    _warn(planned, [job for job in jobs if not chosen[job.name]], outside)
+    if not takes_level:
+        _warn(planned, [job for job in jobs if not chosen[job.name]], outside)
 
 
 def _warn(planned: Planned, jobs: Sequence[Job], outside: Outside) -> None:
@@ -195,6 +213,23 @@ def _refuse_headers(planned: Planned, job: Job, tools: toolchain.Toolchain, outs
         headers.refuse_missing(asked, "c++", folders, outside.environ)
 
 
+def refuse_level(planned: Planned, jobs: Iterable[Job], outside: Outside) -> None:
+    """Raise MachineError for jobs whose wheels, compiled here, will certainly not keep to their level of glibc."""
+    here = toolchain.libc()
+    own, problems = toolchain.own_level(here), []
+    for job in jobs:
+        doubt = toolchain.libc_doubt(job.wheel_platform, here) if job.kind is JobKind.NATIVE else ""
+        if not doubt or tuple(map(int, own.split("_")[1:])) < NEEDS_NEWER or choose(job, planned.catalog, outside):
+            continue
+        if found := headers.find_newer_symbols(planned.tree, headers.compiles_of(job, planned.evidence)):
+            what = f"includes {found[0]}, and what this machine compiles of it needs {here} or newer"
+            problems.append(Problem(str(found[1]), f"{what}: {job.name} is to keep to {job.wheel_platform}"))
+    if problems:
+        way = "build it in one of PyPA's images (`container`), where the glibc is older"
+        hint = f"{way}; or write `wheel-platform: {own}`, which `--here` does for a release into a folder"
+        raise MachineError("\n".join(dict.fromkeys(map(str, problems))), hint=hint, page=LEVELS)
+
+
 @contextmanager
 def working_in(out: Path, outside: Outside) -> Iterator[None]:
     """Lock the output folder against other runs; a folder we make gets a .gitignore, since it may lie in the source."""
@@ -224,7 +259,9 @@ def toolchains_of(planned: Planned, outside: Outside) -> toolchain.Toolchains:
     return toolchain.Toolchains(planned.catalog, outside, backend)
 
 
-def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outside, checks: Checks) -> Iterator[Made]:
+def _build_or_keep(
+    planned: Planned, job: Job | None, out: Path, outside: Outside, checks: Checks, compiled: Built | None = None
+) -> Iterator[Made]:
     """Yield the wheels of a job, or the sdist: the existing files if their inputs are the same, else new ones."""
     plan, tree = planned.plan, planned.tree
     names = [name for name in ((job.wheel, job.public) if job else (plan.sdist,)) if name]
@@ -242,7 +279,7 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
             built = container.build_wheel(job, planned, out)
         elif job:
             _refuse_headers(planned, job, tools, outside)
-            built = workshop.build_wheel(job, plan, tree, tools, out)
+            built = workshop.build_wheel(job, plan, tree, tools, out, compiled)
             checks.accept(built.path, job, outside)
         else:
             built = workshop.build_sdist(plan, tree, tools, out)
@@ -268,7 +305,8 @@ def _add_owner_hint(job: Job | None) -> Iterator[None]:
         yield
     except Rejected as error:
         whose = f"{job.owner} looks after {job.platform}" if job and job.owner else ""
-        if whose in error.hint:  # there is none, or a run in a container has said so
+        # There is none, a run in a container has said so, or the release takes another level.
+        if whose in error.hint or isinstance(error, NewerSystem):
             raise
         raise Rejected(error.message, hint="; ".join(filter(None, (error.hint, whose)))) from error
 

@@ -30,7 +30,8 @@ def lend_torch(
 ) -> tuple[str, ...]:
     """Copy the build torch that fits into an environment without one; return what it requires to be installed.
 
-    It answers as one for the accelerator `speaks_for`, where that is given. `variables` override those of the environment that name pip's indexes. It is a copy: compilers write the paths of
+    It answers as one for the accelerator `speaks_for`, where that is given.
+    `variables` override those of the environment that name pip's indexes. It is a copy: compilers write the paths of
     headers into what they make, and what a build writes there must not reach the next one. Those paths do not name the
     Python, so that two Pythons can share what is compiled with them; at the place of an installed torch is a link, for
     what looks for its files there, unless links are not allowed: Python finds the copy by the .pth file.

@@ -1,4 +1,4 @@
-"""Stand-ins for CUDA that answer and cannot compile: a toolkit that says its version, and a torch that says it has CUDA.
+"""Stand-ins for CUDA, which only answer: a toolkit that says its version, and a build torch that says it has CUDA.
 
 An sdist is built on a machine without CUDA, by a setup.py that may ask for it before it names a source. And a wheel of
 torch's stable ABI is compiled with the headers of any torch, while its setup.py asks whether that torch has CUDA.
