@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "all_includes",
     "asked_for",
+    "certain_files",
     "certain_includes",
     "compiles_of",
     "find_newer_symbols",
@@ -69,16 +70,27 @@ def certain_includes(includes: Includes, files: Iterable[str]) -> Iterator[tuple
     One of the project's own headers is followed only if exactly one file matches it. Its include guard does not count
     as a condition.
     """
+    return ((header, place) for header, place, own in _walk(includes, files) if not own)
+
+
+def certain_files(includes: Includes, files: Iterable[str]) -> dict[str, Place]:
+    """Return the source's own headers that compiling `files` certainly reads, each with where it is included."""
+    return {own: place for _, place, own in _walk(includes, files) if own}
+
+
+def _walk(includes: Includes, files: Iterable[str]) -> Iterator[tuple[str, Place, str]]:
+    """Yield certain includes, each with the one file of the source that it means; "" if no file matches."""
     queue = [file for file in dict.fromkeys(files) if includes.has(file)]
     seen = set(queue)
     for file in queue:  # the loop body appends to it
         for header, line in _unconditional(uncommented(file, includes.text(file))):
             own = includes.own(header)
             if not own:
-                yield header, Place(file, line)
+                yield header, Place(file, line), ""
             elif len(own) == 1 and own[0] not in seen:
                 seen.add(own[0])
                 queue.append(own[0])
+                yield header, Place(file, line), own[0]
 
 
 def _unconditional(text: str) -> Iterator[tuple[str, int]]:

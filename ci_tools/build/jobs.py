@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from contextlib import contextmanager
@@ -18,7 +19,10 @@ from ci_tools.build.builder import LEVELS, NewerSystem, Workshop, build_key
 from ci_tools.build.containers.builds import open_container
 from ci_tools.build.containers.choice import choose
 from ci_tools.build.cross.backends import read_backend
+from ci_tools.build.sdist import add_sources, refuse_lacking
 from ci_tools.errors import InputError, MachineError, Problem, Rejected
+from ci_tools.evidence.backends import SETUPTOOLS
+from ci_tools.evidence.includes import Includes
 from ci_tools.formats import receipts
 from ci_tools.machine.storage import (
     MADE,
@@ -283,11 +287,33 @@ def _build_or_keep(
             checks.accept(built.path, job, outside)
         else:
             built = workshop.build_sdist(plan, tree, tools, out)
+            _complete_sdist(planned, built.path, outside)
     archs = checks.images(built.path, outside) if job and job.accelerator else ""
     built_with, seconds = built.built_with._replace(archs=archs), time.monotonic() - started
     for number, each in enumerate(names):
         made = _write_receipt(built.path.with_name(each), plan, job, key, seconds, built_with)
         yield made._replace(own_seconds=0.0 if number else built.seconds)  # its twin for PyPI is a copy
+
+
+def _complete_sdist(planned: Planned, sdist: Path, outside: Outside) -> None:
+    """Add the sources of the other platforms to an sdist; raise Rejected if it lacks a header that one includes.
+
+    A build may fetch a submodule's files by itself, so that the sdist needs none of them.
+    """
+    tree, folder = planned.tree, planned.plan.request.subdirectory
+    fetched = tuple(f"{path}/" for path in re.findall(r"(?m)^\s*path\s*=\s*(.*\S)", tree.text(".gitmodules")))
+    shown = [one for found in planned.evidence.platforms for one in (found.shown, *found.apart.values())]
+    compiled = [call.source for one in shown for library in one.built for call in library.compiles]
+    sources = [name for name in dict.fromkeys(compiled) if name in tree.names and not name.startswith(fetched)]
+    if planned.plan.project.backend in SETUPTOOLS and (added := add_sources(sdist, sources, tree, folder)):
+        outside.reporter.say(f"{sdist.name} gets what other platforms compile as well: {', '.join(added)}")
+    included = headers.certain_files(Includes(tree), sources)
+    own = {name: place for name, place in included.items() if not name.startswith(fetched)}
+    try:
+        refuse_lacking(sdist, own, folder)
+    except Rejected:
+        sdist.unlink()
+        raise
 
 
 def _choose_tools(
