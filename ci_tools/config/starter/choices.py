@@ -183,7 +183,10 @@ def _platform(found: PlatformEvidence, torch: TorchChoice, catalog: Catalog) -> 
 
 
 def _cuda_version(torches: Iterable[Minor], host: str, catalog: Catalog) -> Minor:
-    """Return the CUDA version that most of the torches have; the newest of these with a compiler on the index."""
+    """Return the CUDA version that most of the torches have and that a compiler on the index has.
+
+    Of several, that of the torch on the index is taken, which users install and which builds get without another index.
+    """
     key = (host, AcceleratorKind.CUDA)
     served = [*torches] or [catalog.newest_torch]
     shipped = Counter(
@@ -193,7 +196,9 @@ def _cuda_version(torches: Iterable[Minor], host: str, catalog: Catalog) -> Mino
         if version and version in catalog.cuda
     )
     able = [version for version in shipped if catalog.cuda[version].pypi]
-    return max(able or shipped, key=lambda version: (shipped[version], version), default=max(catalog.cuda))
+    usual = Counter(version for torch in served for version in catalog.torch[torch].nccl)  # of the wheels on the index
+    rated = {version: (shipped[version], usual[version], version) for version in able or shipped}
+    return max(rated, key=rated.__getitem__, default=max(catalog.cuda))
 
 
 # ---------------------------------------------------------------- Pythons and torch
