@@ -18,6 +18,7 @@ __all__ = [
     "build_requirements",
     "doubt_torch_abi",
     "exclude_torch",
+    "explain_missing_module",
     "explain_torch_of_cmake",
     "list_undeclared",
     "torch_requirement",
@@ -32,6 +33,9 @@ WITHOUT_TORCH = frozenset(
     "setuptools-scm swig tomli typing-extensions versioningit wheel".split()
 )
 
+# Packages that have another name than the module that setup.py files import of them.
+PACKAGES = {"PIL": "pillow", "git": "gitpython", "skbuild": "scikit-build", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)[\w.]*'")
 FINDS_TORCH = re.compile(r"^[^#\n]*\bfind_package\s*\(\s*Torch\b", re.IGNORECASE | re.MULTILINE)
 # The packages of the modules that observed code can import without an installation.
 IMPORTED = {"Cython": "cython", "ninja": "ninja", "numpy": "numpy", "packaging": "packaging", "psutil": "psutil",
@@ -74,6 +78,15 @@ def list_undeclared(project: ProjectFile, imports: Iterable[str]) -> tuple[str, 
     """Return the packages of imported modules that neither `build-system.requires` lists nor the config."""
     required = set(map(name_of_required, project.build_requires()))
     return tuple(sorted({IMPORTED[module] for module in imports if module in IMPORTED} - required))
+
+
+def explain_missing_module(error: str, project: ProjectFile) -> str:
+    """Return what to write, if a build fails for a module that none of its requirements has; "" otherwise."""
+    found = MISSING.fullmatch(error)
+    if not found or any(re.search(rf"(^|/){found[1]}(\.py$|/)", name) for name in project.tree.files):
+        return ""
+    package = PACKAGES.get(found[1], found[1].replace("_", "-").lower())
+    return f", which no build requirement has: name it in the config, `build: {{requires: [{package}]}}`"
 
 
 def explain_torch_of_cmake(project: ProjectFile) -> str:
