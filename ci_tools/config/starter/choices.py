@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Left", "PlatformChoice", "Starter", "TorchChoice", "choose"]
 
 # A project() of CMake that finds no CUDA compiler fails.
-NEEDS_CUDA = re.compile(r"^[ \t]*project\s*\([^)]*\bCUDA\b", re.MULTILINE | re.IGNORECASE)
+NEEDS_CUDA = re.compile(r"^[ \t]*(project|enable_language)\s*\([^)]*\bCUDA\b", re.MULTILINE | re.IGNORECASE)
+BRANCH = re.compile(r"^[ \t]*(end)?(?:if|function|macro)\s*\(", re.MULTILINE | re.IGNORECASE)
 ARCHIVED = redist_facts().platforms  # by host
 MISSING = "ModuleNotFoundError"
 FREE_THREADED = "Programming Language :: Python :: Free Threading"
@@ -157,8 +158,11 @@ def _needs_cuda(project: ProjectFile) -> str:
     """Return why a build cannot be without a CUDA compiler; "" if it can."""
     name = project.path("CMakeLists.txt")
     text = uncommented(name, project.tree.text(name))
-    found = NEEDS_CUDA.search(text)
-    return f"{name}:{text.count(chr(10), 0, found.start()) + 1}: project() needs a CUDA compiler" if found else ""
+    for found in NEEDS_CUDA.finditer(text):
+        branches = BRANCH.findall(text, 0, found.start())
+        if branches.count("") == len(branches) - branches.count(""):  # else it is in one, which may not be taken
+            return f"{name}:{text.count(chr(10), 0, found.start()) + 1}: {found[1]}() needs a CUDA compiler"
+    return ""
 
 
 def explain(shown: CellEvidence) -> str:
