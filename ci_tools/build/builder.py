@@ -37,9 +37,10 @@ from ci_tools.build.folders import (
     refuse_stranger,
     sweep,
 )
-from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
+from ci_tools.build.requirements import Place, job_of_sdist, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk.compiler_cache import cache_for
+from ci_tools.build.sdk.stand_ins import put_toolkit
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
 from ci_tools.errors import FatwheelError, Rejected
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
     from ci_tools.model.files import BuiltWith
     from ci_tools.model.plan import Job, Plan
 
-__all__ = ["Built", "NewerSystem", "Workshop", "build_key"]
+__all__ = ["LEVELS", "Built", "NewerSystem", "Workshop", "build_key"]
 
 LEVELS = "how-to/choose-a-toolchain.md#an-older-glibc-than-this-machines"
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
@@ -93,22 +94,27 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain, repository: str
             for name, value in editions.variables(plan.project, plan.edition, plan.request.version).items()
         ),
     ]
-    own: list[str | None] = [plan.sdist]
+    told = job or job_of_sdist(plan)
+    own: list[str | None] = [*told.archs, repr(told.env), *told.build_requires] if told else []
     if job:
         python = str(job.python) if job.python_stays else platform.python_version()
-        own = [job.wheel, job.public, *job.archs, repr(job.env), python, job.requires_torch, *job.build_requires]
-        own += [job.exact_torch, job.place, *job.drops]
+        own += [job.wheel, job.public, python, job.requires_torch, job.exact_torch, job.place, *job.drops]
+    else:
+        own += [plan.sdist, repr(told and (told.accelerator, told.torch))]
     return hashlib.sha256(json.dumps([inputs, own]).encode()).hexdigest()
 
 
 class NewerSystem(Rejected):
-    """A wheel that needs a newer system than its platform tag says; `level` is the tag that it keeps to."""
+    """A wheel that needs a newer system than its platform tag says; `level` is the tag that it keeps to.
 
-    def __init__(self, message: str, *, job: Job, level: str) -> None:
+    `made` is the wheel as it was compiled, which takes another tag without being compiled again.
+    """
+
+    def __init__(self, message: str, *, job: Job, level: str, made: Built) -> None:
         own, wanted = (re.sub(r"(_\d+_\d+)_.*", r"\1", tag) for tag in (level, job.wheel_platform))
         way = f"or build where the glibc is that of {wanted}, such as in one of PyPA's images (`container`)"
         super().__init__(message, hint=f"write `wheel-platform: {own}` at {job.platform}, {way}", page=LEVELS)
-        self.level = level
+        self.job, self.level, self.made = job, level, made
 
 
 class Built(NamedTuple):
@@ -126,19 +132,22 @@ class Workshop:
     logs: Path
     outside: Outside
 
-    def build_wheel(self, job: Job, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
+    def build_wheel(
+        self, job: Job, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path, compiled: Built | None = None
+    ) -> Built:
         """Build the job's wheel into `out`, and beside it its twin for PyPI if it has one; the plan gives the names.
 
-        Raises Rejected if the build fails or makes another wheel than planned.
+        `compiled` is the wheel as the project's own build has already made it. Raises Rejected if the build fails or
+        makes another wheel than planned.
         """
         with self._bench(plan, tree, job.name, job.minutes, job.place) as bench:
             cache = cache_for(job, bench.scratch, self.outside)
             variables = self._variables(job, toolchain, bench, cache)
-            made = self._backend("wheel", bench, toolchain, variables, needs_of_job(job, plan))
+            made = compiled or self._backend("wheel", bench, toolchain, variables, needs_of_job(job, plan))
             if said := cache.summarize():
                 self.outside.reporter.say(f"{job.name}: {said}")
             built_with = builtwith.of_job(job, made.built_with)
-            built = self._repair_wheel(made.path, job, bench) if job.kind is JobKind.NATIVE else made.path
+            built = self._repair_wheel(made, job, bench) if job.kind is JobKind.NATIVE else made.path
             project, version, rest = built.name.split("-", 2)
             rebuild = plan.request.release.rebuild
             rest = f"{rebuild}-{rest}" if rebuild else rest
@@ -153,13 +162,14 @@ class Workshop:
                 label = Label(local, job.requires_torch, job.drops, rebuild)
                 inside = {SBOM: _sbom(built, job, plan, local, built_with)}
                 relabel(built, out / each, label, replaced=cleaned, beside=inside)
+            if compiled:
+                compiled.path.unlink()
             return made._replace(path=out / name, built_with=built_with)
 
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
         """Build the project's sdist into `out`."""
         with self._bench(plan, tree, SDIST, plan.request.build.timeout_minutes, SDIST) as bench:
-            variables = {**dict(plan.request.build.env), **SAME_EVERY_TIME}
-            made = self._backend("sdist", bench, toolchain, variables, needs_of_sdist(plan))
+            made = self._backend("sdist", bench, toolchain, self._tell_sdist(plan, bench), needs_of_sdist(plan))
             _refuse_other(made.path.name, plan.sdist, bench)
             with write_atomically(out / made.path.name) as sink:
                 write_with_date(made.path, sink, EPOCH)
@@ -211,6 +221,19 @@ class Workshop:
         homes = (str(Path(told[name]) / "bin") for name, _ in toolchain.folders)
         told["PATH"] = os.pathsep.join([*homes, *map(str, cache.folders), shown])
         return {**told, **name_archs_for_torch(job.accelerator, job.archs), **link_variables(told), **dict(job.env)}
+
+    def _tell_sdist(self, plan: Plan, bench: Bench) -> dict[str, str]:
+        """Return the variables of the sdist's build: those of the job that it is told the same as, and no compiler."""
+        job = job_of_sdist(plan)
+        if job is None:
+            return {**dict(plan.request.build.env), **SAME_EVERY_TIME}
+        told = name_archs_for_torch(job.accelerator, job.archs)
+        path = search_path(self.outside.environ.get("PATH", os.defpath), bench.scratch / "path")
+        if job.accelerator:
+            home = put_toolkit(job.accelerator, bench.scratch / "cuda_home")
+            told |= {"CUDA_HOME": str(home)}
+            path = os.pathsep.join([str(home / "bin"), path])
+        return {**told, "PATH": path, **dict(job.env), **SAME_EVERY_TIME}
 
     def _provide(self, folder: Path, toolchain: Toolchain, bench: Bench, place: Path) -> Path:
         """Put a toolchain's folder where the build sees it: a copy if we fetched it, a link if it is installed.
@@ -286,15 +309,21 @@ class Workshop:
         used = replace(isolated, variables={**isolated.variables, **told})
         return Built(built, builtwith.asked_in(used, self.outside.environ), seconds)
 
-    def _repair_wheel(self, wheel: Path, job: Job, bench: Bench) -> Path:
+    def _repair_wheel(self, made: Built, job: Job, bench: Bench) -> Path:
         """Return the wheel with its platform tag proven and written; raise Rejected if it does not keep to its tag."""
+        wheel = made.path
+        _refuse_hollow(made, job, bench)
         if not job.wheel_platform.startswith(("manylinux", "musllinux")):
             return wheel
         out = bench.scratch / "repaired"
         if repair.proven(wheel, job, out, bench.log, self.outside.environ).status:
             error = build_error(bench.log, repair.explain_level(wheel, job.wheel_platform))
             level = repair.find_level(wheel, job.wheel_platform)
-            raise NewerSystem(error.message, job=job, level=level) if level else error
+            if not level:
+                raise error
+            kept = made._replace(path=self.logs / wheel.name)
+            shutil.move(wheel, kept.path)
+            raise NewerSystem(error.message, job=job, level=level, made=kept)
         return next(out.iterdir())
 
 
@@ -319,6 +348,16 @@ def _restate(bench: Bench) -> None:
     project = ProjectFile(bench.plan.request, Tree(bench.source, bench.tree.files))
     for name, text in restate_version(project, bench.plan.project.version).items():
         (bench.source / name).write_bytes(text.encode())
+
+
+def _refuse_hollow(made: Built, job: Job, bench: Bench) -> None:
+    """Raise Rejected for a wheel without compiled code: it is for any machine, and the job is for one platform."""
+    if not made.path.name.endswith("-any.whl"):
+        return
+    msg = f"the build of {job.name} compiled nothing: it made {made.path.name}, expected {job.wheel}"
+    torch = made.built_with.torch
+    asked = f"it had torch {torch} and CUDA {job.accelerator.version}; " if torch and job.accelerator else ""
+    raise Rejected(msg, hint=f"{asked}a condition in the project's build was not met; log: {bench.log}")
 
 
 def _refuse_other(built: str, planned: str | None, bench: Bench) -> None:

@@ -64,10 +64,17 @@ class CudaToolkits:
         has_archives = facts.redist and self.outside.host in redist_facts().platforms and not is_for_arm
         return f"{tried}; `toolchain: redist` fetches NVIDIA's archives" if has_archives else tried
 
-    def find_home(self, job: Job) -> Path:
-        """Return the home of a job's toolkit, fetched unless it is installed or in the cache."""
-        if installed := self._installed(job):
+    def find_home(self, job: Job, includes: Collection[str] = ()) -> Path:
+        """Return the home of a job's toolkit, fetched unless it is installed or in the cache.
+
+        An installed one that lacks headers of the libraries in `includes` is passed over if another can be fetched.
+        """
+        installed, lacks = self._installed(job), self._list_lacking(job, includes)
+        if installed and not lacks:
             return installed
+        if installed:
+            why = f"{installed} has no headers of {', '.join(lacks)}"
+            self.outside.reporter.say(f"{job.name}: {why}, so its CUDA is fetched (`toolchain: system` takes that one)")
         if redist := self._redist(job):
             home = fetch_compiler(read_release(redist, self.outside), self.outside)
             asked, found = job.accelerator and job.accelerator.version, _nvcc_version(home)
@@ -82,7 +89,7 @@ class CudaToolkits:
 
         Raises InputError if a job for Arm that is compiled here needs more than the runtime.
         """
-        if self._installed(job):
+        if self._installed(job) and not self._list_lacking(job, includes):
             return ()
         parts = parts_for(includes, torch=bool(job.requires_torch))
         if is_cross(job, self.catalog, self.outside.host):
@@ -113,6 +120,17 @@ class CudaToolkits:
         found = (home for home in homes if _nvcc_version(home) == version)
         is_whole = not is_cross(job, self.catalog, self.outside.host)
         return next((home for home in found if is_whole or (home / ARM_LIBRARIES).exists()), None)
+
+    def _list_lacking(self, job: Job, includes: Collection[str]) -> tuple[str, ...]:
+        """Return the libraries that a fetched toolkit would have and the installed one has no header of."""
+        home = self._installed(job)
+        is_foreign = is_cross(job, self.catalog, self.outside.host)
+        if home is None or is_foreign or job.toolchain is ToolchainKind.SYSTEM or not self._pypi(job):
+            return ()
+        folders = [home / "include", *home.glob("targets/*/include")]
+        found = {path.relative_to(one).as_posix() for one in folders for path in (*one.glob("*.h"), *one.glob("*/*.h"))}
+        parts = parts_for(includes, torch=bool(job.requires_torch))
+        return tuple(part.name for part in parts if not any(map(part.has, found)))
 
     def _pypi(self, job: Job) -> str:
         """Return the version of `cuda-toolkit` on the package index, or "" if it has no compiler for this host."""

@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from ci_tools.model.evidence import Evidence
     from ci_tools.model.plan import Job
 
-__all__ = ["all_includes", "asked_for", "certain_includes", "compiles_of", "folders_of", "refuse_missing"]
+__all__ = [
+    "all_includes",
+    "asked_for",
+    "certain_files",
+    "certain_includes",
+    "compiles_of",
+    "find_newer_symbols",
+    "folders_of",
+    "refuse_missing",
+]
 
 PYTHON = "Python.h"
 NATIVE = frozenset({".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hpp", ".inl", ".ipp", ".pyx"})
@@ -46,6 +55,12 @@ DIRECT = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILI
 # Variables and flags that give a compiler include folders unknown to this check.
 SEARCHED = frozenset({"CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "CFLAGS", "CXXFLAGS", "NVCC_APPEND_FLAGS"})
 FOREIGN = re.compile(r"(-I|-isystem|-idirafter|-iquote)=?(/|<stage>|$)|--sysroot|-isysroot|@")
+# C++ of these needs the libstdc++ or glibc of its builder: std::vector GLIBCXX_3.4.29 since GCC 11, std::shared_ptr
+# GLIBC_2.32 (libstdc++-v3/config/abi/pre/gnu.ver). The second group brings such C++ in its own headers.
+NEWER_SYMBOLS = re.compile(
+    r"deque|filesystem|functional|future|iostream|list|map|memory|queue|regex|set|sstream|string|thread|unordered_map"
+    r"|unordered_set|vector|((ATen|c10|nanobind|pybind11|torch/(extension|torch|all|types)\b)[./].*|torch/library\.h)"
+)
 STRINGS = re.compile(r'R"[^()\\\s]{0,16}\(')  # a raw string may hold what looks like an include
 
 
@@ -55,16 +70,27 @@ def certain_includes(includes: Includes, files: Iterable[str]) -> Iterator[tuple
     One of the project's own headers is followed only if exactly one file matches it. Its include guard does not count
     as a condition.
     """
+    return ((header, place) for header, place, own in _walk(includes, files) if not own)
+
+
+def certain_files(includes: Includes, files: Iterable[str]) -> dict[str, Place]:
+    """Return the source's own headers that compiling `files` certainly reads, each with where it is included."""
+    return {own: place for _, place, own in _walk(includes, files) if own}
+
+
+def _walk(includes: Includes, files: Iterable[str]) -> Iterator[tuple[str, Place, str]]:
+    """Yield certain includes, each with the one file of the source that it means; "" if no file matches."""
     queue = [file for file in dict.fromkeys(files) if includes.has(file)]
     seen = set(queue)
     for file in queue:  # the loop body appends to it
         for header, line in _unconditional(uncommented(file, includes.text(file))):
             own = includes.own(header)
             if not own:
-                yield header, Place(file, line)
+                yield header, Place(file, line), ""
             elif len(own) == 1 and own[0] not in seen:
                 seen.add(own[0])
                 queue.append(own[0])
+                yield header, Place(file, line), own[0]
 
 
 def _unconditional(text: str) -> Iterator[tuple[str, int]]:
@@ -93,6 +119,12 @@ def compiles_of(job: Job, evidence: Evidence) -> tuple[str, ...]:
     is_told_more = any(name in SEARCHED for name, _ in job.env)
     is_told_more |= any(FOREIGN.match(flag) for command in commands for flag in command.flags)
     return () if is_told_more else tuple(dict.fromkeys(command.source for command in commands))
+
+
+def find_newer_symbols(tree: Tree, files: Iterable[str]) -> tuple[str, Place] | None:
+    """Return a header by which `files` certainly need symbols of a new C++ library, and its place; None without."""
+    found = certain_includes(Includes(tree), files)
+    return next(((header, place) for header, place in found if NEWER_SYMBOLS.fullmatch(header)), None)
 
 
 def folders_of(python: Path) -> tuple[Path, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from contextlib import contextmanager
@@ -14,12 +15,15 @@ from ci_tools.build import (
     room,
     toolchain,
 )
-from ci_tools.build.builder import Workshop, build_key
+from ci_tools.build.builder import LEVELS, NewerSystem, Workshop, build_key
 from ci_tools.build.containers.builds import open_container
 from ci_tools.build.containers.choice import choose
 from ci_tools.build.cross.arm import is_cross
 from ci_tools.build.cross.backends import read_backend
-from ci_tools.errors import InputError, MachineError, Rejected
+from ci_tools.build.sdist import add_sources, refuse_lacking
+from ci_tools.errors import InputError, MachineError, Problem, Rejected
+from ci_tools.evidence.backends import SETUPTOOLS
+from ci_tools.evidence.includes import Includes
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
 from ci_tools.machine.storage import (
@@ -38,17 +42,31 @@ from ci_tools.plan import plan_file
 from ci_tools.plan.plan_file import PLAN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from ci_tools.build.builder import Built
     from ci_tools.build.containers.builds import Container
     from ci_tools.machine.context import Outside
+    from ci_tools.model.evidence import PlatformEvidence
     from ci_tools.model.files import BuiltWith
     from ci_tools.model.plan import Job, Plan
     from ci_tools.plan.make import Planned
 
 
-__all__ = ["Checks", "Left", "Look", "Made", "build", "list_left_over", "toolchains_of", "working_in", "workshop_in"]
+__all__ = [
+    "Checks",
+    "Left",
+    "Look",
+    "Made",
+    "build",
+    "list_left_over",
+    "refuse_level",
+    "toolchains_of",
+    "working_in",
+    "workshop_in",
+]
 
+NEEDS_NEWER = (2, 34)  # the glibc of the oldest distributions whose GCC, 11, needs symbols that 2.28 lacks
 SDIST_TOOLS = toolchain.Toolchain(identity=SDIST, python=Path(sys.executable))
 
 
@@ -71,6 +89,7 @@ class Checks(NamedTuple):
     images: Callable[[Path, Outside], str]  # returns the device images in a wheel: sm_90 compute_100
     audit: Callable[[Sequence[Path], Plan, Outside], None]  # raises Rejected if the audit finds an error
     look: Look = lambda _: None
+    compiled: Mapping[str, Built] | None = None  # by job, wheels refused for their level only; None: no other is given
 
 
 class Left(NamedTuple):
@@ -101,7 +120,7 @@ def build(
         msg = "the plan makes no sdist: it adds wheels to a release, which has one"
         raise InputError(msg)
     jobs = [planned.job(name) for name in names if name != SDIST]
-    _refuse_machine(planned, jobs, out, outside)
+    _refuse_machine(planned, jobs, out, outside, takes_level=checks.compiled is not None)
     with working_in(out, outside):
         with write_atomically(out / PLAN) as file:
             file.write(plan_file.dumps(planned.plan).encode())
@@ -112,7 +131,10 @@ def build(
         sdists = tuple(_build_or_keep(planned, None, out, outside, checks)) if SDIST in names else ()
         for made in sdists or [None]:
             checks.look(made)
-        return (*sdists, *(made for job in jobs for made in _build_or_keep(planned, job, out, outside, checks)))
+        done = (
+            _build_or_keep(planned, job, out, outside, checks, (checks.compiled or {}).get(job.name)) for job in jobs
+        )
+        return (*sdists, *(made for files in done for made in files))
 
 
 def _build_one_by_one(
@@ -153,7 +175,7 @@ def _refuse_place(out: Path, planned: Planned) -> None:
         raise InputError(msg)
 
 
-def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -> None:
+def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: Outside, *, takes_level: bool) -> None:
     """Raise MachineError if a disk has too little space; warn about wheels that may not keep to their tags."""
     torch, places = planned.plan.request.build.torch, room.Places(folders.base_folder(), outside.cache, out)
     includes = headers.all_includes(planned.tree) if any(job.accelerator for job in jobs) else ()
@@ -162,7 +184,8 @@ def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: O
     for name, choice in chosen.items():
         if choice:
             outside.reporter.say(choice.describe(name))
-    _warn(planned, [job for job in jobs if not chosen[job.name]], outside)
+    if not takes_level:
+        _warn(planned, [job for job in jobs if not chosen[job.name]], outside)
 
 
 def _warn(planned: Planned, jobs: Sequence[Job], outside: Outside) -> None:
@@ -197,6 +220,23 @@ def _refuse_headers(planned: Planned, job: Job, tools: toolchain.Toolchain, outs
         headers.refuse_missing(asked, "c++", folders, outside.environ)
 
 
+def refuse_level(planned: Planned, jobs: Iterable[Job], outside: Outside) -> None:
+    """Raise MachineError for jobs whose wheels, compiled here, will certainly not keep to their level of glibc."""
+    here = toolchain.libc()
+    own, problems = toolchain.own_level(here), []
+    for job in jobs:
+        doubt = toolchain.libc_doubt(job.wheel_platform, here) if job.kind is JobKind.NATIVE else ""
+        if not doubt or tuple(map(int, own.split("_")[1:])) < NEEDS_NEWER or choose(job, planned.catalog, outside):
+            continue
+        if found := headers.find_newer_symbols(planned.tree, headers.compiles_of(job, planned.evidence)):
+            what = f"includes {found[0]}, and what this machine compiles of it needs {here} or newer"
+            problems.append(Problem(str(found[1]), f"{what}: {job.name} is to keep to {job.wheel_platform}"))
+    if problems:
+        way = "build it in one of PyPA's images (`container`), where the glibc is older"
+        hint = f"{way}; or write `wheel-platform: {own}`, which `--here` does for a release into a folder"
+        raise MachineError("\n".join(dict.fromkeys(map(str, problems))), hint=hint, page=LEVELS)
+
+
 @contextmanager
 def working_in(out: Path, outside: Outside) -> Iterator[None]:
     """Lock the output folder against other runs; a folder we make gets a .gitignore, since it may lie in the source."""
@@ -226,7 +266,9 @@ def toolchains_of(planned: Planned, outside: Outside) -> toolchain.Toolchains:
     return toolchain.Toolchains(planned.catalog, outside, backend)
 
 
-def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outside, checks: Checks) -> Iterator[Made]:
+def _build_or_keep(
+    planned: Planned, job: Job | None, out: Path, outside: Outside, checks: Checks, compiled: Built | None = None
+) -> Iterator[Made]:
     """Yield the wheels of a job, or the sdist: the existing files if their inputs are the same, else new ones."""
     plan, tree = planned.plan, planned.tree
     names = [name for name in ((job.wheel, job.public) if job else (plan.sdist,)) if name]
@@ -244,15 +286,37 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
             built = container.build_wheel(job, planned, out)
         elif job:
             _refuse_headers(planned, job, tools, outside)
-            built = workshop.build_wheel(job, plan, tree, tools, out)
+            built = workshop.build_wheel(job, plan, tree, tools, out, compiled)
             checks.accept(built.path, job, outside)
         else:
             built = workshop.build_sdist(plan, tree, tools, out)
+            _complete_sdist(planned, built.path, outside)
     archs = checks.images(built.path, outside) if job and job.accelerator else ""
     built_with, seconds = built.built_with._replace(archs=archs), time.monotonic() - started
     for number, each in enumerate(names):
         made = _write_receipt(built.path.with_name(each), plan, job, key, seconds, built_with)
         yield made._replace(own_seconds=0.0 if number else built.seconds)  # its twin for PyPI is a copy
+
+
+def _complete_sdist(planned: Planned, sdist: Path, outside: Outside) -> None:
+    """Add the sources of the other platforms to an sdist; raise Rejected if it lacks a header that one includes.
+
+    A build may fetch a submodule's files by itself, so that the sdist needs none of them.
+    """
+    tree, folder = planned.tree, planned.plan.request.subdirectory
+    fetched = tuple(f"{path}/" for path in re.findall(r"(?m)^\s*path\s*=\s*(.*\S)", tree.text(".gitmodules")))
+    shown = [one for found in planned.evidence.platforms for one in (found.shown, *found.apart.values())]
+    compiled = [call.source for one in shown for library in one.built for call in library.compiles]
+    sources = [name for name in dict.fromkeys(compiled) if name in tree.names and not name.startswith(fetched)]
+    if planned.plan.project.backend in SETUPTOOLS and (added := add_sources(sdist, sources, tree, folder)):
+        outside.reporter.say(f"{sdist.name} gets what other platforms compile as well: {', '.join(added)}")
+    included = headers.certain_files(Includes(tree), sources)
+    own = {name: place for name, place in included.items() if not name.startswith(fetched)}
+    try:
+        refuse_lacking(sdist, own, folder)
+    except Rejected:
+        sdist.unlink()
+        raise
 
 
 def _choose_tools(
@@ -269,7 +333,8 @@ def _add_owner_hint(job: Job | None, outside: Outside) -> Iterator[None]:
     try:
         yield
     except Rejected as error:
-        if not (job and job.owner and steps.is_on(outside.environ)):
+        # There is none, or the release takes another level.
+        if not (job and job.owner and steps.is_on(outside.environ)) or isinstance(error, NewerSystem):
             raise
         whose = f"{job.owner} looks after {job.platform}"
         raise Rejected(error.message, hint="; ".join(filter(None, (error.hint, whose)))) from error
@@ -292,6 +357,20 @@ def _write_receipt(path: Path, plan: Plan, job: Job | None, key: str, seconds: f
     return Made(path, receipts.save(path, receipt), built=True)
 
 
+def _explain_pure(planned: Planned, job: Job, outside: Outside) -> str:
+    """Return why the pure wheel is built elsewhere: it is for other systems, and may compile something here."""
+    platforms = {cell.platform for cell in job.covers}
+    hosts = {planned.catalog.platforms[platform].host for platform in platforms}
+    served = (found for found in planned.evidence.platforms if found.platform in platforms)
+    if job.kind is not JobKind.PURE or outside.host in hosts or not any(_has_sources(found) for found in served):
+        return ""
+    return f"it is built on {', '.join(job.runner)}: here, on {outside.host}, its build may compile something"
+
+
+def _has_sources(found: PlatformEvidence) -> bool:
+    return bool(found.native_files or found.compiled_files)
+
+
 def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[Left, ...]:
     """Return the jobs this machine cannot build; raise MachineError if it must build them all, or can build none.
 
@@ -301,7 +380,10 @@ def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[L
     if not jobs:
         msg = f"{planned.plan.request.config}: every cell is skipped, there is nothing to build"
         raise InputError(msg, hint="`fatwheel plan` gives the reasons")
-    of_others = {job: _explain_other_machine(job, planned, outside, here=here) for job in jobs}
+    of_others = {
+        job: _explain_other_machine(job, planned, outside, here=here) or _explain_pure(planned, job, outside)
+        for job in jobs
+    }
     inside = {job for job in jobs if choose(job, planned.catalog, outside)}
     reasons = ((job, "" if job in inside else tools.missing(job) or of_others[job]) for job in jobs)
     left = tuple(Left(job, reason) for job, reason in reasons if reason)

@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.errors import Rejected
+from ci_tools.errors import Problem, Rejected
 from ci_tools.evidence.source import Tree
 from ci_tools.formats.tar import tarfile
-from ci_tools.model.files import Finding, Level
+from ci_tools.machine.storage import write_atomically
+from ci_tools.model.files import EPOCH, Finding, Level
 from ci_tools.model.pep440 import read_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import BinaryIO
 
+    from ci_tools.evidence.includes import Place
     from ci_tools.model.evidence import Project
 
-__all__ = ["audit_sdist", "unpack_sdist", "write_with_date", "write_with_files"]
+__all__ = ["add_sources", "audit_sdist", "refuse_lacking", "unpack_sdist", "write_with_date", "write_with_files"]
 
 
 def audit_sdist(path: Path, project: Project) -> tuple[Finding, ...]:
@@ -86,6 +88,47 @@ def unpack_sdist(path: Path, folder: Path) -> Tree:
     root = folder / path.name.removesuffix(".tar.gz")
     files = (file for file in root.rglob("*") if file.is_file() or file.is_symlink())
     return Tree(root, tuple(sorted(file.relative_to(root).as_posix() for file in files)))
+
+
+def add_sources(path: Path, sources: Iterable[str], tree: Tree, folder: str) -> tuple[str, ...]:
+    """Add to an sdist the sources that another platform's build names, and return those that it lacked.
+
+    setuptools packs the sources of the extensions that the setup.py names where the sdist is built. `folder` is the
+    project's place in the tree.
+    """
+    top = path.name.removesuffix(".tar.gz")
+    has = _list_members(path)
+    lacking = tuple(name for name in dict.fromkeys(sources) if _inside(name, folder) not in {None, *has})
+    if lacking:
+        files = {f"{top}/{_inside(name, folder)}": (tree.root / name).read_bytes() for name in lacking}
+        with write_atomically(path.with_name(f"more-{path.name}")) as sink:
+            write_with_files(path, sink, EPOCH, files)
+        path.with_name(f"more-{path.name}").replace(path)
+    return lacking
+
+
+def refuse_lacking(path: Path, headers: Mapping[str, Place], folder: str) -> None:
+    """Raise Rejected if an sdist lacks one of the source's own headers that a build includes."""
+    has = _list_members(path)
+    lacking = [(name, at) for name, at in headers.items() if _inside(name, folder) not in {None, *has}]
+    problems = [
+        Problem(str(at), f"includes {name}, which {path.name} lacks: nobody can build it") for name, at in lacking
+    ]
+    if problems:
+        named = " ".join(sorted({f"{_inside(name, folder)}" for name, _ in lacking}))
+        hint = f"with setuptools, `include {named}` in MANIFEST.in; `build: {{sdist: false}}` releases wheels only"
+        raise Rejected("\n".join(map(str, problems)), hint=hint)
+
+
+def _list_members(path: Path) -> frozenset[str]:
+    with tarfile.open(path) as archive:
+        return frozenset(name.partition("/")[2] for name in archive.getnames())
+
+
+def _inside(name: str, folder: str) -> str | None:
+    """Return a file's name in the project's folder; None for one outside, which no sdist of it has."""
+    place = PurePosixPath(name)
+    return place.relative_to(folder).as_posix() if place.is_relative_to(folder) else None
 
 
 def write_with_date(path: Path, sink: BinaryIO, epoch: int) -> None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside, Step
     from ci_tools.model.plan import Job
 
-__all__ = ["TORCH_INCLUDE", "Toolchain", "Toolchains", "explain_other_libc", "libc", "libc_doubt"]
+__all__ = ["TORCH_INCLUDE", "Toolchain", "Toolchains", "explain_other_libc", "libc", "libc_doubt", "own_level"]
 
 HEADERS = "torch/include/"
 TORCH_INCLUDE = "FATWHEEL_TORCH_INCLUDE"  # the variable of a build that names the folder of torch's headers
@@ -132,7 +132,7 @@ class Toolchains:
             return Toolchain(identity="none", python=python)
         if is_cross := self._is_cross(job):
             self.reporter.say(f"{job.name} is compiled for {job.platform} by {arm.compiler_of(self.environ)}")
-        compiler, *identity = self._compiler(job)
+        compiler, *identity = self._compiler(job, includes)
         msvc = self._choose_msvc(job, compiler)
         folders = [compiler] if compiler else []
         fetch_headers = self._headers_of(self.catalog.torch[job.torch]) if job.torch else None
@@ -176,13 +176,13 @@ class Toolchains:
         with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
             return msvc_variables(msvc, self.environ, Path(folder))
 
-    def _compiler(self, job: Job) -> tuple[tuple[str, Path] | None, str]:
+    def _compiler(self, job: Job, includes: Collection[str]) -> tuple[tuple[str, Path] | None, str]:
         """Return the accelerator's home folder with the variable that names it, and an identity of the compilers."""
         host_compiler = self._host_compiler(job)
         if job.accelerator is None:
             return None, host_compiler
         if job.accelerator.kind is AcceleratorKind.CUDA:
-            home = self.cuda.find_home(job)
+            home = self.cuda.find_home(job, includes)
             return ("CUDA_HOME", home), f"{nvcc_build(home)} {host_compiler}"
         if job.accelerator.kind is AcceleratorKind.ROCM:
             variable, command, installed = "ROCM_HOME", "hipcc", self._system_rocm(job)
@@ -304,6 +304,12 @@ def libc() -> str:
         return ""
 
 
+def own_level(libc: str) -> str:
+    """Return the level of wheels for that C library and newer ones, `manylinux_2_36`; "" for another one than glibc."""
+    here = re.search(r"(\d+)\.(\d+)", libc)
+    return f"manylinux_{here[1]}_{here[2]}" if here else ""
+
+
 def libc_doubt(wheel_platform: str, libc: str) -> str:
     """Return why a wheel linked with that C library may not keep to its platform tag, or "" if it can.
 
@@ -312,10 +318,9 @@ def libc_doubt(wheel_platform: str, libc: str) -> str:
     level, here = re.match(r"manylinux_(\d+)_(\d+)_", wheel_platform), re.search(r"(\d+)\.(\d+)", libc)
     if level is None or here is None or tuple(map(int, level.groups())) >= tuple(map(int, here.groups())):
         return ""
-    own = f"manylinux_{here[1]}_{here[2]}"
     return (
         f"this machine links with {libc}, newer than {wheel_platform} allows: what asks for a newer symbol will not "
-        f"keep to it (a `container` such as PyPA's manylinux images does, or `wheel-platform: {own}`)"
+        f"keep to it (a `container` such as PyPA's manylinux images does, or `wheel-platform: {own_level(libc)}`)"
     )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ci_tools.model.request import PlatformRequest, Request, Validation
     from ci_tools.model.versions import Minor
 
-__all__ = ["apply_run", "find_nightly", "run_of"]
+__all__ = ["apply_run", "find_nightly", "run_of", "take_levels"]
 
 
 def run_of(plan: Mapping[str, Any]) -> Run:
@@ -39,11 +39,20 @@ def apply_run(request: Request, run: Run, catalog: Catalog) -> Request:
     platforms = tuple(_with_runner(platform, runners) for platform in request.platforms)
     publish = request.publish._replace(targets=run.to or request.publish.targets)
     said = Run(tuple(map(str, torches)), labels, run.to)
-    request = replace(request, run=said, platforms=platforms, publish=publish)
+    request = take_levels(replace(request, run=said, platforms=platforms, publish=publish), run.level)
     if not torches or request.torch is None:
         return request
     validation = _with_torch(request.validate, torches, catalog)
     return replace(request, torch=Torch(versions=torches, instead_of=_shown(request.torch)), validate=validation)
+
+
+def take_levels(request: Request, levels: Sequence[str]) -> Request:
+    """Return a request whose platforms have the levels of texts such as linux-cuda=manylinux_2_36."""
+    named = dict(text.split("=", 1) for text in levels)
+    platforms = tuple(
+        replace(one, wheel_platform=named.get(str(one.platform), one.wheel_platform)) for one in request.platforms
+    )
+    return replace(request, platforms=platforms, run=request.run._replace(level=tuple(levels)))
 
 
 def _torch(text: str, request: Request, catalog: Catalog) -> Minor:

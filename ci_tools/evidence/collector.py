@@ -31,6 +31,7 @@ from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.requirements import (
     build_requirements,
     doubt_torch_abi,
+    explain_torch_of_cmake,
     torch_requirement,
 )
 from ci_tools.evidence.source import matching
@@ -309,6 +310,11 @@ class _Reader:
         return tuple(name for name in self.sources(request) if name.endswith(".cu"))
 
     @functools.cached_property
+    def torch_of_cmake(self) -> str:
+        """Where cmake looks for a torch that nothing declares; "" if it does not."""
+        return explain_torch_of_cmake(self.project)
+
+    @functools.cached_property
     def has_kernels(self) -> bool:
         """Whether the source has kernels of CUDA."""
         return any(name.endswith(".cu") for name in self.includes.tree.files)
@@ -332,10 +338,13 @@ class _Reader:
             return None
         api = found.python_api
         abi = found.torch or self.torch_abi(sources)
+        takes_torch = abi.uses_torch and self.project.request.torch and found.extensions is not Extensions.NONE
+        of_cmake = self.torch_of_cmake if takes_torch else ""
         forced = (f"{one.where}: its build is for {one.archs}, {FORCED}" for one in found.archs)
         return CellEvidence(
             extensions=found.extensions,
-            extensions_where=found.where,
+            extensions_where="; ".join(filter(None, (found.where, of_cmake))),
+            build_requires=("torch",) if of_cmake else (),
             python_api=find_contradiction(api, self.includes.external_includes(sources)) or api,
             torch_abi=doubt_torch_abi(abi, self.project),
             pure_tag=found.pure_tag,

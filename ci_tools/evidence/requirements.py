@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from ci_tools.model.evidence import Binding, Requirement, TorchAbi
@@ -12,7 +14,15 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["build_requirements", "doubt_torch_abi", "exclude_torch", "list_undeclared", "torch_requirement"]
+__all__ = [
+    "build_requirements",
+    "doubt_torch_abi",
+    "exclude_torch",
+    "explain_missing_module",
+    "explain_torch_of_cmake",
+    "list_undeclared",
+    "torch_requirement",
+]
 
 # Build requirements that bring no torch, neither by themselves nor by what they require.
 # ruff: noqa: SIM905 - as words they fit on a page
@@ -23,6 +33,10 @@ WITHOUT_TORCH = frozenset(
     "setuptools-scm swig tomli typing-extensions versioningit wheel".split()
 )
 
+# Packages that have another name than the module that setup.py files import of them.
+PACKAGES = {"PIL": "pillow", "git": "gitpython", "skbuild": "scikit-build", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)[\w.]*'")
+FINDS_TORCH = re.compile(r"^[^#\n]*\bfind_package\s*\(\s*Torch\b", re.IGNORECASE | re.MULTILINE)
 # The packages of the modules that observed code can import without an installation.
 IMPORTED = {"Cython": "cython", "ninja": "ninja", "numpy": "numpy", "packaging": "packaging", "psutil": "psutil",
             "pybind11": "pybind11", "torch": "torch"}  # fmt: skip
@@ -64,6 +78,28 @@ def list_undeclared(project: ProjectFile, imports: Iterable[str]) -> tuple[str, 
     """Return the packages of imported modules that neither `build-system.requires` lists nor the config."""
     required = set(map(name_of_required, project.build_requires()))
     return tuple(sorted({IMPORTED[module] for module in imports if module in IMPORTED} - required))
+
+
+def explain_missing_module(error: str, project: ProjectFile) -> str:
+    """Return what to write, if a build fails for a module that none of its requirements has; "" otherwise."""
+    found = MISSING.fullmatch(error)
+    if not found or any(re.search(rf"(^|/){found[1]}(\.py$|/)", name) for name in project.tree.files):
+        return ""
+    package = PACKAGES.get(found[1], found[1].replace("_", "-").lower())
+    return f", which no build requirement has: name it in the config, `build: {{requires: [{package}]}}`"
+
+
+def explain_torch_of_cmake(project: ProjectFile) -> str:
+    """Return where cmake looks for torch, if nothing declares it for the build; "" otherwise."""
+    if not list_undeclared(project, ("torch",)):
+        return ""
+    for name in project.tree.files:
+        if name.endswith(("CMakeLists.txt", ".cmake")) and PurePosixPath(name).is_relative_to(project.folder):
+            text = project.tree.text(name)
+            if found := FINDS_TORCH.search(text):
+                line = text.count("\n", 0, found.end()) + 1
+                return f"{name}:{line}: cmake looks for torch, so its build gets that, which nothing declares"
+    return ""
 
 
 def torch_requirement(requirements_of: Iterable[tuple[str, object]]) -> Requirement:

@@ -286,6 +286,7 @@ class Run(NamedTuple):
     torch: tuple[str, ...] = ()  # 2.15: only the wheels bound to it are built, and added to the release of the version
     gpu_runner: tuple[str, ...] = ()  # linux-cuda=self-hosted,h100
     to: tuple[str, ...] = ()  # the targets: dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO, pypi
+    level: tuple[str, ...] = ()  # linux-cuda=manylinux_2_36: that of the machine, in a release into a folder
 
 
 NO_RUN = Run()

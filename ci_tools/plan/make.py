@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.evidence import Evidence, Project
     from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.platforms import Platform
     from ci_tools.model.request import Edition, Request, Run
 
-__all__ = ["Planned", "make_plan", "place_of_scripts", "resolve_tag"]
+__all__ = ["Planned", "make_plan", "place_of_scripts", "resolve_tag", "take_level"]
 
 MOST_SHOWN = 5  # files that differ from the commit
 
@@ -98,6 +99,13 @@ def _tell_changes(tree: Tree, request: Request, outside: Outside) -> None:
         more = f" and {len(changes) - MOST_SHOWN} more" if len(changes) > MOST_SHOWN else ""
         shown = f"{', '.join(changes[:MOST_SHOWN])}{more}"
         outside.reporter.say(f"not as in the commit, and built as it is here: {shown}")
+
+
+def take_level(planned: Planned, platform: Platform, level: str) -> Planned:
+    """Return the plan whose wheels of a platform have another level, such as manylinux_2_36; all else stays."""
+    request = overrides.take_levels(planned.plan.request, (*planned.plan.request.run.level, f"{platform}={level}"))
+    plan = planner.make_plan(request, planned.evidence, planned.catalog, planned.plan.edition)
+    return planned._replace(plan=replace(plan, pins=planned.plan.pins))
 
 
 def resolve_tag(ref: str, path: Path, outside: Outside) -> str:

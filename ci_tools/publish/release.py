@@ -7,12 +7,15 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.build.jobs import Left, Look, Made, build, list_left_over, working_in
+from ci_tools.build.builder import NewerSystem
+from ci_tools.build.jobs import Checks, Left, Look, Made, build, list_left_over, refuse_level, working_in
+from ci_tools.build.toolchain import libc, own_level
 from ci_tools.errors import MachineError
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
 from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.model.request import UNTAGGED
+from ci_tools.plan.make import take_level
 from ci_tools.plan.sites import awaiting_gpu
 from ci_tools.publish import foresight
 from ci_tools.publish.index.manifest import GENERIC
@@ -83,6 +86,9 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     jobs = [job for job in planned.plan.jobs if job not in {job for job, _ in left}]
 
     names = [*([SDIST] if planned.plan.sdist else []), *(job.name for job in jobs)]
+    takes_level = here and all(address.startswith(LOCAL) for address in to.addresses)
+    if not takes_level:
+        refuse_level(planned, jobs, outside)
     with open_stock() as stock:
         settings = Here(source=planned.tree.root, stock=stock)
 
@@ -94,7 +100,9 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
             if made is None or made.built:  # else the files of an earlier run are there, and often their trials
                 prepare_torch([job.wheel for job in jobs], planned.plan.request.validate, settings, out, outside)
 
-        made = build(planned, names, out, outside, CHECKS._replace(look=look))
+        checks = CHECKS._replace(look=look, compiled={} if takes_level else None)
+        made, planned = _build_here(planned, names, out, outside, checks)
+        jobs = [planned.job(job.name) for job in jobs]
         with working_in(out, outside):
             wheels = [file.path for file in made if file.path.suffix == ".whl"]
             refuse_findings(audit_files([file.path for file in made], planned.plan, outside))
@@ -114,6 +122,33 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
         install=found.command if found else "",
         seconds=time.monotonic() - started,
     )
+
+
+def _build_here(
+    planned: Planned, names: Sequence[str], out: Path, outside: Outside, checks: Checks
+) -> tuple[tuple[Made, ...], Planned]:
+    """Build the files, and return them with their plan: where that may be, wheels take this machine's level."""
+    try:
+        return build(planned, names, out, outside, checks), planned
+    except NewerSystem as error:
+        planned = _take_own_level(planned, error, checks, outside)
+        compiled = {**(checks.compiled or {}), error.job.name: error.made}
+        return _build_here(planned, names, out, outside, checks._replace(compiled=compiled))
+
+
+def _take_own_level(planned: Planned, error: NewerSystem, checks: Checks, outside: Outside) -> Planned:
+    """Return the plan whose wheels of a platform have this machine's level; raise the error again if it must not be.
+
+    A level that the config names stays, and so does the one of a folder for others.
+    """
+    platform, level = error.job.platform, own_level(libc())
+    usual = planned.catalog.platforms[platform].wheel_platform if platform else ""
+    is_usual = error.job.wheel_platform.startswith(f"{usual}_")
+    if platform is None or checks.compiled is None or error.job.name in checks.compiled or not is_usual:
+        raise error
+    why = f"what this machine compiles needs its {libc()}; a `container` has an older one"
+    outside.reporter.say(f"{platform}: its wheels are tagged {level}, not {usual}: {why}")
+    return take_level(planned, platform, level)
 
 
 def say_clashes(planned: Planned, outside: Outside) -> Look:

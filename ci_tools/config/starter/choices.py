@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Left", "PlatformChoice", "Starter", "TorchChoice", "choose"]
 
 # A project() of CMake that finds no CUDA compiler fails.
-NEEDS_CUDA = re.compile(r"^[ \t]*project\s*\([^)]*\bCUDA\b", re.MULTILINE | re.IGNORECASE)
+NEEDS_CUDA = re.compile(r"^[ \t]*(project|enable_language)\s*\([^)]*\bCUDA\b", re.MULTILINE | re.IGNORECASE)
+BRANCH = re.compile(r"^[ \t]*(end)?(?:if|function|macro)\s*\(", re.MULTILINE | re.IGNORECASE)
 ARCHIVED = redist_facts().platforms  # by host
 MISSING = "ModuleNotFoundError"
 FREE_THREADED = "Programming Language :: Python :: Free Threading"
@@ -160,8 +161,11 @@ def _needs_cuda(project: ProjectFile) -> str:
     """Return why a build cannot be without a CUDA compiler; "" if it can."""
     name = project.path("CMakeLists.txt")
     text = uncommented(name, project.tree.text(name))
-    found = NEEDS_CUDA.search(text)
-    return f"{name}:{text.count(chr(10), 0, found.start()) + 1}: project() needs a CUDA compiler" if found else ""
+    for found in NEEDS_CUDA.finditer(text):
+        branches = BRANCH.findall(text, 0, found.start())
+        if branches.count("") == len(branches) - branches.count(""):  # else it is in one, which may not be taken
+            return f"{name}:{text.count(chr(10), 0, found.start()) + 1}: {found[1]}() needs a CUDA compiler"
+    return ""
 
 
 def explain(shown: CellEvidence) -> str:
@@ -204,6 +208,7 @@ def _cuda_version(torches: Iterable[Minor], host: str, archs: Iterable[str], cat
     """Return the CUDA version that most of the torches have; the newest of these with a compiler on the index.
 
     Where some compile for all of a project's own architectures, it is one of them.
+    Of several, that of the torch on the index is taken, which users install and which builds get without another index.
     """
     key = (host, AcceleratorKind.CUDA)
     served = [*torches] or [catalog.newest_torch]
@@ -216,7 +221,9 @@ def _cuda_version(torches: Iterable[Minor], host: str, archs: Iterable[str], cat
     own = [CudaArch.parse(arch) for arch in archs]
     fit = [version for version in shipped if all(map(catalog.cuda[version].knows, own))] or [*shipped]
     able = [version for version in fit if catalog.cuda[version].pypi]
-    return max(able or fit, key=lambda version: (shipped[version], version), default=max(catalog.cuda))
+    usual = Counter(version for torch in served for version in catalog.torch[torch].nccl)  # of the wheels on the index
+    rated = {version: (shipped[version], usual[version], version) for version in able or fit}
+    return max(rated, key=rated.__getitem__, default=max(catalog.cuda))
 
 
 # ---------------------------------------------------------------- Pythons and torch

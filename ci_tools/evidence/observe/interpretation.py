@@ -34,7 +34,7 @@ from ci_tools.evidence.observe.switches import (
     list_switches,
 )
 from ci_tools.evidence.observe.views import list_versions, make_view
-from ci_tools.evidence.requirements import doubt_torch_abi, exclude_torch, list_undeclared
+from ci_tools.evidence.requirements import doubt_torch_abi, exclude_torch, explain_missing_module, list_undeclared
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, LeftOut, PythonApi, TorchAbi
 from ci_tools.model.pep440 import name_of_required
 
@@ -290,7 +290,8 @@ class Witness:
             return replace(unseen(f"{place}: it {what}" if place else what), **told)
         if failure := observed.failure:
             place = failure.place or RAN
-            return replace(unseen(f"{place}: {failure.text}", unsupported=f"{failure.text} ({place})"), **told)
+            text = f"{failure.text}{explain_missing_module(failure.text, self.project)}"
+            return replace(unseen(f"{place}: {text}", unsupported=f"{text} ({place})"), **told)
         if CMAKE in observed.asked and observed.is_pure:
             return replace(unseen(f"{observed.asked[CMAKE]}: it runs cmake, and its wheel is for any machine"), **told)
         with_gpus = self.with_gpus(view._replace(env=(*view.env, *switches)), observed)

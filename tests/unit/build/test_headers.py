@@ -9,8 +9,10 @@ import pytest
 
 from ci_tools.build.headers import (
     asked_for,
+    certain_files,
     certain_includes,
     compiles_of,
+    find_newer_symbols,
     folders_of,
     refuse_missing,
 )
@@ -43,6 +45,36 @@ def test_an_include_is_certain_where_nothing_guards_it(tmp_path: Path) -> None:
 def test_a_guard_of_a_whole_header_is_no_condition(tmp_path: Path) -> None:
     guarded = "// ours\n#ifndef B_H\n#define B_H\n#include <cusparse.h>\n#endif\n"
     assert found(tmp_path, {"a.cu": '#include "b.h"\n', "b.h": guarded}) == ["b.h:4 cusparse.h"]
+
+
+def test_the_own_headers_of_a_source_are_named_with_their_place(tmp_path: Path) -> None:
+    files = {
+        "src/a.cu": '#include "scale.cuh"\n#include <cuda.h>\n',
+        "src/scale.cuh": '#include "b.h"\n',
+        "src/b.h": "",
+    }
+    tree = Tree(write(tmp_path, files), tuple(sorted(files)))
+    found = certain_files(Includes(tree), ["src/a.cu"])
+    assert {name: str(place) for name, place in found.items()} == {
+        "src/scale.cuh": "src/a.cu:1",
+        "src/b.h": "src/scale.cuh:1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("header", "needs"),
+    [
+        pytest.param("vector", True, id="a-container"),
+        pytest.param("torch/extension.h", True, id="torch"),
+        pytest.param("pybind11/stl.h", True, id="pybind11"),
+        pytest.param("torch/csrc/stable/tensor.h", False, id="stable-torch"),
+        pytest.param("cstdint", False, id="no-library-code"),
+        pytest.param("Python.h", False, id="c"),
+    ],
+)
+def test_a_header_tells_whether_its_code_needs_a_new_library(tmp_path: Path, *, header: str, needs: bool) -> None:
+    tree = Tree(write(tmp_path, {"a.cpp": f"#include <{header}>\n"}), ("a.cpp",))
+    assert bool(find_newer_symbols(tree, ["a.cpp"])) == needs
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_only_the_wheels_that_are_bound_to_the_torch_are_made(source: Path) -> N
 
 def test_the_plan_says_what_was_asked_and_what_the_release_has_already(source: Path) -> None:
     plan = plan_of(source)
-    assert plan_file.to_json(plan)["request"]["run"] == {"torch": ["2.14"], "gpu_runner": [], "to": []}
+    assert plan_file.to_json(plan)["request"]["run"] == {"torch": ["2.14"], "gpu_runner": [], "to": [], "level": []}
     assert plan.warnings[0].startswith("this run names torch 2.14, the config 2.10, 2.13: only wheels bound to it")
     (served,) = (one for one in plan.skipped if str(one.cell.platform) == "windows")
     assert served.reason.startswith("the release has demo-1.0-py3-none-any.whl: no native code")

@@ -99,8 +99,8 @@ def test_a_person_names_the_torch_to_begin_with(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("torch", "expected"),
     [
-        pytest.param(Minor(2, 8), ("12.9", ToolchainKind.REDIST), id="only-cuda-12"),
-        pytest.param(Minor(2, 13), ("13.2", ToolchainKind.AUTO), id="cuda-13-too"),
+        pytest.param(Minor(2, 8), ("12.8", ToolchainKind.REDIST), id="only-cuda-12"),
+        pytest.param(Minor(2, 13), ("13.0", ToolchainKind.AUTO), id="cuda-13-too"),
     ],
 )
 def test_a_compiler_comes_from_where_it_is(tmp_path: Path, torch: Minor, expected: tuple[str, ToolchainKind]) -> None:
