@@ -24,7 +24,7 @@ from ci_tools.build.bench.failures import build_error
 from ci_tools.build.bench.shell import Bench, Shell, run_after
 from ci_tools.build.build_torch import provide_headers
 from ci_tools.build.cross import arm
-from ci_tools.build.cross.backends import MESON, write_settings
+from ci_tools.build.cross.backends import write_settings
 from ci_tools.build.cuda_toolkits import link_variables, name_variables
 from ci_tools.build.folders import (
     base_folder,
@@ -43,7 +43,6 @@ from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
 from ci_tools.build.zig.choice import refuse_linked_torch, refuse_requirements
 from ci_tools.errors import FatwheelError, Rejected
-from ci_tools.evidence import git
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import Tree
 from ci_tools.formats.relabel import Label, relabel
@@ -74,11 +73,15 @@ __all__ = ["Built", "NewerSystem", "Workshop", "build_key"]
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
 
 
-def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
-    """Return a hash of everything that the bytes of a job's wheel, or of the sdist, depend on."""
+def build_key(plan: Plan, job: Job | None, toolchain: Toolchain, repository: str = "") -> str:
+    """Return a hash of everything that the bytes of a job's wheel, or of the sdist, depend on.
+
+    `repository` is the source's `git_identity`.
+    """
     request = plan.request
     inputs = [
         plan.pins.source_sha256,
+        repository,
         plan.pins.fatwheel,
         *plan.stated_commits,
         request.subdirectory,
@@ -245,9 +248,9 @@ class Workshop:
         refuse_long_paths(bench.source, bench.tree.files, self.outside.host)
         bench.tree.copy_as_planned_to(bench.source, bench.plan.pins.source_sha256)
         _restate(bench)
-        if what == "sdist" and bench.plan.project.backend == MESON:  # `meson dist` archives a commit and nothing else
-            git.commit_all(bench.source, bench.log, self.outside.environ)
-        variables = {**variables, **own_temporary(bench.scratch / "tmp")}
+        bench.tree.make_checkout(bench.source)
+        # Without a repository of its own, the copy is in none: not in one that this folder may be in.
+        variables = {"GIT_CEILING_DIRECTORIES": str(bench.scratch), **variables, **own_temporary(bench.scratch / "tmp")}
         isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
         told = _prepare_compilers(toolchain, isolated, bench)
         settings = _tell_backend(toolchain, isolated, bench)

@@ -231,7 +231,7 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
     names = [name for name in ((job.wheel, job.public) if job else (plan.sdist,)) if name]
     container = _open_container(planned, job, out, outside) if job else None
     tools = _choose_tools(planned, job, container, outside)
-    key = build_key(plan, job, tools)
+    key = build_key(plan, job, tools, tree.git_identity)
     kept = [(out / each, receipt) for each in names if (receipt := receipts.load(out / each)) and receipt.key == key]
     if len(kept) == len(names):
         outside.reporter.say(f"keep {', '.join(names)}: nothing it depends on has changed")

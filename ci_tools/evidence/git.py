@@ -1,4 +1,7 @@
-"""Git as a source: the files of a local checkout, and one commit of a remote repository."""
+"""Git as a source: the files of a local checkout, and one commit of a remote repository.
+
+Whoever wrote a project may have written its `.git`, too: no setting there may name a program that git then starts.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 __all__ = [
+    "COMMAND",
     "TAGS",
     "address",
     "apply_patch",
+    "ask",
     "check_out",
     "check_out_from",
-    "commit_all",
     "commit_of",
+    "find",
     "head",
     "is_shallow",
     "listed",
@@ -58,7 +63,6 @@ ONE_REPOSITORY = frozenset(
         "GIT_WORK_TREE",
     }
 )
-# The `ext` protocol runs commands, so it stays off; no user setting may change the bytes of a file.
 # What git and libcurl print where another try may help; everything else is wrong with the submodule itself.
 NETWORK = re.compile(
     r"Could not resolve|Failed to connect|Connection (?:timed out|refused|reset)|timed out|RPC failed|early EOF"
@@ -66,7 +70,35 @@ NETWORK = re.compile(
 )
 SUBMODULE_PATH = re.compile(r"(?:submodule path|for submodule path|in submodule path) '([^'\n]+)'")
 UPDATE = ("submodule", "update", "--quiet", "--init", "--depth=1")
-COMMAND = ("git", "-c", "protocol.ext.allow=never", "-c", "core.autocrlf=false")
+# The `ext` protocol, hooks and a file system monitor run commands, and a folder that looks like a bare repository may
+# be any folder of a project: all of them stay off. No user setting may change the bytes of a file.
+SETTINGS = (
+    "protocol.ext.allow=never",
+    "core.autocrlf=false",
+    "core.fsmonitor=",
+    f"core.hooksPath={os.devnull}",
+    "safe.bareRepository=explicit",
+)
+COMMAND = ("git", *(word for setting in SETTINGS for word in ("-c", setting)))
+LOCAL = {"GIT_ALLOW_PROTOCOL": "none"}  # a partial clone would fetch what it lacks, by a program that its config names
+
+
+def find(folder: Path) -> Path | None:
+    """Return the root of the checkout around `folder`; None if there is none."""
+    return next(filter(_is_checkout, _parents_on_device(folder)), None)
+
+
+def ask(folder: Path, environ: Mapping[str, str], *arguments: str) -> str | None:
+    """Return what git prints of the checkout around `folder`; None if it fails, or there is no checkout.
+
+    Git looks for no repository by itself: it would take a folder of the project that looks like one.
+    """
+    root = find(folder)
+    if root is None:
+        return None
+    place = (f"--git-dir={root / '.git'}", f"--work-tree={root}")
+    env = {**_variables(environ), **LOCAL}
+    return output([*COMMAND, *place, *arguments], cwd=folder, env=env, encoding="utf-8")
 
 
 def _variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -83,25 +115,24 @@ def listed(root: Path, environ: Mapping[str, str]) -> list[str] | None:
     A folder that its checkout ignores counts as outside it. A submodule that is not checked out is listed as a folder.
     Raises MachineError if git cannot read the checkout, because any other list of files would differ from git's.
     """
-    if not any(map(_is_checkout, _parents_on_device(root))):
+    top = find(root)
+    if top is None:
         return None
-    env = _variables(environ)
     if shutil.which("git", path=environ.get("PATH")) is None:
         msg = "git is not on PATH"
         raise MachineError(msg, hint=f"{root} is a git checkout, and only git knows which files are in it")
-    is_top = (root / ".git").exists()  # no checkout ignores its own root
-    if not is_top and output([*COMMAND, "check-ignore", "-q", "."], cwd=root, env=env) is not None:
+    if top != root and ask(root, environ, "check-ignore", "-q", ".") is not None:  # no checkout ignores its own root
         return None
     untracked = ("--others", "--exclude-standard")
-    names = _list(root, env, "--cached", *untracked)
+    names = _list(root, environ, "--cached", *untracked)
     if any(name.endswith("/") or os.path.isdir(f"{root}{os.sep}{name}") for name in names):  # noqa: PTH112 - as below
-        names = _list(root, env, "--cached", "--recurse-submodules") | _list(root, env, *untracked)
+        names = _list(root, environ, "--cached", "--recurse-submodules") | _list(root, environ, *untracked)
     return sorted(name for name in {name.rstrip("/") for name in names} if _is_there(root, name))
 
 
-def _list(root: Path, env: Mapping[str, str], *options: str) -> frozenset[str]:
+def _list(root: Path, environ: Mapping[str, str], *options: str) -> frozenset[str]:
     """Return the names that `git ls-files` prints; git recurses into submodules only for tracked files."""
-    found = output([*COMMAND, "ls-files", "-z", *options], cwd=root, env=env)
+    found = ask(root, environ, "ls-files", "-z", *options)
     if found is None:
         msg = f"git cannot list the files of {root}"
         raise MachineError(msg, hint=f"`git -C {root} status` says why")
@@ -110,7 +141,7 @@ def _list(root: Path, env: Mapping[str, str], *options: str) -> frozenset[str]:
 
 def origin(root: Path, environ: Mapping[str, str]) -> str | None:
     """Return the address of the repository that `root` was cloned from; None if it has none."""
-    found = output([*COMMAND, "remote", "get-url", "origin"], cwd=root, env=_variables(environ))
+    found = ask(root, environ, "remote", "get-url", "origin")
     return found.strip() if found else None
 
 
@@ -137,13 +168,13 @@ def _is_there(root: Path, name: str) -> bool:
 
 def tracks(root: Path, name: str, environ: Mapping[str, str]) -> bool:
     """Whether git tracks the file `name` in the checkout at `root`."""
-    command = [*COMMAND, "--literal-pathspecs", "ls-files", "--cached", "--recurse-submodules", "--", name]
-    return bool(output(command, cwd=root, env=_variables(environ)))
+    options = ("--literal-pathspecs", "ls-files", "--cached", "--recurse-submodules")
+    return bool(ask(root, environ, *options, "--", name))
 
 
 def head(root: Path, environ: Mapping[str, str]) -> str | None:
     """Return the commit that is checked out at `root`; None if there is no commit yet."""
-    return output([*COMMAND, "rev-parse", "--verify", "HEAD"], cwd=root, env=_variables(environ)) or None
+    return ask(root, environ, "rev-parse", "--verify", "HEAD") or None
 
 
 def tags(folder: Path, environ: Mapping[str, str], *, at_head: bool) -> frozenset[str]:
@@ -151,10 +182,10 @@ def tags(folder: Path, environ: Mapping[str, str], *, at_head: bool) -> frozense
 
     Raises MachineError if git cannot read them: a release depends on them.
     """
-    if not any(map(_is_checkout, _parents_on_device(folder))):
+    if find(folder) is None:
         return frozenset()
-    command = [*COMMAND, "for-each-ref", "--format=%(refname)", *(["--points-at=HEAD"] if at_head else []), TAGS]
-    shown = output(command, cwd=folder, env=_variables(environ))
+    which = ["--points-at=HEAD"] if at_head else []
+    shown = ask(folder, environ, "for-each-ref", "--format=%(refname)", *which, TAGS)
     if shown is None and at_head and not head(folder, environ):
         return frozenset()  # there is no commit yet
     if shown is None:
@@ -165,15 +196,15 @@ def tags(folder: Path, environ: Mapping[str, str], *, at_head: bool) -> frozense
 
 def is_shallow(folder: Path, environ: Mapping[str, str]) -> bool:
     """Whether the checkout around `folder` is shallow, so that it may lack tags."""
-    return output([*COMMAND, "rev-parse", "--is-shallow-repository"], cwd=folder, env=_variables(environ)) == "true"
+    return ask(folder, environ, "rev-parse", "--is-shallow-repository") == "true"
 
 
 def top(folder: Path, environ: Mapping[str, str]) -> Path:
     """Return the root of the checkout around `folder`; raise InputError if there is none."""
-    if not any(map(_is_checkout, _parents_on_device(folder))):
+    if find(folder) is None:
         msg = f"{folder} is in no git repository, so it has no other revision"
         raise InputError(msg, hint="run it in a checkout, or name the plan.json of an earlier release")
-    found = output([*COMMAND, "rev-parse", "--show-toplevel"], cwd=folder, env=_variables(environ))
+    found = ask(folder, environ, "rev-parse", "--show-toplevel")
     if found is None:
         msg = f"git cannot read the repository that {folder} is in"
         raise MachineError(msg, hint=f"`git -C {folder} status` says why")
@@ -182,23 +213,21 @@ def top(folder: Path, environ: Mapping[str, str]) -> Path:
 
 def common(top: Path, environ: Mapping[str, str]) -> Path:
     """Return the folder of a checkout's repository: its own `.git`, or of a worktree that of the main one."""
-    found = output([*COMMAND, "rev-parse", "--git-common-dir"], cwd=top, env=_variables(environ))
-    return (top / (found or ".git")).resolve()
+    return (top / (ask(top, environ, "rev-parse", "--git-common-dir") or ".git")).resolve()
 
 
 def revision(root: Path, name: str, environ: Mapping[str, str]) -> str:
     """Return the commit of a revision such as main or HEAD^1; raise InputError if the checkout does not have it."""
-    env = _variables(environ)
-    commit = output([*COMMAND, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}"], cwd=root, env=env)
+    commit = ask(root, environ, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
     if commit is None:
-        raise _unknown(root, name, env)
+        raise _unknown(root, name, environ)
     return commit
 
 
-def _unknown(root: Path, name: str, env: Mapping[str, str]) -> InputError:
+def _unknown(root: Path, name: str, environ: Mapping[str, str]) -> InputError:
     """Return the error for an unknown revision: a shallow checkout may lack revisions that its repository has."""
-    shown = output([*COMMAND, "for-each-ref", "--format=%(refname:short)"], cwd=root, env=env) or "HEAD"
-    if is_shallow(root, env):
+    shown = ask(root, environ, "for-each-ref", "--format=%(refname:short)") or "HEAD"
+    if is_shallow(root, environ):
         msg = f'this checkout is shallow and has no revision "{name}"'
         return InputError(msg, hint="fetch it first: `fetch-depth: 0` for actions/checkout, or `git fetch --unshallow`")
     meant = nearest(name, {"HEAD", *shown.split()})
@@ -272,17 +301,15 @@ def check_out_from(root: Path, name: str, commit: str, folder: Path, environ: Ma
 
 def _has(folder: Path, commit: str, environ: Mapping[str, str]) -> bool:
     """Whether a folder is itself a checkout whose repository has the commit."""
-    command = [*COMMAND, "cat-file", "-e", f"{commit}^{{commit}}"]
-    return _is_checkout(folder) and output(command, cwd=folder, env=_variables(environ)) is not None
+    return _is_checkout(folder) and ask(folder, environ, "cat-file", "-e", f"{commit}^{{commit}}") is not None
 
 
 def _submodules(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """Yield the name, path and pinned commit of each submodule of a checkout."""
-    env = _variables(environ)
-    listed = ["config", "--file", ".gitmodules", "--null", "--get-regexp", r"^submodule\..*\.path$"]
-    for entry in filter(None, (output([*COMMAND, *listed], cwd=folder, env=env) or "").split("\0")):
+    listed = ("config", "--file", ".gitmodules", "--null", "--get-regexp", r"^submodule\..*\.path$")
+    for entry in filter(None, (ask(folder, environ, *listed) or "").split("\0")):
         key, _, path = entry.partition("\n")
-        shown = output([*COMMAND, "--literal-pathspecs", "ls-tree", "HEAD", "--", path], cwd=folder, env=env) or ""
+        shown = ask(folder, environ, "--literal-pathspecs", "ls-tree", "HEAD", "--", path) or ""
         if shown.startswith(SUBMODULE):
             yield key[len("submodule.") : -len(".path")], path, shown.removeprefix(SUBMODULE).split("\t")[0]
 
@@ -312,20 +339,6 @@ def _check_out_alone(source: GitSource, url: str, commit: str, folder: Path, env
         _git(arguments, source, folder, environ)
 
 
-def commit_all(folder: Path, log: Path, environ: Mapping[str, str]) -> None:
-    """Make a folder a repository, with all of its files in one commit and none of the user's settings.
-
-    Raises MachineError if git fails.
-    """
-    nobody = ("-c", "user.name=fatwheel", "-c", "user.email=fatwheel", "-c", "commit.gpgsign=false")
-    env = {**_variables(environ), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    for arguments in (["init", "--quiet"], ["add", "--all", "--force"], ["commit", "--quiet", "--message=source"]):
-        ended = run([*COMMAND, *nobody, *arguments], log=log, cwd=folder, env=env, timeout=MINUTES * 60)
-        if ended.status:
-            msg = f"git {arguments[0]} failed in the copy of the source: {tail(log, 1, ended.start)}"
-            raise MachineError(msg)
-
-
 def _refuse_submodule(printed: str, source: GitSource) -> NoReturn:
     """Raise InputError for a submodule that cannot be had: another try would change nothing."""
     reasons = [line for line in printed.splitlines() if line.startswith(("fatal: ", "remote: ", "error: "))]
@@ -340,8 +353,10 @@ def _refuse_submodule(printed: str, source: GitSource) -> NoReturn:
 def _git(arguments: list[str], source: GitSource, folder: Path | None, environ: Mapping[str, str]) -> str:
     """Return the output of git; raise MachineError with its last line if it fails."""
     with tempfile.TemporaryDirectory() as scratch:
-        log = Path(scratch) / "git.log"
-        ended = run([*COMMAND, *arguments], log=log, cwd=folder, env=_variables(environ), timeout=MINUTES * 60)
+        log, place = Path(scratch) / "git.log", folder or Path(scratch)
+        # Where it is asked for an address, the repository around the user's folder has no say.
+        env = {**_variables(environ), "GIT_CEILING_DIRECTORIES": str(place.resolve().parent)}
+        ended = run([*COMMAND, *arguments], log=log, cwd=place, env=env, timeout=MINUTES * 60)
         printed, last = log.read_text(encoding="utf-8", errors="replace"), tail(log, 1)
     if ended.status and arguments[0] == UPDATE[0] and not NETWORK.search(printed):
         _refuse_submodule(printed.replace(f"{folder}{os.sep}", ""), source)

@@ -9,12 +9,13 @@ import posixpath
 import shutil
 import stat
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.evidence import git, patches
+from ci_tools.evidence.checkout import Checkout
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.machine.process import redact
@@ -43,6 +44,17 @@ class Tree:
     root: Path
     files: tuple[str, ...]
     commit: str | None = None
+    checkout: Checkout | None = field(default=None, repr=False)  # None: a build sees no repository
+
+    @property
+    def prefix(self) -> str:
+        """The folder of the source below the root of its checkout, such as `python/`, or ""."""
+        return self.checkout.prefix if self.checkout else ""
+
+    @property
+    def git_identity(self) -> str:
+        """A hash of all that git tells a build of the source; "" if it sees no repository."""
+        return self.checkout.identity if self.checkout else ""
 
     @functools.cached_property
     def states(self) -> Mapping[str, str]:
@@ -85,6 +97,8 @@ class Tree:
         """Return the state of the file to which a path leads, also through links; "" if it is not one of the tree."""
         if name in self.states and name not in self.links:
             return self.states[name]
+        if ".git" in name.split("/"):
+            return self.git_identity if name.rstrip("/").rpartition("/")[2] != ".git" else str(bool(self.checkout))
         if name not in self._resolved:  # each observed build asks for the same names
             path = os.path.realpath(f"{self.root}{os.sep}{name}")
             self._resolved[name] = os.path.relpath(path, os.path.realpath(self.root))
@@ -119,6 +133,15 @@ class Tree:
                 shutil.copyfile(source, target, follow_symlinks=False)
             if not target.is_symlink():
                 target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
+
+    def list_stores(self, cache: Path) -> list[Path] | None:
+        """Return the folders with the objects that a checkout of the tree borrows; None if it must not borrow any."""
+        return self.checkout.list_stores(self.files, cache) if self.checkout else []
+
+    def make_checkout(self, folder: Path, *, lends: bool = True) -> None:
+        """Make `folder`, which has the tree's files, the checkout that a build sees, if it is to see one."""
+        if self.checkout:
+            self.checkout.write(self.files, folder, lends=lends)
 
     def copy_as_planned_to(self, folder: Path, sha256: Sha256) -> None:
         """Copy the files into `folder`; raise MachineError if they are no longer those whose hash is `sha256`."""
@@ -165,11 +188,11 @@ def open_tree(request: Request, folder: Path, outside: Outside, commit: str | No
         tree = Tree(root, tuple(sorted(_walk_files(root))))
     if request.patches:
         root = patches.patch_tree(tree, request.patches, folder, outside)
-        tree = Tree(root, tuple(sorted(_walk_files(root))), tree.commit)
+        tree = replace(tree, root=root, files=tuple(sorted(_walk_files(root))))
     files = _select_files(request, tree)
     for name in files:
         _refuse_unread(tree.root, name)
-    return Tree(tree.root, files, tree.commit)
+    return replace(tree, files=files, checkout=tree.checkout if request.build.git else None)
 
 
 def _select_files(request: Request, tree: Tree) -> tuple[str, ...]:
@@ -196,7 +219,7 @@ def tree_at(root: Path, environ: Mapping[str, str]) -> Tree:
         walked = sorted(_walk_files(root, skip=_is_made))
         return Tree(root, tuple(name for name in walked if not _is_plan(root, name)))
     files = (name for name in listed if not _is_plan(root, name) or git.tracks(root, name, environ))
-    return Tree(root, tuple(files), git.head(root, environ))
+    return Tree(root, tuple(files), git.head(root, environ), Checkout(root, environ))
 
 
 def _is_plan(root: Path, name: str) -> bool:

@@ -195,16 +195,17 @@ def output(
     env: Mapping[str, str] | None = None,
     timeout: float = 60,
     encoding: str | None = None,
+    text: str = "",
 ) -> str | None:
     """Return the output of `command`, stripped; None if it fails, is missing, or takes more than `timeout` seconds.
 
-    `encoding` is by default this machine's.
+    It reads `text`. `encoding` is by default this machine's.
     """
     LOG.debug("run %s", redact(" ".join(map(str, command))))
     try:
         done = subprocess.run(
             [str(part) for part in command],
-            stdin=subprocess.DEVNULL,
+            input=text,
             capture_output=True,
             text=True,
             encoding=encoding,

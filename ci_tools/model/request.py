@@ -193,6 +193,7 @@ class Build(NamedTuple):
     constraints: str | None = None  # path of a pip constraints file in the source
     drop: tuple[Drop, ...] = ()
     sdist: bool = True  # whether a release has the project's sdist
+    git: bool = True  # whether a build sees the repository of a source that has one
     max_jobs: int | None = None  # None: one per core
     torch: BuildTorch = BuildTorch.PARTS
     timeout_minutes: int = HOSTED_MINUTES

@@ -321,14 +321,15 @@ def try_sdist(planned: Planned, made: Sequence[Made], out: Path, outside: Outsid
 
 def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Path, outside: Outside) -> Trial:
     plan, job = planned.plan, planned.job(own.receipt.job)
-    tree = _at_its_place(unpack_sdist(sdist.path, folder / "source"), plan.request.subdirectory, folder / "placed")
+    subdirectory = f"{planned.tree.prefix}{plan.request.subdirectory}"
+    tree = _at_its_place(unpack_sdist(sdist.path, folder / "source"), subdirectory.rstrip("/"), folder / "placed")
     constraints = plan.request.build.constraints
     if constraints:  # the same pins for both builds: an sdist may lack the file
         (tree.root / constraints).parent.mkdir(parents=True, exist_ok=True)
         (tree.root / constraints).write_text(planned.tree.text(constraints), encoding="utf-8")
         tree = replace(tree, files=tuple(sorted({*tree.files, constraints})))
     alone = plan.request.build._replace(before=(), after=())  # users who build from an sdist do not run these commands
-    request = replace(plan.request, include=None, build=alone)
+    request = replace(plan.request, include=None, build=alone, subdirectory=subdirectory)
     from_sdist = replace(plan, request=request, pins=plan.pins._replace(source_sha256=tree.sha256))
     by_zig = own.receipt.built_with.compiler.startswith("zig ")  # maybe after another compiler: see `build`
     tools = toolchains_of(planned, outside).prepare(job, by_zig=by_zig)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.build import jobs as building
 from ci_tools.config import loader
 from ci_tools.errors import InputError, Rejected
+from ci_tools.evidence import git
 from ci_tools.evidence.collector import gather
 from ci_tools.formats import receipts
-from ci_tools.machine.process import clean_environment, complaint, run
 from ci_tools.machine.python import find
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.files import Outcome
@@ -42,7 +42,6 @@ __all__ = ["Patched", "Proof", "consult", "patch_of_all", "prove", "status", "to
 
 ALL = "all patches together"
 WHOLE_LINES = re.compile(r"[^\n]*\n|[^\n]+\Z")
-SECONDS = 60.0  # the time limit for git to apply a patch
 
 
 class Patched(NamedTuple):
@@ -184,14 +183,11 @@ def _plan_with_patch(planned: Planned, patch: str, root: Path, outside: Outside)
 
 
 def _apply(patch: str, root: Path, outside: Outside) -> None:
-    """Apply a patch with git, as a user would; git must not find a repository in a parent folder."""
-    file, log = root.parent / "advice.patch", root.parent / "apply.log"
+    """Apply a patch with git, as a user would."""
+    file = root.parent / "advice.patch"
     file.write_bytes(patch.encode())
-    extra = {"GIT_CEILING_DIRECTORIES": str(root.parent)}
-    environ = clean_environment(outside.environ, extra)
-    ended = run(["git", "apply", file], log=log, cwd=root, env=environ, timeout=SECONDS)
-    if ended.status != 0:
-        msg = f"git does not apply the patch: {complaint(ended)}"
+    if refused := git.apply_patch(file, root, outside.environ):
+        msg = f"git does not apply the patch: {refused.strip()}"
         raise Rejected(msg)
 
 

@@ -239,7 +239,8 @@ class _Prover:
         """Return the fingerprint of a job's wheel, from an earlier run's record or from a new build."""
         toolchain = self.tools.prepare(toolchain_job)
         # This Python builds a wheel for every Python, whatever the oldest Python is that the wheel serves.
-        key = build_key(self.planned.plan, replace(job, python=_builder(job)), toolchain)
+        planned = self.planned
+        key = build_key(planned.plan, replace(job, python=_builder(job)), toolchain, planned.tree.git_identity)
         record = self.records / f"{key}.json"
         kept = read_record(record)
         if kept:

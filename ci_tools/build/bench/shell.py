@@ -45,7 +45,7 @@ class Bench(NamedTuple):
     @property
     def source(self) -> Path:
         """The copy of the source that the build sees."""
-        return self.scratch / "source"
+        return self.scratch / "source" / self.tree.prefix
 
 
 class Shell(NamedTuple):

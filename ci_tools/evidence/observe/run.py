@@ -33,6 +33,7 @@ from ci_tools.model.files import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside, Step
@@ -232,14 +233,15 @@ class Observer:
         if self.stage is None:
             place = choose_place(self.subject.tree, LIMITS.written, self.outside)
             folder = self.shown.enter_context(workplace(place, clear))
-            self.stage = Stage(folder.resolve() / "stage")
+            self.stage = Stage(folder.resolve() / "stage", self.subject.tree.prefix)
         if self.prepared is None:
             plugins = {name: PLUGINS[name] for name in self.subject.plugins}
             self.prepared = self.shown.enter_context(prepare(plugins))
-        self.stage.set(self.subject.tree, view.accelerator, view.oneapi)
-        return self._ran(self.stage, self.prepared, view)
+        stores = self.subject.tree.list_stores(self.outside.cache)
+        self.stage.set(self.subject.tree, view.accelerator, view.oneapi, lends=stores is not None)
+        return self._ran(self.stage, self.prepared, view, stores or ())
 
-    def _ran(self, stage: Stage, prepared: Prepared, view: View) -> dict[str, Any]:
+    def _ran(self, stage: Stage, prepared: Prepared, view: View, stores: Iterable[Path]) -> dict[str, Any]:
         stage.request.write_text(json.dumps(self._request(stage, prepared, view)), encoding="utf-8")
         log = stage.folder.parent / "log"
         places = {"HOME": str(stage.home), "TMPDIR": str(stage.scratch)}
@@ -248,7 +250,7 @@ class Observer:
         ended = run_in_sandbox(
             [*PYTHON, stage.request],
             folder=stage.folder,
-            readable=[stage.request, prepared.modules, *readable()],
+            readable=[stage.request, prepared.modules, *stores, *readable()],
             env={**env, WORD: word},
             log=log,
             limits=LIMITS,
@@ -268,7 +270,7 @@ class Observer:
         home = str(stage.accelerator) if view.accelerator else ""
         path = [str(stage.accelerator / "bin")] if home else []
         own = "" if self.subject.folder in {"", "."} else f"{self.subject.folder}/"
-        places = (stage.source, stage.accelerator, stage.wheels, stage.scratch)
+        places = (stage.checkout, stage.accelerator, stage.wheels, stage.scratch)
         return {
             "path": [str(prepared.modules), str(prepared.fakes)],
             "root": str(stage.source),
@@ -294,6 +296,7 @@ class Observer:
                 "modules": str(prepared.modules),
                 "fork_server": str(SERVER),
                 "around": str(stage.folder.parent),
+                "checkout": f"{stage.checkout}/",
                 "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),
                 "suffix": OWN_SUFFIX,
                 "plugins": [name.replace("-", "_") for name in self.subject.plugins],

@@ -10,12 +10,14 @@ import functools
 import hashlib
 import importlib.metadata
 import os
+import shlex
 import stat
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING
 
 from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
@@ -31,7 +33,17 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.platforms import Accelerator
 
-__all__ = ["OBSERVER", "PROGRAMS", "TOOLS", "Stage", "choose_place", "identify_tools", "importable_folders", "readable"]
+__all__ = [
+    "OBSERVER",
+    "PROGRAMS",
+    "TOOLS",
+    "Stage",
+    "choose_place",
+    "identify_tools",
+    "importable_folders",
+    "readable",
+    "write_git",
+]
 
 OBSERVER = Path(__file__).parent / "inside"
 VERSIONED = ("setuptools", "packaging")
@@ -80,6 +92,12 @@ PYTHONS = ("python", "python3")
 PROGRAMS = TOOLS | {"cmake", *FOUND, *PYTHONS, *SHELLS}
 # A Python process that the project starts is observed as well.
 PYTHON = '#!/bin/sh\nexec "{python}" -s -S -B "{observer}/__main__.py" "{request}" "$@"\n'
+# Git itself answers of the copy, which is a checkout if the source is one.
+GIT = """\
+#!/bin/sh
+export PATH={path} GIT_CEILING_DIRECTORIES={folder} GIT_CONFIG_NOSYSTEM=1 GIT_OPTIONAL_LOCKS=0
+exec {git} "$@"
+"""
 NO_REPOSITORY = "#!/bin/sh\necho 'fatal: not a git repository (or any of the parent directories): .git' >&2\nexit 128\n"
 
 
@@ -88,12 +106,18 @@ class Stage:
     """The folder in which a project's builds are observed."""
 
     folder: Path
+    prefix: str = ""  # the folder of the source below the root of its checkout
     copied: dict[str, tuple[int, ...]] = field(default_factory=dict)  # the stamps of the source's files after copying
+
+    @property
+    def checkout(self) -> Path:
+        """The copy of the source, with what is around it in its checkout."""
+        return self.folder / "source"
 
     @property
     def source(self) -> Path:
         """The copy of the source."""
-        return self.folder / "source"
+        return self.checkout / self.prefix
 
     @property
     def machine(self) -> Path:
@@ -140,21 +164,22 @@ class Stage:
         """The folder of the fake programs, on PATH."""
         return self.machine / "tools"
 
-    def set(self, tree: Tree, accelerator: Accelerator | None, oneapi: str = "") -> None:
+    def set(self, tree: Tree, accelerator: Accelerator | None, oneapi: str = "", *, lends: bool = True) -> None:
         """Prepare the folder for one build; the source is restored, whatever an earlier build changed in it.
 
-        `oneapi` is the version that icpx of an accelerator without a version says.
+        `oneapi` is the version that icpx of an accelerator without a version says; `lends` says whether the build may
+        read the objects of the source's repository.
         """
         clear(self.machine)
         for folder in (self.wheels, self.tools, self.accelerator, self.home, self.scratch):
             folder.mkdir(parents=True)
         for name in HEADERS:  # empty: their headers are fetched only for real builds
             (self.headers / name).mkdir(parents=True)
-        self._restore(tree)
+        self._restore(tree, lends=lends)
         version = str(accelerator.version or oneapi) if accelerator else ""
         for name in ANSWERS.keys() - {"nvcc", "hipcc", "hipconfig", "icpx"}:
             self._tool(self.tools / name, version)
-        _script(self.tools / "git", NO_REPOSITORY)
+        _script(self.tools / "git", write_git(tree, self.folder))
         for name in PYTHONS:
             _script(self.tools / name, PYTHON.format(python=sys.executable, observer=OBSERVER, request=self.request))
         _script(self.tools / "cmake", CMAKE)
@@ -165,24 +190,30 @@ class Stage:
         if accelerator:
             self._accelerator(accelerator, version)
 
-    def _restore(self, tree: Tree) -> None:
+    def _restore(self, tree: Tree, *, lends: bool) -> None:
         """Restore the copy of the source; files that no build has touched stay."""
         try:
             kept = set(self._prune_copy())
         except (OSError, RecursionError):  # folders nested too deeply to walk
             kept = set()
+        if kept and kept == self.copied.keys():
+            return
         if not kept:
-            clear(self.source)
-        missing = tuple(name for name in tree.files if name not in kept)
+            clear(self.checkout)
+        missing = tuple(name for name in tree.files if f"{self.prefix}{name}" not in kept)
         replace(tree, files=missing).copy_to(self.source)
-        self.copied.update({name: _stamp(f"{self.source}/{name}") for name in missing})
+        for repository in self.checkout.rglob(".git"):  # its index knows the stamps of the files that were there
+            clear(repository)
+        tree.make_checkout(self.source, lends=lends)
+        self.copied.clear()
+        self.copied.update(_stamp_files(self.checkout))
 
     def _prune_copy(self) -> Iterator[str]:
         """Yield the files of the copy that no build has touched; remove all others."""
-        if not self.copied or self.source.is_symlink():
+        if not self.copied or self.checkout.is_symlink():
             return
-        start = len(str(self.source)) + 1
-        for folder, folders, files in os.walk(self.source, topdown=False):
+        start = len(str(self.checkout)) + 1
+        for folder, folders, files in os.walk(self.checkout, topdown=False):
             for entry in (*files, *folders):
                 path = f"{folder}/{entry}"
                 if self.copied.get(path[start:]) == _stamp(path):
@@ -210,6 +241,16 @@ class Stage:
                 self._tool(self.accelerator / "bin" / name, version)
         elif accelerator.kind is AcceleratorKind.XPU:
             self._tool(self.accelerator / "bin" / "icpx", version)
+
+
+def write_git(tree: Tree, folder: Path) -> str:
+    """Return the script that is `git` in an observed build below a folder."""
+    if not tree.checkout:
+        return NO_REPOSITORY
+    path = tree.checkout.environ.get("PATH", os.defpath)
+    return GIT.format(
+        path=shlex.quote(path), folder=shlex.quote(str(folder)), git=shlex.quote(which("git", path=path) or "git")
+    )
 
 
 def choose_place(tree: Tree, written: int, outside: Outside) -> Path:
@@ -275,6 +316,16 @@ def _stamp(path: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode
+
+
+def _stamp_files(top: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the files, links and empty folders below a folder, relative to it, each with its stamp."""
+    start = len(str(top)) + 1
+    for folder, folders, files in os.walk(top):
+        for entry in (*files, *folders):
+            path = f"{folder}/{entry}"
+            if not stat.S_ISDIR(os.lstat(path).st_mode) or not os.listdir(path):  # noqa: PTH208 - see _stamp
+                yield path[start:], _stamp(path)
 
 
 def _remove(path: str) -> None:

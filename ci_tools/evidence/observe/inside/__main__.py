@@ -285,7 +285,7 @@ def _stamp_sources(root: str) -> dict[str, tuple[int, ...]]:
             for entry in entries:
                 name = f"{folder}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
-                    folders.append(f"{name}/")
+                    folders += [f"{name}/"] if entry.name != ".git" else []
                 elif name.endswith(TEXT_ENDINGS) and entry.is_file():
                     stat = entry.stat()
                     found[name] = stat.st_ino, stat.st_size, stat.st_mtime_ns

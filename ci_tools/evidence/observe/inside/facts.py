@@ -22,6 +22,7 @@ HERE = __file__.rpartition("facts.py")[0]
 # The standard library: some of it is frozen into the interpreter.
 LIBRARY = (os.path.dirname(threading.__file__) + os.sep, "<frozen ")
 IMPORTING = "<frozen importlib"
+COMMIT = ".git/HEAD"  # stands for all that the commit decides, the files around the source too
 SUPPOSED = "supposed:"  # the start of a question whose answer no cell defines, and that has two answers
 # ruff: noqa: SIM905 - as words they fit on a page
 # Functions of the standard library that ask in their caller's name for an attribute that it chose.
@@ -105,8 +106,18 @@ class Facts(metaclass=_Guarded):
     def note_file(self, path: Any) -> None:
         """Record a file if it is one of the source: what nothing reads or looks at decides nothing."""
         name = os.path.abspath(os.fsdecode(path))
-        if name.startswith(self.root) and name not in self.reads:
-            self._keep("reads", name.removeprefix(self.root), "")
+        if name.startswith(self.root):
+            name = name.removeprefix(self.root)
+        elif name.startswith(self.known.get("checkout", "\0")):
+            name = COMMIT
+        else:
+            return
+        if name not in self.reads:
+            self._keep("reads", name, "")
+
+    def note_git(self) -> None:
+        """Record that the project asks git: the commit and the tags decide what it gets to know."""
+        self.note_file(self.root + COMMIT)
 
     def tell(self, **what: Any) -> None:
         """Report an event to the journal, outside this process, so that later code cannot remove it."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SHELLS = ("bash", "dash", "sh")
 CMAKE = "cmake"
+GIT = "git"
 ICPX = "icpx"  # says the oneAPI of torch, by which cells of one accelerator differ
 # Of each call of cmake, the variables that the project changes and the arguments, except how many compilers it starts.
 CONFIGURED: list[list[str]] = []
@@ -98,6 +99,8 @@ def _ran(command: Any, start: _Start) -> None:
 
 def _ran_program(words: list[str], start: _Start) -> None:
     program = os.path.basename(words[0])
+    if program == GIT:
+        FACTS.note_git()
     if not _is_found_here(words[0], start):
         FACTS.doubt(f"runs {words[0]}, which is not in the source")
     elif program in files.GPU_PROGRAMS:

@@ -1,0 +1,205 @@
+"""Makes a copy of a source a git checkout, as a clean clone is one: with its commit, its tags and its list of files.
+
+The repository is a new one. Of the source's own, it has the refs and borrows the objects; no setting, hook, filter or
+attribute of it is taken. Nothing is ever modified there: what the source has not committed is in the tree of its
+commit, by a replacement of that commit (gitreplace(1)), so that the commit's name stays, and the tags count from it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import MachineError
+from ci_tools.evidence import git
+from ci_tools.machine.process import output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["COMMIT_DECIDES", "Checkout"]
+
+COMMIT_DECIDES = ".git/HEAD"  # stands for all that a build learns of the commit, the tags and the files around it
+MINUTES = 10
+LINK = "160000"  # the mode of a submodule in git's index
+# A filter such as that of Git LFS has been applied to the files, or has not: none runs again.
+ATTRIBUTES = "* -filter\n"
+CONFIG = """\
+[core]
+\tautocrlf = false
+\tsafecrlf = false
+\tlooseCompression = 0
+[gc]
+\tauto = 0
+[submodule]
+\tactive = .
+"""
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """The checkout that a source is in."""
+
+    root: Path  # of the source
+    environ: Mapping[str, str] = field(compare=False, repr=False)
+
+    @functools.cached_property
+    def top(self) -> Path:
+        """The root of the checkout."""
+        return git.top(self.root, self.environ)
+
+    @functools.cached_property
+    def prefix(self) -> str:
+        """The folder of the source below the root of the checkout, such as `python/`, or ""."""
+        return "".join(f"{part}/" for part in self.root.resolve().relative_to(self.top.resolve()).parts)
+
+    @functools.cached_property
+    def common(self) -> Path:
+        """The folder of the repository."""
+        return git.common(self.top, self.environ)
+
+    @functools.cached_property
+    def head(self) -> str:
+        """The commit, or "" before the first one."""
+        return git.head(self.top, self.environ) or ""
+
+    @functools.cached_property
+    def refs(self) -> tuple[str, ...]:
+        """The content of `.git/HEAD`, then a line for the branch, if one is checked out, and for each tag."""
+        branch = self._ask("symbolic-ref", "--quiet", "HEAD")
+        names = [name for name in (branch, git.TAGS) if name]
+        listed = self._ask("for-each-ref", "--format=%(objectname) %(refname)", *names)
+        return (f"ref: {branch}" if branch else self.head, *listed.splitlines())
+
+    @functools.cached_property
+    def shallow(self) -> str:
+        """The commits at which a shallow history ends, a line for each."""
+        file = self.common / "shallow"
+        return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """A hash of all that the repository tells a build."""
+        told = "\n".join((self.prefix, self.head, *self.refs, self.shallow))
+        return hashlib.sha256(told.encode()).hexdigest()
+
+    def list_stores(self, files: Iterable[str], cache: Path) -> list[Path] | None:
+        """Return the folders with the objects that a copy borrows; None if some are elsewhere.
+
+        Only a checkout that Fatwheel made in its cache may name other folders: a link, or a line in a file, could name
+        any folder of the user's.
+        """
+        stores: list[Path] = []
+        for each in (self, *self.nested(files).values()):
+            own = each.common / "objects"
+            elsewhere = own / "info" / "alternates"
+            if own.is_symlink() or (elsewhere.exists() and not own.is_relative_to(cache)):
+                return None
+            lines = elsewhere.read_text(encoding="utf-8").splitlines() if elsewhere.exists() else ()
+            stores += [own, *map(Path, lines)]
+        return stores
+
+    def nested(self, files: Iterable[str]) -> dict[str, Checkout]:
+        """Return the submodules, those within them aside, each by its folder below the source."""
+        folders = sorted({folder for name in files for folder in _parents(name)})
+        found: dict[str, Checkout] = {}
+        for folder in folders:
+            is_inner = any(parent in found for parent in _parents(folder))
+            if not is_inner and os.path.lexists(f"{self.root}{os.sep}{folder}{os.sep}.git"):
+                found[folder] = Checkout(self.root / folder, self.environ)
+        return found
+
+    def write(self, files: Iterable[str], folder: Path, *, lends: bool = True) -> None:
+        """Make `folder`, which has the source's files, a checkout, and write what its commit has around them.
+
+        Without `lends`, the copy gets objects of its own. Raises MachineError if git fails.
+        """
+        files = tuple(files)
+        nested = self.nested(files)
+        for name, one in nested.items():
+            below = (file.removeprefix(f"{name}/") for file in files if file.startswith(f"{name}/"))
+            one.write(below, folder / name, lends=lends)
+        place = Path(os.path.abspath(folder.joinpath(*[".."] * self.prefix.count("/"))))  # noqa: PTH100 - no link
+        self._create(place)
+        own = [file for file in files if not any(parent in nested for parent in _parents(file))]
+        self._list(place, {f"{self.prefix}{name}" for name in (*own, *nested)})
+        if self.head:
+            self._replace(place)
+        if not lends:
+            self._git(place, "repack", "-a", "-d", "-q")
+            (place / ".git" / "objects" / "info" / "alternates").unlink()
+
+    def _create(self, place: Path) -> None:
+        """Create the repository, with the refs, and the objects of the source's."""
+        kind = "sha256" if len(self.head) == 64 else "sha1"  # noqa: PLR2004 - the digits of either
+        self._git(place, "init", "--quiet", "--template=", f"--object-format={kind}")
+        new = place / ".git"
+        head, *refs = self.refs
+        for name, text in {
+            "HEAD": f"{head}\n",
+            "packed-refs": "".join(f"{line}\n" for line in refs),
+            "objects/info/alternates": f"{self.common / 'objects'}\n",
+            "info/attributes": ATTRIBUTES,
+            **({"shallow": self.shallow} if self.shallow else {}),
+        }.items():
+            path = new / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        with (new / "config").open("a", encoding="utf-8") as file:
+            file.write(CONFIG)
+
+    def _list(self, place: Path, listed: set[str]) -> None:
+        """Write git's index: of the source its files, and around it those of the commit, which are written, too."""
+        if self.head:
+            self._git(place, "read-tree", self.head)
+        entries = self._git(place, "ls-files", "--stage", "-z").split("\0")
+        known = {name: entry[:6] for entry, _, name in (entry.partition("\t") for entry in entries) if name}
+        inside = {name for name in known if name.startswith(self.prefix)}
+        for name in (name for name, mode in known.items() if mode == LINK):
+            (place / name).mkdir(parents=True, exist_ok=True)
+        gone = (name for name in inside - listed if known[name] != LINK)
+        self._git(place, "update-index", "-z", "--force-remove", "--stdin", text="\0".join(gone))
+        self._git(place, "update-index", "-z", "--add", "--replace", "--stdin", text="\0".join(listed))
+        around = (name for name in known.keys() - inside if known[name] != LINK)
+        self._git(place, "checkout-index", "-z", "--index", "--force", "--stdin", text="\0".join(around))
+
+    def _replace(self, place: Path) -> None:
+        """Let the commit have the tree that is there, if it has another one."""
+        tree = self._git(place, "write-tree", "--missing-ok")
+        if tree == self._git(place, "rev-parse", f"{self.head}^{{tree}}"):
+            return
+        commit = self._git(place, "cat-file", "commit", self.head)
+        text = f"tree {tree}\n{commit.partition(chr(10))[2]}\n"
+        new = self._git(place, "hash-object", "-t", "commit", "-w", "--stdin", text=text)
+        self._git(place, "update-ref", f"refs/replace/{self.head}", new)
+
+    def _ask(self, *arguments: str) -> str:
+        return git.ask(self.top, self.environ, *arguments) or ""
+
+    def _git(self, place: Path, *arguments: str, text: str = "") -> str:
+        """Return what git prints of the copy; latin-1 keeps every byte of a commit, whatever its encoding."""
+        kept = {name: value for name, value in self.environ.items() if not name.startswith("GIT_")}
+        own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        is_bytes = arguments[0] in {"cat-file", "hash-object"}
+        found = output(
+            [*git.COMMAND, *arguments],
+            cwd=place,
+            env={**kept, **own},
+            timeout=MINUTES * 60,
+            encoding="latin-1" if is_bytes else "utf-8",
+            text=text,
+        )
+        if found is None:
+            msg = f"git {arguments[0]} failed in a copy of {self.top}, which a build is to see as a checkout"
+            raise MachineError(msg, hint=f"`git -C {self.top} fsck` says whether its repository is whole")
+        return found
+
+
+def _parents(name: str) -> list[str]:
+    """Return the folders that a path is in, the outermost first."""
+    parts = name.split("/")
+    return ["/".join(parts[:number]) for number in range(1, len(parts))]

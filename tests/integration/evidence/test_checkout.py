@@ -1,0 +1,221 @@
+"""A copy of a source answers git as a clean clone of it does."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.evidence import source
+from tests.builders.sources import CONFIG, committed, demo, git, request_of, world, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+QUESTIONS = (
+    "rev-parse HEAD",
+    "rev-parse --abbrev-ref HEAD",
+    "describe --tags --long --dirty",
+    "describe --match b-* --always --dirty",
+    "log -1 --format=%ct%n%an%n%s%n%H",
+    "status --porcelain",
+    "diff-index HEAD",
+    "ls-files",
+    "ls-files --stage",
+    "rev-parse --is-shallow-repository",
+    "submodule status --recursive",
+    "show-ref --tags",
+    "check-attr export-ignore -- notes.txt",
+)
+
+
+def project(folder: Path) -> Path:
+    """A project with two commits after its tag, attributes, a program and a link."""
+    demo(
+        folder,
+        {".gitattributes": "notes.txt export-ignore\nstate export-subst\n", "state": "$Format:%H %(describe)$\n"},
+    )
+    write(folder, {"notes.txt": "x", "run.sh": "#!/bin/sh\n", "data/ü.json": "{}"})
+    (folder / "run.sh").chmod(0o755)
+    (folder / "link").symlink_to("demo.py")
+    committed(folder)
+    git(folder, "tag", "v1.0")
+    git(folder, "tag", "-m", "annotated", "b-2")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "later")
+    return folder
+
+
+def copied(folder: Path, place: Path) -> Path:
+    """Return a copy of the source in `folder`, as a build sees it."""
+    tree = source.open_tree(request_of(folder), folder, world(folder.parent))
+    tree.copy_to(place / tree.prefix)
+    tree.make_checkout(place / tree.prefix)
+    return place / tree.prefix
+
+
+def cloned(folder: Path, place: Path) -> Path:
+    git(folder, "clone", "--quiet", "--recurse-submodules", f"file://{folder}", str(place))
+    return place
+
+
+def answers(folder: Path) -> dict[str, str]:
+    return {words: git(folder, *words.split()) for words in QUESTIONS}
+
+
+def _on_a_tag(folder: Path) -> Path:
+    git(folder, "checkout", "--quiet", "v1.0")
+    return folder
+
+
+def _with_submodules(folder: Path) -> Path:
+    part, deep = write(folder.parent / "part", {"a.h": ""}), write(folder.parent / "deep", {"b.h": ""})
+    committed(deep)
+    git(deep, "tag", "deep-1")
+    committed(part)
+    git(part, "submodule", "--quiet", "add", str(deep), "deep")
+    git(part, "commit", "--quiet", "--message", "deep")
+    git(part, "tag", "part-3")
+    git(folder, "submodule", "--quiet", "add", str(part), "third party/part")
+    git(folder, "submodule", "--quiet", "update", "--init", "--recursive")
+    git(folder, "commit", "--quiet", "--message", "part")
+    return folder
+
+
+def _with_packed_refs(folder: Path) -> Path:
+    git(folder, "gc", "--quiet")
+    git(folder, "pack-refs", "--all")
+    return folder
+
+
+def _in_a_worktree(folder: Path) -> Path:
+    git(folder, "worktree", "add", "--quiet", "-b", "other", "../worktree")
+    return folder.parent / "worktree"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda folder: folder, id="on-a-branch"),
+        pytest.param(_on_a_tag, id="on-a-tag"),
+        pytest.param(_with_packed_refs, id="packed"),
+        pytest.param(_in_a_worktree, id="worktree"),
+        pytest.param(_with_submodules, id="submodules"),
+    ],
+)
+def test_a_copy_answers_git_as_a_clean_clone_does(tmp_path: Path, change: Callable[[Path], Path]) -> None:
+    folder = change(project(tmp_path / "a"))
+    copy, clone = copied(folder, tmp_path / "copy"), cloned(folder, tmp_path / "clone")
+    assert answers(copy) == answers(clone)
+    assert git(copy, "archive", "HEAD") == git(clone, "archive", "HEAD")
+    assert (copy / ".git").is_dir()
+
+
+def test_a_shallow_clone_stays_one(tmp_path: Path) -> None:
+    project(tmp_path / "a")
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{tmp_path / 'a'}", "shallow")
+    copy = copied(tmp_path / "shallow", tmp_path / "copy")
+    assert git(copy, "rev-parse", "--is-shallow-repository") == "true"
+    assert git(copy, "describe", "--always") == git(tmp_path / "shallow", "describe", "--always")
+    assert git(copy, "fsck") == ""
+
+
+def test_what_is_not_committed_is_in_the_commit_of_the_copy(tmp_path: Path) -> None:
+    folder = project(tmp_path / "a")
+    head = git(folder, "rev-parse", "HEAD")
+    write(folder, {"demo.py": "x = 1\n", "new.py": ""})
+    (folder / "link").unlink()
+    copy = copied(folder, tmp_path / "copy")
+    assert git(copy, "rev-parse", "HEAD") == head
+    assert git(copy, "describe", "--match=v*", "--tags", "--dirty") == f"v1.0-1-g{head[:7]}"
+    assert {"new.py", "link"} & {*git(copy, "ls-files").split()} == {"new.py"}
+    assert git(copy, "show", "HEAD:demo.py") == "x = 1"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "content"),
+    [
+        pytest.param("*.bin filter=lfs diff=lfs merge=lfs -text\n", b"the real content", id="filter"),
+        pytest.param("*.bin text\n", b"a\r\nb\r\n", id="line-ends"),
+        pytest.param("*.bin text eol=crlf\n", b"a\nb\n", id="other-line-ends"),
+        pytest.param("*.bin ident\n", b"$Id: 1234 $\n", id="ident"),
+        pytest.param("*.bin text working-tree-encoding=UTF-16\n", "ab\n".encode("utf-16"), id="encoding"),
+    ],
+)
+def test_no_file_is_modified_in_a_copy(tmp_path: Path, attributes: str, content: bytes) -> None:
+    folder = demo(tmp_path / "a", {"x.bin": content})
+    committed(folder)
+    write(folder, {".gitattributes": attributes})
+    git(folder, "add", ".gitattributes")
+    git(folder, "commit", "--quiet", "--message", "attributes")
+    copy = copied(folder, tmp_path / "copy")
+    (copy / "x.bin").touch()
+    assert git(copy, "status", "--porcelain") == ""
+    assert git(copy, "describe", "--always", "--dirty") == git(folder, "rev-parse", "--short", "HEAD")
+    assert (copy / "x.bin").read_bytes() == content
+
+
+def test_a_project_below_its_repository_sees_all_of_it(tmp_path: Path) -> None:
+    demo(tmp_path / "a/python/demo", {"a.cu": ""})
+    committed(write(tmp_path / "a", {"README.md": "whole", "csrc/b.cu": ""}))
+    git(tmp_path / "a", "tag", "v3")
+    copy = copied(tmp_path / "a/python/demo", tmp_path / "copy")
+    assert copy == tmp_path / "copy/python/demo"
+    assert git(copy, "describe", "--tags", "--dirty") == "v3"
+    assert git(copy, "status", "--porcelain") == ""
+    assert (tmp_path / "copy/README.md").read_text() == "whole"
+
+
+def test_a_repository_without_a_commit_has_its_files(tmp_path: Path) -> None:
+    folder = demo(tmp_path / "a")
+    git(folder, "init", "--quiet")
+    copy = copied(folder, tmp_path / "copy")
+    assert git(copy, "ls-files").split() == ["demo.py", "fatwheel.yml", "pyproject.toml"]
+
+
+def test_a_folder_without_git_gets_none(tmp_path: Path) -> None:
+    assert not (copied(demo(tmp_path / "a"), tmp_path / "copy") / ".git").exists()
+
+
+def test_the_config_can_keep_git_from_a_build(tmp_path: Path) -> None:
+    folder = demo(tmp_path / "a", {"fatwheel.yml": f"{CONFIG}build: {{git: false}}\n"})
+    committed(folder)
+    assert not (copied(folder, tmp_path / "copy") / ".git").exists()
+
+
+def test_nothing_of_the_sources_own_settings_is_in_a_copy(tmp_path: Path) -> None:
+    folder = project(tmp_path / "a")
+    write(folder, {".git/info/attributes": "* ident\n", ".git/hooks/post-index-change": "#!/bin/sh\ntouch ran\n"})
+    git(folder, "config", "filter.evil.clean", "touch ran")
+    copy = copied(folder, tmp_path / "copy")
+    assert "evil" not in (copy / ".git/config").read_text()
+    assert [path.name for path in (copy / ".git/info").iterdir()] == ["attributes"]
+    assert not (copy / ".git/hooks").exists()
+
+
+def test_what_git_tells_a_build_is_one_hash(tmp_path: Path) -> None:
+    folder = project(tmp_path / "a")
+    known = {_identity(folder)}
+    git(folder, "tag", "v2")
+    known.add(_identity(folder))
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "y")
+    known.add(_identity(folder))
+    assert len(known) == 3
+    assert _identity(folder) in known
+
+
+def _identity(folder: Path) -> str:
+    return source.open_tree(request_of(folder), folder, world(folder.parent)).git_identity
+
+
+def test_a_copy_can_have_objects_of_its_own(tmp_path: Path) -> None:
+    folder = project(tmp_path / "a")
+    tree = source.open_tree(request_of(folder), folder, world(tmp_path))
+    tree.copy_to(tmp_path / "copy")
+    tree.make_checkout(tmp_path / "copy", lends=False)
+    (folder / ".git").rename(tmp_path / "gone")
+    assert git(tmp_path / "copy", "describe", "--match=v*", "--tags").startswith("v1.0-1-g")
+    assert dataclasses.replace(tree, checkout=None).git_identity == ""
