@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import time
 import warnings
@@ -36,12 +37,12 @@ from ci_tools.build.folders import (
     refuse_stranger,
     sweep,
 )
-from ci_tools.build.requirements import Place, needs_of_job, needs_of_sdist
+from ci_tools.build.requirements import Place, job_of_sdist, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk.compiler_cache import cache_for
+from ci_tools.build.sdk.stand_ins import put_toolkit
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
-from ci_tools.build.zig.choice import refuse_linked_torch, refuse_requirements
 from ci_tools.errors import FatwheelError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import Tree
@@ -58,7 +59,7 @@ from ci_tools.model.platforms import name_archs_for_torch
 from ci_tools.model.request import Channel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from ci_tools.build.requirements import Needs
     from ci_tools.build.sdk.compiler_cache import CompilerCache
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Built", "NewerSystem", "Workshop", "build_key"]
 
+LEVELS = "how-to/choose-a-toolchain.md#an-older-glibc-than-this-machines"
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
 
 
@@ -92,19 +94,23 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain, repository: str
             for name, value in editions.variables(plan.project, plan.edition, plan.request.version).items()
         ),
     ]
-    own: list[str | None] = [plan.sdist]
+    told = job or job_of_sdist(plan)
+    own: list[str | None] = [*told.archs, repr(told.env), *told.build_requires] if told else []
     if job:
         python = str(job.python) if job.python_stays else platform.python_version()
-        own = [job.wheel, job.public, *job.archs, repr(job.env), python, job.requires_torch, *job.build_requires]
-        own += [job.exact_torch, job.place, *job.drops]
+        own += [job.wheel, job.public, python, job.requires_torch, job.exact_torch, job.place, *job.drops]
+    else:
+        own += [plan.sdist, repr(told and (told.accelerator, told.torch))]
     return hashlib.sha256(json.dumps([inputs, own]).encode()).hexdigest()
 
 
 class NewerSystem(Rejected):
     """A wheel that needs a newer system than its platform tag says; `level` is the tag that it keeps to."""
 
-    def __init__(self, message: str, *, hint: str, level: str) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(self, message: str, *, job: Job, level: str) -> None:
+        own, wanted = (re.sub(r"(_\d+_\d+)_.*", r"\1", tag) for tag in (level, job.wheel_platform))
+        way = f"or build where the glibc is that of {wanted}, such as in one of PyPA's images (`container`)"
+        super().__init__(message, hint=f"write `wheel-platform: {own}` at {job.platform}, {way}", page=LEVELS)
         self.level = level
 
 
@@ -155,8 +161,7 @@ class Workshop:
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
         """Build the project's sdist into `out`."""
         with self._bench(plan, tree, SDIST, plan.request.build.timeout_minutes, SDIST) as bench:
-            variables = {**dict(plan.request.build.env), **SAME_EVERY_TIME}
-            made = self._backend("sdist", bench, toolchain, variables, needs_of_sdist(plan))
+            made = self._backend("sdist", bench, toolchain, self._tell_sdist(plan, bench), needs_of_sdist(plan))
             _refuse_other(made.path.name, plan.sdist, bench)
             with write_atomically(out / made.path.name) as sink:
                 write_with_date(made.path, sink, EPOCH)
@@ -209,6 +214,19 @@ class Workshop:
         told["PATH"] = os.pathsep.join([*homes, *map(str, cache.folders), shown])
         return {**told, **name_archs_for_torch(job.accelerator, job.archs), **link_variables(told), **dict(job.env)}
 
+    def _tell_sdist(self, plan: Plan, bench: Bench) -> dict[str, str]:
+        """Return the variables of the sdist's build: those of the job that it is told the same as, and no compiler."""
+        job = job_of_sdist(plan)
+        if job is None:
+            return {**dict(plan.request.build.env), **SAME_EVERY_TIME}
+        told = name_archs_for_torch(job.accelerator, job.archs)
+        path = search_path(self.outside.environ.get("PATH", os.defpath), bench.scratch / "path")
+        if job.accelerator:
+            home = put_toolkit(job.accelerator, bench.scratch / "cuda_home")
+            told |= {"CUDA_HOME": str(home)}
+            path = os.pathsep.join([str(home / "bin"), path])
+        return {**told, "PATH": path, **dict(job.env), **SAME_EVERY_TIME}
+
     def _provide(self, folder: Path, toolchain: Toolchain, bench: Bench, place: Path) -> Path:
         """Put a toolchain's folder where the build sees it: a copy if we fetched it, a link if it is installed.
 
@@ -252,16 +270,15 @@ class Workshop:
         # Without a repository of its own, the copy is in none: not in one that this folder may be in.
         variables = {"GIT_CEILING_DIRECTORIES": str(bench.scratch), **variables, **own_temporary(bench.scratch / "tmp")}
         isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
-        told = _prepare_compilers(toolchain, isolated, bench)
+        told = arm.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
         settings = _tell_backend(toolchain, isolated, bench)
         shell = Shell(isolated, bench, time.monotonic() + bench.minutes * 60, told)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the backend's own warnings are in the log
                 project = build.ProjectBuilder(bench.source / request.subdirectory, str(isolated.python), shell.run)
-                _refuse_for_zig(toolchain, required=project.build_system_requires)
                 needs.install(project.build_system_requires, isolated, self._place(bench))
-                if toolchain.is_cross and not toolchain.zig:
+                if toolchain.is_cross:
                     arm.replace_stubs(isolated)
                 if toolchain.fetch_headers:
                     provide_headers(toolchain.fetch_headers, isolated, bench.torch_headers, bench.copies)
@@ -281,14 +298,8 @@ class Workshop:
             raise Rejected(msg, hint=f"log: {bench.log}") from error
         if what == "wheel":
             run_after(built, shell)
-            _refuse_for_zig(toolchain, wheel=built)
         used = replace(isolated, variables={**isolated.variables, **told})
-        return Built(built, self._ask_tools(used, toolchain), seconds)
-
-    def _ask_tools(self, used: Environment, toolchain: Toolchain) -> BuiltWith:
-        """Return what a build was made with, as its tools say of themselves."""
-        asked = builtwith.asked_in(used, self.outside.environ)
-        return asked._replace(compiler=toolchain.zig.describe(asked.compiler)) if toolchain.zig else asked
+        return Built(built, builtwith.asked_in(used, self.outside.environ), seconds)
 
     def _repair_wheel(self, wheel: Path, job: Job, bench: Bench) -> Path:
         """Return the wheel with its platform tag proven and written; raise Rejected if it does not keep to its tag."""
@@ -298,29 +309,13 @@ class Workshop:
         if repair.proven(wheel, job, out, bench.log, self.outside.environ).status:
             error = build_error(bench.log, repair.explain_level(wheel, job.wheel_platform))
             level = repair.find_level(wheel, job.wheel_platform)
-            raise NewerSystem(error.message, hint=error.hint, level=level) if level else error
+            raise NewerSystem(error.message, job=job, level=level) if level else error
         return next(out.iterdir())
-
-
-def _prepare_compilers(toolchain: Toolchain, isolated: Environment, bench: Bench) -> dict[str, str]:
-    """Return the variables with which a project's own commands compile for another machine, or by zig."""
-    told = arm.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
-    if toolchain.zig:
-        told |= toolchain.zig.prepare_environment(isolated, bench.scratch, is_cross=toolchain.is_cross)
-    return told
 
 
 def _tell_backend(toolchain: Toolchain, isolated: Environment, bench: Bench) -> Mapping[str, list[str]]:
     """Return the backend's settings (PEP 517): those with which it compiles for another machine."""
     return write_settings(bench.plan.project.backend, isolated, bench.scratch) if toolchain.is_cross else {}
-
-
-def _refuse_for_zig(toolchain: Toolchain, *, required: Iterable[str] = (), wheel: Path | None = None) -> None:
-    """Raise Rejected if zig is to compile what it must not, or has compiled what links with torch."""
-    if toolchain.zig:
-        refuse_requirements(required)
-        if wheel:
-            refuse_linked_torch(wheel)
 
 
 def _sbom(wheel: Path, job: Job, plan: Plan, local: str, built_with: BuiltWith) -> bytes:

@@ -15,6 +15,7 @@ from ci_tools.machine.package_index import add_indexes
 from ci_tools.machine.python import identity
 from ci_tools.machine.runner import host
 from ci_tools.model.pep440 import name_of_required, parse_requirement, parse_specifiers
+from ci_tools.model.plan import JobKind
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import BuildTorch
 
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.platforms import Accelerator
     from ci_tools.model.versions import Minor
 
-__all__ = ["Needs", "Place", "needs_of_job", "needs_of_sdist", "takes_parts"]
+__all__ = ["Needs", "Place", "job_of_sdist", "needs_of_job", "needs_of_sdist", "takes_parts"]
 
 OF_HOSTS = ("linux-", "windows-amd64")
 OF_PARTS = frozenset({None, AcceleratorKind.CUDA})  # ROCm's torch also translates sources, and XPU's was never tried
@@ -56,6 +58,7 @@ class Needs(NamedTuple):
     parts: bool = False  # whether the build gets the parts of torch that compiling needs
     preferred: str = ""  # the label of the torch to take if any will do
     drops: tuple[str, ...] = ()  # the names of requirements that are not installed
+    speaks_for: Accelerator | None = None  # the CUDA that those parts are to answer for, whatever torch they are of
     indexes: tuple[str, ...] = ()  # where a nightly of torch is, beside the places that pip looks at
 
     def install(self, requirements: Iterable[str], isolated: Environment, place: Place) -> None:
@@ -91,7 +94,7 @@ class Needs(NamedTuple):
         said += [one.specifier for one in _of_torch([*self.pins, *_lines(place.constraints)])]
         specifiers = parse_specifiers(",".join(filter(None, map(str, said))))
         wanted = Wanted(specifiers, self.torch.label, identity(isolated.python), self.preferred)
-        return others | {*lend_torch(wanted, isolated, place, variables)}
+        return others | {*lend_torch(wanted, isolated, place, variables, self.speaks_for)}
 
 
 def needs_of_job(job: Job, plan: Plan) -> Needs:
@@ -99,25 +102,41 @@ def needs_of_job(job: Job, plan: Plan) -> Needs:
     pins = (f"torch=={job.exact_torch or job.torch.pin}",) if job.torch else ()
     kind = job.accelerator.kind if job.accelerator else None
     preferred = job.accelerator.label if job.accelerator else ""
+    expected, is_cuda = torch_of_job(job), kind is AcceleratorKind.CUDA
     return Needs(
         (*job.build_requires,),
         pins,
-        torch_of_job(job),
+        expected,
         takes_parts(plan, kind),
         preferred,
         job.drops,
+        job.accelerator if is_cuda and not expected.label else None,
         _list_indexes(job.torch, plan),
+    )
+
+
+def job_of_sdist(plan: Plan) -> Job | None:
+    """Return the job whose build the sdist's is told the same as: a native one, for CUDA if there is any.
+
+    A setup.py names its kernels only to a build for CUDA, and setuptools packs the sources that it names.
+    """
+    native = [job for job in plan.jobs if job.kind is JobKind.NATIVE and job.platform]
+    known = [job for job in native if job.accelerator is None or job.accelerator.kind is AcceleratorKind.CUDA]
+    return min(
+        known, key=lambda job: (job.accelerator is None, not str(job.platform).startswith("linux")), default=None
     )
 
 
 def needs_of_sdist(plan: Plan) -> Needs:
     """Return the needs of an sdist's build: those of a wheel's build, since it runs the same code."""
-    torch = next((job.torch for job in plan.jobs if job.torch), None)
+    told = job_of_sdist(plan)
+    torch = (told and told.torch) or next((job.torch for job in plan.jobs if job.torch), None)
     unsaid = sorted({name for job in plan.jobs for name in job.build_requires})
     pins = (f"torch=={torch.pin}",) if torch else ()
     expected = Expected(str(torch)) if torch and torch.nightly else Expected()
     parts = takes_parts(plan, None)
-    return Needs(tuple(unsaid), pins, expected, parts, indexes=_list_indexes(torch, plan))
+    speaks_for = told.accelerator if told else None
+    return Needs(tuple(unsaid), pins, expected, parts, speaks_for=speaks_for, indexes=_list_indexes(torch, plan))
 
 
 def _list_indexes(torch: Minor | None, plan: Plan) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.build.folders import link_or_name
+from ci_tools.build.sdk.stand_ins import open_answers
 from ci_tools.build.sdk.torch_choice import find_torch
 
 if TYPE_CHECKING:
@@ -13,16 +14,23 @@ if TYPE_CHECKING:
     from ci_tools.build.requirements import Place
     from ci_tools.build.sdk.torch_choice import Wanted
     from ci_tools.machine.python import Environment
+    from ci_tools.model.platforms import Accelerator
 
 __all__ = ["lend_torch"]
 
 LENT = "fatwheel-lent"  # the folder of an environment that has the build torch
 
 
-def lend_torch(wanted: Wanted, isolated: Environment, place: Place, variables: Mapping[str, str]) -> tuple[str, ...]:
+def lend_torch(
+    wanted: Wanted,
+    isolated: Environment,
+    place: Place,
+    variables: Mapping[str, str],
+    speaks_for: Accelerator | None = None,
+) -> tuple[str, ...]:
     """Copy the build torch that fits into an environment without one; return what it requires to be installed.
 
-    `variables` override those of the environment that name pip's indexes. It is a copy: compilers write the paths of
+    It answers as one for the accelerator `speaks_for`, where that is given. `variables` override those of the environment that name pip's indexes. It is a copy: compilers write the paths of
     headers into what they make, and what a build writes there must not reach the next one. Those paths do not name the
     Python, so that two Pythons can share what is compiled with them; at the place of an installed torch is a link, for
     what looks for its files there, unless links are not allowed: Python finds the copy by the .pth file.
@@ -31,9 +39,12 @@ def lend_torch(wanted: Wanted, isolated: Environment, place: Place, variables: M
     if (packages / "torch").exists():
         return ()
     torch = find_torch(wanted, place.catalog, place.outside, {**isolated.variables, **variables})
-    lent = place.copies.put(isolated.path / LENT, torch.site)
+    answers = open_answers(torch, speaks_for, place.outside) if speaks_for else ()
+    lent = place.copies.put(isolated.path / LENT, torch.site, *answers)
     for path in lent.iterdir():
         link_or_name(path, packages / path.name)
     (packages / f"{LENT}.pth").write_text(f"import sys; sys.path.insert(0, {str(lent)!r})\n", encoding="utf-8")
-    place.outside.reporter.say(f"builds with the parts of torch {torch.version}, without its libraries ({torch.wheel})")
+    said = f"builds with the parts of torch {torch.version}, without its libraries ({torch.wheel})"
+    as_other = f"; to setup.py it is one for CUDA {speaks_for.version}" if answers and speaks_for else ""
+    place.outside.reporter.say(f"{said}{as_other}")
     return torch.requires

@@ -30,7 +30,16 @@ if TYPE_CHECKING:
     from ci_tools.build.sdk.parts import Parts
     from ci_tools.machine.context import Outside
 
-__all__ = ["CPU", "TorchParts", "label_of", "make_torch", "read_torch", "refuse_record"]
+__all__ = [
+    "CPU",
+    "LIBRARIES_OF_CUDA",
+    "TorchParts",
+    "label_of",
+    "make_torch",
+    "read_torch",
+    "refuse_record",
+    "write_stubs",
+]
 
 CPU = "cpu"
 SITE, SAID = "site", "said.json"
@@ -40,6 +49,7 @@ WANTED = re.compile(
     r"|lib/\w+\.lib$)"  # import libraries: Windows links with them, and needs no stand-ins
 )
 LIBRARY = re.compile(r"torch/lib/(lib\w+\.so)")
+LIBRARIES_OF_CUDA = frozenset({"libc10_cuda.so", "libtorch_cuda.so"})  # a CUDAExtension links with them
 READ = ("libc10.so", "libc10_cuda.so", "libtorch_python.so")  # small enough to read their symbols
 ANSWERS = Path(fakes.__file__).parent / "torch"
 INSIDE = Path(__file__).parent / "inside"
@@ -111,7 +121,7 @@ def make_torch(parts: Parts, pythons: Iterable[str], folder: Path, outside: Outs
     facts = _facts_of(site, version, label, outside.host) | {"modules": sorted(_modules_of(parts.names))}
     _write_answers(site / "torch", facts)
     if outside.host != WINDOWS:
-        _write_stubs(site / "torch/lib", [name.rpartition("/")[2] for name in libraries], version, log)
+        write_stubs(site / "torch/lib", [name.rpartition("/")[2] for name in libraries], version, log)
     said = TorchParts(
         Path(),
         version,
@@ -198,7 +208,7 @@ def _write_answers(package: Path, facts: Mapping[str, object]) -> None:
     (package / "_fatwheel.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
-def _write_stubs(folder: Path, libraries: Iterable[str], version: str, log: Path) -> None:
+def write_stubs(folder: Path, libraries: Iterable[str], version: str, log: Path) -> None:
     """Put stand-ins in place of the libraries: with the symbols of those that were fetched, and the catalog's."""
     own = {path.name: exports_of(path) for path in folder.glob("*.so")}
     table = tables()

@@ -27,13 +27,14 @@ from ci_tools.machine.workplace import find_memory
 from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
     from ci_tools.model.platforms import Accelerator
 
 __all__ = [
+    "NVCC",
     "OBSERVER",
     "PROGRAMS",
     "TOOLS",
@@ -43,6 +44,7 @@ __all__ = [
     "importable_folders",
     "readable",
     "write_git",
+    "write_toolkit",
 ]
 
 OBSERVER = Path(__file__).parent / "inside"
@@ -188,7 +190,7 @@ class Stage:
         for name in SHELLS:
             (self.tools / name).symlink_to("/bin/sh")
         if accelerator:
-            self._accelerator(accelerator, version)
+            write_toolkit(self.accelerator, accelerator, version, self._tool)
 
     def _restore(self, tree: Tree, *, lends: bool) -> None:
         """Restore the copy of the source; files that no build has touched stay."""
@@ -225,22 +227,22 @@ class Stage:
         answer = ANSWERS[path.name].format(version=version)
         _script(path, COMPILER.format(answer=answer, name=path.name, noted=self.journal))
 
-    def _accelerator(self, accelerator: Accelerator, version: str) -> None:
-        for name in ("bin", "include", "lib64", "lib"):
-            (self.accelerator / name).mkdir(parents=True)
-        if accelerator.kind is AcceleratorKind.CUDA and accelerator.version:
-            self._tool(self.accelerator / "bin" / "nvcc", version)
-            number = accelerator.version.major * 1000 + accelerator.version.minor * 10
-            for header, name in (("cuda.h", "CUDA_VERSION"), ("cuda_runtime_api.h", "CUDART_VERSION")):
-                (self.accelerator / "include" / header).write_text(f"#define {name} {number}\n", encoding="utf-8")
-            (self.accelerator / "version.json").write_text(
-                f'{{"cuda": {{"version": "{version}.0"}}}}\n', encoding="utf-8"
-            )
-        elif accelerator.kind is AcceleratorKind.ROCM:
-            for name in ("hipcc", "hipconfig"):
-                self._tool(self.accelerator / "bin" / name, version)
-        elif accelerator.kind is AcceleratorKind.XPU:
-            self._tool(self.accelerator / "bin" / "icpx", version)
+
+def write_toolkit(home: Path, accelerator: Accelerator, version: str, write: Callable[[Path, str], None]) -> None:
+    """Create the folder of an accelerator's toolkit as setup.py looks at it; `write` writes a program that answers."""
+    for name in ("bin", "include", "lib64", "lib"):
+        (home / name).mkdir(parents=True)
+    if accelerator.kind is AcceleratorKind.CUDA and accelerator.version:
+        write(home / "bin" / "nvcc", version)
+        number = accelerator.version.major * 1000 + accelerator.version.minor * 10
+        for header, name in (("cuda.h", "CUDA_VERSION"), ("cuda_runtime_api.h", "CUDART_VERSION")):
+            (home / "include" / header).write_text(f"#define {name} {number}\n", encoding="utf-8")
+        (home / "version.json").write_text(f'{{"cuda": {{"version": "{version}.0"}}}}\n', encoding="utf-8")
+    elif accelerator.kind is AcceleratorKind.ROCM:
+        for name in ("hipcc", "hipconfig"):
+            write(home / "bin" / name, version)
+    elif accelerator.kind is AcceleratorKind.XPU:
+        write(home / "bin" / "icpx", version)
 
 
 def write_git(tree: Tree, folder: Path) -> str:
