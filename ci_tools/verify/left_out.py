@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.evidence.source import Tree
+    from ci_tools.machine.context import Outside
     from ci_tools.plan.make import Planned
 
-__all__ = ["find_left_out"]
+__all__ = ["find_left_out", "warn_left_out"]
 
 MOST_NAMED = 4  # files that a sentence names
 # What is compiled, or read by a compiler: no data, unless the package reads it.
@@ -57,10 +58,15 @@ class Packed(NamedTuple):
     modules: str
 
 
-def find_left_out(planned: Planned, wheels: Iterable[Path]) -> Iterator[str]:
-    """Yield a sentence for each package of the source that has files which none of the wheels has."""
-    tree, folder = planned.tree, planned.plan.request.subdirectory
+def warn_left_out(planned: Planned, wheels: Iterable[Path], outside: Outside) -> None:
+    """Say which files of the source's packages none of the wheels has."""
     compiles = any(job.kind is JobKind.NATIVE for job in planned.plan.jobs)
+    for sentence in find_left_out(planned.tree, planned.plan.request.subdirectory, wheels, compiles=compiles):
+        outside.reporter.say(f"warning: {sentence}")
+
+
+def find_left_out(tree: Tree, folder: str, wheels: Iterable[Path], *, compiles: bool) -> Iterator[str]:
+    """Yield a sentence for each package that has files which none of the wheels of the project in `folder` has."""
     packed, by_rule = read_packed(wheels), left_out_by_rule(tree, folder)
     for package in find_package_folders(tree, packed):
         start = len(package.source) + 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError
@@ -89,7 +90,7 @@ def _texts_left_out(value: object, *, told: bool) -> Iterator[str]:
     """Yield every text below a key that leaves something out."""
     if isinstance(value, str) and told:
         yield value
-    for each in value if isinstance(value, list) else ():
+    for each in value if isinstance(value, (list, tuple)) else ():
         yield from _texts_left_out(each, told=told)
     for key, each in value.items() if isinstance(value, dict) else ():
         yield from _texts_left_out(each, told=told or LEAVES_OUT in key)
@@ -102,5 +103,5 @@ def _of_setup(text: str) -> Iterator[str]:
     except (SyntaxError, ValueError):  # a setup.py of another Python's
         return
     for value in (word.value for call in calls for word in call.keywords if LEAVES_OUT in (word.arg or "")):
-        values = (node.value for node in ast.walk(value) if isinstance(node, ast.Constant))
-        yield from (each for each in values if isinstance(each, str))
+        with suppress(ValueError):  # it is computed: what it leaves out is not known
+            yield from _texts_left_out(ast.literal_eval(value), told=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tests.builders.sources import git, write
 from tests.servers.buckets import CREDENTIALS, moto
 from tests.servers.github import REPOSITORY, TOKEN, github_server
+from tests.servers.package_index import over_http
 from tests.servers.uploads import pypiserver
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["World", "make_project", "open_world"]
 
+CHECKOUT = Path(__file__).parents[2]
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 BUCKETS = ("wheels", "my-bucket", "mirror", "pytorch")  # those that pages name
 NAMES = ("example/demo", "my-org/wheels", "my-org/demo", "their-org/wheels", "OWNER/REPO")  # and repositories
@@ -31,7 +33,8 @@ PROJECT = {
     ),
     "demo/__init__.py": "ANSWER = 42\n",
     "fatwheel.yml": (
-        f'package: demo\npython: ["{PYTHON}"]\nplatforms:\n  linux-cpu:\n  linux-cuda: {{cuda: ["13.0"], archs: ["9.0"]}}\n'
+        f'package: demo\npython: ["{PYTHON}"]\nplatforms:\n  linux-cpu:\n'
+        '  linux-cuda: {cuda: ["13.0"], archs: ["9.0"]}\n'
         "  linux-rocm: {rocm: ['7.2'], archs: [gfx942]}\n  windows:\nvalidate:\n  imports: [demo]\n"
         'publish:\n  pypi: wheels\n  targets: ["s3://wheels/whl"]\n'
     ),
@@ -84,7 +87,13 @@ def open_world(made: Path, folder: Path) -> Iterator[World]:
     """Yield a world around a copy of the project that was made, until the body ends."""
     shutil.copytree(made.parent, folder / "world", symlinks=True)
     project = folder / "world" / "demo"
-    with moto() as bucket, github_server() as hub, pypiserver(folder / "uploaded") as upload:
+    with (
+        moto() as bucket,
+        github_server() as hub,
+        pypiserver(folder / "uploaded") as upload,
+        over_http(project.parent / "elsewhere") as index,
+    ):
+        hub.commits.add(git(project, "rev-parse", "HEAD"))
         for name in BUCKETS:
             bucket.client().create_bucket(Bucket=name)
         environ = {
@@ -94,7 +103,10 @@ def open_world(made: Path, folder: Path) -> Iterator[World]:
         words = {
             **dict.fromkeys(NAMES, REPOSITORY),
             "--to pypi": f"--to {shlex.quote(f'pypi:{upload.upload}')}",
+            "$REPOSITORY": str(CHECKOUT),
             "/srv/wheels": str(folder / "srv"),
             "https://r2.example": bucket.endpoint,
+            "https://my-org.github.io/wheels": index,
+            "--python 3.12": f"--python {PYTHON}",
         }
         yield World(project, environ, words)

@@ -114,9 +114,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_commands_of_a_page_are_typed(page: str, made: Path, tmp_path: Path) -> None:
     walk = WALKS[page]
     with open_world(made, tmp_path) as world:
-        for line in walk.get("first", ()):
-            assert world.type(line).returncode == 0, line
         for number, line in enumerate(typed(page), 1):
+            for earlier in walk.get("before", {}).get(str(number), ()):
+                assert world.type(earlier).returncode == 0, earlier
             if not any(line.startswith(start) for start in walk.get("stops", {})):
                 ran = world.type(line)
                 expected = walk.get("status", {}).get(str(number), 0)

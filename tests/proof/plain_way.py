@@ -27,7 +27,7 @@ from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.formats.wheel import SBOM
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder, write_atomically
-from ci_tools.model.plan import SDIST
+from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.plan import make
 from ci_tools.verify.files import CHECKS
 from ci_tools.verify.left_out import find_left_out
@@ -48,7 +48,7 @@ __all__ = ["RECORD", "compare", "projects", "record"]
 RECORD = HERE / "plain_way.json"
 SAMPLES = HERE.parent / "samples"
 FIELDS = ("name", "version", "sha256", "sample")
-# The config lies beside the clone, so that both ways have the same files. The tag is what this machine's compiler keeps.
+# The config lies beside the clone, so that both ways have the same files.
 CONFIG = """\
 package: {name}
 version: "{version}"
@@ -58,7 +58,7 @@ platforms:
   linux-cpu: {{owner: "@proof", wheel-platform: linux}}
 """
 MADE = re.compile(r"(^|/)(PKG-INFO|[^/]+\.egg-info)$")  # what a backend writes into an sdist, and no checkout has
-SAID = re.compile(r"^(Generator|Version|Tag|Build): .*\n", re.MULTILINE)  # of WHEEL and METADATA: who built it, for what
+SAID = re.compile(r"^(Generator|Version|Tag|Build): .*\n", re.MULTILINE)  # of WHEEL and METADATA: by whom and for what
 
 
 def main() -> None:
@@ -88,7 +88,7 @@ def record(project: dict[str, Any], folder: Path) -> dict[str, Any]:
     said["date"] = dt.datetime.now(dt.timezone.utc).date().isoformat()
     source = _make_repository(project, folder / "source", outside)
     try:
-        ours, unpacked_by_none = _build_ours(project, source, folder, outside)
+        ours, left_out = _build_ours(project, source, folder, outside)
     except FatwheelError as error:
         return {**said, "failed": str(error).splitlines()[:9]}
     plain = _build_plainly(source, folder)
@@ -100,7 +100,7 @@ def record(project: dict[str, Any], folder: Path) -> dict[str, Any]:
         "members": {kind: len(ours[kind]) for kind in ("sdist", "wheel")},
         "differences": differences,
         "unexplained": left,
-        "in_no_wheel": unpacked_by_none,
+        "in_no_wheel": left_out,
     }
 
 
@@ -126,7 +126,9 @@ def _build_ours(
     planned = make.make_plan(config, outside)
     made = building.build(planned, [SDIST, planned.plan.jobs[0].name], folder / "ours", outside, CHECKS)
     sdist, wheel = (one.path for one in made[:2])
-    return {"sdist": _read_sdist(sdist), "wheel": _read_wheel(wheel)}, list(find_left_out(planned, [wheel]))
+    compiles = planned.plan.jobs[0].kind is JobKind.NATIVE
+    left_out = find_left_out(planned.tree, "", [wheel], compiles=compiles)
+    return {"sdist": _read_sdist(sdist), "wheel": _read_wheel(wheel)}, list(left_out)
 
 
 def _build_plainly(source: Path, folder: Path) -> dict[str, dict[str, str]]:
