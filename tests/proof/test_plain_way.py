@@ -1,4 +1,4 @@
-"""What is recorded of projects that were built both ways: Fatwheel packs what `python -m build` of a clean clone packs."""
+"""What is recorded of projects built both ways: Fatwheel packs what `python -m build` of a clean clone packs."""
 
 from __future__ import annotations
 
