@@ -34,6 +34,7 @@ proof: $(VENV)/.tests ## run the longest tests, hold the toolkit against other p
 	@$(BIN)/python -m pytest -m long --numprocesses 2 --dist loadfile
 	@$(BIN)/python -m tests.proof
 	@$(BIN)/python -m tests.proof.starters
+	@$(BIN)/python -m tests.proof.plain_way
 	@$(BIN)/python -m tests.proof.cuda_builds
 	@$(BIN)/python -m tests.proof.full_torch
 	@$(BIN)/python -m tests.proof.recipe_builds

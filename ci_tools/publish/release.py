@@ -34,6 +34,7 @@ from ci_tools.verify.files import (
     validate_files,
     validator_for,
 )
+from ci_tools.verify.left_out import warn_left_out
 from ci_tools.verify.nightlies import lend_nightly
 from ci_tools.verify.torch_stock import open_stock
 from ci_tools.verify.validator import gpu_here, own_python
@@ -105,6 +106,7 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
         jobs = [planned.job(job.name) for job in jobs]
         with working_in(out, outside):
             wheels = [file.path for file in made if file.path.suffix == ".whl"]
+            warn_left_out(planned, wheels, outside)
             refuse_findings(audit_files([file.path for file in made], planned.plan, outside))
             from_sdist = (try_sdist(planned, made, out, outside),) if planned.plan.sdist else ()
             refuse_failures({made[0].path.name: from_sdist})

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from tests.builders.sources import git
 from tests.servers.prepared import run_prepared
 
 if TYPE_CHECKING:
@@ -54,7 +55,24 @@ def follow(block: Block, project: Path, terminal: Terminal) -> None:
         return
     for command, shown in commands(block.text):
         if not command.startswith("pip"):
+            commit(project)
             assert_shown(shown, terminal(command, project), project)
+
+
+def commit(project: Path) -> None:
+    """Commit what the page has written so far, if the project is a repository by now."""
+    if (project / ".git").is_dir():
+        git(project, "add", "--all")
+        git(project, "commit", "--quiet", "--allow-empty", "--message", "what the page shows")
+
+
+def install(said: str, folder: Path) -> Path:
+    """Do the last line of a release, `pip install …`, in a new environment; return its Python."""
+    words = next(line for line in reversed(said.splitlines()) if line.startswith("pip install ")).split()
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    subprocess.run([python, "-m", *words], check=True, cwd=folder)
+    return python
 
 
 def write_file(block: Block, project: Path) -> None:

@@ -49,7 +49,7 @@ def main() -> None:
 
 def started(project: dict[str, Any], folder: Path, outside: Outside) -> dict[str, Any]:
     """Return the lines of the starter for a project's sdist, without its comments, and the plan of it in words."""
-    shutil.copytree(_unpacked(project, outside).root, folder / "source", symlinks=True)
+    shutil.copytree(unpacked(project, outside).root, folder / "source", symlinks=True)
     try:
         written = starter.write(folder / "source", catalog.load(), outside)
         plan = make.make_plan(written.path, outside).plan
@@ -66,7 +66,8 @@ def lines_of(text: str) -> list[str]:
     return [line for line in lines if line and not line.lstrip().startswith("#")]
 
 
-def _unpacked(project: dict[str, Any], outside: Outside) -> Tree:
+def unpacked(project: dict[str, Any], outside: Outside) -> Tree:
+    """Return a project's sdist, fetched and unpacked."""
     fields = {name: project[name] for name in FIELDS}
     name = ProjectName(project["name"])
     request = Request(name=name, config="fatwheel.yml", source=SdistSource(**fields), pythons=(), platforms=())

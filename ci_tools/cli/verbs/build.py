@@ -43,6 +43,7 @@ def run_build(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.plan import plan_file
     from ci_tools.publish.release import say_clashes
     from ci_tools.verify.files import CHECKS
+    from ci_tools.verify.left_out import warn_left_out
 
     if options.plan and (options.tag or options.nightly or options.ref or options.untagged):
         msg = "--plan says which edition is built, expected no --tag, --ref, --nightly or --untagged beside it"
@@ -59,6 +60,7 @@ def run_build(options: argparse.Namespace, outside: Outside) -> int:
     built = jobs.build(planned, names, options.out, outside, checks, keep_going=options.keep_going)
     for made in built:
         print(made.path)
+    warn_left_out(planned, [made.path for made in built if made.path.suffix == ".whl"], outside)
     times.say_times(built, outside.environ, options.job)
     for line in after_build({made.path: made.built for made in built}, names, planned.plan, options.out):
         outside.reporter.say(line)  # stdout has the paths, for scripts

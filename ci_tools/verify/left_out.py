@@ -1,0 +1,141 @@
+"""Finds the files of a package's folder that no wheel has: data that the installed package would look for in vain.
+
+Builds go well without them, and so does the import: the first call that reads one fails at a user's.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.model.plan import JobKind
+from ci_tools.verify.packing_rules import left_out_by_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from ci_tools.evidence.source import Tree
+    from ci_tools.machine.context import Outside
+    from ci_tools.plan.make import Planned
+
+__all__ = ["find_left_out", "warn_left_out"]
+
+MOST_NAMED = 4  # files that a sentence names
+# What is compiled, or read by a compiler: no data, unless the package reads it.
+COMPILED = re.compile(
+    r"\.(c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hxx|hip|inl|inc|ipp|tpp|m|mm|s|asm|f|f90|for|ptx|sycl|pyx|pxd|pxi|rs|go|zig|i|def|ld"
+    r"|map|cl|proto|y|l)",
+    re.IGNORECASE,
+)
+# For the people and tools that work on the source, not for who runs it.
+FOR_WORK = re.compile(
+    r"(^|/)(\.[^/]*|__pycache__|tests?|testing|docs?|examples?|benchmarks?|ci|cmake|build|third_?party|vendor|externals?"
+    r"|submodules?)/"
+    r"|(^|/)(\.[^/]*|conftest\.py|test_[^/]*|[^/]*_test\.py|setup\.(py|cfg)|CMakeLists\.txt|Makefile[^/]*|meson\.build"
+    r"|meson_options\.txt|meson\.options|BUILD(\.bazel)?|Cargo\.(toml|lock)|pyproject\.toml|MANIFEST\.in|SConscript"
+    r"|(README|LICEN[SC]E|COPYING|NOTICE|CHANGELOG|CHANGES|AUTHORS|CONTRIBUTING|TODO|HISTORY|OWNERS)[^/]*"
+    r"|[^/]*\.(md|rst|in|cmake|orig|rej|patch|bat|build))$",
+    re.IGNORECASE,
+)
+
+
+class PackageFolder(NamedTuple):
+    """A folder of the source, and the folder of wheels that has its modules."""
+
+    source: str
+    installed: str
+
+
+class Packed(NamedTuple):
+    """What some wheels have: the names of their members, the contents, and the text of their modules."""
+
+    names: frozenset[str]
+    contents: frozenset[tuple[int, int]]  # size and CRC-32
+    modules: str
+
+
+def warn_left_out(planned: Planned, wheels: Iterable[Path], outside: Outside) -> None:
+    """Say which files of the source's packages none of the wheels has."""
+    compiles = any(job.kind is JobKind.NATIVE for job in planned.plan.jobs)
+    for sentence in find_left_out(planned.tree, planned.plan.request.subdirectory, wheels, compiles=compiles):
+        outside.reporter.say(f"warning: {sentence}")
+
+
+def find_left_out(tree: Tree, folder: str, wheels: Iterable[Path], *, compiles: bool) -> Iterator[str]:
+    """Yield a sentence for each package that has files which none of the wheels of the project in `folder` has."""
+    packed, by_rule = read_packed(wheels), left_out_by_rule(tree, folder)
+    for package in find_package_folders(tree, packed):
+        start = len(package.source) + 1
+        names = (name for name in files_left_out(tree, package, packed) if not by_rule(name, name[start:]))
+        missing = sorted(name[start:] for name in names if not compiles or not _is_compiled(name, packed))
+        if missing:
+            yield f"{package.source} has {_named(missing)}"
+
+
+def _named(missing: list[str]) -> str:
+    more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+    one = len(missing) == 1
+    shown = f"{', '.join(missing[:MOST_NAMED])}{more}"
+    advice = f"name {'it' if one else 'them'} as package data, or leave {'it' if one else 'them'} out by a rule"
+    return f"{'a file' if one else f'{len(missing)} files'} that no wheel built here has: {shown}; {advice}"
+
+
+def read_packed(wheels: Iterable[Path]) -> Packed:
+    """Read the members of wheels that were audited."""
+    names, contents, modules = set(), set(), []
+    for path in wheels:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                name = re.sub(r"^[^/]+\.data/(?:purelib|platlib|data)/", "", member.filename)
+                names.add(name)
+                contents.add((member.file_size, member.CRC))
+                if name.endswith(".py"):
+                    modules.append(archive.read(member).decode(errors="replace"))
+    return Packed(frozenset(names), frozenset(contents), "\n".join(modules))
+
+
+def find_package_folders(tree: Tree, packed: Packed) -> Iterator[PackageFolder]:
+    """Yield the folders of the top-level packages of wheels: where most of its modules lie under the same names.
+
+    A project that has its package in the root is left out: everything of it lies there.
+    """
+    counted: dict[str, dict[str, int]] = {}
+    for name in filter(_is_module, tree.files):
+        parts = name.split("/")
+        inner = next((at for at in range(len(parts) - 1) if "/".join(parts[at:]) in packed.names), None)
+        if inner is not None:
+            found = counted.setdefault(parts[inner], {})
+            source = "/".join(parts[: inner + 1])
+            found[source] = found.get(source, 0) + 1
+    for installed, found in sorted(counted.items()):
+        yield PackageFolder(max(sorted(found), key=found.__getitem__), installed)
+
+
+def _is_module(name: str) -> bool:
+    return name.endswith(".py")
+
+
+def files_left_out(tree: Tree, package: PackageFolder, packed: Packed) -> Iterator[str]:
+    """Yield the files of a package's folder that are in no wheel, under no name, and not for work on the source."""
+    for name in tree.files:
+        inner = name.removeprefix(f"{package.source}/")
+        if inner == name or f"{package.installed}/{inner}" in packed.names or FOR_WORK.search(inner):
+            continue
+        if not (tree.root / name).is_file():
+            continue
+        content = (tree.root / name).read_bytes()
+        if not content and not name.endswith("py.typed"):
+            continue
+        if not content or (len(content), zlib.crc32(content)) not in packed.contents:
+            yield name
+
+
+def _is_compiled(name: str, packed: Packed) -> bool:
+    """Whether a file is for a compiler, and no module of the package names it, or the end of its name."""
+    path = PurePosixPath(name)
+    reads = (path.name in packed.modules) or re.search(rf"\{path.suffix}[\"']", packed.modules)
+    return bool(COMPILED.fullmatch(path.suffix)) and not reads
