@@ -22,7 +22,9 @@ __all__ = [
     "Evidence",
     "Extension",
     "Extensions",
+    "Label",
     "LeftOut",
+    "Mislabel",
     "PlatformEvidence",
     "Project",
     "PythonApi",
@@ -68,6 +70,21 @@ class Binding(Name):
     UNKNOWN = "unknown"
 
 
+class Label(NamedTuple):
+    """The Python in the abi3 tag of a wheel whose code is compiled for another one, and the place of the tag."""
+
+    version: Minor
+    place: str
+
+
+class Mislabel(NamedTuple):
+    """Why the tag that a build gives its wheel is not true, and the place of the tag."""
+
+    place: str
+    what: str
+    is_certain: bool = True  # False: the audit of the wheel decides
+
+
 class PythonApi(NamedTuple):
     """The Python C API of the compiled code; both `lowest` belong to the limited API (PEP 384, PEP 803)."""
 
@@ -78,6 +95,9 @@ class PythonApi(NamedTuple):
     builds_older: bool = False  # whether the backend also builds a separate wheel for each older Python
     built_by_lowest: bool = False  # whether the building Python sets the wheel's tag, so the lowest has to build it
     named_by_builder: bool = False  # whether a library is named for the building Python, so the oldest has to build it
+    label: Label | None = None  # of the wheel, where it is lower than `lowest`
+    tag: str = ""  # of interpreter and ABI, where the build gives one that neither Python nor the limited API foretells
+    mislabel: Mislabel | None = None
 
 
 class TorchAbi(NamedTuple):
@@ -154,6 +174,11 @@ class CellEvidence:
     metadata: tuple[str, ...] | None = None  # the fields of METADATA; None: unknown
     recipe: str | None = None  # a hash of everything its build does; None: unknown
     warnings: tuple[str, ...] = ()
+
+    @property
+    def is_hollow(self) -> bool:
+        """Whether a cell is unsupported because its wheel would lack kernels: its build itself succeeds."""
+        return bool(self.unsupported) and self.recipe is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

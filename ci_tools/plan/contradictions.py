@@ -12,6 +12,7 @@ from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.model.request import Enabled
 from ci_tools.model.versions import Minor, Python, admits
 from ci_tools.plan.axes import Axes, Tag, python_reason
+from ci_tools.plan.wheel_names import find_false_tags, warn_of_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -83,7 +84,7 @@ def find_refused_torches(
             yield torch, f"{who} torch {asked.specifier} ({asked.where})"
 
 
-def find_warnings(axes: Axes, request: Request) -> Iterator[str]:
+def find_warnings(axes: Axes, request: Request, requires_python: str) -> Iterator[str]:
     """Yield the warnings of a platform: unknown or inconsistent evidence."""
     found = axes.evidence
     if found.unsupported:
@@ -102,6 +103,7 @@ def find_warnings(axes: Axes, request: Request) -> Iterator[str]:
         yield f"native code ({axes.native_files[0]}), but nothing is compiled ({found.extensions_where})"
     if found.torch_abi.kind is Binding.UNKNOWN and request.torch:
         yield axes.torch.reason
+    yield from warn_of_tag(found.python_api, parse_specifiers(requires_python))
     if found.python_api.kind is Binding.UNKNOWN:
         yield python_reason(Tag(""), found.python_api)
 
@@ -125,10 +127,13 @@ def _find_nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for found in close for name in found))[:MOST_NEAREST]
 
 
-def find_contradictions(axes: Axes, oldest: Minor | None, compiled: Iterable[str]) -> Iterator[Problem]:
+def find_contradictions(
+    axes: Axes, oldest: Minor | None, compiled: Iterable[str], supported: frozenset[Python]
+) -> Iterator[Problem]:
     """Yield contradictions between source and request.
 
-    `oldest` is the oldest torch of the build's own cells; `compiled` are the source's files that a compiler takes.
+    `supported` are the Pythons that the project admits, `oldest` is the oldest torch of the build's own cells;
+    `compiled` are the source's files that a compiler takes.
     """
     request, found = axes.request, axes.evidence
     if request.enabled is Enabled.FALSE or not axes.is_native or found.unsupported:
@@ -142,6 +147,7 @@ def find_contradictions(axes: Axes, oldest: Minor | None, compiled: Iterable[str
         others = f"; the nearest: {near}" if near else ", and the source has no file to compile"
         yield Problem(where, f"{request.platform} is enabled, but its native globs match no file: {globs}{others}")
         return
+    yield from find_false_tags(request.platform, found.python_api, supported)
     for what in _unsaid(request):
         yield Problem(where, f"{request.platform} {what_it_has} and {what}")
     target = found.torch_abi.target

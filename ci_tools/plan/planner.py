@@ -141,7 +141,7 @@ class _Planner:
         problems = [
             problem
             for (platform, _), axes in self.known.items()
-            for problem in find_contradictions(axes, self.oldest_torch_beside(axes), compiled[platform])
+            for problem in find_contradictions(axes, self.oldest_torch_beside(axes), compiled[platform], self.supported)
         ]
         if problems:
             raise RejectedInput(dict.fromkeys(problems), page="how-to/serve-a-platform.md#native-code")
@@ -185,7 +185,9 @@ class _Planner:
         yield from commands.warnings(self.request.build)
         platforms: dict[str, dict[str, None]] = {}
         for axes in self.known.values():
-            for warning in find_warnings(axes, self.request) if axes.request.enabled is not Enabled.FALSE else ():
+            if axes.request.enabled is Enabled.FALSE:
+                continue
+            for warning in find_warnings(axes, self.request, self.evidence.project.requires_python):
                 platforms.setdefault(warning, {})[axes.request.platform.value] = None
         yield from (f"{', '.join(names)}: {warning}" for warning, names in platforms.items())
 

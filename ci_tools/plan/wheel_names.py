@@ -1,19 +1,34 @@
-"""The parts of a wheel's file name, and of the paths in it, that a plan predicts."""
+"""The parts of a wheel's file name, and of the paths in it, that a plan predicts, and what is wrong with its tag."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from packaging.tags import compatible_tags, cpython_tags, parse_tag
 from packaging.utils import canonicalize_name
 
 from ci_tools.config.release_names import label_archs
-from ci_tools.model.evidence import OWN_SUFFIX
+from ci_tools.errors import Problem
+from ci_tools.model.evidence import OWN_SUFFIX, Binding
+from ci_tools.model.versions import Minor, admits
 
 if TYPE_CHECKING:
-    from ci_tools.model.platforms import Accelerator
-    from ci_tools.model.versions import Minor
+    from collections.abc import Collection, Iterator
 
-__all__ = ["distribution_of", "library_path", "list_platform_tags", "local_version"]
+    from packaging.specifiers import SpecifierSet
+
+    from ci_tools.model.evidence import PythonApi
+    from ci_tools.model.platforms import Accelerator, Platform
+    from ci_tools.model.versions import Python
+
+__all__ = [
+    "distribution_of",
+    "find_false_tags",
+    "library_path",
+    "list_platform_tags",
+    "local_version",
+    "warn_of_tag",
+]
 
 OLDER_NAMES = {"manylinux_2_5": "manylinux1", "manylinux_2_12": "manylinux2010", "manylinux_2_17": "manylinux2014"}
 
@@ -51,3 +66,66 @@ def list_platform_tags(platform: str) -> str:
         if platform.startswith(f"{level}_"):
             return f"{platform.replace(level, older)}.{platform}"
     return platform
+
+
+def find_false_tags(platform: Platform, api: PythonApi, pythons: Collection[Python]) -> Iterator[Problem]:
+    """Yield where the tag that a build gives its wheel is not true, so that no plan can foretell a wheel that is right.
+
+    `pythons` are those that the platform's wheels are to serve.
+    """
+    if api.mislabel and api.mislabel.is_certain:
+        place, what, _ = api.mislabel
+        yield Problem(place, f"{platform}: {_quote(api)} though {what}: {_explain_way_out(api)}")
+    elif lied_to := [one for one in pythons if not one.free_threaded and _is_lied_to(one.version, api)]:
+        place, older = api.label.place if api.label else "", " and ".join(map(str, sorted(lied_to)))
+        what = f"the wheel is tagged {_tag(api)}, which Python {older} installs, but {api.where}"
+        yield Problem(place, f"{platform}: {what}: {_explain_floors(api, min(lied_to).version)}")
+    elif refused := [one for one in pythons if api.tag and not _installs(one, api.tag)]:
+        what = f"a build by Python {refused[0]} tags its wheel {api.tag}, which Python {refused[0]} does not install"
+        yield Problem(api.where.partition(": ")[0], f"{platform}: {what}: {_explain_way_out(api)}")
+
+
+def warn_of_tag(api: PythonApi, admitted: SpecifierSet) -> Iterator[str]:
+    """Yield a warning about a tag that is too low, or that may not be true; `admitted` is the project's Pythons."""
+    if api.mislabel and not api.mislabel.is_certain:
+        yield f"{api.mislabel.place}: {_quote(api)} though {api.mislabel.what}: the audit of the wheel decides"
+    if api.label and api.lowest:
+        between = [Minor(3, minor) for minor in range(api.label.version.minor, api.lowest.minor)]
+        older = [str(one) for one in between if admits(admitted, one)]
+        who = f"; Python {', '.join(older)} would install it, and may not load it" if older else ""
+        yield f"{api.label.place}: the tag {_tag(api)} is too low, as {api.where}: expected cp{api.lowest.digits}{who}"
+
+
+def _is_lied_to(python: Minor, api: PythonApi) -> bool:
+    """Whether a Python installs a wheel by its tag, and the code is compiled for a newer one."""
+    return bool(api.label and api.lowest and api.label.version <= python < api.lowest)
+
+
+def _installs(python: Python, tag: str) -> bool:
+    """Whether installers of a Python take a wheel with these tags of interpreter and ABI."""
+    version, abi = (python.version.major, python.version.minor), python.abi_tag
+    known = (*cpython_tags(version, [abi], ["any"]), *compatible_tags(version, python.interpreter_tag, ["any"]))
+    return not {*known}.isdisjoint(parse_tag(f"{tag}-any"))
+
+
+def _tag(api: PythonApi) -> str:
+    label = api.label.version if api.label else api.lowest
+    return f"cp{label.digits}-abi3" if api.kind is Binding.STABLE and label else api.tag or "py3-none"
+
+
+def _quote(api: PythonApi) -> str:
+    return f"the wheel is tagged {_tag(api)},"
+
+
+def _explain_floors(api: PythonApi, oldest: Minor) -> str:
+    newest = f"cp{api.lowest.digits}" if api.lowest else ""
+    macro = f"0x03{oldest.minor:02X}0000"
+    return f'expected the tag {newest}, or `requires-python = ">={api.lowest}"`, or Py_LIMITED_API {macro}'
+
+
+def _explain_way_out(api: PythonApi) -> str:
+    """Return what to change about a tag that is not true."""
+    if api.kind is Binding.STABLE and api.lowest:
+        macro = f"0x03{api.lowest.minor:02X}0000"
+        return f"expected py_limited_api=True and Py_LIMITED_API {macro} for what is compiled, or no tag of its own"
+    return "expected no tag of its own (bdist_wheel's get_tag, python_tag, root_is_pure), or one that is true"

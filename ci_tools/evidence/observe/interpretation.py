@@ -20,6 +20,7 @@ from ci_tools.evidence.observe.build import (
 from ci_tools.evidence.observe.gpus.own_archs import ArchVariables, find_cmake_archs
 from ci_tools.evidence.observe.observation import DEVICE_ENDINGS
 from ci_tools.evidence.observe.owned import Owned, explain_loss
+from ci_tools.evidence.observe.python_label import trust_tag
 from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject, View
 from ci_tools.evidence.observe.suppositions import Looked, decide, describe_question, is_told, select_suppositions
 from ci_tools.evidence.observe.switches import (
@@ -287,7 +288,8 @@ class Witness:
         unseen = partial(_unseen, imports_torch="torch" in observed.imports)
         if observed.doubts:
             what, place = next(iter(observed.doubts.items()))
-            return replace(unseen(f"{place}: it {what}" if place else what), **told)
+            found = unseen(f"{place}: it {what}" if place else what)
+            return replace(found, python_api=trust_tag(observed) or found.python_api, **told)
         if failure := observed.failure:
             place = failure.place or RAN
             return replace(unseen(f"{place}: {failure.text}", unsupported=f"{failure.text} ({place})"), **told)

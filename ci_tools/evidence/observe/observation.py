@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.observe.prepared import Prepared
     from ci_tools.evidence.observe.stage import Stage
+    from ci_tools.model.versions import Python
 
 __all__ = ["DEVICE_ENDINGS", "Failure", "Linked", "Observed", "name_folders_alike", "parse_answer", "read_wheel"]
 
@@ -160,23 +161,27 @@ def _scan_member(chunks: Iterator[bytes], folders: Sequence[bytes]) -> tuple[str
     return hashing.record_value, holds
 
 
-def parse_answer(answer: Mapping[str, Any]) -> Observed:
-    """Return the observation in an answer; the project's code could have changed it, so a wrong shape is a doubt."""
+def parse_answer(answer: Mapping[str, Any], python: Python) -> Observed:
+    """Return the observation in an answer for a cell's Python; a wrong shape is a doubt.
+
+    The project's code could have changed the answer.
+    """
     if "stopped" in answer:
         return Observed({}, stopped=True, doubts={str(answer["stopped"]): ""})
     try:
-        return _understood(answer)
+        return _understood(answer, python)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return Observed({}, stopped=True, doubts={"setup.py left an answer that cannot be understood": ""})
 
 
-def _understood(answer: Mapping[str, Any]) -> Observed:
+def _understood(answer: Mapping[str, Any], python: Python) -> Observed:
     wheel = answer["wheel"] or {}
     doubts = dict(_doubts(answer, wheel))
     failure = answer["error"] and _failure(answer["error"])
     commands = [(str(one["object"]), _command(one)) for one in answer["compiles"]]
     tag = "-".join(wheel["file"].removesuffix(".whl").split("-")[-3:-1]) if "file" in wheel else ""
-    own = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    # A method of the project's own gets the tags of the cell's Python, setuptools those of the Python that runs it.
+    own = python.interpreter_tag if "get_tag" in answer["asked"] else f"cp{sys.version_info[0]}{sys.version_info[1]}"
     return Observed(
         asked=_texts(answer["asked"]),
         doubts=doubts,

@@ -109,7 +109,7 @@ class View(NamedTuple):
             "python": self.python.version,
             "free_threaded": self.python.free_threaded,
             **dict.fromkeys(("cuda", "hipify"), self.accelerator),
-            "cmake": None,  # no question: that it was run is noted among them
+            **dict.fromkeys(("cmake", "get_tag")),  # no questions: that they were run is noted among them
         }
         return answers[name] if name in answers else getattr(self, name)
 
@@ -191,13 +191,13 @@ class Observer:
         is_current = entry is not None and self._states(entry["states"]) == entry["states"]
         LOG.debug("cache %s: %s", "hit" if is_current else "miss", path)
         if entry is not None and is_current:
-            return parse_answer(entry["answer"])
+            return parse_answer(entry["answer"], view.python)
         self._say_once(f"{path} was not written by this user" if kept is not None and entry is None else "")
         answer = self._run(view)
         if "stopped" not in answer:  # not stored: next time the machine may have more resources free
             with write_atomically(path) as file:
                 file.write(seal(name, {"answer": answer, "states": self._states(answer["reads"])}, self.sealing))
-        return parse_answer(answer)
+        return parse_answer(answer, view.python)
 
     def _states(self, names: Iterable[str]) -> dict[str, str]:
         """Return the states of files that an observed build has read or looked at."""
