@@ -22,7 +22,6 @@ __all__ = [
     "Evidence",
     "Extension",
     "Extensions",
-    "Label",
     "LeftOut",
     "Mislabel",
     "PlatformEvidence",
@@ -70,19 +69,11 @@ class Binding(Name):
     UNKNOWN = "unknown"
 
 
-class Label(NamedTuple):
-    """The Python in the abi3 tag of a wheel whose code is compiled for another one, and the place of the tag."""
-
-    version: Minor
-    place: str
-
-
 class Mislabel(NamedTuple):
-    """Why the tag that a build gives its wheel is not true, and the place of the tag."""
+    """Why the tag that a build gives its wheel is not true."""
 
-    place: str
     what: str
-    is_certain: bool = True  # False: the audit of the wheel decides
+    is_certain: bool  # False: the audit of the wheel decides
 
 
 class PythonApi(NamedTuple):
@@ -95,7 +86,8 @@ class PythonApi(NamedTuple):
     builds_older: bool = False  # whether the backend also builds a separate wheel for each older Python
     built_by_lowest: bool = False  # whether the building Python sets the wheel's tag, so the lowest has to build it
     named_by_builder: bool = False  # whether a library is named for the building Python, so the oldest has to build it
-    label: Label | None = None  # of the wheel, where it is lower than `lowest`
+    label: Minor | None = None  # the Python in the wheel's abi3 tag, where that is lower than `lowest`
+    tagged_at: str = ""  # the line that tags the wheel
     tag: str = ""  # of interpreter and ABI, where the build gives one that neither Python nor the limited API foretells
     mislabel: Mislabel | None = None
 

@@ -64,8 +64,8 @@ class Key(NamedTuple):
         if self.accelerator and self.accelerator.version:
             parts.append(self.accelerator.label)
         parts += [f"torch{self.torch}"] if self.torch else []
-        abi = self.tag.tag.partition("-")[2]
-        parts += [abi] if self.tag.python and abi != "none" else []
+        interpreter, _, abi = self.tag.tag.partition("-")
+        parts += [interpreter if abi == "none" else abi] if self.tag.python and interpreter.startswith("cp") else []
         return "-".join(parts)
 
 
@@ -154,7 +154,7 @@ def choose_tag(python: Python, shown: CellEvidence, asked: Collection[Python]) -
             if api.built_by_lowest
             else None
         )
-        return Tag(f"cp{(api.label.version if api.label else api.lowest).digits}-abi3", builder)
+        return Tag(f"cp{(api.label or api.lowest).digits}-abi3", builder)
     return Tag(f"{python.interpreter_tag}-{python.abi_tag}", python)
 
 

@@ -10,15 +10,17 @@ from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.model.request import Enabled
-from ci_tools.model.versions import Minor, Python, admits
+from ci_tools.model.versions import Minor, admits
 from ci_tools.plan.axes import Axes, Tag, python_reason
-from ci_tools.plan.wheel_names import find_false_tags, warn_of_tag
+from ci_tools.plan.wheel_names import warn_of_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from packaging.specifiers import SpecifierSet
+
     from ci_tools.model.cell import Cell
-    from ci_tools.model.evidence import CellEvidence, Evidence, LeftOut, PlatformEvidence, Requirement
+    from ci_tools.model.evidence import CellEvidence, Evidence, LeftOut, PlatformEvidence, Project, Requirement
     from ci_tools.model.request import Globs, PlatformRequest, Request, Unsupported
 
 __all__ = [
@@ -28,8 +30,8 @@ __all__ = [
     "find_contradictions",
     "find_refused_torches",
     "find_warnings",
+    "read_requires_python",
     "refuse_hollow_wheels",
-    "select_pythons",
 ]
 
 MOST_NEAREST = 3  # at most this many files are named in a message
@@ -59,15 +61,13 @@ def _flags(shown: CellEvidence) -> list[str]:
     return [" ".join((command.source, *command.flags)) for built in shown.built for command in built.compiles]
 
 
-def select_pythons(request: Request, evidence: Evidence) -> frozenset[Python]:
-    """Return the requested Pythons that `requires-python` admits: one admitted patch release is enough."""
-    project = evidence.project
+def read_requires_python(project: Project) -> SpecifierSet:
+    """Return the Pythons that the project admits."""
     try:
-        specifier = parse_specifiers(project.requires_python)
+        return parse_specifiers(project.requires_python)
     except ValueError as error:  # also raised for more digits than Python converts
         msg = f'{project.where}: requires-python is "{project.requires_python}", expected a specifier such as >=3.10'
         raise InputError(msg) from error
-    return frozenset(python for python in request.pythons if admits(specifier, python.version))
 
 
 def find_refused_torches(
@@ -84,7 +84,7 @@ def find_refused_torches(
             yield torch, f"{who} torch {asked.specifier} ({asked.where})"
 
 
-def find_warnings(axes: Axes, request: Request, requires_python: str) -> Iterator[str]:
+def find_warnings(axes: Axes, request: Request, admitted: SpecifierSet) -> Iterator[str]:
     """Yield the warnings of a platform: unknown or inconsistent evidence."""
     found = axes.evidence
     if found.unsupported:
@@ -103,7 +103,7 @@ def find_warnings(axes: Axes, request: Request, requires_python: str) -> Iterato
         yield f"native code ({axes.native_files[0]}), but nothing is compiled ({found.extensions_where})"
     if found.torch_abi.kind is Binding.UNKNOWN and request.torch:
         yield axes.torch.reason
-    yield from warn_of_tag(found.python_api, parse_specifiers(requires_python))
+    yield from warn_of_tag(found.python_api, admitted)
     if found.python_api.kind is Binding.UNKNOWN:
         yield python_reason(Tag(""), found.python_api)
 
@@ -127,13 +127,10 @@ def _find_nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for found in close for name in found))[:MOST_NEAREST]
 
 
-def find_contradictions(
-    axes: Axes, oldest: Minor | None, compiled: Iterable[str], supported: frozenset[Python]
-) -> Iterator[Problem]:
+def find_contradictions(axes: Axes, oldest: Minor | None, compiled: Iterable[str]) -> Iterator[Problem]:
     """Yield contradictions between source and request.
 
-    `supported` are the Pythons that the project admits, `oldest` is the oldest torch of the build's own cells;
-    `compiled` are the source's files that a compiler takes.
+    `oldest` is the oldest torch of the build's own cells; `compiled` are the source's files that a compiler takes.
     """
     request, found = axes.request, axes.evidence
     if request.enabled is Enabled.FALSE or not axes.is_native or found.unsupported:
@@ -147,7 +144,6 @@ def find_contradictions(
         others = f"; the nearest: {near}" if near else ", and the source has no file to compile"
         yield Problem(where, f"{request.platform} is enabled, but its native globs match no file: {globs}{others}")
         return
-    yield from find_false_tags(request.platform, found.python_api, supported)
     for what in _unsaid(request):
         yield Problem(where, f"{request.platform} {what_it_has} and {what}")
     target = found.torch_abi.target

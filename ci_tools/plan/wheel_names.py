@@ -68,37 +68,40 @@ def list_platform_tags(platform: str) -> str:
     return platform
 
 
-def find_false_tags(platform: Platform, api: PythonApi, pythons: Collection[Python]) -> Iterator[Problem]:
+def find_false_tags(
+    platform: Platform, api: PythonApi, pythons: Collection[Python], admitted: SpecifierSet
+) -> Iterator[Problem]:
     """Yield where the tag that a build gives its wheel is not true, so that no plan can foretell a wheel that is right.
 
-    `pythons` are those that the platform's wheels are to serve.
+    `pythons` are those that the build's wheels are to serve, `admitted` are the project's.
     """
-    if api.mislabel and api.mislabel.is_certain:
-        place, what, _ = api.mislabel
-        yield Problem(place, f"{platform}: {_quote(api)} though {what}: {_explain_way_out(api)}")
-    elif lied_to := [one for one in pythons if not one.free_threaded and _is_lied_to(one.version, api)]:
-        place, older = api.label.place if api.label else "", " and ".join(map(str, sorted(lied_to)))
-        what = f"the wheel is tagged {_tag(api)}, which Python {older} installs, but {api.where}"
-        yield Problem(place, f"{platform}: {what}: {_explain_floors(api, min(lied_to).version)}")
+    what = ""
+    if pythons and api.mislabel and api.mislabel.is_certain:
+        what = f"the wheel is tagged {_tag(api)}, though {api.mislabel.what}: {_explain_way_out(api)}"
+    elif (older := _list_older(api, admitted)) and (api.mislabel or {*older} & {one.version for one in pythons}):
+        why = api.mislabel.what if api.mislabel else api.where
+        who = f"Python {', '.join(map(str, older))}"
+        what = f"the wheel is tagged {_tag(api)}, so {who} installs it, but {why}: {_explain_floor(api, older[0])}"
     elif refused := [one for one in pythons if api.tag and not _installs(one, api.tag)]:
-        what = f"a build by Python {refused[0]} tags its wheel {api.tag}, which Python {refused[0]} does not install"
-        yield Problem(api.where.partition(": ")[0], f"{platform}: {what}: {_explain_way_out(api)}")
+        what = f"Python {refused[0]} tags the wheel {api.tag}, and does not install it: {_explain_way_out(api)}"
+    if what:
+        yield Problem(api.tagged_at, f"{platform}: {what}")
 
 
 def warn_of_tag(api: PythonApi, admitted: SpecifierSet) -> Iterator[str]:
     """Yield a warning about a tag that is too low, or that may not be true; `admitted` is the project's Pythons."""
-    if api.mislabel and not api.mislabel.is_certain:
-        yield f"{api.mislabel.place}: {_quote(api)} though {api.mislabel.what}: the audit of the wheel decides"
+    if api.mislabel and not api.mislabel.is_certain and not api.label:
+        yield f"{api.tagged_at}: the wheel is tagged {_tag(api)}, though {api.mislabel.what}: the audit of it decides"
     if api.label and api.lowest:
-        between = [Minor(3, minor) for minor in range(api.label.version.minor, api.lowest.minor)]
-        older = [str(one) for one in between if admits(admitted, one)]
-        who = f"; Python {', '.join(older)} would install it, and may not load it" if older else ""
-        yield f"{api.label.place}: the tag {_tag(api)} is too low, as {api.where}: expected cp{api.lowest.digits}{who}"
+        older = ", ".join(map(str, _list_older(api, admitted)))
+        who = f"; Python {older} would install it, and may not load it" if older else ""
+        yield f"{api.tagged_at}: the tag {_tag(api)} is too low, as {api.where}: expected cp{api.lowest.digits}{who}"
 
 
-def _is_lied_to(python: Minor, api: PythonApi) -> bool:
-    """Whether a Python installs a wheel by its tag, and the code is compiled for a newer one."""
-    return bool(api.label and api.lowest and api.label.version <= python < api.lowest)
+def _list_older(api: PythonApi, admitted: SpecifierSet) -> list[Minor]:
+    """Return the Pythons that install a wheel by its tag though its code is compiled for a newer one."""
+    between = range(api.label.minor, api.lowest.minor) if api.label and api.lowest else ()
+    return [python for minor in between if admits(admitted, python := Minor(3, minor))]
 
 
 def _installs(python: Python, tag: str) -> bool:
@@ -109,18 +112,14 @@ def _installs(python: Python, tag: str) -> bool:
 
 
 def _tag(api: PythonApi) -> str:
-    label = api.label.version if api.label else api.lowest
-    return f"cp{label.digits}-abi3" if api.kind is Binding.STABLE and label else api.tag or "py3-none"
+    lowest = api.label or api.lowest
+    return f"cp{lowest.digits}-abi3" if api.kind is Binding.STABLE and lowest else api.tag or "py3-none"
 
 
-def _quote(api: PythonApi) -> str:
-    return f"the wheel is tagged {_tag(api)},"
-
-
-def _explain_floors(api: PythonApi, oldest: Minor) -> str:
-    newest = f"cp{api.lowest.digits}" if api.lowest else ""
-    macro = f"0x03{oldest.minor:02X}0000"
-    return f'expected the tag {newest}, or `requires-python = ">={api.lowest}"`, or Py_LIMITED_API {macro}'
+def _explain_floor(api: PythonApi, oldest: Minor) -> str:
+    """Return what to change about code that is compiled for a newer limited API than its wheel's tag."""
+    macro = f"Py_LIMITED_API 0x03{oldest.minor:02X}0000"
+    return f'expected cp{api.lowest and api.lowest.digits} with `requires-python = ">={api.lowest}"`, or {macro}'
 
 
 def _explain_way_out(api: PythonApi) -> str:

@@ -70,7 +70,7 @@ def _suppose_otherwise(view: View, questions: Sequence[str], settled: int) -> It
 
 def _list_decided(one: CellEvidence) -> tuple[object, ...]:
     """Return what a plan takes from evidence, without the commands by which a library is made."""
-    api = one.python_api._replace(where="", label=None, mislabel=None)
+    api = one.python_api._replace(where="", tagged_at="", mislabel=None)
     return (
         *(one.extensions, api, one.torch_abi._replace(where=""), one.unsupported),
         *(one.pure_tag, one.switches, one.build_requires, one.members, one.contents, one.metadata, one.warnings),
