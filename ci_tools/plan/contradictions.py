@@ -191,7 +191,9 @@ def _explain_ways_out(platform: Platform, left: LeftOut) -> str:
     env = ", ".join(f'{name}: "{value}"' for name, value in left.switches)
     in_config = f"set it in the config, `{platform}: {{env: {{{env}}}}}`"
     asked = (
-        "have setup.py pass on CMAKE_ARGS" if left.definition else "let a variable ask for it too, such as FORCE_CUDA"
+        "have setup.py pass on CMAKE_ARGS"
+        if left.definition
+        else "let a variable ask for it too, such as FORCE_CUDA (`fatwheel advise` tries it)"
     )
     by_variable = in_config if left.switches else f"{asked}: builders have no GPU"
     excluded = f'"{left.pattern}"' if left.pattern else left.source

@@ -182,7 +182,8 @@ class _Planner:
         if python not in self.supported:
             return f"the project requires Python {project.requires_python} ({project.where})"
         if axes.evidence.unsupported:
-            return f"the project does not build there: {axes.evidence.unsupported}"
+            what = "its wheel would lack kernels" if axes.evidence.is_hollow else "the project does not build there"
+            return f"{what}: {axes.evidence.unsupported}"
         if axes.is_native and is_below_limited_api(python, api):
             return f"the limited API starts at {api.lowest} ({api.where})"
         return ""
