@@ -190,12 +190,9 @@ def _explain_ways_out(platform: Platform, left: LeftOut) -> str:
     """Return what to do about a source that every wheel of a platform would lack."""
     env = ", ".join(f'{name}: "{value}"' for name, value in left.switches)
     in_config = f"set it in the config, `{platform}: {{env: {{{env}}}}}`"
-    asked = (
-        "have setup.py pass on CMAKE_ARGS"
-        if left.definition
-        else "let a variable ask for it too, such as FORCE_CUDA (`fatwheel advise` tries it)"
-    )
-    by_variable = in_config if left.switches else f"{asked}: builders have no GPU"
+    own = "let a variable ask for it too, such as FORCE_CUDA: builders have no GPU (`fatwheel advise` tries it)"
+    asked = "have setup.py pass on CMAKE_ARGS: builders have no GPU" if left.definition else own
+    by_variable = in_config if left.switches else asked
     excluded = f'"{left.pattern}"' if left.pattern else left.source
     return f"{by_variable}; or exclude it, if the wheels are to do without: `native: {{exclude: [{excluded}], …}}`"
 

@@ -127,4 +127,4 @@ def _explain_way_out(api: PythonApi) -> str:
     if api.kind is Binding.STABLE and api.lowest:
         macro = f"0x03{api.lowest.minor:02X}0000"
         return f"expected py_limited_api=True and Py_LIMITED_API {macro} for what is compiled, or no tag of its own"
-    return "expected no tag of its own (bdist_wheel's get_tag, python_tag, root_is_pure), or one that is true"
+    return "expected no tag of its own, or one that is true (get_tag and root_is_pure of bdist_wheel)"

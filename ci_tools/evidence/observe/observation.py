@@ -29,6 +29,11 @@ __all__ = ["DEVICE_ENDINGS", "Failure", "Linked", "Observed", "name_folders_alik
 
 NETWORK = "opens the network"  # the start of that doubt's text
 DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
+# https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc (--threads, --split-compile), and the manuals of the others.
+TAKES_JOBS = frozenset({"--split-compile", "--threads", "-split-compile", "-t"})
+JOBS = re.compile(
+    r"(-t|--threads|--?split-compile)=?\d*|-j\d*|-flto(=\d+|-jobs=\d+)|-Wl,.*(jobs|threads)=\d+|-parallel-jobs=\d+|/MP\d*"
+)
 MOST_MARK = 100  # bytes
 MARK = re.compile(rb"in place of what would be linked as number (\d{1,6})\n")
 
@@ -79,6 +84,15 @@ class Observed(NamedTuple):
         return frozenset(one.source for one in self.commands if one.source.endswith(DEVICE_ENDINGS))
 
     @property
+    def without_jobs(self) -> Observed:
+        """The observation without the flags that say how many jobs a compiler runs at once: they make the same file."""
+        libraries = (
+            one._replace(commands=tuple(map(_drop_jobs, one.commands)), links=tuple(_list_without_jobs(one.links)))
+            for one in self.libraries
+        )
+        return self._replace(commands=tuple(map(_drop_jobs, self.commands)), libraries=tuple(libraries))
+
+    @property
     def gist(self) -> tuple[object, ...]:
         """The parts that a switch may change."""
         return self.commands, self.configured, self.members, self.libraries, dict(self.doubts), self.failure
@@ -87,6 +101,17 @@ class Observed(NamedTuple):
     def version(self) -> str:
         """The version in METADATA; "" if there is none."""
         return next((line.partition(": ")[2] for line in self.metadata if line.startswith("Version: ")), "")
+
+
+def _drop_jobs(command: Compile) -> Compile:
+    return command._replace(flags=tuple(_list_without_jobs(command.flags)))
+
+
+def _list_without_jobs(flags: Sequence[str]) -> Iterator[str]:
+    """Yield flags of nvcc, gcc, clang and MSVC without those for jobs; nvcc's may be followed by its number."""
+    for flag, before in zip(flags, ("", *flags), strict=False):
+        if not JOBS.fullmatch(flag) and not (before in TAKES_JOBS and flag.isdecimal()):
+            yield flag
 
 
 def name_folders_alike(answer: dict[str, Any], stage: Stage, prepared: Prepared) -> dict[str, Any]:

@@ -36,7 +36,7 @@ GET_TAG = "get_tag"  # noted among the questions where a project has a method of
 CYTHON = (".pyx", ".py")
 ABI3 = re.compile(r"cp3(\d{1,2})-abi3")
 NO_ABI = re.compile(r"py[\w.]+-none")
-LIMITED_FLAG = re.compile(r"[-/]D(Py|CYTHON)_LIMITED_API\b")
+LIMITED_FLAG = re.compile(r"[-/](D(Py|CYTHON)|U(?P<undone>Py))_LIMITED_API\b")
 PULLS_PYBIND = frozenset({"torch/torch.h"})  # with the macro that torch's BuildExtension defines
 DECLARES = ("setup.py", "setup.cfg", "pyproject.toml")  # files in which a project states the tag of its wheel
 
@@ -119,7 +119,7 @@ def _list_excess(api: PythonApi, build: Build) -> Iterator[Excess]:
         return
     members = [*(one.member.replace(OWN_SUFFIX, "") for one in build.built), *build.observed.shipped]
     if build.observed.is_pure and members:
-        yield Excess(f"it is tagged for any machine, and {members[0]} is compiled", is_certain=True)
+        yield Excess(f"{members[0]} is compiled, and the wheel is for any machine", is_certain=True)
     for library in _list_named(build):
         yield from _list_excess_of_named(library, build)
     for command in build.compiles:
@@ -154,7 +154,7 @@ def _list_excess_of_command(command: Compile, api: PythonApi, build: Build) -> I
         yield Excess(f"{command.source} is compiled, and is not in the source", is_certain=False)
         return
     reached = _list_reached(command, build)
-    is_used = command.source.endswith(CYTHON) or names_python(build.includes, closure(build.includes, [command.source]))
+    is_used = api.kind is Binding.STABLE or command.source.endswith(CYTHON) or _names_python(command, build)
     if contradiction := find_contradiction(api, reached):
         yield Excess(contradiction.where.partition(", against")[0], is_used)
     elif "-DTORCH_API_INCLUDE_EXTENSION_H" in command.flags:
@@ -163,6 +163,11 @@ def _list_excess_of_command(command: Compile, api: PythonApi, build: Build) -> I
             yield Excess(f"{place}: torch/torch.h includes pybind11, as torch's BuildExtension compiles it", is_used)
     if api.kind is Binding.STABLE and (python := _find_python(reached)) and not _find_limit(command, build):
         yield Excess(f"{python}: includes Python.h, and nothing defines Py_LIMITED_API before it", is_used)
+
+
+def _names_python(command: Compile, build: Build) -> bool:
+    """Whether what a command compiles uses more of Python than its header: such a library needs nothing of Python."""
+    return names_python(build.includes, closure(build.includes, [command.source]))
 
 
 def _list_reached(command: Compile, build: Build) -> tuple[Include, ...]:
@@ -196,8 +201,9 @@ def _find_python(reached: tuple[Include, ...]) -> Place | None:
 
 def _find_limit(command: Compile, build: Build) -> Limit | None:
     """Return the limited API of a command that includes Python.h: by its flags, or as its files define it before."""
-    flags = [flag for flag in command.flags if LIMITED_FLAG.match(flag)]
-    if flags:
-        return max(map(read_limit, flags), key=lambda one: (one.lowest is not None, one.lowest))
+    flags = [(flag, found["undone"]) for flag in command.flags if (found := LIMITED_FLAG.match(flag))]
+    undone = max((index for index, (_, is_undone) in enumerate(flags) if is_undone), default=-1)
+    if limits := [read_limit(flag) for flag, _ in flags[undone + 1 :]]:
+        return max(limits, key=lambda one: (one.lowest is not None, one.lowest))
     forced = (own for header in list_forced_headers(command) for own in build.includes.own(header))
     return find_limit(build.includes, (*forced, command.source))

@@ -177,9 +177,9 @@ class Observer:
             return observed
         again = self._load_or_run(view._replace(chance=True))
         first, second = (one._replace(asked={}, before=(), imports={}) for one in (observed, again))
-        if first == second:
+        if first.without_jobs == second.without_jobs:
             return observed
-        doubt = "depends on the time, on chance or on the number of processors"
+        doubt = "depends on the time, on chance, or on the processors or memory of its machine"
         return observed._replace(doubts={doubt: observed.asked["chance"]})
 
     def _load_or_run(self, view: View) -> Observed:

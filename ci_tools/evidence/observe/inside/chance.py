@@ -1,7 +1,7 @@
 """Watches values that differ in each run: the clock, random numbers, and the load and processors of the machine.
 
 Nothing here is hidden. A build that reads such a value is observed a second time, at a later time and with more
-processors. If the two builds differ, the build is in doubt.
+processors and memory. If the two builds differ, the build is in doubt.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import time
 from typing import Any
 
 from ci_tools.evidence.observe.inside.facts import FACTS
+from ci_tools.evidence.observe.inside.measured import machine
 
 MODULES = frozenset({"datetime", "random", "secrets", "time", "uuid"})
 ASKED = ("getloadavg", "getpid", "getppid", "times", "urandom")
 LATER = 400 * 24 * 3600 + 5 * 3600 + 7 * 60  # seconds: another year, month, day, hour and minute
-PROCESSORS = 64
 
 
 def watch() -> None:
@@ -51,7 +51,7 @@ def _note_chance(real: Any) -> Any:
 def _fake_cpu_count(real: Any) -> Any:
     @functools.wraps(real)
     def called() -> Any:
-        return _processors() if FACTS.lets_ask() else real()
+        return machine().processors if FACTS.lets_ask() else real()
 
     return called
 
@@ -59,13 +59,9 @@ def _fake_cpu_count(real: Any) -> Any:
 def _affinity(real: Any) -> Any:
     @functools.wraps(real)
     def called(pid: int) -> Any:
-        return set(range(_processors())) if FACTS.lets_ask() else real(pid)
+        return set(range(machine().processors)) if FACTS.lets_ask() else real(pid)
 
     return called
-
-
-def _processors() -> int:
-    return PROCESSORS if FACTS.ask("chance") else 1
 
 
 def _let_it_be_later() -> None:

@@ -15,7 +15,7 @@ import sysconfig
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.evidence.observe.inside import chance, files, modules, programs
+from ci_tools.evidence.observe.inside import chance, files, measured, modules, programs
 from ci_tools.evidence.observe.inside.cell import (
     OS_NAMES,
     SYS_PLATFORMS,
@@ -45,7 +45,7 @@ __all__ = ["install_fakes", "prepare"]
 # Functions whose answers no cell defines, by module.
 UNSAID: dict[ModuleType, Sequence[str]] = {
     platform: "freedesktop_os_release libc_ver node python_build release version".split(),
-    os: "getgroups getlogin getegid geteuid getgid getuid sysconf".split(),
+    os: "getgroups getlogin getegid geteuid getgid getuid".split(),
 }
 
 
@@ -62,6 +62,7 @@ def install_fakes(env: Mapping[str, str], provided: Sequence[str]) -> None:
     _functions()
     answer_for_distutils()
     files.watch()
+    measured.watch()
     modules.watch(provided)
     sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
     LIBRARY.show()
