@@ -57,6 +57,7 @@ __all__ = ["Witness"]
 
 HIPIFIED_ENDINGS = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp")  # torch writes each file's translation beside it
 STARTS_A_BUILD = ("runs make", "compiles by its own command")
+FAKED = SIMULATED | PLUGINS.keys()
 MOST_TRIED = 8  # switches of one build
 CAPPED = re.compile(r"\s*setuptools\b[^;]*(<|==|~=)")
 
@@ -96,19 +97,20 @@ class Witness:
         """Return the project to observe."""
         project = self.project
         required = [name_of_required(item) for item in project.build_requires()]
+        provided = sorted({name for name in required if name} - SIMULATED - PLUGINS.keys())
         return Subject(
             tree=self.tree,
             folder=project.request.subdirectory or ".",
             backend=project.backend,
             backend_path=tuple(map(str, project.list("build-system", "backend-path"))),
-            provided=tuple(sorted({name for name in required if name} - SIMULATED - PLUGINS.keys())),
+            provided=tuple((name, self.catalog.find_modules(name, FAKED)) for name in provided),
             plugins=tuple(sorted(PLUGINS.keys() & required)),
             capped=any(map(CAPPED.match, project.build_requires())),
         )
 
     def of(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
         """Return the evidence of a cell's build."""
-        for name in self.observer.subject.provided:
+        for name, _ in self.observer.subject.provided:
             if name in HARMLESS:
                 continue
             if hook := self.explain_addition(name):
@@ -121,7 +123,7 @@ class Witness:
     def explain_addition(self, name: str) -> str:
         """Return why a build requirement may change what its build does, though nothing imports it; "" if it cannot."""
         to = self.project.backend.partition(".")[0]
-        hook = self.catalog.find_hook(name, SIMULATED | HARMLESS | PLUGINS.keys())
+        hook = self.catalog.find_hook(name, FAKED | HARMLESS)
         if hook is None:
             return f"what {name} adds to {to} is not known"
         return f"{name} adds {hook} to {to}, and what that does is not known" if hook else ""

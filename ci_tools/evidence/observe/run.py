@@ -121,7 +121,7 @@ class Subject(NamedTuple):
     folder: str  # of the project, below the tree's root
     backend: str
     backend_path: tuple[str, ...]
-    provided: tuple[str, ...]  # requirements without a fake
+    provided: tuple[tuple[str, tuple[str, ...] | None], ...]  # requirements without a fake, and their modules if known
     plugins: tuple[str, ...] = ()  # those of PLUGINS that it requires
     capped: bool = False  # whether the project asks for an older setuptools than the newest
 
@@ -277,7 +277,7 @@ class Observer:
             "backend": self.subject.backend,
             "backend_path": [str(project / part) for part in self.subject.backend_path],
             "settings": None if self.subject.backend_path else {"--build-option": ["--compression=stored"]},
-            "provided": self.subject.provided,
+            "provided": dict(self.subject.provided),
             "wheels": str(stage.wheels),
             "journal": str(stage.journal),
             "standard_library": str(STANDARD_LIBRARY),

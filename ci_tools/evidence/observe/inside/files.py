@@ -100,7 +100,7 @@ def _guard_lookup(name: str, real: Any) -> Any:
 
 
 def _suppose_file(only: _Kind, path: Any) -> os.stat_result:
-    """Return the mode of a file that only some builders have, or raise FileNotFoundError: another run does the other."""
+    """Return the mode of a file that only some builders have, or raise FileNotFoundError: another run, the other."""
     if FACTS.suppose(f"there is {only.what} {_name_alike(path)}"):
         return os.stat_result((only.mode, *[0] * 9))
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
