@@ -32,7 +32,7 @@ FILES = {
     "late.c": f"#include <Python.h>\n#define Py_LIMITED_API 0x030a0000\n{MODULE}",
     "by_header.c": f'#include "limit.h"\n#include <Python.h>\n{MODULE}',
     "limit.h": "#ifndef LIMIT_H\n#define LIMIT_H\n#define Py_LIMITED_API 0x030b0000\n#endif\n",
-    "newer.c": f"#include <Python.h>\n{MODULE}int f(PyObject *o, Py_buffer *b) {{ return PyObject_GetBuffer(o, b, 0); }}",
+    "newer.c": f"#include <Python.h>\n{MODULE}int f(PyObject *o, void *b) {{ return PyObject_GetBuffer(o, b, 0); }}",
     "stub.c": "#include <Python.h>\nPyMODINIT_FUNC PyInit_a(void) { return NULL; }\n",
     "plain.c": "int f(void) { return 1; }\n",
 }

@@ -49,7 +49,7 @@ CPU = 'package: demo\nversion: "1.0"\npython: ["3.12"]\nplatforms:\n  linux-cpu:
     [
         pytest.param({"fatwheel.yml": CONFIG, "setup.py": GUARDED, "a.cpp": "", "k.cu": ""}, "gpu-guard",
                      '+use_cuda = (torch.cuda.is_available() or os.environ.get("FORCE_CUDA") == "1") and CUDA_HOME',
-                     id="kernels-that-wait-for-a-gpu"),
+                     id="kernels-that-wait-for-a-gpu", marks=pytest.mark.long),
         pytest.param({"fatwheel.yml": CPU, "setup.py": LABELLED, "a.c": "#include <Python.h>\n"}, "python-tag",
                      '"cp312"', id="a-tag-below-its-limited-api"),
     ],
