@@ -20,7 +20,7 @@ from ci_tools.evidence.observe.build import (
 from ci_tools.evidence.observe.gpus.own_archs import ArchVariables, find_cmake_archs
 from ci_tools.evidence.observe.observation import DEVICE_ENDINGS
 from ci_tools.evidence.observe.owned import Owned, explain_loss
-from ci_tools.evidence.observe.python_label import trust_tag
+from ci_tools.evidence.observe.python_label import name_by_oldest, trust_tag
 from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject, View
 from ci_tools.evidence.observe.suppositions import Looked, decide, describe_question, is_told, select_suppositions
 from ci_tools.evidence.observe.switches import (
@@ -316,7 +316,8 @@ class Witness:
 
     def understood(self, observed: Observed, view: View, told: dict[str, Any]) -> CellEvidence:
         """Return the evidence of a successful build without doubts."""
-        build = Build(observed, self.project.request.subdirectory, self.includes)
+        named = name_by_oldest(observed, view, self.project.request.pythons, self.observer.observe)
+        build = Build(named, self.project.request.subdirectory, self.includes)
         switched = view._replace(env=(*view.env, *told["switches"]))
         lost = tuple(self.find_lost(observed, view))
         of_cmake = find_cmake_archs(observed, view)
@@ -325,7 +326,7 @@ class Witness:
         return CellEvidence(
             extensions=build.extensions,
             extensions_where=build.where,
-            python_api=build.python_api,
+            python_api=build.python_api._replace(built_by_lowest=named is not observed),
             torch_abi=self.torch_abi(build),
             pure_tag=build.pure_tag,
             unsupported=explain_loss(lost) or self.explain_loss_of_cmake(observed, view),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.evidence.includes import (
@@ -20,20 +21,26 @@ from ci_tools.evidence.includes import (
 from ci_tools.evidence.limited_api import Limit, Use, closure, find_limit, read_limit, uses
 from ci_tools.evidence.needless import names_python
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, Mislabel, PythonApi
-from ci_tools.model.versions import Minor
+from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.versions import Minor, admits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ci_tools.evidence.observe.build import Build
     from ci_tools.evidence.observe.observation import Observed
+    from ci_tools.evidence.observe.run import View
     from ci_tools.model.evidence import Compile, Extension
+    from ci_tools.model.versions import Python
 
-__all__ = ["CYTHON", "GET_TAG", "RAN", "judge_tag", "trust_tag"]
+    Observe = Callable[[View], Observed]
+
+__all__ = ["CYTHON", "GET_TAG", "RAN", "judge_tag", "name_by_oldest", "trust_tag"]
 
 RAN = "observed by running setup.py"
 GET_TAG = "get_tag"  # noted among the questions where a project has a method of its own that tags its wheel
 CYTHON = (".pyx", ".py")
+REQUIRES = "Requires-Python: "
 ABI3 = re.compile(r"cp3(\d{1,2})-abi3")
 NO_ABI = re.compile(r"py[\w.]+-none")
 LIMITED_FLAG = re.compile(r"[-/](D(Py|CYTHON)|U(?P<undone>Py))_LIMITED_API\b")
@@ -90,6 +97,31 @@ def trust_tag(observed: Observed) -> PythonApi | None:
     """
     api = _read_tag(observed.tag)
     return api if _is_shared(api) and not observed.is_pure else None
+
+
+def name_by_oldest(observed: Observed, view: View, pythons: Iterable[Python], observe: Observe) -> Observed:
+    """Return a build whose tag names the limited API of the Python that builds it with the tag of the oldest Python's.
+
+    One wheel then serves all: the oldest builds it. `pythons` are those of the request.
+    """
+    usual = sorted(one for one in _admit(pythons, observed.metadata) if not one.free_threaded)
+    if not usual[1:] or view.python not in usual or observed.tag != _name_limited_api(view.python):
+        return observed
+    other = usual[-1] if view.python == usual[0] else usual[0]
+    is_own = observe(view._replace(python=other)).tag == _name_limited_api(other)
+    return observed._replace(tag=_name_limited_api(usual[0])) if is_own else observed
+
+
+def _admit(pythons: Iterable[Python], metadata: Iterable[str]) -> Iterator[Python]:
+    """Yield the Pythons that METADATA admits; none if its specifier is invalid, which the plan says."""
+    said = next((line.removeprefix(REQUIRES) for line in metadata if line.startswith(REQUIRES)), "")
+    with suppress(ValueError):
+        specifier = parse_specifiers(said)
+        yield from (one for one in pythons if admits(specifier, one.version))
+
+
+def _name_limited_api(python: Python) -> str:
+    return f"{python.interpreter_tag}-abi3"
 
 
 def _is_shared(api: PythonApi) -> bool:
