@@ -68,6 +68,7 @@ def written(source: str, tag: str = "", label: str = "", more: str = "", require
                      id="a-module-that-is-empty"),
         pytest.param(written("defined.c", "'cp311', 'abi3', platform"), {"cp311-abi3"}, "",
                      id="a-limited-api-by-its-own-method"),
+        pytest.param(written("defined.c", "python, 'abi3', platform"), {"cp311-abi3"}, "", id="by-the-oldest-python"),
         pytest.param(written("python.c", "python, 'none', platform"), {"cp311-none", "cp312-none"}, "",
                      id="by-the-python-that-builds"),
     ],
