@@ -60,9 +60,10 @@ class Argument(NamedTuple):
 
 
 def extension_lines(text: str) -> tuple[int, ...]:
-    """Return the line numbers of a setup.py on which an extension is created."""
+    """Return the line numbers of a setup.py on which an extension is created without `py_limited_api`."""
     module = _parse_module(text)
-    return tuple(call.lineno for call in _calls(module, EXTENSIONS)) if module else ()
+    calls = _calls(module, EXTENSIONS) if module else ()
+    return tuple(call.lineno for call in calls if not any(one.arg == "py_limited_api" for one in call.keywords))
 
 
 def declare_limited_api(text: str, lowest: Minor, *, free_threaded: bool) -> str | None:

@@ -88,7 +88,7 @@ class PythonApi(NamedTuple):
     named_by_builder: bool = False  # whether a library is named for the building Python, so the oldest has to build it
     label: Minor | None = None  # the Python in the wheel's abi3 tag, where that is lower than `lowest`
     tagged_at: str = ""  # the line that tags the wheel
-    tag: str = ""  # of interpreter and ABI, where the build gives one that neither Python nor the limited API foretells
+    tag: str = ""  # of interpreter and ABI, where the build gives one that neither Python nor the limited API predicts
     mislabel: Mislabel | None = None
 
 

@@ -71,7 +71,7 @@ def list_platform_tags(platform: str) -> str:
 def find_false_tags(
     platform: Platform, api: PythonApi, pythons: Collection[Python], admitted: SpecifierSet
 ) -> Iterator[Problem]:
-    """Yield where the tag that a build gives its wheel is not true, so that no plan can foretell a wheel that is right.
+    """Yield where the tag that a build gives its wheel is not true, so that no plan can predict a wheel that is right.
 
     `pythons` are those that the build's wheels are to serve, `admitted` are the project's.
     """

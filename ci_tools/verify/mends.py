@@ -24,7 +24,7 @@ __all__ = ["find_mends"]
 def find_mends(path: Path, outside: Outside) -> tuple[Planned, Advised, tuple[Patched, ...]] | None:
     """Return the plan of the config at `path` with all mends of its source, and each mend; None if that has no plan.
 
-    A piece of advice without a patch is no mend: then the others are not enough either.
+    Advice without a patch mends nothing: then the others are not enough either.
     """
     request = loader.load(path, catalogs.load(), outside=outside)
     catalog = catalogs.load(request.catalog)

@@ -1,6 +1,6 @@
 """Judges the tag that an observed build gives its wheel: for which Pythons, and whether what it compiles agrees.
 
-The build names its wheel by that tag whatever it compiles, so a plan foretells this very name, or stops. It stops where
+The build names its wheel by that tag whatever it compiles, so a plan predicts this very name, or stops. It stops where
 the sources make certain that the tag is not true; what they leave open, the audit reads in the libraries' symbols.
 """
 
@@ -49,7 +49,7 @@ DECLARES = ("setup.py", "setup.cfg", "pyproject.toml")  # files in which a proje
 
 
 class Excess(NamedTuple):
-    """What a build compiles beyond the Python API of its tag; `is_certain` if its code is seen to use that."""
+    """A part of a build that is beyond the Python API of its tag; `is_certain` if its code is seen to use that."""
 
     why: str
     is_certain: bool

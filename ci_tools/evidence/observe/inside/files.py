@@ -16,8 +16,8 @@ import sys
 import sysconfig
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.evidence.observe.inside.chance import look_for_size
 from ci_tools.evidence.observe.inside.facts import FACTS
-from ci_tools.evidence.observe.inside.measured import look_for_size
 
 if TYPE_CHECKING:
     from types import FrameType

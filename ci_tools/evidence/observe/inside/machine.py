@@ -15,7 +15,7 @@ import sysconfig
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.evidence.observe.inside import chance, files, measured, modules, programs
+from ci_tools.evidence.observe.inside import chance, files, modules, programs
 from ci_tools.evidence.observe.inside.cell import (
     OS_NAMES,
     SYS_PLATFORMS,
@@ -62,7 +62,6 @@ def install_fakes(env: Mapping[str, str], provided: Mapping[str, Sequence[str] |
     _functions()
     answer_for_distutils()
     files.watch()
-    measured.watch()
     modules.watch(provided)
     sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
     LIBRARY.show()

@@ -154,7 +154,7 @@ def _is_by_fake() -> bool:
 
 
 class _Unknown:
-    """The loader of a module that the build has and nobody here knows: to use it is a doubt, to import it is none."""
+    """The loader of a module that the build has and nobody here knows: only a use of it is a doubt."""
 
     def __init__(self, what: str, place: str) -> None:
         self.what, self.place = what, place
