@@ -20,7 +20,7 @@ from ci_tools.evidence.observe.build import (
 from ci_tools.evidence.observe.gpus.own_archs import ArchVariables, find_cmake_archs
 from ci_tools.evidence.observe.observation import DEVICE_ENDINGS
 from ci_tools.evidence.observe.owned import Owned, explain_loss
-from ci_tools.evidence.observe.python_label import name_by_oldest, trust_tag
+from ci_tools.evidence.observe.python_label import explain_platform, name_by_oldest, trust_tag
 from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject, View
 from ci_tools.evidence.observe.suppositions import Looked, decide, describe_question, is_told, select_suppositions
 from ci_tools.evidence.observe.switches import (
@@ -318,6 +318,8 @@ class Witness:
         """Return the evidence of a successful build without doubts."""
         named = name_by_oldest(observed, view, self.project.request.pythons, self.observer.observe)
         build = Build(named, self.project.request.subdirectory, self.includes)
+        if foreign := explain_platform(build, view):
+            return replace(_unseen(foreign, unsupported=foreign), **told)
         switched = view._replace(env=(*view.env, *told["switches"]))
         lost = tuple(self.find_lost(observed, view))
         of_cmake = find_cmake_archs(observed, view)

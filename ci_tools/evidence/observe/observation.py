@@ -64,6 +64,7 @@ class Observed(NamedTuple):
     opens_network: bool = False
     failure: Failure | None = None
     tag: str = ""  # interpreter and ABI, `cp310-abi3`; empty: that of the building Python
+    platform: str = ""  # the tag of the platform, where the project chooses it
     is_pure: bool = False  # whether the wheel's tag has the platform `any`
     members: tuple[tuple[str, str], ...] = ()  # path and sha256; libraries have none
     shipped: tuple[str, ...] = ()  # compiled files that this build did not compile
@@ -204,7 +205,8 @@ def _understood(answer: Mapping[str, Any], python: Python) -> Observed:
     doubts = dict(_doubts(answer, wheel))
     failure = answer["error"] and _failure(answer["error"])
     commands = [(str(one["object"]), _command(one)) for one in answer["compiles"]]
-    tag = "-".join(wheel["file"].removesuffix(".whl").split("-")[-3:-1]) if "file" in wheel else ""
+    *tags, platform = wheel["file"].removesuffix(".whl").split("-")[-3:] if "file" in wheel else ("",)
+    tag, is_chosen = "-".join(tags), "get_tag" in answer["asked"] or platform != _name_platform()
     # A method of the project's own gets the tags of the cell's Python, setuptools those of the Python that runs it.
     own = python.interpreter_tag if "get_tag" in answer["asked"] else f"cp{sys.version_info[0]}{sys.version_info[1]}"
     return Observed(
@@ -215,6 +217,7 @@ def _understood(answer: Mapping[str, Any], python: Python) -> Observed:
         imports=_texts(answer["imports"]),
         failure=failure,
         tag="" if tag.startswith(f"{own}-cp") else tag,
+        platform=platform if is_chosen else "",
         is_pure=wheel.get("file", "").endswith("-any.whl"),
         members=tuple(sorted((str(name), str(digest)) for name, digest in wheel.get("members", ()))),
         shipped=tuple(wheel.get("shipped", ())),
@@ -224,6 +227,11 @@ def _understood(answer: Mapping[str, Any], python: Python) -> Observed:
         configured=tuple(tuple(map(str, arguments)) for arguments in answer["configured"]),
         generated=_texts(answer["generated"]),
     )
+
+
+def _name_platform() -> str:
+    """Return the tag of the platform that setuptools gives a wheel on this host."""
+    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
 
 
 def _texts(table: Mapping[str, Any]) -> dict[str, str]:

@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 
     Observe = Callable[[View], Observed]
 
-__all__ = ["CYTHON", "GET_TAG", "RAN", "judge_tag", "name_by_oldest", "trust_tag"]
+__all__ = ["CYTHON", "GET_TAG", "RAN", "explain_platform", "judge_tag", "name_by_oldest", "trust_tag"]
 
 RAN = "observed by running setup.py"
 GET_TAG = "get_tag"  # noted among the questions where a project has a method of its own that tags its wheel
 CYTHON = (".pyx", ".py")
+SYSTEMS = {"linux": ("linux", "manylinux", "musllinux"), "macos": ("macosx",), "windows": ("win",)}
 REQUIRES = "Requires-Python: "
 ABI3 = re.compile(r"cp3(\d{1,2})-abi3")
 NO_ABI = re.compile(r"py[\w.]+-none")
@@ -72,7 +73,8 @@ def judge_tag(build: Build) -> PythonApi:
 
     A tag such as cp39-abi3 on code for the limited API of 3.10 serves Python 3.10 and later.
     """
-    api = _read_tag(build.observed.tag)._replace(tagged_at=_find_place(build))
+    tag = build.observed.tag
+    api = _read_tag(tag)._replace(tagged_at=_find_place(build, tag.partition("-")[0]))
     if found := sorted(_list_excess(api, build), key=lambda one: not one.is_certain):
         api = api._replace(mislabel=Mislabel(*found[0]))
     api = api._replace(named_by_builder=_is_shared(api) and bool(_list_named(build)))
@@ -88,6 +90,16 @@ def judge_tag(build: Build) -> PythonApi:
         mislabel = api.mislabel or (Mislabel(what, is_certain=False) if what else None)
         return api._replace(lowest=floor, label=api.lowest, where=where, mislabel=mislabel)
     return api._replace(where=f"{api.where} ({api.tagged_at}), though {where}")
+
+
+def explain_platform(build: Build, view: View) -> str:
+    """Return why a build's wheel is none of the platform it is built on, by a tag that the project chooses; or ""."""
+    tags = build.observed.platform.split(".")
+    machines = (f"_{view.machine}", "_universal2")
+    is_own = any(tag.startswith(SYSTEMS[view.os]) and tag.endswith(machines) for tag in tags)
+    if is_own or tags in (["any"], [""]):
+        return ""
+    return f"its wheel is tagged {build.observed.platform} ({_find_place(build, build.observed.platform)})"
 
 
 def trust_tag(observed: Observed) -> PythonApi | None:
@@ -129,11 +141,11 @@ def _is_shared(api: PythonApi) -> bool:
     return api.kind in {Binding.NONE, Binding.STABLE}
 
 
-def _find_place(build: Build) -> str:
-    """Return the line that tags the wheel, by the project's own method or by the setting of bdist_wheel."""
+def _find_place(build: Build, tag: str) -> str:
+    """Return the line that tags the wheel, by the project's own method or by a setting of bdist_wheel."""
     if place := build.observed.asked.get(GET_TAG):
         return place
-    said = re.compile(rf"\b{re.escape(build.observed.tag.partition('-')[0])}\b")
+    said = re.compile(rf"\b{re.escape(tag)}\b")
     files = [posixpath.normpath(posixpath.join(build.folder, name)) for name in DECLARES]
     for file in filter(build.includes.has, files):
         for number, line in enumerate(build.includes.text(file).splitlines(), 1):

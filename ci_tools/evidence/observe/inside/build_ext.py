@@ -252,7 +252,7 @@ def _watch_tags() -> None:
     def tag(self: Any) -> tuple[str, str, str]:
         found: tuple[str, str, str] = get_tag(self)
         is_pure = self.root_is_pure or "abi3" in found[1]
-        return found if is_pure or not FACTS.asks() else (*python_tags(), platform_tag().replace("-", "_"))
+        return found if is_pure or not FACTS.asks() else (*python_tags(), re.sub("[-.]", "_", platform_tag()))
 
     bdist_wheel.run, bdist_wheel.get_tag = note, tag  # type: ignore[method-assign]
 

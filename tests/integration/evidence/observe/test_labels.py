@@ -108,3 +108,21 @@ def test_a_plan_stops_at_a_tag_that_is_not_true(files: dict[str, str], sentence:
     with pytest.raises(InputError) as caught:
         planned(tmp_path, files, CONFIG)
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("platform", "served"),
+    [
+        pytest.param("'manylinux2014_x86_64'", {"linux-cpu"}, id="of-one-system"),
+        pytest.param("super().get_tag()[2].replace('linux', 'manylinux2014')", {"linux-cpu", "macos-arm64", "windows"},
+                     id="of-each-system"),
+    ],
+)  # fmt: skip
+def test_a_platform_is_served_if_the_build_there_tags_its_wheel_for_it(
+    platform: str, served: set[str], tmp_path: Path
+) -> None:
+    config = f'{CONFIG}  windows: {{owner: "@demo/windows"}}\n  macos-arm64: {{owner: "@demo/macos"}}\n'
+    plan = planned(tmp_path, written("plain.c", f"'py3', 'none', {platform}"), config)
+    assert {job.platform for job in plan.jobs} == served
+    reasons = {skipped.reason for skipped in plan.skipped}
+    assert reasons <= {"the project does not build there: its wheel is tagged manylinux2014_x86_64 (setup.py:5)"}
