@@ -39,7 +39,7 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from ci_tools.model.facts import Row
 
@@ -109,6 +109,7 @@ class BuildRequirement(NamedTuple):
     version: str  # whose wheel was read
     hooks: tuple[str, ...]  # code that runs without an import
     requires: tuple[str, ...]  # names of packages
+    modules: tuple[str, ...] | None = None  # None: not read
 
 
 class SourceSeconds(NamedTuple):
@@ -187,17 +188,25 @@ class Catalog:
 
         "" if all it adds is modules that a build may import. Of the packages in `known`, nothing is asked.
         """
+        for name, facts in self._list_with(requirement, known):
+            if facts is None or facts.hooks:
+                return f"{facts.hooks[0]} of {name} {facts.version}" if facts else None
+        return ""
+
+    def find_modules(self, requirement: str, known: Collection[str]) -> tuple[str, ...] | None:
+        """Return the modules that a build requirement brings, and those of what comes with it; None if not known."""
+        found = [facts and facts.modules for _, facts in self._list_with(requirement, known)]
+        return None if None in found else tuple(sorted({name for names in found for name in names or ()}))
+
+    def _list_with(self, requirement: str, known: Collection[str]) -> Iterator[tuple[str, BuildRequirement | None]]:
+        """Yield a build requirement and each package that comes with it, except those in `known`; None: not read."""
         waiting, seen = [requirement], {*known}
         while waiting:
             name = waiting.pop()
             facts = self.requirements.get(name)
-            if facts is None:
-                return None
-            if facts.hooks:
-                return f"{facts.hooks[0]} of {name} {facts.version}"
+            yield name, facts
             seen.add(name)
-            waiting += sorted({*facts.requires} - seen)
-        return ""
+            waiting += sorted({*facts.requires} - seen) if facts else []
 
     def find_contradictions(self, rows: Sequence[Row]) -> tuple[Contradiction, ...]:
         """Return why rows cannot be merged over this catalog; nothing if they can."""
@@ -303,7 +312,8 @@ def _platform(table: Mapping[str, str]) -> PlatformFacts:
 
 
 def _requirement(table: Mapping[str, Any]) -> BuildRequirement:
-    return BuildRequirement(table["version"], tuple(table["hooks"]), tuple(table["requires"]))
+    modules = tuple(table["modules"]) if "modules" in table else None
+    return BuildRequirement(table["version"], tuple(table["hooks"]), tuple(table["requires"]), modules)
 
 
 def _torch(table: Mapping[str, Any]) -> TorchRelease:

@@ -32,6 +32,7 @@ __all__ = [
     "Place",
     "abi_of_commands",
     "find_contradiction",
+    "list_forced_headers",
     "list_forced_includes",
     "select_sources",
     "torch_abi",
@@ -263,7 +264,7 @@ def _unstable_abi(reached: Iterable[Include]) -> TorchAbi | None:
 def list_forced_includes(command: Compile, includes: Includes) -> Iterator[Include]:
     """Yield the headers that a command includes by a flag, and the headers that these include in turn."""
     place = Place(command.source, 1)
-    for header in _headers_in_flags(command.flags):
+    for header in list_forced_headers(command):
         own = includes.own(header)
         yield Include(posixpath.normpath(header) if header else "", place)
         yield from includes.external_includes(own)
@@ -271,9 +272,9 @@ def list_forced_includes(command: Compile, includes: Includes) -> Iterator[Inclu
         yield from (Include(match[1], place) for match in MENTION.finditer(flag))
 
 
-def _headers_in_flags(flags: Sequence[str]) -> Iterator[str]:
+def list_forced_headers(command: Compile) -> Iterator[str]:
     """Yield the headers that flags force; "" stands for any header, for example with a file of further flags."""
-    words = [word for flag in flags for word in re.split(r"[,\s]+", flag)]
+    words = [word for flag in command.flags for word in re.split(r"[,\s]+", flag)]
     for flag, value in pairwise((*words, "")):
         if match := FORCED.fullmatch(flag):
             yield match[1] or (value.partition("=")[2] if value.startswith("-Xcompiler=") else value)

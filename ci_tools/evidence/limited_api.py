@@ -1,6 +1,7 @@
-"""Finds names in C and C++ sources that Python's limited API lacks (PEP 384), judged by the text of the sources.
+"""Finds what C and C++ sources say of Python's limited API (PEP 384): which they ask for, and what they use beyond it.
 
-It errs on the safe side: a name that is not known to be in the limited API counts as lacking. A compiler decides.
+Judged by their text, it errs on the safe side: a name that is not known to be in the limited API counts as lacking, and
+a definition behind an `#if` or after Python.h does not count. A compiler decides.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from abi3info import DATAS, FUNCTIONS, MACROS, STRUCTS, TYPEDEFS  # type: ignore[import-untyped]  # it has no types
 
-from ci_tools.evidence.includes import Place
+from ci_tools.evidence.includes import PYTHON_HEADER, Include, Place, uncommented
+from ci_tools.evidence.macros import is_unconditional
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
@@ -18,9 +20,11 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.includes import Includes
 
-__all__ = ["Use", "closure", "uses"]
+__all__ = ["Limit", "Use", "closure", "find_limit", "read_limit", "uses"]
 
 COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
+DEFINITION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(Py_LIMITED_API\b[^\n]*)", re.MULTILINE)
+VERSION = re.compile(r"\b0[xX]([0-9a-fA-F]{2})([0-9a-fA-F]{2})[0-9a-fA-F]{4}")  # as in PY_VERSION_HEX
 CALL = re.compile(r"\b(_?Py[A-Z]\w*|_Py_\w+|Py_[A-Z]\w*)\s*\(")
 STRUCTURE = re.compile(r"\bPyTypeObject\s+\w+\s*(?:=|\{)|->\s*(?:tp|ob|nb|sq|mp)_\w+")
 # Macros and inline functions of the limited API that abi3info does not list. They were found with a compiler.
@@ -42,6 +46,13 @@ ALWAYS = re.compile(
     """,
     re.VERBOSE,
 )
+
+
+class Limit(NamedTuple):
+    """A definition of Py_LIMITED_API, and the oldest Python that has this limited API."""
+
+    what: str
+    lowest: Minor | None  # None: it names no version
 
 
 class Use(NamedTuple):
@@ -71,6 +82,41 @@ def closure(includes: Includes, files: Iterable[str]) -> tuple[str, ...]:
         queue += sorted(found)
         seen |= found
     return tuple(queue)
+
+
+def read_limit(definition: str, place: Place | None = None) -> Limit:
+    """Return the limited API that a definition asks for, such as `-DPy_LIMITED_API=0x030A0000`."""
+    version = VERSION.search(definition)
+    lowest = Minor(int(version[1], 16), int(version[2], 16)) if version else None
+    return Limit(f"{definition.strip()} ({place})" if place else definition, lowest)
+
+
+def find_limit(includes: Includes, files: Iterable[str]) -> Limit | None:
+    """Return the last definition that files make, read in turn, before one includes Python.h; None if there is none."""
+    found = None
+    seen: set[str] = set()
+    for step in (step for file in files for step in _read_in_order(includes, file, seen)):
+        if step is None:
+            break
+        found = step
+    return found
+
+
+def _read_in_order(includes: Includes, file: str, seen: set[str]) -> Iterator[Limit | None]:
+    """Yield the definitions of a file and of those it includes, in their order, and None for Python.h."""
+    seen.add(file)
+    text = uncommented(file, includes.text(file))
+    found = (match for match in DEFINITION.finditer(text) if is_unconditional(text, match))
+    steps: list[tuple[int, Include | str]] = [(_place(file, text, match.start()).line, match[1]) for match in found]
+    steps += [(include.place.line, include) for include in includes.of(file)]
+    for line, step in sorted(steps, key=lambda one: one[0]):
+        if isinstance(step, str):
+            yield read_limit(step, Place(file, line))
+        elif PYTHON_HEADER.match(step.header):
+            yield None
+        else:
+            for own in (own for own in includes.own(step.header) if own not in seen):
+                yield from _read_in_order(includes, own, seen)
 
 
 def uses(includes: Includes, files: Iterable[str], lowest: Minor) -> tuple[Use, ...]:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_defined"]
+__all__ = ["is_defined", "is_unconditional"]
 
 DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b([^\n]*)", re.MULTILINE)
 
 
 def is_defined(text: str, definition: re.Pattern[str]) -> bool:
     """Whether a C or C++ text defines a macro in every case: outside any `#if`, or only inside its own `#ifndef`."""
-    for match in definition.finditer(text):
-        branches: list[bool] = []
-        for directive in DIRECTIVE.finditer(text, 0, match.start()):
-            if directive[1].startswith("if"):
-                branches.append(directive[1] == "ifndef" and _guards(text, directive, match[0]))
-            elif branches and directive[1] == "endif":
-                branches.pop()
-            elif branches:
-                branches[-1] = False
-        if all(branches):
-            return True
-    return False
+    return any(is_unconditional(text, match) for match in definition.finditer(text))
+
+
+def is_unconditional(text: str, match: re.Match[str]) -> bool:
+    """Whether a definition in a text is outside any `#if`, or only inside its own `#ifndef`."""
+    branches: list[bool] = []
+    for directive in DIRECTIVE.finditer(text, 0, match.start()):
+        if directive[1].startswith("if"):
+            branches.append(directive[1] == "ifndef" and _guards(text, directive, match[0]))
+        elif branches and directive[1] == "endif":
+            branches.pop()
+        elif branches:
+            branches[-1] = False
+    return all(branches)
 
 
 def _guards(text: str, directive: re.Match[str], definition: str) -> bool:

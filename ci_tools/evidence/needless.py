@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.includes import Include, Includes
 
-__all__ = ["EXTENSION", "Needless", "find_needless", "narrower", "replace_headers", "users_of"]
+__all__ = ["EXTENSION", "Needless", "find_needless", "names_python", "narrower", "replace_headers", "users_of"]
 
 EXTENSION = "torch/extension.h"  # torch/all.h and torch/python.h
 FRONTEND = "torch/torch.h"  # with BuildExtension, the same: it defines TORCH_API_INCLUDE_EXTENSION_H
@@ -29,6 +29,8 @@ PYTHON_NAME = re.compile(
     r"\bpy::|\bpybind11|\bPYBIND11_|\bPy_?[A-Z]\w*|\bPy_\w+|\b_Py\w*|\bTHP[A-Z]\w*|\bnb::|\bnanobind\b|\bNB_MODULE"
     r"|\btorch::(?:python|utils|detail)\b"
 )
+# An empty module, which Windows needs to link a library: `PyMODINIT_FUNC PyInit_x(void) { return NULL; }`.
+STUB = re.compile(r"\bPyMODINIT_FUNC\b|(?:\bPyObject\s*\*\s*)?\bPyInit_\w+|\bPy_LIMITED_API\b")
 # What torch/types.h has of the namespace torch: ATen's names, and the functions that make tensors.
 OF_TYPES = re.compile(
     r"Tensor(?:Options|List)?|Device(?:Type)?|ScalarType|Scalar|IntArrayRef|Dtype|dtype|device|layout|requires_grad"
@@ -60,6 +62,11 @@ def find_needless(includes: Includes, compiled: Iterable[str], *, is_setuptools:
         if bound and is_movable and not any(PYTHON_NAME.search(_code(name, includes)) for name in reached):
             found.append(Needless(file, tuple(bound)))
     return tuple(found)
+
+
+def names_python(includes: Includes, files: Iterable[str]) -> bool:
+    """Whether the code of files uses Python's names, beyond those of a module that is empty."""
+    return any(PYTHON_NAME.search(STUB.sub("", _code(name, includes))) for name in files)
 
 
 def narrower(needless: Iterable[Needless], includes: Includes, compiled: Iterable[str]) -> Mapping[str, dict[str, str]]:

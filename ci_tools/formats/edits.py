@@ -23,6 +23,8 @@ __all__ = [
     "declare_limited_api",
     "declare_meson_limited_api",
     "extension_lines",
+    "let_variable_ask",
+    "replace_once",
     "set_cmake_target",
     "set_ini_version",
     "set_target",
@@ -33,6 +35,7 @@ __all__ = [
 TORCH_EXTENSIONS = frozenset({"CppExtension", "CUDAExtension", "SyclExtension"})
 EXTENSIONS = TORCH_EXTENSIONS | {"Extension"}
 MOST_POSITIONAL = 3  # name, sources and include folders; the macros come next
+ASKS_GPU = "torch.cuda.is_available()"
 SWITCH = "LIMITED_API"
 SWITCHED = f'{SWITCH} = not sysconfig.get_config_var("Py_GIL_DISABLED")  # free-threaded Python has no limited API'
 
@@ -57,9 +60,10 @@ class Argument(NamedTuple):
 
 
 def extension_lines(text: str) -> tuple[int, ...]:
-    """Return the line numbers of a setup.py on which an extension is created."""
+    """Return the line numbers of a setup.py on which an extension is created without `py_limited_api`."""
     module = _parse_module(text)
-    return tuple(call.lineno for call in _calls(module, EXTENSIONS)) if module else ()
+    calls = _calls(module, EXTENSIONS) if module else ()
+    return tuple(call.lineno for call in calls if not any(one.arg == "py_limited_api" for one in call.keywords))
 
 
 def declare_limited_api(text: str, lowest: Minor, *, free_threaded: bool) -> str | None:
@@ -90,6 +94,34 @@ def set_target(text: str, target: Minor) -> str | None:
     macro = _list_argument("define_macros", f'("TORCH_TARGET_VERSION", "{_torch_hex(target)}")', "")
     calls = list(_calls(module, EXTENSIONS)) if module else []
     return _set_arguments(text, [(call, (macro,)) for call in calls], []) if calls else None
+
+
+def let_variable_ask(text: str) -> str | None:
+    """Return a Python file that takes FORCE_CUDA=1 for a GPU wherever it asks torch for one; None if it never does."""
+    module = _parse_module(text)
+    calls = [call for call in _calls(module, {"is_available"}) if ast.unparse(call) == ASKS_GPU] if module else []
+    if module is None or not calls:
+        return None
+    editor = _Editor(text)
+    changes = [Change(*editor.span(call), f'({ASKS_GPU} or os.environ.get("FORCE_CUDA") == "1")') for call in calls]
+    return _apply_changes(text, [*_import_os(text, module), *changes])
+
+
+def _import_os(text: str, module: ast.Module) -> list[Change]:
+    """Return the change that imports os before the first other import; none if the file imports it."""
+    imports = [node for node in module.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    plain = (alias for node in imports if isinstance(node, ast.Import) for alias in node.names)
+    if any(alias.name == "os" and not alias.asname for alias in plain):
+        return []
+    others = [node for node in imports if not (isinstance(node, ast.ImportFrom) and node.module == "__future__")]
+    at = _offsets(text)[others[0].lineno - 1] if others else 0
+    return [Change(at, at, "import os\n")]
+
+
+def replace_once(text: str, old: str, new: str) -> str | None:
+    """Return a text with another word in the place of one that it has exactly once; None if it has not."""
+    edited, count = re.subn(rf"(?<![\w.]){re.escape(old)}(?!\w)", new, text)
+    return edited if count == 1 else None
 
 
 def _torch_hex(version: Minor) -> str:

@@ -23,6 +23,7 @@ __all__ = [
     "Extension",
     "Extensions",
     "LeftOut",
+    "Mislabel",
     "PlatformEvidence",
     "Project",
     "PythonApi",
@@ -68,6 +69,13 @@ class Binding(Name):
     UNKNOWN = "unknown"
 
 
+class Mislabel(NamedTuple):
+    """Why the tag that a build gives its wheel is not true."""
+
+    what: str
+    is_certain: bool  # False: the audit of the wheel decides
+
+
 class PythonApi(NamedTuple):
     """The Python C API of the compiled code; both `lowest` belong to the limited API (PEP 384, PEP 803)."""
 
@@ -78,6 +86,10 @@ class PythonApi(NamedTuple):
     builds_older: bool = False  # whether the backend also builds a separate wheel for each older Python
     built_by_lowest: bool = False  # whether the building Python sets the wheel's tag, so the lowest has to build it
     named_by_builder: bool = False  # whether a library is named for the building Python, so the oldest has to build it
+    label: Minor | None = None  # the Python in the wheel's abi3 tag, where that is lower than `lowest`
+    tagged_at: str = ""  # the line that tags the wheel
+    tag: str = ""  # of interpreter and ABI, where the build gives one that neither Python nor the limited API predicts
+    mislabel: Mislabel | None = None
 
 
 class TorchAbi(NamedTuple):
@@ -154,6 +166,11 @@ class CellEvidence:
     metadata: tuple[str, ...] | None = None  # the fields of METADATA; None: unknown
     recipe: str | None = None  # a hash of everything its build does; None: unknown
     warnings: tuple[str, ...] = ()
+
+    @property
+    def is_hollow(self) -> bool:
+        """Whether a cell is unsupported because its wheel would lack kernels: its build itself succeeds."""
+        return bool(self.unsupported) and self.recipe is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,8 +64,8 @@ class Key(NamedTuple):
         if self.accelerator and self.accelerator.version:
             parts.append(self.accelerator.label)
         parts += [f"torch{self.torch}"] if self.torch else []
-        abi = self.tag.tag.partition("-")[2]
-        parts += [abi] if self.tag.python and abi != "none" else []
+        interpreter, _, abi = self.tag.tag.partition("-")
+        parts += [interpreter if abi == "none" else abi] if self.tag.python and interpreter.startswith("cp") else []
         return "-".join(parts)
 
 
@@ -137,6 +137,8 @@ def _find_sycl_runtimes(
 def choose_tag(python: Python, shown: CellEvidence, asked: Collection[Python]) -> Tag:
     """Return the tag of the wheel that serves a Python: limited API (PEP 384, PEP 803) or version-specific."""
     api = shown.python_api
+    if api.tag:
+        return Tag(api.tag, python)
     if api.kind is Binding.NONE:
         return Tag(f"{shown.pure_tag}-none", oldest_python(asked or [python]) if api.named_by_builder else None)
     limited = api.lowest_free_threaded
@@ -152,7 +154,7 @@ def choose_tag(python: Python, shown: CellEvidence, asked: Collection[Python]) -
             if api.built_by_lowest
             else None
         )
-        return Tag(f"cp{api.lowest.digits}-abi3", builder)
+        return Tag(f"cp{(api.label or api.lowest).digits}-abi3", builder)
     return Tag(f"{python.interpreter_tag}-{python.abi_tag}", python)
 
 

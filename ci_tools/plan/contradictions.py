@@ -10,14 +10,17 @@ from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.model.request import Enabled
-from ci_tools.model.versions import Minor, Python, admits
+from ci_tools.model.versions import Minor, admits
 from ci_tools.plan.axes import Axes, Tag, python_reason
+from ci_tools.plan.wheel_names import warn_of_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from packaging.specifiers import SpecifierSet
+
     from ci_tools.model.cell import Cell
-    from ci_tools.model.evidence import CellEvidence, Evidence, LeftOut, PlatformEvidence, Requirement
+    from ci_tools.model.evidence import CellEvidence, Evidence, LeftOut, PlatformEvidence, Project, Requirement
     from ci_tools.model.request import Globs, PlatformRequest, Request, Unsupported
 
 __all__ = [
@@ -27,8 +30,8 @@ __all__ = [
     "find_contradictions",
     "find_refused_torches",
     "find_warnings",
+    "read_requires_python",
     "refuse_hollow_wheels",
-    "select_pythons",
 ]
 
 MOST_NEAREST = 3  # at most this many files are named in a message
@@ -58,15 +61,13 @@ def _flags(shown: CellEvidence) -> list[str]:
     return [" ".join((command.source, *command.flags)) for built in shown.built for command in built.compiles]
 
 
-def select_pythons(request: Request, evidence: Evidence) -> frozenset[Python]:
-    """Return the requested Pythons that `requires-python` admits: one admitted patch release is enough."""
-    project = evidence.project
+def read_requires_python(project: Project) -> SpecifierSet:
+    """Return the Pythons that the project admits."""
     try:
-        specifier = parse_specifiers(project.requires_python)
+        return parse_specifiers(project.requires_python)
     except ValueError as error:  # also raised for more digits than Python converts
         msg = f'{project.where}: requires-python is "{project.requires_python}", expected a specifier such as >=3.10'
         raise InputError(msg) from error
-    return frozenset(python for python in request.pythons if admits(specifier, python.version))
 
 
 def find_refused_torches(
@@ -83,7 +84,7 @@ def find_refused_torches(
             yield torch, f"{who} torch {asked.specifier} ({asked.where})"
 
 
-def find_warnings(axes: Axes, request: Request) -> Iterator[str]:
+def find_warnings(axes: Axes, request: Request, admitted: SpecifierSet) -> Iterator[str]:
     """Yield the warnings of a platform: unknown or inconsistent evidence."""
     found = axes.evidence
     if found.unsupported:
@@ -102,6 +103,7 @@ def find_warnings(axes: Axes, request: Request) -> Iterator[str]:
         yield f"native code ({axes.native_files[0]}), but nothing is compiled ({found.extensions_where})"
     if found.torch_abi.kind is Binding.UNKNOWN and request.torch:
         yield axes.torch.reason
+    yield from warn_of_tag(found.python_api, admitted)
     if found.python_api.kind is Binding.UNKNOWN:
         yield python_reason(Tag(""), found.python_api)
 
@@ -188,10 +190,9 @@ def _explain_ways_out(platform: Platform, left: LeftOut) -> str:
     """Return what to do about a source that every wheel of a platform would lack."""
     env = ", ".join(f'{name}: "{value}"' for name, value in left.switches)
     in_config = f"set it in the config, `{platform}: {{env: {{{env}}}}}`"
-    asked = (
-        "have setup.py pass on CMAKE_ARGS" if left.definition else "let a variable ask for it too, such as FORCE_CUDA"
-    )
-    by_variable = in_config if left.switches else f"{asked}: builders have no GPU"
+    own = "let a variable ask for it too, such as FORCE_CUDA: builders have no GPU (`fatwheel advise` tries it)"
+    asked = "have setup.py pass on CMAKE_ARGS: builders have no GPU" if left.definition else own
+    by_variable = in_config if left.switches else asked
     excluded = f'"{left.pattern}"' if left.pattern else left.source
     return f"{by_variable}; or exclude it, if the wheels are to do without: `native: {{exclude: [{excluded}], …}}`"
 

@@ -18,7 +18,7 @@ from ci_tools.model.names import FileName, VersionText
 from ci_tools.model.plan import Covered, Job, JobKind, Library, Pins, Plan, Skipped
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import HOSTED_MINUTES, SELF_HOSTED, STABLE, Care, Channel, Enabled, Route, ToolchainKind
-from ci_tools.model.versions import Minor, Python
+from ci_tools.model.versions import Minor, Python, admits
 from ci_tools.plan.additions import refuse_nothing, select_additions
 from ci_tools.plan.axes import (
     PURE,
@@ -41,12 +41,12 @@ from ci_tools.plan.contradictions import (
     find_contradictions,
     find_refused_torches,
     find_warnings,
+    read_requires_python,
     refuse_hollow_wheels,
-    select_pythons,
 )
 from ci_tools.plan.sites import sites_of
 from ci_tools.plan.spared import explain_build, find_builds, find_spared
-from ci_tools.plan.wheel_names import distribution_of, library_path, list_platform_tags, local_version
+from ci_tools.plan.wheel_names import distribution_of, find_false_tags, library_path, list_platform_tags, local_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +106,8 @@ class _Planner:
         refused = find_refused_torches(self.torches, evidence.builds_with_torch, "its build requires")
         self.unbuilt_torches = dict(refused)
         self.unpublished = {torch for torch in self.torches if torch and not catalog.torch[torch].is_published}
-        self.supported = select_pythons(request, evidence)
+        self.admitted = read_requires_python(evidence.project)
+        self.supported = frozenset(python for python in request.pythons if admits(self.admitted, python.version))
         self.platforms = {found.platform: found for found in evidence.platforms}
         self.builders = {platform.platform: choose_builders(platform, catalog) for platform in request.platforms}
         self.known: dict[tuple[Platform, CellEvidence], Axes] = {}
@@ -141,10 +142,20 @@ class _Planner:
         problems = [
             problem
             for (platform, _), axes in self.known.items()
-            for problem in find_contradictions(axes, self.oldest_torch_beside(axes), compiled[platform])
+            for problem in (
+                *find_false_tags(platform, axes.evidence.python_api, self.pythons_of(axes), self.admitted),
+                *find_contradictions(axes, self.oldest_torch_beside(axes), compiled[platform]),
+            )
         ]
         if problems:
             raise RejectedInput(dict.fromkeys(problems), page="how-to/serve-a-platform.md#native-code")
+
+    def pythons_of(self, axes: Axes) -> tuple[Python, ...]:
+        """Return the Pythons that a build's wheels are asked for and may serve: none where it is known to fail."""
+        if not axes.is_native or axes.request.enabled is Enabled.FALSE or axes.evidence.unsupported:
+            return ()
+        cells = cells_of(self.request, axes.request, self.torches)
+        return tuple({one.python: None for one in cells if one.python in self.supported and self.axes(one) is axes})
 
     def oldest_torch_beside(self, axes: Axes) -> Minor | None:
         """Return the oldest torch that a build's wheels must be for: an installer does not see which they are for."""
@@ -171,7 +182,8 @@ class _Planner:
         if python not in self.supported:
             return f"the project requires Python {project.requires_python} ({project.where})"
         if axes.evidence.unsupported:
-            return f"the project does not build there: {axes.evidence.unsupported}"
+            what = "its wheel would lack kernels" if axes.evidence.is_hollow else "the project does not build there"
+            return f"{what}: {axes.evidence.unsupported}"
         if axes.is_native and is_below_limited_api(python, api):
             return f"the limited API starts at {api.lowest} ({api.where})"
         return ""
@@ -185,7 +197,9 @@ class _Planner:
         yield from commands.warnings(self.request.build)
         platforms: dict[str, dict[str, None]] = {}
         for axes in self.known.values():
-            for warning in find_warnings(axes, self.request) if axes.request.enabled is not Enabled.FALSE else ():
+            if axes.request.enabled is Enabled.FALSE:
+                continue
+            for warning in find_warnings(axes, self.request, self.admitted):
                 platforms.setdefault(warning, {})[axes.request.platform.value] = None
         yield from (f"{', '.join(names)}: {warning}" for warning, names in platforms.items())
 

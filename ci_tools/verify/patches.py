@@ -22,6 +22,7 @@ from ci_tools.machine.workplace import scratch
 from ci_tools.model.files import Outcome
 from ci_tools.plan import planner
 from ci_tools.plan.advise.advice import Advice, Advised, Case, advise
+from ci_tools.plan.advise.option import identity
 from ci_tools.plan.make import Planned
 from ci_tools.verify import files
 
@@ -30,15 +31,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.build.jobs import Made
+    from ci_tools.catalog import Catalog
     from ci_tools.errors import FatwheelError
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
     from ci_tools.model.files import Receipt
     from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.request import Request
     from ci_tools.model.versions import Python
     from ci_tools.plan.advise.option import Edits
 
-__all__ = ["Patched", "Proof", "consult", "patch_of_all", "prove", "status", "to_json"]
+__all__ = ["Patched", "Proof", "consult", "patch_of", "patch_of_all", "prove", "status", "to_json", "try_patch"]
 
 ALL = "all patches together"
 WHOLE_LINES = re.compile(r"[^\n]*\n|[^\n]+\Z")
@@ -61,11 +64,31 @@ class Proof(NamedTuple):
     details: tuple[str, ...]
 
 
-def consult(planned: Planned, out: Path) -> tuple[Advised, tuple[Patched, ...]]:
-    """Return the advice for a plan, each with its patch; receipts in `out` give the build times of its wheels."""
+def consult(planned: Planned, out: Path, outside: Outside) -> tuple[Advised, tuple[Patched, ...]]:
+    """Return the advice for a plan, each with its patch; receipts in `out` give the build times of its wheels.
+
+    The patch of an option whose effect is not planned is tried on a copy: it is shown if its plan is made.
+    """
     known = _receipts(planned, out)
     advised = advise(Case(planned.plan, planned.evidence, planned.catalog, planned.tree, known))
-    return advised, tuple(Patched(one, patch_of(planned.tree, one.option.edits)) for one in advised.advice)
+    found = (Patched(one, patch_of(planned.tree, one.option.edits)) for one in advised.advice)
+    return advised, tuple(one if _is_planned(one, planned, outside) else one._replace(patch="") for one in found)
+
+
+def _is_planned(one: Patched, planned: Planned, outside: Outside) -> bool:
+    """Whether the plan of an option is known, or is made with its patch."""
+    if not one.patch or one.advice.option.change is not identity:
+        return True
+    return try_patch(planned.plan.request, planned.tree, planned.catalog, one.patch, outside) is not None
+
+
+def try_patch(request: Request, tree: Tree, catalog: Catalog, patch: str, outside: Outside) -> Planned | None:
+    """Return the plan of a copy of a source with a patch applied; None if it is refused."""
+    try:
+        with scratch() as folder:
+            return _plan_with_patch(request, tree, catalog, patch, folder.resolve() / "source", outside)
+    except (InputError, Rejected):
+        return None
 
 
 def _receipts(planned: Planned, out: Path) -> Mapping[str, Receipt]:
@@ -155,7 +178,8 @@ def _proven(planned: Planned, name: str, patch: str, expected: int | None, outsi
     outside.reporter.say(f"prove the patch {name}: what it builds goes to {out}")
     with scratch() as folder:
         try:
-            changed = _plan_with_patch(planned, patch, folder.resolve() / "source", outside)
+            request, tree, catalog = planned.plan.request, planned.tree, planned.catalog
+            changed = _plan_with_patch(request, tree, catalog, patch, folder.resolve() / "source", outside)
         except (InputError, Rejected) as error:
             return Proof(name, before, None, Outcome.FAILED, (_brief(error),))
         after = len(changed.plan.jobs)
@@ -167,19 +191,22 @@ def _proven(planned: Planned, name: str, patch: str, expected: int | None, outsi
 def _not_smaller(before: int, after: int, expected: int | None) -> str:
     if expected is not None and after != expected:
         return f"the plan has {after} jobs with it, expected {expected}"
+    if after == expected == before:  # it mends a tag
+        return ""
     return "" if after < before else f"the plan has {after} jobs with it, no fewer than the {before} without it"
 
 
-def _plan_with_patch(planned: Planned, patch: str, root: Path, outside: Outside) -> Planned:
+def _plan_with_patch(
+    request: Request, tree: Tree, catalog: Catalog, patch: str, root: Path, outside: Outside
+) -> Planned:
     """Return the plan of a copy of the source with a patch applied."""
-    planned.tree.copy_to(root)
+    tree.copy_to(root)
     _apply(patch, root, outside)
-    tree = replace(planned.tree, root=root)
-    request = planned.plan.request
+    tree = replace(tree, root=root)
     if f"+++ b/{request.config}\n" in patch:
-        request = loader.load(root / request.config, planned.catalog, outside=outside)
-    evidence = gather(request, tree, planned.catalog, outside)
-    return Planned(planner.make_plan(request, evidence, planned.catalog), tree, planned.catalog, evidence)
+        request = loader.load(root / request.config, catalog, outside=outside)
+    evidence = gather(request, tree, catalog, outside)
+    return Planned(planner.make_plan(request, evidence, catalog), tree, catalog, evidence)
 
 
 def _apply(patch: str, root: Path, outside: Outside) -> None:

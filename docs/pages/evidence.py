@@ -73,6 +73,10 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "builds_older": "whether older Pythons get wheels of their own",
         "built_by_lowest": "whether its wheel is tagged by the Python that builds it, so that the lowest has to",
         "named_by_builder": "whether a library is named for the Python that builds it, so that the oldest has to",
+        "label": "the Python in the wheel's abi3 tag, where that is lower than `lowest`, or null",
+        "tagged_at": "the line that tags the wheel",
+        "tag": "the tags of interpreter and ABI that the build gives, where no rule predicts them",
+        "mislabel": "why the tag is not true, and whether that is certain; null: nothing speaks against it",
     },
     "torch_abi": {
         "kind": "`none`, `stable`, `full` or `unknown`",

@@ -121,7 +121,7 @@ def planned_of(folder: Path) -> Planned:
 def consult(folder: Path) -> tuple[Planned, Advised, Sequence[Patched]]:
     """Return the plan of a folder, what is advised to it, and each advice with its patch."""
     planned = planned_of(folder)
-    return planned, *patches.consult(planned, folder / "dist")
+    return planned, *patches.consult(planned, folder / "dist", shared_world())
 
 
 def apply_patch(patch: str, folder: Path) -> None:

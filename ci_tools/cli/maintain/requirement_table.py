@@ -28,7 +28,7 @@ from ci_tools.machine.storage import write_atomically
 from ci_tools.model.pep440 import parse_requirement, read_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pypi_simple import DistributionPackage
 
@@ -54,6 +54,7 @@ HEADER = """\
 #
 # hooks     what runs without an import: entry points that setuptools loads, its commands, files that start with Python
 # requires  the packages that are installed with it
+# modules   the names that a build may import; a package without this line has not been asked for them
 """
 
 
@@ -100,7 +101,19 @@ def _read_wheel(wheel: RemoteWheel, version: str) -> BuildRequirement:
         version,
         tuple(sorted([*_list_hooks(entries), *started])),
         tuple(sorted({*_read_requires(metadata.get_all("Requires-Dist", ()))})),
+        tuple(sorted({*_list_modules(wheel.names)})),
     )
+
+
+def _list_modules(names: Iterable[str]) -> Iterator[str]:
+    """Yield the modules and packages at the top of a wheel; a folder of data counts as a package, as Python does."""
+    for name in names:
+        top, _, inner = name.partition("/")
+        if top.endswith(".data") and inner.startswith(("purelib/", "platlib/")):
+            top, _, inner = inner.partition("/")[2].partition("/")
+        module = top if inner else top.partition(".")[0]
+        if module.isidentifier() and (inner or top.endswith((".py", ".pyd", ".so"))):
+            yield module
 
 
 def _list_hooks(entries: configparser.ConfigParser) -> Iterator[str]:
@@ -132,6 +145,7 @@ def write_table(packages: Mapping[str, BuildRequirement]) -> str:
 
 def _write_row(facts: BuildRequirement) -> str:
     lists = {"hooks": facts.hooks, "requires": facts.requires}
+    lists |= {} if facts.modules is None else {"modules": facts.modules}
     lines = [f"{key} = [{', '.join(f'{chr(34)}{one}{chr(34)}' for one in names)}]" for key, names in lists.items()]
     return "\n".join([f'version = "{facts.version}"', *lines]) + "\n"
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import add_row, count, new_table, readable_size
 from ci_tools.config.test_infra import Fate
+from ci_tools.plan.advise.option import identity
 from ci_tools.plan.compare.sentences import sentences
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def advice_tables(plan: Plan, advised: Advised, patched: Sequence[Patched]) -> I
 
 def _saving(advice: Advice) -> str:
     """Return the savings of a piece of advice; minutes and megabytes only if they were measured."""
+    if advice.option.change is identity:
+        return ""
     jobs = count(advice.before - advice.after, "job")
     if advice.minutes is None or advice.megabytes is None:
         return f"{jobs}; minutes and megabytes not measured"

@@ -151,7 +151,7 @@ def _facts(shown: CellEvidence, native_files: Sequence[str]) -> Iterator[tuple[s
     if native_files:
         yield f"native files: {count(len(native_files), 'file')}", native_files[0]
     if shown.unsupported:
-        yield "its build fails", shown.unsupported
+        yield "its wheel would lack kernels" if shown.is_hollow else "its build fails", shown.unsupported
     else:
         yield f"compiled: {shown.extensions}", shown.extensions_where
     for one in shown.built:

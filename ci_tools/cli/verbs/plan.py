@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
     from ci_tools.model.published import Release
+    from ci_tools.plan.advise.advice import Advised
     from ci_tools.plan.make import Planned
+    from ci_tools.verify.patches import Patched
 
 
 def declare_init(parser: Parser) -> None:
@@ -362,12 +364,9 @@ def run_advise(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli.next_command import after_advice, say_next
     from ci_tools.cli.tables.change import advice_tables, patch_proof_table
     from ci_tools.cli.tables.layout import show
-    from ci_tools.cli.values import find_config
-    from ci_tools.plan import make
     from ci_tools.verify import patches
 
-    planned = make.make_plan(find_config(options, outside), outside)
-    advised, patched = patches.consult(planned, options.out)
+    planned, advised, patched = _find_advice(options, outside)
     if options.format == "table":
         show(advice_tables(planned.plan, advised, patched))
     proofs = patches.prove(planned, patched, outside) if options.prove else None
@@ -381,3 +380,22 @@ def run_advise(options: argparse.Namespace, outside: Outside) -> int:
     if options.format == "table" and status == DONE and patches.patch_of_all(planned, patched):
         say_next(after_advice(options), outside)
     return status
+
+
+def _find_advice(options: argparse.Namespace, outside: Outside) -> tuple[Planned, Advised, tuple[Patched, ...]]:
+    """Return the plan of a config and the advice for it; of a refused plan, what mends it, and the plan with that."""
+    from ci_tools.cli.values import find_config
+    from ci_tools.errors import RejectedInput
+    from ci_tools.plan import make
+    from ci_tools.verify import mends, patches
+
+    path = find_config(options, outside)
+    try:
+        planned = make.make_plan(path, outside)
+    except RejectedInput as error:
+        found = None if options.prove else mends.find_mends(path, outside)
+        if found is None:
+            raise
+        outside.reporter.say(f"the plan is refused: {error.message}")
+        return found
+    return planned, *patches.consult(planned, options.out, outside)

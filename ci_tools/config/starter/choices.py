@@ -137,7 +137,7 @@ def _why_not(one: PlatformEvidence, found: Survey) -> str:
         name, value = left.switches[0]
         return f'no kernel is compiled for it by default; with `env: {{{name}: "{value}"}}` ({left.where}) some are'
     if shown.unsupported:
-        return f"its build fails there: {shown.unsupported}"
+        return f"its {'wheel would lack kernels' if shown.is_hollow else 'build fails there'}: {shown.unsupported}"
     if one.platform.endswith(("cuda", "rocm", "xpu")):
         plain = next((other.shown for other in found.platforms if other.platform is Platform.LINUX_CPU), None)
         return _why_no_accelerator(

@@ -139,7 +139,9 @@ def _pyo3_api(project: ProjectFile, crates: Mapping[str, Used], pyo3: Used) -> P
     where = f"{named.where}: pyo3 with {', '.join(sorted(filter(_is_limited, named.features)))}"
     unversioned = limited.lowest is not None and _lowest("abi3", named.features) is None
     free = limited.lowest_free_threaded
-    return PythonApi(Binding.STABLE, where, lowest, free, builds_older=True, built_by_lowest=unversioned)
+    # For a Python older than the feature's, pyo3 refuses to compile: "cannot set a minimum Python version 3.12 higher
+    # than the interpreter version 3.11" (pyo3-build-config).
+    return PythonApi(Binding.STABLE, where, lowest, free, built_by_lowest=unversioned)
 
 
 def _asks(crate: Used | None) -> bool:

@@ -14,6 +14,8 @@ from ci_tools.evidence.backends.conditions import holds
 from ci_tools.evidence.backends.facts import Forced, Read
 from ci_tools.evidence.backends.sdist_contents import select_binaries
 from ci_tools.evidence.backends.toml import table
+from ci_tools.evidence.includes import CMAKE_IF, Place, uncommented
+from ci_tools.evidence.macros import is_unconditional
 from ci_tools.model.evidence import Binding, Extensions, PythonApi
 from ci_tools.model.versions import Minor
 
@@ -29,6 +31,7 @@ BACKENDS = frozenset({"scikit_build_core.build", "scikit_build_core.setuptools.b
 NO = frozenset({"", "0", "false", "no", "off"})  # values of a variable that it reads as false, in any case
 LIMITED = re.compile(r"\bUSE_SABI\b|\bSTABLE_ABI\b|\bSKBUILD_SABI_|\bPy_LIMITED_API\b|\blimited.api\b", re.IGNORECASE)
 LIMITING = (".cmake", ".txt", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".pyx", ".pxd")
+FLOOR = re.compile(r"\bUSE_SABI\s+3\.(\d{1,2})\b|\bPy_LIMITED_API[ =]+0[xX]03([0-9a-fA-F]{2})[0-9a-fA-F]{4}\b")
 CMAKE_ARCHS = re.compile(
     r"""
     \b set \s* \( \s* CMAKE_CUDA_ARCHITECTURES \s ([^)]{0,2000}) \)
@@ -101,7 +104,7 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
         return Read(Extensions.SOME, f"{place}: {project.backend} compiles", PythonApi(Binding.FULL, f"{place}"))
     settings = Settings(project, env, cell)
     extensions, where = _extensions(settings)
-    api = _python_api(settings.wheel_setting("py-api", ""))
+    api = _limit(project, _python_api(settings.wheel_setting("py-api", "")))
     warnings = tuple(_tag_warnings(project, api)) if extensions is not Extensions.NONE else ()
     return Read(extensions, where, api, archs=_archs(project), warnings=warnings)
 
@@ -141,6 +144,28 @@ def _python_api(setting: Setting) -> PythonApi:
         return PythonApi(Binding.UNKNOWN, where)
     lowest, free_threaded = (Minor(3, int(digits)) if digits else None for digits in match.groups())
     return PythonApi(Binding.STABLE, where, lowest, free_threaded, builds_older=True)
+
+
+def _limit(project: ProjectFile, api: PythonApi) -> PythonApi:
+    """Return the API of a wheel whose files name the limited API of a newer Python than its tag: from that one on."""
+    if api.lowest is None:
+        return api
+    floors = [floor for name in _own(project) if name.endswith(LIMITING) for floor in _find_floors(project, name)]
+    newest, place = max(floors, default=(api.lowest, None))
+    if newest <= api.lowest:
+        return api
+    where, at = f"{place} asks for the limited API of {newest}", api.where.partition(": ")[0]
+    return api._replace(lowest=newest, label=api.lowest, tagged_at=at, where=where, builds_older=False)
+
+
+def _find_floors(project: ProjectFile, name: str) -> Iterator[tuple[Minor, Place]]:
+    """Yield the Pythons whose limited API a file asks for outside any condition, each with its place."""
+    text = uncommented(name, project.tree.text(name))
+    for match in FLOOR.finditer(text):
+        branches = [found[1] for found in CMAKE_IF.finditer(text, 0, match.start())]
+        if len(branches) == 2 * branches.count("end") and is_unconditional(text, match):
+            minor = int(match[1]) if match[1] else int(match[2], 16)
+            yield Minor(3, minor), Place(name, text.count("\n", 0, match.start()) + 1)
 
 
 def _tag_warnings(project: ProjectFile, api: PythonApi) -> Iterator[str]:

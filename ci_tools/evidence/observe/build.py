@@ -10,18 +10,10 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from ci_tools.evidence.includes import (
-    Include,
-    Place,
-    abi_of_commands,
-    find_contradiction,
-    list_forced_includes,
-    select_sources,
-    torch_abi,
-)
+from ci_tools.evidence.includes import abi_of_commands, select_sources, torch_abi
 from ci_tools.evidence.loaders import Loader, find_loaders
-from ci_tools.evidence.macros import is_defined
 from ci_tools.evidence.observe.gpus.images import IMPLIED, list_images, list_wanted, name_archs, read_command_images
+from ci_tools.evidence.observe.python_label import CYTHON, RAN, judge_tag
 from ci_tools.model.evidence import (
     OWN_SUFFIX,
     PURE_TAG,
@@ -34,7 +26,7 @@ from ci_tools.model.evidence import (
     TorchAbi,
 )
 from ci_tools.model.platforms import ARCH_LISTS, AcceleratorKind
-from ci_tools.model.versions import CudaArch, GfxArch, Minor
+from ci_tools.model.versions import CudaArch, GfxArch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,15 +48,8 @@ __all__ = [
     "list_request_archs",
 ]
 
-RAN = "observed by running setup.py"
 CMAKE = "cmake"  # noted among the questions where a build runs it
 INTEL_GPU = re.compile(r"[a-z][a-z0-9-]+")
-LIMITED_FLAGS = ("-DPy_LIMITED_API", "/DPy_LIMITED_API", "-DCYTHON_LIMITED_API")
-UNLIMITED_FLAGS = ("-UPy_LIMITED_API", "/UPy_LIMITED_API")
-LIMITED_VERSION = re.compile(r"=0x03([0-9a-fA-F]{2})[0-9a-fA-F]{4}$")
-LIMITED_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+Py_LIMITED_API", re.MULTILINE)
-CYTHON = (".pyx", ".py")
-PULLS_PYBIND = frozenset({"torch/torch.h"})  # with the macro that torch's BuildExtension defines
 
 
 def list_request_archs(view: View) -> Iterator[str]:
@@ -181,48 +166,8 @@ class Build:
 
     @cached_property
     def python_api(self) -> PythonApi:
-        """The Python API that the wheel's tag declares, unless the build contradicts it."""
-        tag = self.observed.tag
-        where = f"{RAN}: its wheel is tagged {tag or 'for the Python that builds it'}"
-        if not tag:
-            return PythonApi(Binding.FULL, where)
-        if tag.endswith("-none") and tag.startswith("py"):
-            return self.agreeing(PythonApi(Binding.NONE, where))
-        match = re.fullmatch(r"cp3(\d{1,2})-abi3", tag)
-        if match is None:
-            return PythonApi(Binding.UNKNOWN, where)
-        return self.agreeing(PythonApi(Binding.STABLE, where, Minor(3, int(match[1]))))
-
-    def agreeing(self, api: PythonApi) -> PythonApi:
-        """Return the API that the tag declares, or UNKNOWN if a library or a command contradicts the tag."""
-        for library in self.named_for_one_python:
-            if why := self.explain_one_python(library):
-                return PythonApi(Binding.UNKNOWN, f"{why}, against {api.where}")
-            api = api._replace(named_by_builder=True)
-        for command in self.compiles:
-            if why := self.explain_excess(command, api):
-                return PythonApi(Binding.UNKNOWN, f"{why}, against {api.where}")
-        excess = find_contradiction(api, self.includes.external_includes(self.sources)) if self.runs_cmake else None
-        return excess or api
-
-    @property
-    def named_for_one_python(self) -> tuple[Extension, ...]:
-        """The libraries whose file names only the Python that builds them looks for."""
-        return tuple(one for one in self.built if one.member.endswith(OWN_SUFFIX))
-
-    def explain_one_python(self, library: Extension) -> str:
-        """Return why only one Python can load a library that is named for it; "" if every Python can.
-
-        Every Python can if no `import` looks for it, and its code needs nothing of Python.
-        """
-        name = library.member.removesuffix(OWN_SUFFIX)
-        if not self.find_loader(library.member):
-            return f"{name} is compiled for one Python"
-        none = PythonApi(Binding.NONE, "")
-        for command in library.compiles:
-            if why := self.explain_excess(command, none):
-                return f"{name} is compiled for one Python ({why})"
-        return ""
+        """The Python API that the wheel's tag declares, and what contradicts the tag."""
+        return judge_tag(self)
 
     def find_loader(self, member: str) -> Loader | None:
         """Return what loads a library by a pattern of its file name, if anything does."""
@@ -243,40 +188,6 @@ class Build:
             if loader and loader.is_tolerant and abi.target:
                 found.append(Spared(library.member, abi.target, str(loader.place)))
         return tuple(found)
-
-    def explain_excess(self, command: Compile, api: PythonApi) -> str:
-        """Return why one command goes beyond the API that the tag declares, or ""."""
-        if not self.includes.has(command.source):
-            return f"{command.source} is compiled, and is not in the source"
-        reached = (*self.includes.external_includes([command.source]), *self.list_forced_includes(command))
-        if command.source.endswith(CYTHON):
-            reached = (*reached, Include("Python.h", Place(command.source, 1)))
-        if contradiction := find_contradiction(api, reached):
-            return contradiction.where.partition(", against")[0]
-        if "-DTORCH_API_INCLUDE_EXTENSION_H" in command.flags:
-            for header, place in reached:
-                if header in PULLS_PYBIND:
-                    return f"{place}: {header} includes pybind11, as torch's BuildExtension compiles it"
-        if api.kind is not Binding.STABLE:
-            return ""
-        python = next((place for header, place in reached if header == "Python.h"), None)
-        return self.explain_full_api(command, python, api) if python else ""
-
-    def list_forced_includes(self, command: Compile) -> tuple[Include, ...]:
-        """Return the headers that a command's flags include, and the headers that these include in turn."""
-        return tuple(list_forced_includes(command, self.includes))
-
-    def explain_full_api(self, command: Compile, python: Place, api: PythonApi) -> str:
-        """Return why a command that includes Python.h goes beyond the limited API of the tag, or ""."""
-        last = [flag for flag in command.flags if flag.startswith((*LIMITED_FLAGS, *UNLIMITED_FLAGS))][-1:]
-        if last and last[0].startswith(LIMITED_FLAGS):
-            match = LIMITED_VERSION.search(last[0])
-            beyond = match and api.lowest and Minor(3, int(match[1], 16)) > api.lowest
-            return f"{command.source} is compiled with {last[0]}" if beyond else ""
-        files = {python.file, command.source}
-        if last or not any(is_defined(self.includes.text(file), LIMITED_DEFINE) for file in files):
-            return f"{python}: includes Python.h, and nothing defines Py_LIMITED_API"
-        return ""
 
     @cached_property
     def torch_abi(self) -> TorchAbi:

@@ -20,6 +20,7 @@ from ci_tools.evidence.observe.build import (
 from ci_tools.evidence.observe.gpus.own_archs import ArchVariables, find_cmake_archs
 from ci_tools.evidence.observe.observation import DEVICE_ENDINGS
 from ci_tools.evidence.observe.owned import Owned, explain_loss
+from ci_tools.evidence.observe.python_label import explain_platform, name_by_oldest, trust_tag
 from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject, View
 from ci_tools.evidence.observe.suppositions import Looked, decide, describe_question, is_told, select_suppositions
 from ci_tools.evidence.observe.switches import (
@@ -56,6 +57,7 @@ __all__ = ["Witness"]
 
 HIPIFIED_ENDINGS = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp")  # torch writes each file's translation beside it
 STARTS_A_BUILD = ("runs make", "compiles by its own command")
+FAKED = SIMULATED | PLUGINS.keys()
 MOST_TRIED = 8  # switches of one build
 CAPPED = re.compile(r"\s*setuptools\b[^;]*(<|==|~=)")
 
@@ -95,19 +97,20 @@ class Witness:
         """Return the project to observe."""
         project = self.project
         required = [name_of_required(item) for item in project.build_requires()]
+        provided = sorted({name for name in required if name} - SIMULATED - PLUGINS.keys())
         return Subject(
             tree=self.tree,
             folder=project.request.subdirectory or ".",
             backend=project.backend,
             backend_path=tuple(map(str, project.list("build-system", "backend-path"))),
-            provided=tuple(sorted({name for name in required if name} - SIMULATED - PLUGINS.keys())),
+            provided=tuple((name, self.catalog.find_modules(name, FAKED)) for name in provided),
             plugins=tuple(sorted(PLUGINS.keys() & required)),
             capped=any(map(CAPPED.match, project.build_requires())),
         )
 
     def of(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
         """Return the evidence of a cell's build."""
-        for name in self.observer.subject.provided:
+        for name, _ in self.observer.subject.provided:
             if name in HARMLESS:
                 continue
             if hook := self.explain_addition(name):
@@ -120,7 +123,7 @@ class Witness:
     def explain_addition(self, name: str) -> str:
         """Return why a build requirement may change what its build does, though nothing imports it; "" if it cannot."""
         to = self.project.backend.partition(".")[0]
-        hook = self.catalog.find_hook(name, SIMULATED | HARMLESS | PLUGINS.keys())
+        hook = self.catalog.find_hook(name, FAKED | HARMLESS)
         if hook is None:
             return f"what {name} adds to {to} is not known"
         return f"{name} adds {hook} to {to}, and what that does is not known" if hook else ""
@@ -287,7 +290,8 @@ class Witness:
         unseen = partial(_unseen, imports_torch="torch" in observed.imports)
         if observed.doubts:
             what, place = next(iter(observed.doubts.items()))
-            return replace(unseen(f"{place}: it {what}" if place else what), **told)
+            found = unseen(f"{place}: it {what}" if place else what)
+            return replace(found, python_api=trust_tag(observed) or found.python_api, **told)
         if failure := observed.failure:
             place = failure.place or RAN
             text = f"{failure.text}{explain_missing_module(failure.text, self.project)}"
@@ -313,7 +317,10 @@ class Witness:
 
     def understood(self, observed: Observed, view: View, told: dict[str, Any]) -> CellEvidence:
         """Return the evidence of a successful build without doubts."""
-        build = Build(observed, self.project.request.subdirectory, self.includes)
+        named = name_by_oldest(observed, view, self.project.request.pythons, self.observer.observe)
+        build = Build(named, self.project.request.subdirectory, self.includes)
+        if foreign := explain_platform(build, view):
+            return replace(_unseen(foreign, unsupported=foreign), **told)
         switched = view._replace(env=(*view.env, *told["switches"]))
         lost = tuple(self.find_lost(observed, view))
         of_cmake = find_cmake_archs(observed, view)
@@ -322,7 +329,7 @@ class Witness:
         return CellEvidence(
             extensions=build.extensions,
             extensions_where=build.where,
-            python_api=build.python_api,
+            python_api=build.python_api._replace(built_by_lowest=named is not observed),
             torch_abi=self.torch_abi(build),
             pure_tag=build.pure_tag,
             unsupported=explain_loss(lost) or self.explain_loss_of_cmake(observed, view),

@@ -23,11 +23,17 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.observe.prepared import Prepared
     from ci_tools.evidence.observe.stage import Stage
+    from ci_tools.model.versions import Python
 
 __all__ = ["DEVICE_ENDINGS", "Failure", "Linked", "Observed", "name_folders_alike", "parse_answer", "read_wheel"]
 
 NETWORK = "opens the network"  # the start of that doubt's text
 DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
+# https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc (--threads, --split-compile), and the manuals of the others.
+TAKES_JOBS = frozenset({"--split-compile", "--threads", "-split-compile", "-t"})
+JOBS = re.compile(
+    r"(-t|--threads|--?split-compile)=?\d*|-j\d*|-flto(=\d+|-jobs=\d+)|-Wl,.*(jobs|threads)=\d+|-parallel-jobs=\d+|/MP\d*"
+)
 MOST_MARK = 100  # bytes
 MARK = re.compile(rb"in place of what would be linked as number (\d{1,6})\n")
 
@@ -58,6 +64,7 @@ class Observed(NamedTuple):
     opens_network: bool = False
     failure: Failure | None = None
     tag: str = ""  # interpreter and ABI, `cp310-abi3`; empty: that of the building Python
+    platform: str = ""  # the tag of the platform, where the project chooses it
     is_pure: bool = False  # whether the wheel's tag has the platform `any`
     members: tuple[tuple[str, str], ...] = ()  # path and sha256; libraries have none
     shipped: tuple[str, ...] = ()  # compiled files that this build did not compile
@@ -78,6 +85,15 @@ class Observed(NamedTuple):
         return frozenset(one.source for one in self.commands if one.source.endswith(DEVICE_ENDINGS))
 
     @property
+    def without_jobs(self) -> Observed:
+        """The observation without the flags that say how many jobs a compiler runs at once: they make the same file."""
+        libraries = (
+            one._replace(commands=tuple(map(_drop_jobs, one.commands)), links=tuple(_list_without_jobs(one.links)))
+            for one in self.libraries
+        )
+        return self._replace(commands=tuple(map(_drop_jobs, self.commands)), libraries=tuple(libraries))
+
+    @property
     def gist(self) -> tuple[object, ...]:
         """The parts that a switch may change."""
         return self.commands, self.configured, self.members, self.libraries, dict(self.doubts), self.failure
@@ -86,6 +102,17 @@ class Observed(NamedTuple):
     def version(self) -> str:
         """The version in METADATA; "" if there is none."""
         return next((line.partition(": ")[2] for line in self.metadata if line.startswith("Version: ")), "")
+
+
+def _drop_jobs(command: Compile) -> Compile:
+    return command._replace(flags=tuple(_list_without_jobs(command.flags)))
+
+
+def _list_without_jobs(flags: Sequence[str]) -> Iterator[str]:
+    """Yield flags of nvcc, gcc, clang and MSVC without those for jobs; nvcc's may be followed by its number."""
+    for flag, before in zip(flags, ("", *flags), strict=False):
+        if not JOBS.fullmatch(flag) and not (before in TAKES_JOBS and flag.isdecimal()):
+            yield flag
 
 
 def name_folders_alike(answer: dict[str, Any], stage: Stage, prepared: Prepared) -> dict[str, Any]:
@@ -160,23 +187,28 @@ def _scan_member(chunks: Iterator[bytes], folders: Sequence[bytes]) -> tuple[str
     return hashing.record_value, holds
 
 
-def parse_answer(answer: Mapping[str, Any]) -> Observed:
-    """Return the observation in an answer; the project's code could have changed it, so a wrong shape is a doubt."""
+def parse_answer(answer: Mapping[str, Any], python: Python) -> Observed:
+    """Return the observation in an answer for a cell's Python; a wrong shape is a doubt.
+
+    The project's code could have changed the answer.
+    """
     if "stopped" in answer:
         return Observed({}, stopped=True, doubts={str(answer["stopped"]): ""})
     try:
-        return _understood(answer)
+        return _understood(answer, python)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return Observed({}, stopped=True, doubts={"setup.py left an answer that cannot be understood": ""})
 
 
-def _understood(answer: Mapping[str, Any]) -> Observed:
+def _understood(answer: Mapping[str, Any], python: Python) -> Observed:
     wheel = answer["wheel"] or {}
     doubts = dict(_doubts(answer, wheel))
     failure = answer["error"] and _failure(answer["error"])
     commands = [(str(one["object"]), _command(one)) for one in answer["compiles"]]
-    tag = "-".join(wheel["file"].removesuffix(".whl").split("-")[-3:-1]) if "file" in wheel else ""
-    own = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    *tags, platform = wheel["file"].removesuffix(".whl").split("-")[-3:] if "file" in wheel else ("",)
+    tag, is_chosen = "-".join(tags), "get_tag" in answer["asked"] or platform != _name_platform()
+    # A method of the project's own gets the tags of the cell's Python, setuptools those of the Python that runs it.
+    own = python.interpreter_tag if "get_tag" in answer["asked"] else f"cp{sys.version_info[0]}{sys.version_info[1]}"
     return Observed(
         asked=_texts(answer["asked"]),
         doubts=doubts,
@@ -185,6 +217,7 @@ def _understood(answer: Mapping[str, Any]) -> Observed:
         imports=_texts(answer["imports"]),
         failure=failure,
         tag="" if tag.startswith(f"{own}-cp") else tag,
+        platform=platform if is_chosen else "",
         is_pure=wheel.get("file", "").endswith("-any.whl"),
         members=tuple(sorted((str(name), str(digest)) for name, digest in wheel.get("members", ()))),
         shipped=tuple(wheel.get("shipped", ())),
@@ -194,6 +227,11 @@ def _understood(answer: Mapping[str, Any]) -> Observed:
         configured=tuple(tuple(map(str, arguments)) for arguments in answer["configured"]),
         generated=_texts(answer["generated"]),
     )
+
+
+def _name_platform() -> str:
+    """Return the tag of the platform that setuptools gives a wheel on this host."""
+    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
 
 
 def _texts(table: Mapping[str, Any]) -> dict[str, str]:

@@ -110,7 +110,7 @@ class View(NamedTuple):
             "python": self.python.version,
             "free_threaded": self.python.free_threaded,
             **dict.fromkeys(("cuda", "hipify"), self.accelerator),
-            "cmake": None,  # no question: that it was run is noted among them
+            **dict.fromkeys(("cmake", "get_tag")),  # no questions: that they were run is noted among them
         }
         return answers[name] if name in answers else getattr(self, name)
 
@@ -122,7 +122,7 @@ class Subject(NamedTuple):
     folder: str  # of the project, below the tree's root
     backend: str
     backend_path: tuple[str, ...]
-    provided: tuple[str, ...]  # requirements without a fake
+    provided: tuple[tuple[str, tuple[str, ...] | None], ...]  # requirements without a fake, and their modules if known
     plugins: tuple[str, ...] = ()  # those of PLUGINS that it requires
     capped: bool = False  # whether the project asks for an older setuptools than the newest
 
@@ -178,9 +178,9 @@ class Observer:
             return observed
         again = self._load_or_run(view._replace(chance=True))
         first, second = (one._replace(asked={}, before=(), imports={}) for one in (observed, again))
-        if first == second:
+        if first.without_jobs == second.without_jobs:
             return observed
-        doubt = "depends on the time, on chance or on the number of processors"
+        doubt = "depends on the time, on chance, or on the processors or memory of its machine"
         return observed._replace(doubts={doubt: observed.asked["chance"]})
 
     def _load_or_run(self, view: View) -> Observed:
@@ -192,13 +192,13 @@ class Observer:
         is_current = entry is not None and self._states(entry["states"]) == entry["states"]
         LOG.debug("cache %s: %s", "hit" if is_current else "miss", path)
         if entry is not None and is_current:
-            return parse_answer(entry["answer"])
+            return parse_answer(entry["answer"], view.python)
         self._say_once(f"{path} was not written by this user" if kept is not None and entry is None else "")
         answer = self._run(view)
         if "stopped" not in answer:  # not stored: next time the machine may have more resources free
             with write_atomically(path) as file:
                 file.write(seal(name, {"answer": answer, "states": self._states(answer["reads"])}, self.sealing))
-        return parse_answer(answer)
+        return parse_answer(answer, view.python)
 
     def _states(self, names: Iterable[str]) -> dict[str, str]:
         """Return the states of files that an observed build has read or looked at."""
@@ -279,7 +279,7 @@ class Observer:
             "backend": self.subject.backend,
             "backend_path": [str(project / part) for part in self.subject.backend_path],
             "settings": None if self.subject.backend_path else {"--build-option": ["--compression=stored"]},
-            "provided": self.subject.provided,
+            "provided": dict(self.subject.provided),
             "wheels": str(stage.wheels),
             "journal": str(stage.journal),
             "standard_library": str(STANDARD_LIBRARY),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.evidence.observe.build import CMAKE
+from ci_tools.evidence.observe.python_label import GET_TAG
 from ci_tools.evidence.observe.run import SUPPOSED
 from ci_tools.evidence.observe.torch_questions import is_question, is_same_everywhere, name_subject
 from ci_tools.model.evidence import Extensions
@@ -23,7 +24,7 @@ __all__ = ["Looked", "decide", "describe_question", "is_told", "select_suppositi
 
 MOST = 8  # ways that are tried
 # Questions that make no difference to evidence by themselves.
-UNTOLD = frozenset({"chance", CMAKE, "free_threaded", "hipify"})
+UNTOLD = frozenset({"chance", CMAKE, "free_threaded", GET_TAG, "hipify"})
 
 
 class Looked(NamedTuple):
@@ -69,8 +70,9 @@ def _suppose_otherwise(view: View, questions: Sequence[str], settled: int) -> It
 
 def _list_decided(one: CellEvidence) -> tuple[object, ...]:
     """Return what a plan takes from evidence, without the commands by which a library is made."""
+    api = one.python_api._replace(where="", tagged_at="", mislabel=None)
     return (
-        *(one.extensions, one.python_api._replace(where=""), one.torch_abi._replace(where=""), one.unsupported),
+        *(one.extensions, api, one.torch_abi._replace(where=""), one.unsupported),
         *(one.pure_tag, one.switches, one.build_requires, one.members, one.contents, one.metadata, one.warnings),
         *((library.member, library.images) for library in one.built),
     )

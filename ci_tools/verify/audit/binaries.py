@@ -15,7 +15,8 @@ from ci_tools.errors import Rejected
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.machine.process import run, tail
 from ci_tools.model.files import Level
-from ci_tools.model.versions import Minor
+from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.versions import Minor, admits
 from ci_tools.verify.audit.labels import requirements
 from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["abi3", "imports", "python_library", "python_symbols"]
 
+MOST_PYTHONS = 20  # newer than that of a tag
 EVERY_PYTHON = re.compile(r"py\d+-none-")
 ABI3 = re.compile(r"cp3(\d+)-abi3-")
 EXTENSIONS = (".so", ".pyd")  # the files that abi3audit can read
@@ -69,13 +71,36 @@ def _read_undefined_symbols(library: BinaryIO) -> frozenset[str]:
 
 
 def abi3(subject: Subject) -> Iterator[Flaw]:
-    """abi3audit agrees that a wheel tagged abi3 keeps to the limited API of its version."""
+    """abi3audit agrees that a wheel tagged abi3 keeps to the limited API of its version.
+
+    What only Pythons lack that Requires-Python excludes is a warning: they do not install the wheel, despite its tag.
+    """
     lowest = min((Minor.parse(f"3.{match[1]}") for tag in subject.tags if (match := ABI3.match(tag))), default=None)
     libraries = [member for member in subject.members if member.base.endswith(EXTENSIONS)]
     if lowest and libraries:
         named = _write_libraries(libraries, subject.work / "abi3")
-        for path, spec in _run_abi3audit(subject, lowest, tuple(named)).items():
-            yield from _check_abi3(named[Path(path)], spec["object"]["result"])
+        flaws = list(_find_abi3_flaws(subject, lowest, named))
+        served = _find_oldest_admitted(subject, lowest) if flaws else lowest
+        errors = {flaw.message for flaw in _find_abi3_flaws(subject, served, named)} if served > lowest else set()
+        for flaw in flaws:
+            is_harmless = served > lowest and flaw.message not in errors
+            expected = f"a tag of cp{served.digits}, the oldest that Requires-Python admits"
+            yield flaw._replace(level=Level.WARNING, expected=expected) if is_harmless else flaw
+
+
+def _find_oldest_admitted(subject: Subject, lowest: Minor) -> Minor:
+    """Return the oldest Python of an abi3 tag that Requires-Python admits."""
+    try:
+        specifier = parse_specifiers(subject.wheel.metadata.get("Requires-Python", ""))
+    except ValueError:  # said by the rule for Requires-Python
+        return lowest
+    newer = (Minor(3, minor) for minor in range(lowest.minor, lowest.minor + MOST_PYTHONS))
+    return next((python for python in newer if admits(specifier, python)), lowest)
+
+
+def _find_abi3_flaws(subject: Subject, lowest: Minor, named: Mapping[Path, str]) -> Iterator[Flaw]:
+    for path, spec in _run_abi3audit(subject, lowest, tuple(named)).items():
+        yield from _check_abi3(named[Path(path)], spec["object"]["result"])
 
 
 def _write_libraries(libraries: Iterable[Member], folder: Path) -> Mapping[Path, str]:

@@ -30,7 +30,7 @@ from distutils.unixccompiler import UnixCCompiler
 
 from setuptools.command.bdist_wheel import bdist_wheel
 
-from ci_tools.evidence.observe.inside.cell import platform_tag
+from ci_tools.evidence.observe.inside.cell import platform_tag, python_tags
 from ci_tools.evidence.observe.inside.facts import FACTS
 
 # Keywords of setup() that set no attribute of their name, or of a plugin that adds only the version. setuptools ignores
@@ -239,10 +239,29 @@ def _show_platform(kind: Any) -> None:
     kind.plat_name = property(read, write)
 
 
+def _watch_tags() -> None:
+    """Note a method of the project's own that tags its wheel; it sees the tags that the cell's Python would give."""
+    run, get_tag = bdist_wheel.run, bdist_wheel.get_tag
+
+    def note(self: Any) -> None:
+        code = getattr(type(self).get_tag, "__code__", None)
+        if code and FACTS.is_own(code.co_filename):
+            FACTS.note("get_tag", f"{FACTS.shown(code.co_filename)}:{code.co_firstlineno}")
+        run(self)
+
+    def tag(self: Any) -> tuple[str, str, str]:
+        found: tuple[str, str, str] = get_tag(self)
+        is_pure = self.root_is_pure or "abi3" in found[1]
+        return found if is_pure or not FACTS.asks() else (*python_tags(), re.sub("[-.]", "_", platform_tag()))
+
+    bdist_wheel.run, bdist_wheel.get_tag = note, tag  # type: ignore[method-assign]
+
+
 def install() -> None:
     """Install the recorder as the compiler of distutils and setuptools."""
     for command in (build, distutils.command.build_ext.build_ext, bdist_wheel):
         _show_platform(command)
+    _watch_tags()
     distutils.command.build_ext.build_ext.get_ext_filename = _name_module  # type: ignore[method-assign]
     for name in TWINS:
         with suppress(ModuleNotFoundError):

@@ -17,6 +17,7 @@ __all__ = [
     "machine_name",
     "note_place",
     "platform_tag",
+    "python_tags",
     "python_version",
     "version_info",
 ]
@@ -51,6 +52,12 @@ def version_info() -> VersionInfo:
 def python_version() -> str:
     """Return `3.12.0`."""
     return ".".join(map(str, version_info()[:3]))
+
+
+def python_tags() -> tuple[str, str]:
+    """Return the tags of interpreter and ABI of a wheel for the cell's Python."""
+    interpreter = f"cp{FACTS.ask('python').replace('.', '')}"
+    return interpreter, f"{interpreter}{'t' if FACTS.ask('free_threaded') else ''}"
 
 
 def platform_tag() -> str:

@@ -73,10 +73,10 @@ class Facts(metaclass=_Guarded):
         self.note(name)
         return self.known.get(name)
 
-    def note(self, name: str) -> None:
+    def note(self, name: str, place: str = "") -> None:
         """Record a question, with its place if the project's code asks."""
         if not self.asked.get(name):
-            self._keep("asked", name, self.place())
+            self._keep("asked", name, place or self.place())
 
     def note_others(self, name: str) -> None:
         """Record a question of code that is not the project's."""

@@ -16,6 +16,7 @@ import sys
 import sysconfig
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.evidence.observe.inside.chance import look_for_size
 from ci_tools.evidence.observe.inside.facts import FACTS
 
 if TYPE_CHECKING:
@@ -78,12 +79,12 @@ def _guard_lookup(name: str, real: Any) -> Any:
     @functools.wraps(real)
     def called(path: Any = ".", *args: Any, **kwargs: Any) -> Any:
         asks = FACTS.lets_ask()
+        if asks and (found := look_for_size(name, path)) is not None:
+            return found
         if asks and not (isinstance(path, int) or _leads_here(name, path)):
             only = ONLY_ASKS.get(_name_asker(sys._getframe(1))) if name == "stat" else None  # noqa: SLF001 - the caller
             if only and _is_elsewhere(path):
-                if FACTS.suppose(f"there is {only.what} {_name_alike(path)}"):
-                    return os.stat_result((only.mode, *[0] * 9))
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+                return _suppose_file(only, path)
             if not is_there(path):
                 if name == "access":
                     return False
@@ -96,6 +97,13 @@ def _guard_lookup(name: str, real: Any) -> Any:
         if real in group:
             group.add(called)  # shutil.rmtree checks whether they accept descriptors
     return called
+
+
+def _suppose_file(only: _Kind, path: Any) -> os.stat_result:
+    """Return the mode of a file that only some builders have, or raise FileNotFoundError: another run, the other."""
+    if FACTS.suppose(f"there is {only.what} {_name_alike(path)}"):
+        return os.stat_result((only.mode, *[0] * 9))
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
 def _watch_link(real: Any) -> Any:

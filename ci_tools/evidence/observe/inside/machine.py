@@ -45,7 +45,7 @@ __all__ = ["install_fakes", "prepare"]
 # Functions whose answers no cell defines, by module.
 UNSAID: dict[ModuleType, Sequence[str]] = {
     platform: "freedesktop_os_release libc_ver node python_build release version".split(),
-    os: "getgroups getlogin getegid geteuid getgid getuid sysconf".split(),
+    os: "getgroups getlogin getegid geteuid getgid getuid".split(),
 }
 
 
@@ -54,8 +54,8 @@ def prepare() -> None:
     LIBRARY.prepare(_answers())
 
 
-def install_fakes(env: Mapping[str, str], provided: Sequence[str]) -> None:
-    """Show the cell instead of this machine; `provided` are the requirements of the cell's build without a fake."""
+def install_fakes(env: Mapping[str, str], provided: Mapping[str, Sequence[str] | None]) -> None:
+    """Show the cell instead of this machine; `provided` are the build's requirements without a fake, see modules."""
     os.umask(0o022)
     set_variables(env)
     chance.watch()

@@ -8,7 +8,9 @@ import importlib.metadata
 import importlib.util
 import pkgutil
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ci_tools.evidence.observe.inside import chance
@@ -17,8 +19,9 @@ from ci_tools.evidence.observe.inside.standard_library.library import LIBRARY
 from ci_tools.evidence.observe.inside.torch_names.torch import TORCH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from importlib.machinery import ModuleSpec
+    from collections.abc import Mapping, Sequence
+
+    Provided = Mapping[str, Sequence[str] | None]
 
 # ruff: noqa: SIM905 - as words they fit on a page
 # Modules that a build has because torch requires them.
@@ -38,10 +41,14 @@ OBSERVER = "ci_tools"
 # Modules that later Pythons have, and the package that they come from.
 FILLED = {"tomllib": "setuptools._vendor.tomli"}
 OWN = frozenset({"packaging", "setuptools"})
+_WHAT, _PLACE = "__fatwheel_what__", "__fatwheel_place__"
 
 
-def watch(provided: Sequence[str]) -> None:
-    """Intercept every import that the project's code states, and every query for a package."""
+def watch(provided: Provided) -> None:
+    """Intercept every import that the project's code states, and every query for a package.
+
+    `provided` are the requirements of the cell's build without a fake, and their modules; None: not known.
+    """
     builtins.__import__ = _watch_import(builtins.__import__)
     sys.meta_path.insert(0, _Absent())
     sys.meta_path.append(_Missing(provided))
@@ -146,10 +153,32 @@ def _is_by_fake() -> bool:
     return frame.f_code.co_filename.startswith(f"{FAKES}/")
 
 
+class _Unknown:
+    """The loader of a module that the build has and nobody here knows: only a use of it is a doubt."""
+
+    def __init__(self, what: str, place: str) -> None:
+        self.what, self.place = what, place
+
+    def create_module(self, _: object) -> None:
+        """Let Python create the module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Let each use of the module be a doubt."""
+        vars(module)[_WHAT], vars(module)[_PLACE] = self.what, self.place
+        module.__class__ = _UnknownModule
+
+
+class _UnknownModule(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if FACTS.lets_ask():
+            FACTS.doubt(vars(self)[_WHAT], vars(self)[_PLACE])
+        raise AttributeError(name)
+
+
 class _Missing:
     """Finder for modules that no other finder has: missing in the build too, unless the build installs them."""
 
-    def __init__(self, provided: Sequence[str]) -> None:
+    def __init__(self, provided: Provided) -> None:
         self.provided = provided
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
@@ -158,9 +187,18 @@ class _Missing:
             self._refuse_pkg_resources()
         elif is_own and (name in sys.stdlib_module_names or LIBRARY.knows(name)):
             FACTS.doubt(f"imports {name}, which this Python does not have")
-        elif is_own and self.provided:
-            FACTS.doubt(f"imports {name}, which may come from {', '.join(self.provided)} and is not simulated")
+        elif is_own and (package := self._find_package(name)):
+            what = f"imports {name}, which comes from {package} and is not simulated"
+            return ModuleSpec(name, _Unknown(what, FACTS.place()))
         return None
+
+    def _find_package(self, name: str) -> str:
+        """Return the requirement that brings a module, "" if none does; what is not known is tried both ways."""
+        for package, modules in self.provided.items():
+            if modules is not None and name in modules:
+                return package
+        unknown = ", ".join(package for package, modules in self.provided.items() if modules is None)
+        return unknown if unknown and FACTS.suppose(f"{unknown} brings a module {name}") else ""
 
     def _refuse_pkg_resources(self) -> None:
         if FACTS.known["capped"]:
@@ -212,7 +250,7 @@ def _folder(package: Any) -> str:
     return str(getattr(package, "_path", ""))
 
 
-def _fake_metadata(function: str, real: Any, provided: Sequence[str]) -> Any:
+def _fake_metadata(function: str, real: Any, provided: Provided) -> Any:
     """Answer for torch; record a doubt for other packages that only a build has."""
 
     @functools.wraps(real)

@@ -76,6 +76,24 @@ def test_an_answer_that_decides_no_wheel_is_no_doubt(action: str, extensions: Ex
     assert shown(tmp_path, f"{asks}    {action}\n").extensions is extensions
 
 
+@pytest.mark.parametrize(
+    "jobs",
+    [
+        pytest.param("os.cpu_count()", id="processors"),
+        pytest.param("int(open('/proc/meminfo').readline().split()[1]) >> 20", id="memory"),
+        pytest.param("os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') >> 30", id="memory-by-sysconf"),
+        pytest.param("pathlib.Path('/proc/cpuinfo').read_text().count('processor')", id="processors-by-a-file"),
+        pytest.param("int(open(CGROUP).read().replace('max', '9') if os.path.exists(CGROUP) else 1)", id="a-limit"),
+    ],
+)
+def test_the_size_of_a_machine_is_a_doubt_only_where_it_decides_what_is_in_a_wheel(jobs: str, tmp_path: Path) -> None:
+    number = f"CGROUP = '/sys/fs/cgroup/memory.max'\njobs = {jobs}\n"
+    flags = "modules[0].extra_compile_args = ['--threads', str(jobs), f'-flto={jobs}']\n"
+    assert shown(tmp_path, f"{number}{flags}").extensions is Extensions.SOME
+    more = "if jobs > 20:\n    modules.append(Extension('demo.b', ['b.c']))\n"
+    assert "processors or memory" in shown(tmp_path / "b", f"{number}{more}").extensions_where
+
+
 def test_only_all_answers_together_decide_and_that_is_seen(tmp_path: Path) -> None:
     body = "a, b = os.path.exists('/opt/a'), os.path.exists('/opt/b')\nif a and not b:\n    modules.clear()\n"
     assert shown(tmp_path, body).extensions is Extensions.UNKNOWN
@@ -104,7 +122,13 @@ def test_what_has_more_than_two_answers_is_a_doubt(body: str, doubt: str, tmp_pa
     ("requires", "body", "where"),
     [
         pytest.param("mako", "", "", id="only-modules"),
-        pytest.param("mako", "import mako\n", "it imports mako, which may come from mako", id="imported"),
+        pytest.param("mako", "import secret\n", "ModuleNotFoundError: No module named 'secret'", id="not-its-own"),
+        pytest.param("mako", "import mako\nprint(mako.template)\n",
+                     "it imports mako, which comes from mako", id="used"),
+        pytest.param("mako", "try:\n    import mako\nexcept ImportError:\n    modules.clear()\n", "", id="found"),
+        pytest.param("hatchling", "try:\n    import secret\nexcept ImportError:\n    pass\n", "", id="found-or-not"),
+        pytest.param("hatchling", "try:\n    import secret\n    modules.clear()\nexcept ImportError:\n    pass\n",
+                     "its result may depend on whether hatchling brings a module secret", id="found-decides"),
         pytest.param("setuptools-scm", "", "", id="only-a-version"),
         pytest.param("setuptools-scm", "from setuptools_scm import get_version\nget_version()\n",
                      "it asks setuptools_scm for the version of a checkout", id="a-version-by-import"),

@@ -186,11 +186,11 @@ def test_a_wheel_that_its_loader_may_not_load_on_an_older_torch_is_not_for_it(lo
         planned(tmp_path, ONLY_CUDA, loader=loader)
 
 
-def test_a_python_symbol_keeps_the_axis_of_a_library_that_is_named_for_one(tmp_path: Path) -> None:
+def test_a_tag_that_a_library_for_one_python_may_break_is_foretold_and_left_to_the_audit(tmp_path: Path) -> None:
     folder = tmp_path / "a"
     write(folder, {**FILES, "fatwheel.yml": ONLY_CUDA.replace('"2.10", ', ""), "demo/csrc/new.cu": f"{STABLE}{PYTHON}"})
     plan = plan_of(folder)
-    assert {str(job.python) for job in plan.jobs} == {"3.10", "3.12", "3.14"}
+    assert {str(job.python) for job in plan.jobs} == {"3.10"}  # that builds for all
     (warning,) = plan.warnings
     assert "demo/_C_new is compiled for one Python (demo/csrc/new.cu:2: includes Python.h)" in warning
 

@@ -28,12 +28,6 @@ pytestmark = pytest.mark.slow  # many real processes
 @pytest.mark.parametrize(
     "files",
     [
-        pytest.param({"setup.py": setup("package_data={'demo': ['weights.dat']}"), "demo/weights.dat":
-                      library("int f;")}, id="a-library-as-package-data-under-another-name"),
-        pytest.param({"setup.py": setup("include_package_data=True"), "MANIFEST.in": "include demo/model.txt\n",
-                      "demo/model.txt": library("int f;")}, id="a-library-by-the-manifest"),
-        pytest.param({"setup.py": setup("data_files=[('lib', ['x.bin'])]"), "x.bin": library("int f;")},
-                     id="a-library-as-a-data-file"),
         pytest.param({"setup.py": setup("scripts=['tool']"), "tool": library("int f;")}, id="a-program-as-a-script"),
         pytest.param({"setup.py": setup("cmdclass={'build_ext': B}, ext_modules=[Extension('demo.a', ['a.c'])]",
                       "from setuptools.command.build_ext import build_ext\nclass B(build_ext):\n  def run(self):\n"
@@ -68,6 +62,24 @@ pytestmark = pytest.mark.slow  # many real processes
 def test_what_may_be_compiled_is_in_no_pure_wheel(files: dict[str, str | bytes], tmp_path: Path) -> None:
     plan = planned(tmp_path, files, only("linux"))
     assert "pure" not in jobs_of(plan, "linux-cpu") | jobs_of(plan, "linux-cuda")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param({"setup.py": setup("package_data={'demo': ['weights.dat']}"), "demo/weights.dat":
+                      library("int f;")}, id="a-library-as-package-data-under-another-name"),
+        pytest.param({"setup.py": setup("include_package_data=True"), "MANIFEST.in": "include demo/model.txt\n",
+                      "demo/model.txt": library("int f;")}, id="a-library-by-the-manifest"),
+        pytest.param({"setup.py": setup("data_files=[('lib', ['x.bin'])]"), "x.bin": library("int f;")},
+                     id="a-library-as-a-data-file"),
+    ],
+)  # fmt: skip
+def test_a_wheel_for_any_machine_with_a_library_in_it_stops_the_plan(
+    files: dict[str, str | bytes], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="is compiled, and the wheel is for any machine: expected"):
+        planned(tmp_path, files, only("linux"))
 
 
 def test_files_that_no_extension_uses_make_no_native_wheel_unless_the_config_says_so(tmp_path: Path) -> None:

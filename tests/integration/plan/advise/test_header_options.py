@@ -58,7 +58,7 @@ FILES = {
 
 def consult(root: Path) -> dict[str, Patched]:
     planned = make.make_plan(root / "fatwheel.yml", shared_world())
-    return {one.advice.option.name: one for one in patches.consult(planned, root / "dist")[1]}
+    return {one.advice.option.name: one for one in patches.consult(planned, root / "dist", shared_world())[1]}
 
 
 @pytest.fixture(scope="module")

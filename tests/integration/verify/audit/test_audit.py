@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.model.files import Level
 from ci_tools.verify.audit import audit
 from tests.builders.wheels import ABI3, LINUX, library, make
 
@@ -69,6 +70,15 @@ def test_each_library_keeps_to_the_limited_api_of_its_tag(tmp_path: Path) -> Non
         ("abi3", "demo/_never.abi3.so", "_PyLong_Sign", "the limited API of Python 3.10"),
         ("abi3", "demo/_from_3_12.abi3.so", "PyType_FromMetaclass", "the limited API of Python 3.10"),
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("admitted", "level"), [(">=3.12", Level.WARNING), (">=3.11", Level.ERROR)])
+def test_a_tag_below_what_a_library_uses_is_a_warning_if_no_admitted_python_lacks_that(
+    admitted: str, level: Level, tmp_path: Path
+) -> None:
+    wheel = make(tmp_path, ABI3, {"demo/__init__.py": b"", "demo/_C.abi3.so": LATER}, f"Requires-Python: {admitted}\n")
+    assert [(one.rule, one.level) for one in findings(wheel)] == [("abi3", level)]
 
 
 @pytest.mark.slow

@@ -41,6 +41,8 @@ def declared(folder: Path, files: dict[str, str], python: str = "3.13", evidence
         pytest.param({"setup.cfg": "[bdist_wheel]\npy-limited-api: cp37\n"}, "setup.cfg:2", id="dashes"),
         pytest.param({"pyproject.toml": '[tool.distutils.bdist_wheel]\npy-limited-api = "cp37"\n'},
                      "pyproject.toml:2", id="pyproject.toml"),
+        pytest.param({"setup.py": "import skbuild\nskbuild.setup(options={'bdist_wheel': {'py_limited_api': 'cp37'}})"},
+                     "setup.py:2", id="setup.py"),
     ],
 )  # fmt: skip
 def test_a_build_that_is_not_understood_has_the_limited_api_that_it_declares(
