@@ -1181,7 +1181,10 @@ def serve_setup(words: Sequence[str]) -> None:
 
     It does nothing where a build backend runs setup.py: then the wheel was chosen, or there is none, already.
     """
-    if "bdist_wheel" not in words or COMPILES in os.environ or not Path(LOCK).is_file():
+    if COMPILES in os.environ or not Path(LOCK).is_file():
+        return
+    if "bdist_wheel" not in words:
+        _say_compiled(words)
         return
     found = _decide(None)  # before anything else in setup.py: it may read the variables that are set to compile
     if not (found.wheel and found.path):
@@ -1204,15 +1207,41 @@ def serve_setup(words: Sequence[str]) -> None:
         return setup
 
     for name in ("setuptools", "distutils.core"):  # setuptools comes first: its distutils takes the other's place
-        module: Any = importlib.import_module(name)
-        module.setup = serving(module.setup)
+        with suppress(ImportError):
+            module: Any = importlib.import_module(name)
+            module.setup = serving(module.setup)
+
+
+def _say_compiled(words: Sequence[str]) -> None:
+    """Prepare the commands of setup.py that install without a wheel, and say that they compile."""
+    command = next((word for word in words if word in {"install", "develop", "bdist_egg", "build_ext"}), "")
+    if not command:
+        return
+    found = _decide_editable(None)
+    if found.wishes.on("no-compile"):
+        raise _refuse_to_go_on(f"`setup.py {command}` compiles, and {found.wishes.variable('no-compile')} is set.")
+    _say(f"{found.lock['project']}: `setup.py {command}` compiles it; `pip install .` takes a wheel that fits")
 
 
 def _find_bdist_wheel() -> Any:
-    """Return the command of setuptools 70.1 and later, or of the package wheel before."""
-    with suppress(ImportError):
-        return importlib.import_module("setuptools.command.bdist_wheel").bdist_wheel
-    return importlib.import_module("wheel.bdist_wheel").bdist_wheel
+    """Return the command of setuptools 70.1 and later, or of the package wheel before; without both, one of its form.
+
+    The latter can do nothing, and need not: what it would run is replaced.
+    """
+    for name in ("setuptools.command.bdist_wheel", "wheel.bdist_wheel"):
+        with suppress(ImportError):
+            return importlib.import_module(name).bdist_wheel
+    bdist: Any = importlib.import_module("distutils.command.bdist_dumb").bdist_dumb
+    more = ["universal", "compression=", "python-tag=", "build-number=", "py-limited-api="]
+
+    class BdistWheel(bdist):  # type: ignore[misc]  # known when it runs
+        user_options = [*bdist.user_options, *((name, None, "an option of bdist_wheel") for name in more)]
+
+        def initialize_options(self) -> None:
+            bdist.initialize_options(self)
+            vars(self).update({name.rstrip("=").replace("-", "_"): None for name in more})
+
+    return BdistWheel
 
 
 def _unpack_metadata(wheel: Path, folder: Path) -> str:
