@@ -603,7 +603,8 @@ def _try_address(url: str, part: Path, wheel: Wheel) -> str:
             "Nothing is installed. Tell the project: its release may have been tampered with.",
         ) from None
     except (*_faults(), ValueError) as error:
-        return str(getattr(error, "reason", None) or error)
+        code = getattr(error, "code", "")  # of an HTTP answer
+        return f"{f'HTTP {code} ' if code else ''}{getattr(error, 'reason', None) or error}"
     return ""
 
 
@@ -928,7 +929,7 @@ def _decide(settings: Mapping[str, Any] | None) -> Decision:
     try:
         return Decision(lock, wishes, choice.wheel, fetch(choice.wheel, wishes.get("wheels"), cache_folder(os.environ)))
     except Unreachable as error:
-        _refuse_without_compiler(lock, choice.wheel, wishes, str(error))
+        _refuse_without_compiler(lock, choice.wheel, wishes, facts, str(error))
         _prepare_compiling(lock, facts)
         return Decision(lock, wishes)
 
@@ -993,33 +994,40 @@ def _say_once(text: str) -> None:
             said.write_text(key, encoding="ascii")
 
 
-def _refuse_without_compiler(lock: Lock, wheel: Wheel, wishes: Wishes, why: str) -> None:
-    """Say that a wheel is compiled as it cannot be fetched; exit if this machine has no compiler for it."""
-    nvcc = _find_nvcc(wheel["cuda"]) if wheel["cuda"] else ""
-    can_compile = bool(nvcc or not wheel["cuda"])
+def _refuse_without_compiler(lock: Lock, wheel: Wheel, wishes: Wishes, facts: Facts, why: str) -> None:
+    """Say that a wheel is compiled as it cannot be fetched; exit if this machine has no compiler for it.
+
+    That is the nvcc of the wheel's CUDA version, or of the version to install for.
+    """
+    nvcc, version = _find_nvcc() if wheel["cuda"] else ("", "")
+    wanted = tuple(dict.fromkeys(filter(None, (wheel["cuda"], _wanted_cuda(facts)[0]))))
+    can_compile = not wheel["cuda"] or version in wanted
     if can_compile and not wishes.on("no-compile"):
-        how = f" with {nvcc}" if nvcc else ""
+        how = f" with {nvcc}, of CUDA {version}" if nvcc else ""
         _say(f"{wheel['file']} cannot be fetched: {why}")
         _say(f"so {lock['project']} is compiled{how}")
         return
-    no_nvcc = "" if can_compile else f"there is no nvcc of CUDA {_numbers(wheel['cuda'])[0]} to compile it with"
+    here = f", but {nvcc} of CUDA {version}" if nvcc else ""
+    no_nvcc = "" if can_compile else f"there is no nvcc of CUDA {' or '.join(wanted)} to compile it with{here}"
+    anyway = f"Compile it:  {wishes.variable('no-prebuilt')}=1 takes that nvcc all the same"
     raise _refuse_to_go_on(
         f"{wheel['file']} fits, but it cannot be fetched, and {no_nvcc or 'compiling is off'}:",
         f"  {why}",
         f"A mirror:  {wishes.variable('wheels')}=https://… pip install {lock['project']}=={lock['version']}",
         f"Offline:   copy that file into a folder, and {wishes.variable('wheels')}=FOLDER pip install …",
+        *([anyway] if no_nvcc and nvcc else ()),
     )
 
 
-def _find_nvcc(cuda: str) -> str:
-    """Return the nvcc of a CUDA major, or "" if there is none."""
-    homes = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
-    places = [os.path.join(home, "bin", "nvcc") for home in (*homes, "/usr/local/cuda") if home]
-    for program in filter(None, (*places, shutil.which("nvcc") or "")):
-        release = re.search(r"release (\d+)\.", _output(program, "--version"))
-        if release and int(release[1]) == _numbers(cuda)[0]:
-            return program
-    return ""
+def _find_nvcc() -> tuple[str, str]:
+    """Return the nvcc that a build takes, where torch looks for it, and its CUDA version; empty if there is none."""
+    homes = (os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""))
+    places = [os.path.join(home, "bin", "nvcc") for home in homes if home]
+    for program in (*places, shutil.which("nvcc") or "", "/usr/local/cuda/bin/nvcc"):
+        release = re.search(r"release (\d+\.\d+)", _output(program, "--version")) if program else None
+        if release:
+            return program, release[1]
+    return "", ""
 
 
 def explain(lock: Lock, facts: Facts, choice: Choice) -> str:
@@ -1239,7 +1247,8 @@ def _find_bdist_wheel() -> Any:
 
         def initialize_options(self) -> None:
             bdist.initialize_options(self)
-            vars(self).update({name.rstrip("=").replace("-", "_"): None for name in more})
+            for name in more:
+                setattr(self, name.rstrip("=").replace("-", "_"), None)
 
     return BdistWheel
 

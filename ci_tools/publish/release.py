@@ -77,7 +77,7 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     to = to._replace(addresses=to.addresses or planned.plan.request.publish.targets, without=without)
     targets = targets_at(to, outside)  # fails on a bad target before anything is built
     edition = folder_edition(planned.plan.edition)
-    refuse_unreachable(foresight.core_of(planned.plan, edition), targets)
+    refuse_unreachable(foresight.core_of(planned.plan, edition), targets, outside.reporter.say)
     refuse_missing_tag(planned.plan.edition, f"{planned.plan.project.name} {planned.plan.project.version}", to)
     _refuse_no_gpu(planned.plan, without)
     jobs = [job for job in planned.plan.jobs if job not in {job for job, _ in left}]

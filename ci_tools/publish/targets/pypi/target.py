@@ -62,6 +62,10 @@ class PyPITarget:
     def locate(self, item: Item, unit: Unit) -> None:
         """Return None: the index decides on the address when it has the file."""
 
+    def explain_private(self, unit: Unit) -> str:  # noqa: ARG002 - see Target
+        """Return "": a smart sdist names no address here."""
+        return ""
+
     # -- the four steps
 
     def check(self, unit: Unit) -> Sequence[Change]:
