@@ -1240,10 +1240,11 @@ def _find_bdist_wheel() -> Any:
         with suppress(ImportError):
             return importlib.import_module(name).bdist_wheel
     bdist: Any = importlib.import_module("distutils.command.bdist_dumb").bdist_dumb
-    more = ["universal", "compression=", "python-tag=", "build-number=", "py-limited-api="]
+    more = ("universal", "compression=", "python-tag=", "build-number=", "py-limited-api=")
+    options = [*bdist.user_options, *((name, None, "an option of bdist_wheel") for name in more)]
 
     class BdistWheel(bdist):  # type: ignore[misc]  # known when it runs
-        user_options = [*bdist.user_options, *((name, None, "an option of bdist_wheel") for name in more)]
+        user_options = options
 
         def initialize_options(self) -> None:
             bdist.initialize_options(self)

@@ -52,7 +52,10 @@ def _explain_private(unit: Unit, target: Target, say: Callable[[str], None]) -> 
 
 
 def explain_refusal(url: str) -> str:
-    """Return why the file at an address cannot be fetched without credentials, or ""; MachineError without an answer."""
+    """Return why the file at an address cannot be fetched without credentials, or "".
+
+    Raises MachineError without an answer, or with one that may be another later.
+    """
     import requests  # noqa: PLC0415 - only a smart release needs it
 
     def leave_anonymous(request: PreparedRequest) -> PreparedRequest:

@@ -31,6 +31,7 @@ from ci_tools.verify.files import (
     validate_files,
     validator_for,
 )
+from ci_tools.verify.modules import own_imports
 from ci_tools.verify.nightlies import lend_nightly
 from ci_tools.verify.torch_stock import open_stock
 from ci_tools.verify.validator import gpu_here, own_python
@@ -169,6 +170,7 @@ def _install_from_index(
     """Install from the index as a user would, unless an earlier run did so with the same bytes."""
     validator = validator_for(planned.plan.request.validate, own_python(made[-1].path.name), out, outside)
     validator = replace(validator, source=planned.tree.root.resolve(), stock=settings.stock)
+    validator = replace(validator, project=planned.plan.project.name, own=own_imports(made[-1].path))
     validator = lend_nightly(validator, made[-1].path, planned.plan.request.catalog)
     key = validator.key(" ".join([*sorted(file.receipt.sha256 for file in made), *what]))
     record = out / "index"

@@ -1,8 +1,7 @@
-"""Whether users of a smart sdist can fetch its wheels: seen at publishing, as they see it, and not when they install."""
+"""Whether users of a smart sdist can fetch its wheels: seen at publishing, not when they install."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -49,7 +48,8 @@ def smart(tmp_path: Path) -> Unit:
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"), [("403", "answers 403 without credentials"), ("401", "answers 401"), ("", ""), ("404", "404")]
+    ("answer", "expected"),
+    [("403", "answers 403 without credentials"), ("401", "answers 401"), ("", ""), ("404", "404")],
 )
 def test_an_answer_without_credentials_decides(
     answer: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -84,13 +84,14 @@ def test_wheels_that_nobody_can_read_are_refused_before_anything_is_public(
         with pytest.raises(InputError, match="answers 403"):  # now it is known before anything is built
             refuse_private(replace(smart, items=(), drafts=smart.items[:1]), targets_of([closed], outside), words.say)
         transaction.publish(smart, targets_of([closed, bucket.target("open")], outside), tmp_path / "other", words)
-    assert os.listdir(tmp_path / "pypi") == []
+    assert not [*(tmp_path / "pypi").iterdir()]
     assert any(line.startswith("warning: ") and "from one of its places" in line for line in words.lines)
 
 
 @pytest.mark.parametrize("is_private", [True, False], ids=["private", "public"])
 def test_a_private_repository_is_refused_before_anything_is_built(
-    is_private: bool, smart: Unit, tmp_path: Path  # noqa: FBT001
+    is_private: bool,  # noqa: FBT001
+    smart: Unit,
 ) -> None:
     with github_server() as hub:
         hub.is_private = is_private
