@@ -21,7 +21,9 @@ SO = "cpython-312-x86_64-linux-gnu.so"
     [
         pytest.param({"demo/__init__.py": NOTHING, "demo/sub/__init__.py": NOTHING}, ("demo",), id="a-package"),
         pytest.param({"demo/__init__.py": NOTHING, "more.py": NOTHING}, ("demo", "more"), id="package-and-module"),
-        pytest.param({"demo/__init__.py": NOTHING, "tests/__init__.py": NOTHING, "_x.py": NOTHING}, ("demo",), id="more"),
+        pytest.param(
+            {"demo/__init__.py": NOTHING, "tests/__init__.py": NOTHING, "_x.py": NOTHING}, ("demo",), id="more"
+        ),
         pytest.param({"space/one/__init__.py": NOTHING}, ("space.one",), id="a-namespace"),
         pytest.param({f"fast.{SO}": b"..PyInit_fast..", "data.bin": NOTHING}, ("fast",), id="a-library"),
         pytest.param({"fast.abi3.so": b"PyInit_fast", "op.so": b"no init"}, ("fast",), id="another-library"),
