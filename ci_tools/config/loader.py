@@ -299,7 +299,8 @@ def _validation(table: Table) -> Validation:
     return Validation(
         torch=table.get("torch"),
         torch_index=table.get("torch-index"),
-        imports=tuple(table.get("imports", ())),
+        requires=tuple(table.get("requires", ())),
+        imports=tuple(table["imports"]) if "imports" in table else None,
         commands=tuple(map(_command, table.get("commands", ()))),
         timeout_seconds=table.get("timeout-seconds", Validation().timeout_seconds),
         gpu_trial=GpuTrial(table.get("gpu", GpuTrial.OPTIONAL)),

@@ -64,6 +64,7 @@ class _Meaning:
         yield from self.validation_torch("validate", "torch")
         yield from self.commands("validate", "commands")
         yield from self.gpu_trial("validate", "gpu")
+        yield from self.requirements("validate", "requires")
         yield from self.commands("build", "before")
         yield from self.commands("build", "after")
         yield from self.requirements("build", "requires")

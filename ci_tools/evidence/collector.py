@@ -19,6 +19,7 @@ from ci_tools.evidence.backends.cmake_call import read_cmake_call
 from ci_tools.evidence.backends.facts import FORCED
 from ci_tools.evidence.backends.scikit_build_core import has_conditions, reads_request_archs
 from ci_tools.evidence.cells import cells_of, is_offered, torches_of
+from ci_tools.evidence.imported import find_lacking
 from ci_tools.evidence.includes import (
     COMPILED,
     Includes,
@@ -98,6 +99,7 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
             *_tag_warnings(project, platforms),
             *_unseen(request, tree),
             *_unneeded_drops(project, builds),
+            *_lacking_in_trials(project, builds),
         ),
     )
 
@@ -182,6 +184,16 @@ def _unneeded_drops(project: ProjectFile, builds: Iterable[Metadata]) -> Iterato
     for drop in project.request.build.drop:
         if canonicalize_name(drop.name) not in names:
             yield f"build.drop: neither the project nor its build requires {drop.name}, so nothing has to drop it"
+
+
+def _lacking_in_trials(project: ProjectFile, builds: Iterable[Metadata]) -> Iterator[str]:
+    """Yield what the trials will lack to import the project; a wheel for one torch requires that by itself."""
+    named = project.request.validate.imports
+    modules = (re.sub(r"[-_.]+", "_", project.request.name),) if named is None else named
+    for one in find_lacking(project, modules, next(iter(builds), ())):
+        if one.requirement != "torch" or project.request.torch is None:
+            key = f"`validate: {{requires: [{one.requirement}]}}`"
+            yield f"{one}: {key} installs it for the trials, and the project's dependencies for its users"
 
 
 def _usual(platform: PlatformRequest) -> tuple[str, ...]:

@@ -603,7 +603,8 @@ def _try_address(url: str, part: Path, wheel: Wheel) -> str:
             "Nothing is installed. Tell the project: its release may have been tampered with.",
         ) from None
     except (*_faults(), ValueError) as error:
-        return str(getattr(error, "reason", None) or error)
+        code = getattr(error, "code", "")  # of an HTTP answer
+        return f"{f'HTTP {code} ' if code else ''}{getattr(error, 'reason', None) or error}"
     return ""
 
 
@@ -928,7 +929,7 @@ def _decide(settings: Mapping[str, Any] | None) -> Decision:
     try:
         return Decision(lock, wishes, choice.wheel, fetch(choice.wheel, wishes.get("wheels"), cache_folder(os.environ)))
     except Unreachable as error:
-        _refuse_without_compiler(lock, choice.wheel, wishes, str(error))
+        _refuse_without_compiler(lock, choice.wheel, wishes, facts, str(error))
         _prepare_compiling(lock, facts)
         return Decision(lock, wishes)
 
@@ -993,33 +994,40 @@ def _say_once(text: str) -> None:
             said.write_text(key, encoding="ascii")
 
 
-def _refuse_without_compiler(lock: Lock, wheel: Wheel, wishes: Wishes, why: str) -> None:
-    """Say that a wheel is compiled as it cannot be fetched; exit if this machine has no compiler for it."""
-    nvcc = _find_nvcc(wheel["cuda"]) if wheel["cuda"] else ""
-    can_compile = bool(nvcc or not wheel["cuda"])
+def _refuse_without_compiler(lock: Lock, wheel: Wheel, wishes: Wishes, facts: Facts, why: str) -> None:
+    """Say that a wheel is compiled as it cannot be fetched; exit if this machine has no compiler for it.
+
+    That is the nvcc of the wheel's CUDA version, or of the version to install for.
+    """
+    nvcc, version = _find_nvcc() if wheel["cuda"] else ("", "")
+    wanted = tuple(dict.fromkeys(filter(None, (wheel["cuda"], _wanted_cuda(facts)[0]))))
+    can_compile = not wheel["cuda"] or version in wanted
     if can_compile and not wishes.on("no-compile"):
-        how = f" with {nvcc}" if nvcc else ""
+        how = f" with {nvcc}, of CUDA {version}" if nvcc else ""
         _say(f"{wheel['file']} cannot be fetched: {why}")
         _say(f"so {lock['project']} is compiled{how}")
         return
-    no_nvcc = "" if can_compile else f"there is no nvcc of CUDA {_numbers(wheel['cuda'])[0]} to compile it with"
+    here = f", but {nvcc} of CUDA {version}" if nvcc else ""
+    no_nvcc = "" if can_compile else f"there is no nvcc of CUDA {' or '.join(wanted)} to compile it with{here}"
+    anyway = f"Compile it:  {wishes.variable('no-prebuilt')}=1 takes that nvcc all the same"
     raise _refuse_to_go_on(
         f"{wheel['file']} fits, but it cannot be fetched, and {no_nvcc or 'compiling is off'}:",
         f"  {why}",
         f"A mirror:  {wishes.variable('wheels')}=https://… pip install {lock['project']}=={lock['version']}",
         f"Offline:   copy that file into a folder, and {wishes.variable('wheels')}=FOLDER pip install …",
+        *([anyway] if no_nvcc and nvcc else ()),
     )
 
 
-def _find_nvcc(cuda: str) -> str:
-    """Return the nvcc of a CUDA major, or "" if there is none."""
-    homes = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
-    places = [os.path.join(home, "bin", "nvcc") for home in (*homes, "/usr/local/cuda") if home]
-    for program in filter(None, (*places, shutil.which("nvcc") or "")):
-        release = re.search(r"release (\d+)\.", _output(program, "--version"))
-        if release and int(release[1]) == _numbers(cuda)[0]:
-            return program
-    return ""
+def _find_nvcc() -> tuple[str, str]:
+    """Return the nvcc that a build takes, where torch looks for it, and its CUDA version; empty if there is none."""
+    homes = (os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""))
+    places = [os.path.join(home, "bin", "nvcc") for home in homes if home]
+    for program in (*places, shutil.which("nvcc") or "", "/usr/local/cuda/bin/nvcc"):
+        release = re.search(r"release (\d+\.\d+)", _output(program, "--version")) if program else None
+        if release:
+            return program, release[1]
+    return "", ""
 
 
 def explain(lock: Lock, facts: Facts, choice: Choice) -> str:
@@ -1181,7 +1189,10 @@ def serve_setup(words: Sequence[str]) -> None:
 
     It does nothing where a build backend runs setup.py: then the wheel was chosen, or there is none, already.
     """
-    if "bdist_wheel" not in words or COMPILES in os.environ or not Path(LOCK).is_file():
+    if COMPILES in os.environ or not Path(LOCK).is_file():
+        return
+    if "bdist_wheel" not in words:
+        _say_compiled(words)
         return
     found = _decide(None)  # before anything else in setup.py: it may read the variables that are set to compile
     if not (found.wheel and found.path):
@@ -1204,15 +1215,43 @@ def serve_setup(words: Sequence[str]) -> None:
         return setup
 
     for name in ("setuptools", "distutils.core"):  # setuptools comes first: its distutils takes the other's place
-        module: Any = importlib.import_module(name)
-        module.setup = serving(module.setup)
+        with suppress(ImportError):
+            module: Any = importlib.import_module(name)
+            module.setup = serving(module.setup)
+
+
+def _say_compiled(words: Sequence[str]) -> None:
+    """Prepare the commands of setup.py that install without a wheel, and say that they compile."""
+    command = next((word for word in words if word in {"install", "develop", "bdist_egg", "build_ext"}), "")
+    if not command:
+        return
+    found = _decide_editable(None)
+    if found.wishes.on("no-compile"):
+        raise _refuse_to_go_on(f"`setup.py {command}` compiles, and {found.wishes.variable('no-compile')} is set.")
+    _say(f"{found.lock['project']}: `setup.py {command}` compiles it; `pip install .` takes a wheel that fits")
 
 
 def _find_bdist_wheel() -> Any:
-    """Return the command of setuptools 70.1 and later, or of the package wheel before."""
-    with suppress(ImportError):
-        return importlib.import_module("setuptools.command.bdist_wheel").bdist_wheel
-    return importlib.import_module("wheel.bdist_wheel").bdist_wheel
+    """Return the command of setuptools 70.1 and later, or of the package wheel before; without both, one of its form.
+
+    The latter can do nothing, and need not: what it would run is replaced.
+    """
+    for name in ("setuptools.command.bdist_wheel", "wheel.bdist_wheel"):
+        with suppress(ImportError):
+            return importlib.import_module(name).bdist_wheel
+    bdist: Any = importlib.import_module("distutils.command.bdist_dumb").bdist_dumb
+    more = ("universal", "compression=", "python-tag=", "build-number=", "py-limited-api=")
+    options = [*bdist.user_options, *((name, None, "an option of bdist_wheel") for name in more)]
+
+    class BdistWheel(bdist):  # type: ignore[misc]  # known when it runs
+        user_options = options
+
+        def initialize_options(self) -> None:
+            bdist.initialize_options(self)
+            for name in more:
+                setattr(self, name.rstrip("=").replace("-", "_"), None)
+
+    return BdistWheel
 
 
 def _unpack_metadata(wheel: Path, folder: Path) -> str:

@@ -217,7 +217,8 @@ class Validation(NamedTuple):
 
     torch: str | None = None  # the exact version to install first
     torch_index: str | None = None
-    imports: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()  # what is installed beside the wheel, as its users would
+    imports: tuple[str, ...] | None = None  # None: what the wheel's own files name
     commands: tuple[Command, ...] = ()
     timeout_seconds: int = 600
     gpu_trial: GpuTrial = GpuTrial.OPTIONAL

@@ -208,7 +208,7 @@ def _minutes(plan: Plan, site: Site, job: Job) -> int:
     if site.job == SDIST:
         return job.minutes
     validation = plan.request.validate
-    tried = len(validation.imports) + len(validation.commands)
+    tried = (1 if validation.imports is None else len(validation.imports)) + len(validation.commands)
     return len(site.files) * tried * -(-validation.timeout_seconds // 60)
 
 

@@ -27,15 +27,17 @@ NOTHING_COMPILED = "nothing was compiled yet"
 def core_of(plan: Plan, edition: Edition, made: tuple[Path, Receipt] | None = None) -> Unit:
     """Return the known part of a plan's core before it is built: its names, and its sdist if that is built.
 
-    A smart sdist is known only when every wheel is.
+    The bytes of a smart sdist are known only when every wheel is; until then, the sdist that it is made of is a draft.
     """
+    sdist = (Item(made[0], made[1].sha256, made[1].size, None),) if made else ()
     known = {"name": plan.project.name, "version": plan.project.version}
     is_smart = plan.request.publish.pypi is Route.SMART
     return Unit(
         name=CORE,
         project=plan.project.name,
         version=plan.project.version,
-        items=(Item(made[0], made[1].sha256, made[1].size, None),) if made and not is_smart else (),
+        items=() if is_smart else sdist,
+        drafts=sdist if is_smart else (),
         edition=edition,
         commit=plan.pins.commit or "",
         tag=tag_of(edition, plan.request.release.tag, known),

@@ -35,6 +35,7 @@ from ci_tools.verify.files import (
     validator_for,
 )
 from ci_tools.verify.left_out import warn_left_out
+from ci_tools.verify.modules import own_imports
 from ci_tools.verify.nightlies import lend_nightly
 from ci_tools.verify.torch_stock import open_stock
 from ci_tools.verify.validator import gpu_here, own_python
@@ -81,7 +82,7 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     to = to._replace(addresses=to.addresses or planned.plan.request.publish.targets, without=without)
     targets = targets_at(to, outside)  # fails on a bad target before anything is built
     edition = folder_edition(planned.plan.edition)
-    refuse_unreachable(foresight.core_of(planned.plan, edition), targets)
+    refuse_unreachable(foresight.core_of(planned.plan, edition), targets, outside.reporter.say)
     refuse_missing_tag(planned.plan.edition, f"{planned.plan.project.name} {planned.plan.project.version}", to)
     _refuse_no_gpu(planned.plan, without)
     jobs = [job for job in planned.plan.jobs if job not in {job for job, _ in left}]
@@ -206,6 +207,7 @@ def _install_from_index(
     """Install from the index as a user would, unless an earlier run did so with the same bytes."""
     validator = validator_for(planned.plan.request.validate, own_python(made[-1].path.name), out, outside)
     validator = replace(validator, source=planned.tree.root.resolve(), stock=settings.stock)
+    validator = replace(validator, project=planned.plan.project.name, own=own_imports(made[-1].path))
     validator = lend_nightly(validator, made[-1].path, planned.plan.request.catalog)
     key = validator.key(" ".join([*sorted(file.receipt.sha256 for file in made), *what]))
     record = out / "index"

@@ -16,11 +16,12 @@ from ci_tools.install.smart_sdist import is_smart, list_files, make_smart
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.model.names import FileName, Sha256
 from ci_tools.model.request import Route
+from ci_tools.publish.reach import refuse_private
 from ci_tools.publish.units import Item
 from ci_tools.publish.wheel_facts import Built, add_facts, lowest_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ci_tools.catalog import SourceSeconds
     from ci_tools.publish.targets import Target
@@ -32,10 +33,15 @@ DEVICE = (".cu", ".hip", ".sycl")  # the endings of sources that are compiled fo
 SMART = ".smart"  # the folder of smart sdists, in a folder of finished files
 
 
-def refuse_unreachable(core: Unit, targets: Sequence[Target]) -> None:
-    """Raise InputError if no target of a smart release gives its wheels an address; for one that is not built yet."""
+def refuse_unreachable(core: Unit, targets: Sequence[Target], say: Callable[[str], None]) -> None:
+    """Raise InputError if no target gives the wheels of a smart release an address, or one that is known to be private.
+
+    It is for a release that is not built yet.
+    """
     if core.route is Route.SMART:
-        _addresses(core, Item(Path(f"{core.project}-{core.version}.tar.gz"), "", 0, None), targets)
+        sdist = Item(Path(f"{core.project}-{core.version}.tar.gz"), "", 0, None)
+        _addresses(core, sdist, targets)
+        refuse_private(replace(core, drafts=(sdist,)), targets, say)
 
 
 def make_sdists_smart(units: Sequence[Unit], targets: Sequence[Target], folder: Path) -> tuple[Unit, ...]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.formats.json_file import sealed, unsealed
 from ci_tools.machine.storage import UNFINISHED, write_atomically
+from ci_tools.publish.reach import refuse_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -129,6 +130,7 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
                 target.stage(unit)
                 target.verify(unit)
                 step.result("verified")
+        refuse_private(unit, ordered, reporter.say)
         begun = begun._replace(targets=[target.address for target in ordered])
         return tuple(_switch_targets(standing, begun, path, reporter))
     except FatwheelError as error:

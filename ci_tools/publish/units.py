@@ -114,6 +114,7 @@ class Unit:
     twins: tuple[Item, ...] = ()  # copies of its CUDA wheels without local versions, for PyPI only
     variants: tuple[Item, ...] = ()  # copies of its CUDA wheels as variants (PEP 825), for the user's own indexes only
     aliases: tuple[Alias, ...] = ()  # copies of its CUDA wheels under second names, for GitHub Releases only
+    drafts: tuple[Item, ...] = ()  # sdists that become smart at the end: their bytes change, their metadata does not
     edition: Edition = STABLE
     commit: str = ""  # of the source; empty: it is not a git checkout
     is_foreign: bool = False  # whether the source is somewhere else than the config

@@ -27,9 +27,10 @@ from ci_tools.model.request import Validation
 from ci_tools.plan import plan_file
 from ci_tools.plan.axes import PURE
 from ci_tools.verify.audit import audit, device_images
+from ci_tools.verify.modules import own_imports
 from ci_tools.verify.nightlies import lend_nightly
 from ci_tools.verify.torch_stock import open_stock
-from ci_tools.verify.validator import Validator, gpu_here, has_gpu, own_imports, own_python
+from ci_tools.verify.validator import Validator, gpu_here, has_gpu, own_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -239,9 +240,10 @@ def _kept(path: Path) -> Made:
 
 def _validate(path: Path, request: Request | None, here: Here, outside: Outside) -> tuple[Trial, ...]:
     _refuse_no_file(path)
-    validation = request.validate if request else Validation(imports=own_imports(path))
+    validation = request.validate if request else Validation()
     validator = validator_for(validation, here.python or own_python(path.name), path.parent, outside)
     validator = replace(validator, source=here.source and here.source.resolve(), stock=here.stock)
+    validator = replace(validator, project=path.name.partition("-")[0], own=own_imports(path))
     validator = lend_nightly(validator, path, request.catalog if request else ())
     where, key = here.where or validator.where, validator.key(sha256_of(path))
     receipt = receipts.load(path)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.process import run, tail
 from ci_tools.machine.workplace import scratch
-from ci_tools.verify.validator import own_imports
+from ci_tools.verify.modules import own_imports
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -38,9 +38,12 @@ def explain_failed_import(
         found = open_wheel(wheel)
         with found.archive:
             found.archive.extractall(folder)
+            libraries = {
+                info.filename.partition(".")[0] for info in found.libraries
+            }  # those that are modules at the root
         for member in spared:
             (folder / member).write_bytes(UNLOADABLE)
-        for module in own_imports(wheel):
+        for module in (module for module in own_imports(wheel) if module not in libraries):
             command: list[str | Path] = [python, "-c", f"import {module}"]
             env = {**variables, "PYTHONPATH": os.fspath(folder)}
             ended = run(command, log=log, cwd=folder, env=env, timeout=SECONDS)

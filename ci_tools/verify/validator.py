@@ -32,6 +32,7 @@ from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.files import Outcome, Trial
 from ci_tools.model.versions import Minor, Python
+from ci_tools.verify.modules import explain_missing, needs_driver, needs_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Command, Validation
     from ci_tools.verify.torch_stock import TorchStock
 
-__all__ = ["Validator", "gpu_here", "has_gpu", "own_imports", "own_python"]
+__all__ = ["Validator", "gpu_here", "has_gpu", "own_python"]
 
 # Other places where pip looks for packages; pip treats an empty value as unset.
 NOWHERE_ELSE = {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_NO_INDEX": "", "PIP_CONFIG_FILE": os.devnull}
@@ -64,16 +65,6 @@ def _amd_gpu() -> str | None:
     name = re.search(r"Card [Ss]eries:\s*(\S.*)", said)
     driver = re.search(r"Driver version:\s*(\S+)", said)
     return f"{name[1].strip()}, driver {driver[1]}" if name and driver else None
-
-
-def own_imports(wheel: Path) -> tuple[str, ...]:
-    """Return the top-level packages and modules that a wheel installs."""
-    found = open_wheel(wheel)
-    with found.archive:
-        paths = [info.filename.split("/") for info in found.infos if ".dist-info/" not in info.filename]
-    packages = {parts[0] for parts in paths if parts[1:] == ["__init__.py"]}
-    modules = {parts[0].removesuffix(".py") for parts in paths if len(parts) == 1 and parts[0].endswith(".py")}
-    return tuple(sorted(packages | modules))
 
 
 STABLE = re.compile(r"cp3\d{1,2}$")  # the lowest Python of a limited API
@@ -107,6 +98,8 @@ class Validator:
     source: Path | None = None  # the folder of the scripts that the commands run; None: not on this machine
     stock: TorchStock | None = None  # None: each trial installs torch itself
     indexes: tuple[str, ...] = ()  # where a nightly of torch is, beside the places that the installer looks at
+    project: str = ""
+    own: tuple[str, ...] = ()  # the modules of the wheel, which are imported where the config names none
 
     @property
     def where(self) -> str:
@@ -118,7 +111,7 @@ class Validator:
         """Return a hash of `what` and of everything else that decides a trial's outcome."""
         scripts = [sha256_of(path) for path in self._scripts()]
         installer = choose_installer(self.outside.environ).name
-        parts = [what, repr(self.validation), str(self.interpreter), self.gpu, installer, *scripts]
+        parts = [what, repr(self.validation), self.own, str(self.interpreter), self.gpu, installer, *scripts]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def _scripts(self) -> Iterator[Path]:
@@ -147,17 +140,18 @@ class Validator:
     def _install_and_try(self, name: str, arguments: tuple[str, ...]) -> tuple[Trial, ...]:
         log = self.logs / f"validate-{name}.log"
         log.unlink(missing_ok=True)
-        shown = " ".join(Path(part).name if part.endswith(".whl") else part for part in arguments)
+        named = (*arguments, *self.validation.requires)
+        shown = " ".join(Path(part).name if part.endswith(".whl") else part for part in named)
         what = redact(f"{choose_installer(self.outside.environ).command} {shown}")
         try:
             with self._environment(log) as environment:
-                environment.install(*self._name_indexes(), *arguments)
+                environment.install(*self._name_indexes(), *arguments, *self.validation.requires)
                 return (Trial(what, Outcome.PASSED), *self._try(environment))
         except Rejected as error:
             return (Trial(what, Outcome.FAILED, str(error)),)
 
     def _try(self, environment: Environment) -> Iterator[Trial]:
-        for module in self.validation.imports:
+        for module in self.own if self.validation.imports is None else self.validation.imports:
             yield self._try_import(environment, module)
         for command in self.validation.commands:
             yield self._try_command(environment, command)
@@ -215,7 +209,16 @@ class Validator:
             environment.install(*self._name_indexes(), f"torch=={self.validation.torch}", variables=variables)
 
     def _try_import(self, environment: Environment, module: str) -> Trial:
-        return self._run(environment, f"import {module}", ["python", "-c", f"import {module}"])
+        trial = self._run_import(environment, f"import {module}")
+        if needs_torch(trial.detail):  # a module that is linked with torch: its users import that first
+            trial = self._run_import(environment, f"import torch, {module}")
+        driver = needs_driver(trial.detail)
+        if driver and not self.gpu and self.validation.imports is None:  # nobody said that it works without one
+            return Trial(trial.what, Outcome.NOT_EXERCISED, f"it needs {driver} of a driver, and no GPU is here")
+        return trial
+
+    def _run_import(self, environment: Environment, statement: str) -> Trial:
+        return self._run(environment, statement, ["python", "-c", statement])
 
     def _try_command(self, environment: Environment, command: Command) -> Trial:
         if command.needs_gpu and not self.gpu:
@@ -236,5 +239,7 @@ class Validator:
         if ended.timed_out:
             return Trial(what, Outcome.FAILED, f"took over {seconds} seconds")
         if ended.status:
-            return Trial(what, Outcome.FAILED, f"exit status {ended.status}:\n{tail(ended.log, 12, ended.start)}")
+            said = tail(ended.log, 12, ended.start)
+            lines = (f"exit status {ended.status}:", said, explain_missing(said, self.own, self.project))
+            return Trial(what, Outcome.FAILED, "\n".join(filter(None, lines)))
         return Trial(what, Outcome.PASSED)

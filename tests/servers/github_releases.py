@@ -50,7 +50,7 @@ def release_document(hub: GitHub, kept: Kept) -> dict[str, Any]:
 
 def get_repository(hub: GitHub, _: Asked) -> Answer:
     own = {"url": f"{hub.url}{API}", "html_url": f"{hub.url}/{REPOSITORY}", "full_name": REPOSITORY}
-    document: dict[str, Any] = blank_of("full-repository")
+    document: dict[str, Any] = blank_of("full-repository") | {"private": hub.is_private}
     return Answer(200, document | own | {"owner": document["owner"] | hub.owner})
 
 

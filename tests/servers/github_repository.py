@@ -53,6 +53,7 @@ class GitHub:
         self.attested: dict[str, int] = {}  # the sha256 of what is attested, and the repository that has run it
         self.bundles: dict[str, Any] = {}  # the attestations of some of them; of the others, they are as they should be
         self.is_public = False  # whether it answers without a token
+        self.is_private = False  # as its document says
         self.left: int | None = None  # the requests that it still answers this hour; None: any number
         self.owner = {"login": "octo", "type": "User"}
         self.requests: list[str] = []

@@ -208,7 +208,7 @@ def _ask_targets(plan: Plan, outside: Outside) -> None:
         return
     addresses = plan_file.targets(plan)
     core = foresight.core_of(plan, plan.edition)
-    refuse_unreachable(core, targets_of(addresses, outside))
+    refuse_unreachable(core, targets_of(addresses, outside), outside.reporter.say)
     distant = [address for address in addresses if not address.startswith(publishing.LOCAL)]
     foresight.report_existing(core, targets_of(distant, outside), outside.reporter.say)
 

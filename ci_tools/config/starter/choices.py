@@ -11,6 +11,8 @@ from ci_tools.config.starter.archs import Archs, choose_archs
 from ci_tools.config.starter.imports import find_imports
 from ci_tools.config.starter.survey import GFX_ARCHS, HOST, admitted, choose_versions, cuda_archs
 from ci_tools.errors import InputError
+from ci_tools.evidence.collector import read_metadata
+from ci_tools.evidence.imported import find_lacking
 from ci_tools.evidence.includes import uncommented
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog, Cuda
     from ci_tools.config.starter.survey import Survey, Switch
+    from ci_tools.evidence.imported import Lacking
     from ci_tools.evidence.project_file import ProjectFile
     from ci_tools.model.evidence import CellEvidence, PlatformEvidence
     from ci_tools.model.versions import Minor, Python
@@ -77,6 +80,7 @@ class Starter(NamedTuple):
     left: tuple[Left, ...]
     imports: tuple[str, ...]
     backend: str
+    lacking: tuple[Lacking, ...] = ()  # what these imports need and is not installed with the package
     env: tuple[tuple[str, str], ...] = ()
     is_per_python: bool = False  # whether a wheel with native code serves one Python only, or may do so
 
@@ -95,6 +99,8 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
     native = [one for one in kept if one.shown.extensions is not Extensions.NONE]
     pythons = _choose_pythons(found, native, catalog)
     choice = _choose_torch(found, native, pythons, catalog, torch)
+    imports = find_imports(found.name, found.project, found.platforms)
+    lacking = find_lacking(found.project, imports, read_metadata(found.platforms))
     shipped = {python for version in _served(choice, catalog) for python in catalog.torch[version].pythons[HOST]}
     return Starter(
         name=found.name,
@@ -104,7 +110,8 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
         torch=choice,
         platforms=tuple(_platform(one, choice, found, catalog) for one in kept),
         left=tuple(left),
-        imports=find_imports(found.name, found.project, found.platforms),
+        imports=imports,
+        lacking=tuple(one for one in lacking if one.requirement != "torch" or not choice.tried),
         backend=found.project.backend,
         env=found.env,
         is_per_python=any(one.shown.python_api.kind in {Binding.FULL, Binding.UNKNOWN} for one in native),

@@ -99,10 +99,13 @@ def _validation(starter: Starter) -> Iterator[str]:
         yield f'  torch: "{starter.torch.tried}" # each wheel is tried with it'
         if not any(one.kind for one in starter.platforms):
             yield "  # torch-index: an index of CPU builds; pip's own has CUDA builds of gigabytes for Linux"
+    if starter.lacking:
+        names = ", ".join(quote_names(one.requirement for one in starter.lacking))
+        yield f"  requires: [{names}] {to_comment('; '.join(map(str, starter.lacking)))}"
     if starter.imports:
         yield f"  imports: [{', '.join(map(to_scalar, starter.imports))}]"
     else:
-        yield "  # imports: the modules to import from each wheel; none was found"
+        yield "  # imports: by default the modules that each wheel's own files name"
 
 
 def _publication(repository: str) -> list[str]:

@@ -98,7 +98,7 @@ class View(NamedTuple):
 
     def fact(self, name: str) -> object:
         """Return the answer to a question that a build asked."""
-        variables = dict(self.env)
+        variables = {**_homes(self, "a toolkit"), **dict(self.env)}
         if name.startswith("env:"):
             return variables.get(name.removeprefix("env:"))
         if name.startswith(SUPPOSED):
@@ -106,7 +106,7 @@ class View(NamedTuple):
         if is_question(name):
             return answer_question(self.torch_names, name)
         answers: dict[str, object] = {
-            "env": self.env,
+            "env": variables,
             "python": self.python.version,
             "free_threaded": self.python.free_threaded,
             **dict.fromkeys(("cuda", "hipify"), self.accelerator),

@@ -38,6 +38,7 @@ from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.manifest import Manifest
 from ci_tools.publish.index.page_writer import Page, PageWriter
 from ci_tools.publish.index.pages import VARIANTS, IndexedFile
+from ci_tools.publish.reach import explain_refusal
 from ci_tools.publish.units import Change, Published
 
 if TYPE_CHECKING:
@@ -95,6 +96,13 @@ class WheelIndex:
             entry = place_apart(entry)
         same = (old for old in known if (old.name, old.folder, old.sha256) == (entry.name, entry.folder, entry.sha256))
         return self._url(folder_of(unit.edition), next(same, entry))
+
+    def explain_private(self, unit: Unit) -> str:
+        """Return why a file cannot be fetched without credentials: a staged one of the unit, or one listed before."""
+        staged = next((self.locate(item, unit) for item in unit.items if item.name in self.laid), "")
+        listed = (self._url(folder_of(unit.edition), entry) for entry in self.known(unit).files.values())
+        url = staged or next(listed, "")
+        return explain_refusal(url) if url.startswith("http") else ""
 
     # -- the four steps
 

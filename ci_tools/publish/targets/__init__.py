@@ -49,6 +49,12 @@ class Target(Protocol):
     def foresee(self, unit: Unit) -> None:
         """Raise the errors of `check` that are already certain for a unit with only some of its files built."""
 
+    def explain_private(self, unit: Unit) -> str:
+        """Return why nobody without credentials can fetch the unit's files here, as far as it is known; "" otherwise.
+
+        Raises MachineError or InputError if the target cannot be asked.
+        """
+
     def stage(self, unit: Unit) -> None:
         """Upload every file, invisible to users who install."""
 

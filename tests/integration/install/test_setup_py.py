@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -34,21 +35,29 @@ setup(name="demo", version="1.0", py_modules=["demo"])
 OLD = "setuptools==65.5.0 wheel==0.38.4"  # whose bdist_wheel is that of the package wheel
 
 
-def make_wheel(setup: str, tmp_path: Path, **variables: str) -> str:
+def make_wheel(setup: str, tmp_path: Path, *options: str, **variables: str) -> str:
     """Run the setup.py of an unpacked smart sdist as people do, and return the module in the wheel that it makes."""
+    done, unpacked = run_setup(setup, tmp_path, "bdist_wheel", "--dist-dir", "out", *options, **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = (unpacked / "out").iterdir()
+    assert wheel.name == "demo-1.0-py3-none-any.whl"
+    return read_module(wheel)
+
+
+def run_setup(
+    setup: str, tmp_path: Path, *words: str, **variables: str
+) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """Run the setup.py of a smart sdist, with the packages of PYTHONPATH only where that is given."""
     with assets(tmp_path / "assets") as server:
         made = release(tmp_path, server.url, files={"setup.py": setup}, cuda="13.0", env={"DEMO_SWITCH": "on"})
         with tarfile.open(made.sdist) as archive:
             archive.extractall(tmp_path / "unpacked", filter="data")
         unpacked = tmp_path / "unpacked/demo-1.0"
         done = subprocess.run(
-            [sys.executable, "setup.py", "bdist_wheel", "--dist-dir", "out"], cwd=unpacked, capture_output=True,
-            env=environ_of(tmp_path, {"PIP_NO_INDEX": "1", **variables}), text=True, check=False,
+            [sys.executable, *["-S"] * ("PYTHONPATH" in variables), "setup.py", *words], cwd=unpacked,
+            env=environ_of(tmp_path, {"PIP_NO_INDEX": "1", **variables}), capture_output=True, text=True, check=False,
         )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = (unpacked / "out").iterdir()
-    assert wheel.name == "demo-1.0-py3-none-any.whl"
-    return read_module(wheel)
+    return done, unpacked
 
 
 def read_module(wheel: Path) -> str:
@@ -80,6 +89,19 @@ def old_setuptools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     own = tmp_path_factory.mktemp("setuptools")
     subprocess.run([UV, "pip", "install", "--quiet", "--target", own, *OLD.split()], check=True)
     return own
+
+
+def test_an_old_setuptools_without_the_package_wheel_takes_the_wheel(old_setuptools: Path, tmp_path: Path) -> None:
+    alone = shutil.copytree(old_setuptools, tmp_path / "alone", ignore=shutil.ignore_patterns("wheel*"))
+    variables = {"PYTHONPATH": str(alone), "DEMO_FOR_CUDA": "13.0"}
+    assert make_wheel(SETUP, tmp_path, "--universal", "--py-limited-api", "cp310", **variables) == "kind = 'prebuilt'\n"
+
+
+def test_commands_of_setup_py_that_install_without_a_wheel_say_that_they_compile(tmp_path: Path) -> None:
+    done, _ = run_setup(SETUP, tmp_path, "install", "--root", "there", DEMO_FOR_CUDA="13.0")
+    assert "demo: `setup.py install` compiles it; `pip install .` takes a wheel that fits" in done.stderr
+    assert "demo: built with DEMO_SWITCH=on" in done.stderr
+    assert "switch = 'on'" in next((tmp_path / "unpacked/demo-1.0/there").rglob("demo.py")).read_text()
 
 
 @pytest.mark.parametrize("client", ["pip-9.0.3", pytest.param("pip-18.1", marks=pytest.mark.long)])

@@ -120,28 +120,51 @@ def test_other_bytes_end_an_installation_although_it_could_be_compiled(tmp_path:
     assert not (tmp_path / "there").exists()
 
 
-@pytest.mark.parametrize("how", ["off", "no-nvcc", "nvcc"])
-def test_a_wheel_that_cannot_be_fetched(how: str, tmp_path: Path) -> None:
-    nvcc = tmp_path / "cuda/bin/nvcc"
+def nvcc_in(folder: Path, version: str) -> Path:
+    """Write an nvcc that says its version."""
+    nvcc = folder / "bin/nvcc"
     nvcc.parent.mkdir(parents=True)
-    nvcc.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n")
+    nvcc.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release {version}, V{version}.88'\n")
     nvcc.chmod(0o755)
-    made = release(tmp_path, "http://127.0.0.1:9", cuda="77.0" if how == "no-nvcc" else "13.0",
-                   files=OWN, compiling=Compiling(2, 80))  # fmt: skip
-    variables = {"DEMO_FOR_CUDA": "77.0"} if how == "no-nvcc" else {"DEMO_FOR_CUDA": "13.0"}
-    variables |= {"DEMO_NO_COMPILE": "1"} if how == "off" else {}
-    found = call_hooks(made.sdist, tmp_path, CUDA_HOME=str(nvcc.parents[1]), MAX_JOBS="1", **variables)
-    if how == "nvcc":
-        assert found.read("demo.py") == "kind = [None, None, {}]"
-        assert f"so demo is compiled with {nvcc}\n" in found.said
-        assert "demo: compiling takes about a minute on 1 core, going by its 2 source files; MAX_JOBS" in found.said
-        return
+    return nvcc
+
+
+@pytest.mark.parametrize(
+    ("wheel", "asked"), [pytest.param("13.0", "13.0", id="the-wheels"), pytest.param("13.2", "13.0", id="the-users")]
+)
+def test_a_wheel_that_cannot_be_fetched_is_compiled_by_an_nvcc_of_its_version_or_the_users(
+    wheel: str, asked: str, tmp_path: Path
+) -> None:
+    nvcc = nvcc_in(tmp_path / "cuda", "13.0")
+    made = release(tmp_path, "http://127.0.0.1:9", cuda=wheel, files=OWN, compiling=Compiling(2, 80))
+    variables = {"DEMO_FOR_CUDA": asked, "MAX_JOBS": "1", "CUDA_HOME": str(nvcc.parents[1])}
+    found = call_hooks(made.sdist, tmp_path, **variables)
+    assert found.read("demo.py") == "kind = [None, None, {}]"
+    assert f"so demo is compiled with {nvcc}, of CUDA 13.0\n" in found.said
+    assert "demo: compiling takes about a minute on 1 core, going by its 2 source files; MAX_JOBS" in found.said
+
+
+@pytest.mark.parametrize(
+    ("nvcc", "wheel", "more", "reason"),
+    [
+        pytest.param("13.0", "13.0", {"DEMO_NO_COMPILE": "1"}, "compiling is off", id="off"),
+        pytest.param("13.0", "13.2", {}, "there is no nvcc of CUDA 13.2 to compile it with, but ", id="another-minor"),
+        pytest.param("12.9", "13.0", {}, "there is no nvcc of CUDA 13.0 to compile it with, but ", id="another-major"),
+    ],
+)
+def test_a_wheel_that_can_neither_be_fetched_nor_compiled_ends_the_installation(
+    nvcc: str, wheel: str, more: dict[str, str], reason: str, tmp_path: Path
+) -> None:
+    home = nvcc_in(tmp_path / "cuda", nvcc).parents[1]
+    with assets(tmp_path / "assets", "403") as server:
+        made = release(tmp_path, server.url, cuda=wheel, files=OWN)
+        found = call_hooks(made.sdist, tmp_path, CUDA_HOME=str(home), DEMO_FOR_CUDA=wheel, **more)
     assert found.wheel is None
-    reason = "compiling is off" if how == "off" else "there is no nvcc of CUDA 77 to compile it with"
-    assert f"{CUDA} fits, but it cannot be fetched, and {reason}:" in found.said
-    assert f"http://127.0.0.1:9/{CUDA}: " in found.said
+    assert f"{CUDA} fits, but it cannot be fetched, and {reason}" in found.said
+    assert f"{server.url}/{CUDA}: HTTP 403 Forbidden" in found.said
     assert "DEMO_WHEELS=https://" in found.said
     assert "DEMO_WHEELS=FOLDER pip install" in found.said
+    assert ("DEMO_NO_PREBUILT=1 takes that nvcc" in found.said) == (not more)
 
 
 def test_it_is_compiled_with_the_variables_of_its_wheel_and_no_setting_of_ours(tmp_path: Path) -> None:

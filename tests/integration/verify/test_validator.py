@@ -11,6 +11,7 @@ from ci_tools.model.files import Outcome, Trial
 from ci_tools.model.request import Command, Validation
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.files import Here, validate_files
+from ci_tools.verify.modules import own_imports
 from ci_tools.verify.validator import Validator, own_python
 from tests.builders import releases
 from tests.builders.sources import demo, request_of, world
@@ -72,3 +73,40 @@ def test_torch_comes_from_its_index_alone(tmp_path: Path) -> None:
     trials = trying.install_from_file(make(tmp_path))
     assert [trial.outcome for trial in trials] == [Outcome.PASSED] * 2, trials
     assert "--index-url" not in (tmp_path / "logs/validate-demo-1.0-py3-none-any.whl.log").read_text()
+
+
+# ---------------------------------------------------------------- what is imported, and what that needs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("requires", [(), ("helper",)], ids=["lacking", "required"])
+def test_the_modules_of_a_wheel_are_imported_with_what_the_config_requires(
+    requires: tuple[str, ...], tmp_path: Path
+) -> None:
+    make(tmp_path / "links", "helper-1.0-py3-none-any.whl", {"helper.py": b""})
+    wheel = make(tmp_path, files={"demo/__init__.py": b"import helper", "more.py": b"", "tests/__init__.py": b"1 / 0"})
+    trying = Validator(
+        validation=Validation(requires=requires), own=own_imports(wheel), interpreter=Path(sys.executable),
+        logs=tmp_path / "logs", outside=world(tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path / "links")),
+        gpu=False,
+    )  # fmt: skip
+    trials = {trial.what: trial for trial in trying.install_from_file(wheel)}
+    assert [*trials][1:] == ["import demo", "import more"]
+    assert trials["import demo"].outcome is (Outcome.PASSED if requires else Outcome.FAILED)
+    assert ("`validate: {requires: [helper]}`" in trials["import demo"].detail) == (not requires)
+
+
+@pytest.mark.slow
+def test_a_module_that_is_linked_with_torch_or_a_driver_is_tried_as_its_users_import_it(tmp_path: Path) -> None:
+    torch = make(tmp_path, "torch-9.0-py3-none-any.whl", {"torch.py": b""})
+    linked = (
+        b"import sys\nif 'torch' not in sys.modules: raise ImportError('libc10.so: cannot open shared object file')"
+    )
+    files = {"linked.py": linked, "of_driver.py": b"raise ImportError('libcuda.so.1: cannot open shared object file')"}
+    wheel = make(tmp_path, files=files)
+    trying = Validator(
+        validation=Validation(requires=(str(torch),)), own=own_imports(wheel), interpreter=Path(sys.executable),
+        logs=tmp_path / "logs", outside=world(tmp_path, PIP_NO_INDEX="1"), gpu=False,
+    )  # fmt: skip
+    found = [(trial.what, trial.outcome) for trial in trying.install_from_file(wheel)[1:]]
+    assert found == [("import torch, linked", Outcome.PASSED), ("import of_driver", Outcome.NOT_EXERCISED)]

@@ -87,6 +87,11 @@ class GitHubTarget:
         server = self.outside.environ.get("GITHUB_SERVER_URL") or "https://github.com"
         return f"{server}/{self.repository}/releases/download/{quote(unit.tag)}/{quote(item.name)}"
 
+    def explain_private(self, unit: Unit) -> str:  # noqa: ARG002 - see Target
+        """Return a sentence if the repository is private: its releases are too."""
+        with self.hub.opened(anonymous=True) as repository:
+            return f"{self.repository} is a private repository" if repository.private else ""
+
     # -- the four steps
 
     def check(self, unit: Unit) -> Sequence[Change]:

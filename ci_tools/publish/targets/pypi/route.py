@@ -13,18 +13,24 @@ from ci_tools.publish.units import CORE
 if TYPE_CHECKING:
     from ci_tools.publish.units import Item, Unit
 
-__all__ = ["select_items"]
+__all__ = ["select_items", "select_known"]
 
 
 def select_items(unit: Unit, address: str) -> list[Item]:
     """Return the unit's files for an index by its route, in upload order; raise InputError if the config has none."""
+    taken = select_known(unit, address)
+    if unit.name == CORE and not taken:
+        msg = f"{unit.project} {unit.version} has nothing that goes to {address} by `pypi: {unit.route}`"
+        raise InputError(msg)
+    return taken
+
+
+def select_known(unit: Unit, address: str) -> list[Item]:
+    """Return those files of a unit that is not complete yet; raise InputError if its config selects none for PyPI."""
     if unit.route is Route.NONE:
         msg = f"nothing of {unit.project} goes to {address}: the config does not select files for PyPI"
         raise InputError(msg, hint="set `pypi: wheels` below `publish:`")
     taken = [item for item in unit.files if _goes(item, unit.route)]
-    if unit.name == CORE and not taken:
-        msg = f"{unit.project} {unit.version} has nothing that goes to {address} by `pypi: {unit.route}`"
-        raise InputError(msg)
     return sorted(taken, key=lambda item: (_rank(item), item.name))
 
 

@@ -18,7 +18,7 @@ from ci_tools.publish.targets.pypi.answers import AGAIN, clean_text
 from ci_tools.publish.targets.pypi.archives import archive_of
 from ci_tools.publish.targets.pypi.listing import Listing
 from ci_tools.publish.targets.pypi.place import place_of
-from ci_tools.publish.targets.pypi.route import select_items
+from ci_tools.publish.targets.pypi.route import select_items, select_known
 from ci_tools.publish.targets.pypi.uploader import TAKEN, Uploader, parse_answer
 from ci_tools.publish.units import Change, Published
 
@@ -62,6 +62,10 @@ class PyPITarget:
     def locate(self, item: Item, unit: Unit) -> None:
         """Return None: the index decides on the address when it has the file."""
 
+    def explain_private(self, unit: Unit) -> str:  # noqa: ARG002 - see Target
+        """Return "": a smart sdist names no address here."""
+        return ""
+
     # -- the four steps
 
     def check(self, unit: Unit) -> Sequence[Change]:
@@ -79,8 +83,8 @@ class PyPITarget:
         return frozenset(self._listing.yanks(unit.project, parse_version(unit.version)))
 
     def foresee(self, unit: Unit) -> None:
-        """Raise the errors of `check`: they concern each file by itself."""
-        self.check(unit)
+        """Raise the errors of `check`, which concern each file by itself; of a draft those of its name and metadata."""
+        self._new(unit, select_known(unit, self.address), unit.drafts)
 
     def stage(self, unit: Unit) -> None:
         """Do nothing: an uploaded file is public at once, until indexes support draft releases (PEP 694)."""
@@ -118,9 +122,9 @@ class PyPITarget:
 
     # -- problems
 
-    def _new(self, unit: Unit, items: Sequence[Item]) -> list[Item]:
-        """Return the unit's files that the index lacks; raise RejectedInput if it would not accept them."""
-        if not items:
+    def _new(self, unit: Unit, items: Sequence[Item], drafts: Sequence[Item] = ()) -> list[Item]:
+        """Return the unit's files that the index lacks; raise RejectedInput if it would not accept them or a draft."""
+        if not (items or drafts):
             return []
         held = self._listing.held(unit.project, items)
         there = {file.name: file.sha256 for file in held or ()}
@@ -129,7 +133,7 @@ class PyPITarget:
         release = Release(unit.project, unit.version, held, datetime.now(timezone.utc))
         problems = [
             *(self._describe_conflict(item, there[item.name]) for item in changed),
-            *self._problems(new, release),
+            *self._problems([*new, *(draft for draft in drafts if draft.name not in there)], release),
         ]
         if problems:
             raise RejectedInput(problems, hint=f"nothing was sent to {self.address}")

@@ -261,6 +261,13 @@ def test_a_variable_of_one_platform_is_seen_however_it_is_read(condition: str, t
     assert "pure" not in jobs_of(plan, "linux-cpu")
 
 
+def test_the_home_of_a_toolkit_decides_for_its_platform_only(tmp_path: Path) -> None:
+    config = only("linux-cpu", "linux-cuda").replace('["3.10", "3.12", "3.14t"]', '["3.12"]')
+    files = {"setup.py": setup("ext_modules=[Extension('demo.a', ['a.c'])] * ('CUDA_HOME' in os.environ)"), "a.c": ""}
+    plan = planned(tmp_path, files, config)
+    assert (jobs_of(plan, "linux-cpu"), "pure" in jobs_of(plan, "linux-cuda")) == ({"pure"}, False)
+
+
 def test_a_file_that_names_the_folder_of_its_build_is_in_no_pure_wheel(tmp_path: Path) -> None:
     plan = deciding(tmp_path, "0", "open('demo/here.py', 'w').write(repr(os.getcwd()))\n")
     assert "pure" not in {job.name for job in plan.jobs}

@@ -192,6 +192,14 @@ def test_what_only_setup_py_says_is_observed(tmp_path: Path) -> None:
     assert {platform.owner for platform in request.platforms} == {"@your-org/your-team"}
 
 
+def test_what_only_an_extra_brings_is_installed_for_the_trials(tmp_path: Path) -> None:
+    extra = PROJECT.replace('dependencies = ["torch>=2.8"]', 'optional-dependencies = {gpu = ["torch"]}')
+    files = {"pyproject.toml": pyproject(project=extra), "demo/__init__.py": "import torch\n"}
+    written, request = start(tmp_path, files)
+    assert (request.validate.imports, request.validate.requires) == (("demo",), ("torch",))
+    assert "# `import demo` needs torch (demo/__init__.py:1), which only the extra gpu has" in written.path.read_text()
+
+
 SYCL = """\
 import torch
 from setuptools import setup

@@ -1,0 +1,98 @@
+"""The modules that a wheel installs, by its own files, and what to do about one that is missing where it is tried."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.catalog.distributions import distribution_of
+from ci_tools.formats.wheel import open_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from ci_tools.formats.wheel import Wheel
+
+__all__ = ["explain_missing", "needs_driver", "needs_torch", "own_imports"]
+
+# Packages beside the real one, which wheels should not have and often do.
+BESIDE = frozenset(
+    {"benchmarks", "build", "conftest", "docs", "examples", "scripts", "setup", "test", "tests", "tools"}
+)
+PACKAGE = re.compile(r"__init__(\.py|\.[\w.-]*(so|pyd))$")
+LIBRARY = re.compile(r"(\w+)(\.[\w-]+)?\.(so|pyd)$")
+ELSEWHERE = re.compile(r"[^/]+\.data/(purelib|platlib)/")  # PEP 427: its files go to the root as well
+# In an error's words, and in those of `python -m`.
+MISSING = re.compile(r"(?:ModuleNotFoundError|python[\w.]*): No module named '?([\w.]+)")
+# The standard library had them: PEP 594, and what Python 3.12 removed.
+REMOVED = frozenset(
+    "aifc asynchat asyncore audioop cgi cgitb chunk crypt imghdr imp lib2to3 mailcap msilib nis nntplib ossaudiodev "  # noqa: SIM905 - as words they fit on a page
+    "pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib".split()
+)
+# Libraries that only a driver brings, and torch's own, which `import torch` loads.
+OF_DRIVER = re.compile(r"\b(libcuda\.so\.1|libnvidia-ml\.so\.1|nvcuda\.dll|libamdhip64\.so\S*|libze_loader\.so\.1): ")
+OF_TORCH = re.compile(r"\b(libc10|libtorch)\w*\.so: cannot open shared object file")
+
+
+def own_imports(wheel: Path) -> tuple[str, ...]:
+    """Return the packages and modules at the root of a wheel, and the packages of a namespace without an `__init__`.
+
+    Tests, examples and private modules count only where there is nothing else.
+    """
+    found = open_wheel(wheel)
+    with found.archive:
+        modules = {module for module in _modules(found) if all(map(str.isidentifier, module.split(".")))}
+    public = {module for module in modules if module.partition(".")[0] not in BESIDE and not module.startswith("_")}
+    return tuple(sorted(public or modules))
+
+
+def _modules(wheel: Wheel) -> Iterator[str]:
+    """Yield the topmost packages of a wheel, and the modules and libraries with an init function at its root."""
+    paths = {ELSEWHERE.sub("", info.filename): info for info in wheel.infos}
+    folders = {path.rpartition("/")[0] for path in paths if PACKAGE.fullmatch(path.rpartition("/")[2])}
+    for folder in folders:
+        parts = folder.split("/")
+        if folder and not any("/".join(parts[:depth]) in folders for depth in range(1, len(parts))):
+            yield ".".join(parts)
+    for path, info in paths.items():
+        library = LIBRARY.fullmatch(path)
+        if library and f"PyInit_{library[1]}".encode() in b"".join(wheel.chunks(info)):
+            yield library[1]
+        elif "/" not in path and path.endswith(".py"):
+            yield path.removesuffix(".py")
+
+
+def explain_missing(said: str, own: Collection[str], project: str) -> str:
+    """Return what to write for the module that a trial did not find, or ""; `own` are the wheel's own modules."""
+    found = MISSING.findall(said)
+    if not found:
+        return ""
+    top = found[-1].partition(".")[0]
+    if top in {module.partition(".")[0] for module in own} or canonicalize_name(top) == canonicalize_name(project):
+        return f"the wheel has no module {found[-1]}"
+    name = distribution_of(top)
+    if name == top and top in sys.stdlib_module_names | REMOVED:
+        return f"the standard library of this Python has no module {top}"
+    return (
+        f"nothing that the wheel requires brings the module {top}: `validate: {{requires: [{_scalar(name)}]}}` "
+        f"installs {name} beside it, and the project's dependencies do for its users"
+    )
+
+
+def _scalar(requirement: str) -> str:
+    return f'"{requirement}"' if "<" in requirement else requirement
+
+
+def needs_driver(said: str) -> str:
+    """Return the driver's library without which an import failed; "" if it failed for another reason."""
+    found = OF_DRIVER.search(said)
+    return found[1] if found else ""
+
+
+def needs_torch(said: str) -> bool:
+    """Whether an import failed for a library of torch, which is loaded by `import torch`."""
+    return bool(OF_TORCH.search(said))
