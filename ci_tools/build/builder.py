@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import time
 import warnings
@@ -41,7 +42,6 @@ from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk.compiler_cache import cache_for
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
-from ci_tools.build.zig.choice import refuse_linked_torch, refuse_requirements
 from ci_tools.errors import FatwheelError, Rejected
 from ci_tools.evidence import git
 from ci_tools.evidence.project_file import ProjectFile
@@ -59,7 +59,7 @@ from ci_tools.model.platforms import name_archs_for_torch
 from ci_tools.model.request import Channel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from ci_tools.build.requirements import Needs
     from ci_tools.build.sdk.compiler_cache import CompilerCache
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Built", "NewerSystem", "Workshop", "build_key"]
 
+LEVELS = "how-to/choose-a-toolchain.md#an-older-glibc-than-this-machines"
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
 
 
@@ -100,8 +101,10 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
 class NewerSystem(Rejected):
     """A wheel that needs a newer system than its platform tag says; `level` is the tag that it keeps to."""
 
-    def __init__(self, message: str, *, hint: str, level: str) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(self, message: str, *, job: Job, level: str) -> None:
+        own, wanted = (re.sub(r"(_\d+_\d+)_.*", r"\1", tag) for tag in (level, job.wheel_platform))
+        way = f"or build where the glibc is that of {wanted}, such as in one of PyPA's images (`container`)"
+        super().__init__(message, hint=f"write `wheel-platform: {own}` at {job.platform}, {way}", page=LEVELS)
         self.level = level
 
 
@@ -249,16 +252,15 @@ class Workshop:
             git.commit_all(bench.source, bench.log, self.outside.environ)
         variables = {**variables, **own_temporary(bench.scratch / "tmp")}
         isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
-        told = _prepare_compilers(toolchain, isolated, bench)
+        told = arm.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
         settings = _tell_backend(toolchain, isolated, bench)
         shell = Shell(isolated, bench, time.monotonic() + bench.minutes * 60, told)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the backend's own warnings are in the log
                 project = build.ProjectBuilder(bench.source / request.subdirectory, str(isolated.python), shell.run)
-                _refuse_for_zig(toolchain, required=project.build_system_requires)
                 needs.install(project.build_system_requires, isolated, self._place(bench))
-                if toolchain.is_cross and not toolchain.zig:
+                if toolchain.is_cross:
                     arm.replace_stubs(isolated)
                 if toolchain.fetch_headers:
                     provide_headers(toolchain.fetch_headers, isolated, bench.torch_headers, bench.copies)
@@ -278,14 +280,8 @@ class Workshop:
             raise Rejected(msg, hint=f"log: {bench.log}") from error
         if what == "wheel":
             run_after(built, shell)
-            _refuse_for_zig(toolchain, wheel=built)
         used = replace(isolated, variables={**isolated.variables, **told})
-        return Built(built, self._ask_tools(used, toolchain), seconds)
-
-    def _ask_tools(self, used: Environment, toolchain: Toolchain) -> BuiltWith:
-        """Return what a build was made with, as its tools say of themselves."""
-        asked = builtwith.asked_in(used, self.outside.environ)
-        return asked._replace(compiler=toolchain.zig.describe(asked.compiler)) if toolchain.zig else asked
+        return Built(built, builtwith.asked_in(used, self.outside.environ), seconds)
 
     def _repair_wheel(self, wheel: Path, job: Job, bench: Bench) -> Path:
         """Return the wheel with its platform tag proven and written; raise Rejected if it does not keep to its tag."""
@@ -295,29 +291,13 @@ class Workshop:
         if repair.proven(wheel, job, out, bench.log, self.outside.environ).status:
             error = build_error(bench.log, repair.explain_level(wheel, job.wheel_platform))
             level = repair.find_level(wheel, job.wheel_platform)
-            raise NewerSystem(error.message, hint=error.hint, level=level) if level else error
+            raise NewerSystem(error.message, job=job, level=level) if level else error
         return next(out.iterdir())
-
-
-def _prepare_compilers(toolchain: Toolchain, isolated: Environment, bench: Bench) -> dict[str, str]:
-    """Return the variables with which a project's own commands compile for another machine, or by zig."""
-    told = arm.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
-    if toolchain.zig:
-        told |= toolchain.zig.prepare_environment(isolated, bench.scratch, is_cross=toolchain.is_cross)
-    return told
 
 
 def _tell_backend(toolchain: Toolchain, isolated: Environment, bench: Bench) -> Mapping[str, list[str]]:
     """Return the backend's settings (PEP 517): those with which it compiles for another machine."""
     return write_settings(bench.plan.project.backend, isolated, bench.scratch) if toolchain.is_cross else {}
-
-
-def _refuse_for_zig(toolchain: Toolchain, *, required: Iterable[str] = (), wheel: Path | None = None) -> None:
-    """Raise Rejected if zig is to compile what it must not, or has compiled what links with torch."""
-    if toolchain.zig:
-        refuse_requirements(required)
-        if wheel:
-            refuse_linked_torch(wheel)
 
 
 def _sbom(wheel: Path, job: Job, plan: Plan, local: str, built_with: BuiltWith) -> bytes:

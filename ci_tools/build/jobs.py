@@ -14,11 +14,11 @@ from ci_tools.build import (
     room,
     toolchain,
 )
-from ci_tools.build.builder import NewerSystem, Workshop, build_key
+from ci_tools.build.builder import Workshop, build_key
 from ci_tools.build.containers.builds import open_container
 from ci_tools.build.containers.choice import choose
 from ci_tools.build.cross.backends import read_backend
-from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
+from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.formats import receipts
 from ci_tools.machine.storage import (
     MADE,
@@ -38,7 +38,6 @@ from ci_tools.plan.plan_file import PLAN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ci_tools.build.builder import Built
     from ci_tools.build.containers.builds import Container
     from ci_tools.machine.context import Outside
     from ci_tools.model.files import BuiltWith
@@ -165,7 +164,7 @@ def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: O
 
 
 def _warn(planned: Planned, jobs: Sequence[Job], outside: Outside) -> None:
-    """Say which wheels of this machine's compilers may not keep to their tags, and what comes then."""
+    """Say which wheels of this machine's compilers may not keep to their tags, and what to write."""
     for doubt in dict.fromkeys(filter(None, map(toolchains_of(planned, outside).doubt, jobs))):
         outside.reporter.say(f"warning: {doubt}")
 
@@ -243,7 +242,7 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
             built = container.build_wheel(job, planned, out)
         elif job:
             _refuse_headers(planned, job, tools, outside)
-            built = _build_wheel(workshop, job, planned, tools, out)
+            built = workshop.build_wheel(job, plan, tree, tools, out)
             checks.accept(built.path, job, outside)
         else:
             built = workshop.build_sdist(plan, tree, tools, out)
@@ -260,25 +259,6 @@ def _choose_tools(
     if container:
         return toolchain.Toolchain(identity=container.identity, python=Path(sys.executable))
     return toolchains_of(planned, outside).prepare(job, headers.all_includes(planned.tree)) if job else SDIST_TOOLS
-
-
-def _build_wheel(workshop: Workshop, job: Job, planned: Planned, tools: toolchain.Toolchain, out: Path) -> Built:
-    """Build a job's wheel; again by zig, if it may, where this machine's compiler makes one for newer systems only."""
-    try:
-        return workshop.build_wheel(job, planned.plan, planned.tree, tools, out)
-    except NewerSystem as error:
-        others = toolchains_of(planned, workshop.outside)
-        if tools.zig or not others.may_take_zig(job):
-            raise
-        what = f"what {tools.identity.partition(' ')[0]} has compiled keeps to {error.level} only"
-        workshop.outside.reporter.say(f"{job.name}: {what}, so it is compiled again (`toolchain: zig` does so at once)")
-        try:
-            return workshop.build_wheel(job, planned.plan, planned.tree, others.prepare(job, by_zig=True), out)
-        except FatwheelError as failed:
-            msg = f"{job.name}: {what}, and zig cannot build it for {job.wheel_platform}: {failed.message}"
-            level = "_".join(error.level.split("_")[:3])
-            hint = "; ".join(filter(None, (f"`wheel-platform: {level}`, or a `container`", failed.hint)))
-            raise Rejected(msg, hint=hint, page=failed.page) from failed
 
 
 @contextmanager

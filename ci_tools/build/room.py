@@ -6,7 +6,6 @@ import shutil
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.build.zig.compilers import ZIG
 from ci_tools.catalog.cuda_parts import parts_for
 from ci_tools.errors import MachineError
 from ci_tools.model.plan import JobKind
@@ -34,10 +33,9 @@ TORCH: Mapping[AcceleratorKind | None, int] = {
 }
 TOOLKIT = 150 * MIB  # a CUDA compiler, its runtime and CCCL; those of 13.0 take 271 MiB
 PARTS = 60 * MIB  # the build parts of a torch; those of 2.13 take 70 MiB
-ZIG_SIZE = 230 * MIB  # zig 0.17.0 takes 248 MiB, and 50 more for the libraries of each target
 HEADERS = 50 * MIB  # of one torch release; those of 2.10 take 63 MiB
 LEAST = 10 * MIB  # for finished files and logs
-USED_IN_PLACE = ("torch", "tools")  # the folders of the cache that a build has no copy of
+USED_IN_PLACE = "torch"  # the folder of the cache that a build has no copy of
 TOOLKITS: Mapping[ToolchainKind, str] = {
     ToolchainKind.PYPI: "from the package index",
     ToolchainKind.REDIST: "of NVIDIA's archives",
@@ -86,8 +84,6 @@ def list_parts(
 def _parts_of(job: Job, includes: Collection[str], torch: BuildTorch) -> Iterator[Part]:
     if job.kind is not JobKind.NATIVE:
         return
-    if job.toolchain is ToolchainKind.ZIG:
-        yield Part(f"zig {ZIG.version}, from the package index", ZIG_SIZE, "tools", ())
     if _fetches_toolkit(job):
         cuda, whose = job.accelerator and job.accelerator.version, TOOLKITS[job.toolchain]
         is_certain = job.toolchain is not ToolchainKind.AUTO
@@ -116,8 +112,8 @@ def needs_of(
     jobs = tuple(jobs)
     source = sum((tree.root / name).stat().st_size for name in tree.files if (tree.root / name).is_file())
     certain = [part for part in list_parts(jobs, includes, torch=torch) if part.is_certain]
-    # A build has a copy of what the cache has, but of the headers of torch and of zig, or has all of it to itself.
-    own = [part for part in certain if part.folder not in USED_IN_PLACE]
+    # A build has a copy of what the cache has, but of the headers of torch, or has all of it to itself.
+    own = [part for part in certain if part.folder != USED_IN_PLACE]
     copied = [sum(part.size for part in own if job.name in part.jobs) for job in jobs]
     kept = sum(part.size for part in certain if part.folder and not (places.cache / part.folder).exists())
     return (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import shutil
-import sys
 import zlib
 from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
@@ -16,13 +15,9 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Rejected
 from ci_tools.evidence.source import Tree
+from ci_tools.formats.tar import tarfile
 from ci_tools.model.files import Finding, Level
 from ci_tools.model.pep440 import read_version
-
-if TYPE_CHECKING or sys.version_info >= (3, 12):
-    import tarfile
-else:
-    from backports import tarfile  # 3.11.3 and older have no filters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

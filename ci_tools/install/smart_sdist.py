@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ci_tools.build.sdist import write_with_files
 from ci_tools.errors import InputError, Rejected
+from ci_tools.formats.tar import tarfile
 from ci_tools.formats.toml.text import parse_toml
 from ci_tools.install import fatwheel_backend
 from ci_tools.install.lock import BuildSystem

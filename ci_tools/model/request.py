@@ -52,12 +52,11 @@ class Enabled(Name):
 
 
 class ToolchainKind(Name):
-    """The source of a job's compiler: the machine, the package index, NVIDIA's archives, zig, or `auto`."""
+    """The source of a job's compiler: the machine, the package index, NVIDIA's archives, or `auto`."""
 
     SYSTEM = "system"
     PYPI = "pypi"
     REDIST = "redist"
-    ZIG = "zig"
     AUTO = "auto"
 
 

@@ -330,8 +330,7 @@ def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Pat
     alone = plan.request.build._replace(before=(), after=())  # users who build from an sdist do not run these commands
     request = replace(plan.request, include=None, build=alone)
     from_sdist = replace(plan, request=request, pins=plan.pins._replace(source_sha256=tree.sha256))
-    by_zig = own.receipt.built_with.compiler.startswith("zig ")  # maybe after another compiler: see `build`
-    tools = toolchains_of(planned, outside).prepare(job, by_zig=by_zig)
+    tools = toolchains_of(planned, outside).prepare(job)
     try:
         wheel = workshop_in(out, outside).build_wheel(job, from_sdist, tree, tools, folder).path
     except Rejected as error:

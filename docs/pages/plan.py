@@ -94,7 +94,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "requires_torch": "what its requirement of torch is narrowed to; empty: as the project says",
         "folder": "the folder of an index for its wheel; empty: every folder lists it",
         "also": "the other folders that list it",
-        "toolchain": "where the compiler comes from: `system`, `pypi`, `redist`, `zig` or `auto`",
+        "toolchain": "where the compiler comes from: `system`, `pypi`, `redist` or `auto`",
         "env": "the environment variables of the build, with the switches that its kernels need",
         "build_requires": "what its build imports and the project does not name as a requirement",
         "drops": "the names of requirements that neither its build nor its wheel gets (`build: drop`)",

@@ -11,7 +11,6 @@ import os
 import platform
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ci_tools.formats.tar import tarfile
 from ci_tools.machine import package_index
 from ci_tools.model.names import Sha256
 from tests.builders.smart_sdists import environ_of, locked, smart_sdist

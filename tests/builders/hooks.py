@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tarfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 from zipfile import ZipFile
 
 from pyproject_hooks import BuildBackendHookCaller
 
+from ci_tools.formats.tar import tarfile
 from tests.builders.smart_sdists import environ_of
 from tests.servers.prepared import HOOKS, run_prepared
 

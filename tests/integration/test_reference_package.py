@@ -7,7 +7,6 @@ import json
 import shutil
 import subprocess
 import sys
-import tarfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from ci_tools.formats.tar import tarfile
 from tests.builders.compilers import CCACHE
 from tests.builders.wheels import make
 

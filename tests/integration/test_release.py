@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -121,6 +122,8 @@ def test_a_wheel_that_needs_a_newer_system_than_its_tag_says_fails(fatwheel: Com
         file.write('#include <thread>\nextern "C" void wait() { std::thread([] {}).join(); }\n')
     ran = release(fatwheel, native_project)
     assert (ran.status, "does not keep to manylinux_2_5_x86_64, but to manylinux_2_" in ran.stderr) == (1, True)
+    hint = r"hint: write `wheel-platform: manylinux_2_\d+` at linux-cpu, or build where the glibc is"
+    assert re.search(hint, ran.stderr)
 
 
 def test_a_build_that_compiles_nothing_is_not_taken_for_the_planned_native_wheel(

@@ -5,13 +5,13 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 import torch
 
+from ci_tools.formats.tar import tarfile
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
 from ci_tools.plan.make import make_plan
@@ -108,7 +108,7 @@ CHECK = "assert ao_kernels.__main__.is_exact('cpu')\nprint(ao_kernels.describe('
 )
 def test_the_cpu_library_may_load_before_or_after_the_package(cpu: dict[str, str], order: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(build("wheel", PACKAGE, tmp_path / "wheel", **cpu)) as wheel:
-        wheel.extractall(tmp_path / "site")  # noqa: S202 - it was built here
+        wheel.extractall(tmp_path / "site")
     library = tmp_path / "site" / "ao_kernels" / "libao_kernels_cpu.so"
     environ = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
     done = run_prepared(["-c", f"import sys, torch\n{order}{CHECK}", str(library)], env=environ, program=TORCH)

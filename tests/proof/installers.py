@@ -10,12 +10,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.formats.tar import tarfile
 from ci_tools.machine import python as interpreters
 from ci_tools.machine.storage import cache_folder, fill_once, sha256_of
 from ci_tools.model.versions import Python

@@ -27,10 +27,6 @@ HINTS = {
     "No such file or directory: 'cmake'": "add cmake to `build-system.requires`",
     "invalid target ID": "the compiler does not know one of the archs: compare `archs` with its release",
     "skipping incompatible": "the build links with a library of another machine: build the wheel on its own",
-    "zig has no OpenMP": "build with the machine's own compiler (`toolchain: system`), or in a `container`",
-    "unsupported linker arg": "zig's linker has no such option: build with `toolchain: system`",
-    "unable to find dynamic system library": "zig sees no library of this machine: build with the machine's own "
-    "compiler (`toolchain: system`), or in a `container`",
     "Unsupported gpu architecture": "the compiler does not know one of the archs: compare `archs` with its release",
 }
 

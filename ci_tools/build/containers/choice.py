@@ -9,7 +9,6 @@ from ci_tools.build.built_with import IMAGE
 from ci_tools.build.containers.engines import find_engine
 from ci_tools.build.toolchain import explain_other_libc, libc, libc_doubt
 from ci_tools.model.plan import JobKind
-from ci_tools.model.request import ToolchainKind
 
 if TYPE_CHECKING:
     from ci_tools.build.containers.engines import Engine
@@ -44,7 +43,7 @@ def choose(job: Job, catalog: Catalog, outside: Outside) -> Choice | None:
 
 def explain(job: Job, libc: str) -> str:
     """Return why a job needs another machine than one with this C library, or "" if it does not."""
-    if job.kind is JobKind.PURE or job.toolchain is ToolchainKind.ZIG:  # zig brings the symbols of every glibc
+    if job.kind is JobKind.PURE:
         return ""
     if libc_doubt(job.wheel_platform, libc):
         level = re.sub(r"(_\d+_\d+)_.*", r"\1", job.wheel_platform)

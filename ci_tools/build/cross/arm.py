@@ -29,7 +29,6 @@ __all__ = [
     "explain_other_host",
     "explain_refusal",
     "is_cross",
-    "is_installed",
     "prepare_environment",
     "replace_stubs",
 ]
@@ -64,11 +63,6 @@ def is_cross(job: Job, catalog: Catalog, host: str) -> bool:
     return job.platform is not None and catalog.platforms[job.platform].host != host
 
 
-def is_installed(environ: Mapping[str, str]) -> bool:
-    """Whether GCC's cross compiler is on PATH."""
-    return shutil.which(COMPILER, path=environ.get("PATH")) is not None
-
-
 def explain_other_host(job: Job, wanted: str, host: str) -> str:
     """Return why nothing on `host` compiles for the host `wanted`, or ""."""
     if wanted == host or (wanted, host) == (TARGET, FROM):
@@ -84,7 +78,7 @@ def explain_refusal(job: Job, wanted: str, host: str, environ: Mapping[str, str]
     """
     if why := explain_other_host(job, wanted, host):
         return why
-    if not is_installed(environ):
+    if shutil.which(COMPILER, path=environ.get("PATH")) is None:
         return f"{job.platform} wheels are built on {wanted}, or here once {COMPILER} is on PATH; this is {host}"
     if job.requires_torch:
         return f"{job.platform} wheels that bind to torch are built on {wanted}, this machine is {host}"

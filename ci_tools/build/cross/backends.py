@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.cross.arm import TRIPLE
-from ci_tools.build.zig.choice import RUST
 from ci_tools.evidence.backends import SETUPTOOLS, scikit_build_core
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.model.pep440 import name_of_required
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["MESON", "UNKNOWN", "Backend", "explain_own_machine", "read_backend", "write_settings"]
 
 MESON = "mesonpy"
+RUST = frozenset({"maturin", "setuptools-rust"})
 TAKES = SETUPTOOLS | scikit_build_core.BACKENDS | {MESON}  # a compiler for another machine, from here or from `arm`
 # If a build requires one of these, a backend in its source, or a hook of another, compiles with it.
 COMPILES = frozenset({"scikit-build", "scikit-build-core", "setuptools"})

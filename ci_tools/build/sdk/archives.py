@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import requests
 
-if TYPE_CHECKING or sys.version_info >= (3, 12):
-    import tarfile
-else:
-    from backports import tarfile  # 3.11.3 and older have no filters
-
 from ci_tools.errors import InputError, MachineError
+from ci_tools.formats.tar import tarfile
 from ci_tools.machine.package_index import AS_IT_IS, TIMEOUT, UNANSWERED, innermost
 from ci_tools.machine.storage import naming, sha256_of
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tarfile
 import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.formats.tar import tarfile
 from tests.builders.installers import fetched, old_python
 from tests.builders.smart_sdists import environ_of, release
 from tests.servers.assets import assets

@@ -8,12 +8,12 @@ from __future__ import annotations
 import runpy
 import subprocess
 import sys
-import tarfile
 import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.formats.tar import tarfile
 from ci_tools.install.lock import Compiling, LockedWheel, write_lock
 from ci_tools.install.smart_sdist import make_smart
 from ci_tools.model.names import FileName, Sha256

@@ -1,4 +1,4 @@
-"""A pinned program: fetched from the index, unpacked as far as it is needed, edited, kept, or refused."""
+"""A pinned program: fetched from the index, unpacked as far as it is needed, kept, or refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.catalog import pinned_tools
-from ci_tools.catalog.pinned_tools import Edit, PinnedTool, open_tool
+from ci_tools.catalog.pinned_tools import PinnedTool, open_tool
 from ci_tools.errors import InputError, MachineError
 from tests.builders.sources import world
 from tests.servers.package_index import index_of
@@ -48,27 +48,17 @@ def pinned(folder: Path, *, host: str = HOST, sha256: str = "") -> Iterator[Outs
         yield world(folder, PIP_INDEX_URL=index.url)
 
 
-def tool(folder: Path, *edits: Edit) -> PinnedTool:
-    return PinnedTool(folder.name, "tool", "tool/run", re.compile(r"tool/(run|setting)"), edits)
+def tool(folder: Path) -> PinnedTool:
+    return PinnedTool(folder.name, "tool", "tool/run", re.compile(r"tool/(run|setting)"))
 
 
-def test_what_is_needed_is_unpacked_and_edited_once(tmp_path: Path) -> None:
-    edited = tool(tmp_path, Edit("tool/setting", "speed = 1", "speed = 2"))
+def test_what_is_needed_is_unpacked_once(tmp_path: Path) -> None:
     with pinned(tmp_path) as outside:
-        as_it_is, folder = open_tool(tool(tmp_path), outside), open_tool(edited, outside)
-        again = open_tool(edited, outside)
+        folder = open_tool(tool(tmp_path), outside)
+        again = open_tool(tool(tmp_path), outside)
     assert sorted(path.name for path in (folder / "tool").iterdir()) == ["run", "setting"]
-    assert (folder / "tool/setting").read_text() == "speed = 2\n"
-    assert (as_it_is / "tool/setting").read_text() == "speed = 1\n"
     assert (folder / "tool/run").stat().st_mode & 0o111
     assert again == folder
-
-
-def test_an_edit_without_its_place_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
-    wanted = tool(tmp_path, Edit("tool/setting", "colour = 1", "colour = 2"))
-    with pinned(tmp_path) as outside, pytest.raises(MachineError, match="has 0 times 'colour = 1', expected it once"):
-        open_tool(wanted, outside)
-    assert [path.suffix for path in (outside.cache / "tools").iterdir()] == [".lock"]
 
 
 def test_another_wheel_than_the_pinned_one_is_refused(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import tarfile
-
 from standin import INPUTS, hand_on, refuse, shared
+
+from ci_tools.formats.tar import tarfile
 
 
 def main() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tarfile
 from typing import TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, ZIP_STORED
 
 from ci_tools.errors import Rejected
 from ci_tools.formats.pypi_rules import Archive
+from ci_tools.formats.tar import tarfile
 from ci_tools.formats.wheel import open_wheel
 
 if TYPE_CHECKING:

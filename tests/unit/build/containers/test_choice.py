@@ -39,7 +39,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="containers are 
         pytest.param(CPU, "glibc 2.36", "this machine's glibc 2.36 is newer than manylinux_2_28", id="newer"),
         pytest.param(CPU, "glibc 2.28", "", id="same"),
         pytest.param(CPU, "glibc 2.17", "", id="older"),
-        pytest.param(replace(CPU, toolchain=ToolchainKind.ZIG), "glibc 2.36", "", id="zig"),
         pytest.param(replace(CPU, kind=JobKind.PURE), "glibc 2.36", "", id="pure"),
         pytest.param(replace(CPU, wheel_platform="linux_x86_64"), "glibc 2.36", "", id="any-linux"),
         pytest.param(

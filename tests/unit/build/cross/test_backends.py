@@ -84,7 +84,7 @@ def toolchains(folder: Path, backend: Backend, host: str = arm.FROM) -> toolchai
 
 
 @on_linux
-@pytest.mark.parametrize("kind", [ToolchainKind.AUTO, ToolchainKind.SYSTEM, ToolchainKind.ZIG])
+@pytest.mark.parametrize("kind", [ToolchainKind.AUTO, ToolchainKind.SYSTEM])
 def test_an_arm_wheel_of_a_backend_that_cannot_be_told_is_left_to_an_arm_machine(
     kind: ToolchainKind, tmp_path: Path
 ) -> None:
@@ -107,13 +107,6 @@ def test_an_arm_wheel_of_a_backend_that_cannot_be_told_is_left_to_an_arm_machine
 def test_where_nothing_compiles_for_arm_the_backend_is_no_reason(tmp_path: Path) -> None:
     said = "linux-aarch64 wheels are built on linux-aarch64, this machine is macos-arm64"
     assert toolchains(tmp_path, MATURIN, host="macos-arm64").missing(ARM) == said
-
-
-@on_linux
-def test_rust_is_not_compiled_again_by_zig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toolchain, "libc", lambda: "glibc 2.36")
-    assert toolchains(tmp_path, Backend("mesonpy")).may_take_zig(CPU)
-    assert not toolchains(tmp_path, MATURIN).may_take_zig(CPU)
 
 
 def test_meson_gets_a_cross_file_and_no_other_backend_a_setting(tmp_path: Path) -> None:
