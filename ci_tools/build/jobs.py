@@ -270,7 +270,8 @@ def _add_owner_hint(job: Job | None) -> Iterator[None]:
         whose = f"{job.owner} looks after {job.platform}" if job and job.owner else ""
         if whose in error.hint:  # there is none, or a run in a container has said so
             raise
-        raise Rejected(error.message, hint="; ".join(filter(None, (error.hint, whose)))) from error
+        error.hint = "; ".join(filter(None, (error.hint, whose)))
+        raise
 
 
 def _write_receipt(path: Path, plan: Plan, job: Job | None, key: str, seconds: float, built_with: BuiltWith) -> Made:

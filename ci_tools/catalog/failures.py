@@ -1,4 +1,4 @@
-"""Finds the cause of a failure in what the failed command printed: the tables build_failures.toml and trial_failures.toml.
+"""Finds the cause of a failure in what the failed command printed, by the tables *_failures.toml.
 
 The words that come first decide: what follows a missing header or a module is its consequence.
 """
@@ -21,11 +21,11 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["BUILD", "TRIAL", "Cause", "Explained", "explain", "read_causes"]
+__all__ = ["BUILD", "INSTALL", "TRIAL", "Cause", "Explained", "explain", "page_of", "read_causes"]
 
-BUILD, TRIAL = "build_failures", "trial_failures"
+BUILD, INSTALL, TRIAL = "build_failures", "install_failures", "trial_failures"
 PACKAGES = "packages"  # the table of what has a module on the package index
-MOST_READ = 4 << 20  # characters of the output's end: with nvcc's resource usage, a log has many megabytes
+MOST_READ = 1 << 20  # characters of the output's end: a million take 2 s
 MOST_QUOTED = 4  # lines
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 PLAIN_QUOTES = str.maketrans("‘’“”`", "''\"\"'")  # as long as the text, so that places in both are the same
@@ -54,11 +54,13 @@ class Explained(NamedTuple):
     hint: str
     quote: str
     line: int  # the number of the quote's first line, from 1
+    page: str  # of the documentation, with its anchor
 
 
 def explain(output: str, table: str = BUILD) -> Explained | None:
     """Return the first cause in the output of a failed command; None if it is not known."""
-    shown = COLOURS.sub("", output)[-MOST_READ:]
+    whole = COLOURS.sub("", output)
+    shown = whole[-MOST_READ:]
     text = shown.translate(PLAIN_QUOTES)
     causes, packages = _load(table)
     found = [(cause.is_late, match.start(), cause, match) for cause in causes for match in _find(cause, text)]
@@ -66,14 +68,20 @@ def explain(output: str, table: str = BUILD) -> Explained | None:
         return None
     _, start, cause, match = min(found, key=lambda one: one[:2])  # at the same place: the first of the table
     begin = text.rfind("\n", 0, start) + 1
+    line = whole.count("\n", 0, len(whole) - len(shown) + begin) + 1
     names = _name_groups(match, packages)
     says, hint = Template(cause.says).safe_substitute(names), Template(cause.hint).safe_substitute(names)
-    return Explained(cause.name, says, hint, _quote(shown, begin, match.end()), text.count("\n", 0, begin) + 1)
+    return Explained(cause.name, says, hint, _quote(shown, begin, match.end()), line, page_of(table, cause.name))
 
 
 def read_causes(table: str = BUILD) -> tuple[Cause, ...]:
     """Return the causes of a table, in its order."""
     return _load(table)[0]
+
+
+def page_of(table: str, name: str) -> str:
+    """Return the place of a cause in the documentation."""
+    return f"reference/{table.replace('_', '-')}.md#{name}"
 
 
 def _find(cause: Cause, text: str) -> Iterator[re.Match[str]]:
