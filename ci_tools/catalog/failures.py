@@ -27,6 +27,7 @@ BUILD, INSTALL, TRIAL = "build_failures", "install_failures", "trial_failures"
 PACKAGES = "packages"  # the table of what has a module on the package index
 MOST_READ = 1 << 20  # characters of the output's end: a million take 2 s
 MOST_QUOTED = 4  # lines
+LONG = re.compile(r"^(.{1000}).+", re.MULTILINE)  # a line's rest: the time of a search grows with its square
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 PLAIN_QUOTES = str.maketrans("‘’“”`", "''\"\"'")  # as long as the text, so that places in both are the same
 # Errors in files that are compiled to see whether it can be done: of autoconf, numpy, CMake, Meson and setuptools. The
@@ -59,7 +60,7 @@ class Explained(NamedTuple):
 
 def explain(output: str, table: str = BUILD) -> Explained | None:
     """Return the first cause in the output of a failed command; None if it is not known."""
-    whole = COLOURS.sub("", output)
+    whole = LONG.sub(r"\1", COLOURS.sub("", output))
     shown = whole[-MOST_READ:]
     text = shown.translate(PLAIN_QUOTES)
     causes, packages = _load(table)
