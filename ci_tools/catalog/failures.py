@@ -29,7 +29,8 @@ MOST_READ = 1 << 20  # characters of the output's end: a million take 2 s
 MOST_QUOTED = 4  # lines
 LONG = re.compile(r"^(.{1000}).+", re.MULTILINE)  # a line's rest: the time of a search grows with its square
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-PLAIN_QUOTES = str.maketrans("‘’“”`", "''\"\"'")  # as long as the text, so that places in both are the same
+# As long as the text, so that places in both are the same.
+PLAIN_QUOTES = str.maketrans("\u2018\u2019\u201c\u201d`", "''\"\"'")
 # Errors in files that are compiled to see whether it can be done: of autoconf, numpy, CMake, Meson and setuptools. The
 # temporary files of nvcc (tmpxft_) are of real compilations.
 PROBES = re.compile(r"conftest|configtest|CMakeScratch|CMakeTmp|meson-private|/tmp/tmp(?!xft)|has_function")
@@ -88,7 +89,9 @@ def page_of(table: str, name: str) -> str:
 def _find(cause: Cause, text: str) -> Iterator[re.Match[str]]:
     """Yield the first match of each sign that is in no line about a probe."""
     for sign in cause.signs:
-        matches = (match for match in sign.finditer(text) if not PROBES.search(_quote(text, match.start(), match.end())))
+        matches = (
+            match for match in sign.finditer(text) if not PROBES.search(_quote(text, match.start(), match.end()))
+        )
         yield from itertools.islice(matches, 1)
 
 

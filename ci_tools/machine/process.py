@@ -95,7 +95,7 @@ class Ended(NamedTuple):
 
     @property
     def signal(self) -> str:
-        """The signal that ended it, such as SIGSEGV; "" if it ended by itself. As in a shell, its status is 128 more."""
+        """The signal that ended it, such as SIGSEGV, from a status above 128 as a shell gives it; "" for any other."""
         return next((one.name for one in signal.Signals if one == self.status - 128), "")
 
 

@@ -75,7 +75,9 @@ class Shell(NamedTuple):
         ended = run(command, log=self.bench.log, cwd=cwd, env=variables, timeout=left)
         if ended.status:
             if ended.timed_out:
-                msg = f"{what} took over {self.bench.minutes} minutes; the last lines of {ended.log}:\n{tail(ended.log)}"
+                msg = (
+                    f"{what} took over {self.bench.minutes} minutes; the last lines of {ended.log}:\n{tail(ended.log)}"
+                )
                 raise Rejected(msg, hint="`timeout-minutes` in the config allows more")
             end = f"{what} failed{f' ({ended.signal})' if ended.signal else ''}"
             raise build_error(ended.log, end, ended.start, self.bench.source)

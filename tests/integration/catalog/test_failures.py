@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +17,30 @@ from ci_tools.model.versions import Minor, Python
 from tests.builders.installers import UV
 from tests.builders.sources import write
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CASES: list[dict[str, Any]] = tomllib.loads((Path(__file__).parents[2] / "samples/build_failures.toml").read_text())["case"]
+CASES: list[dict[str, Any]] = tomllib.loads((Path(__file__).parents[2] / "samples/build_failures.toml").read_text())[
+    "case"
+]
 BACKENDS = (
-    *("build", "cmake>=4", "Cython", "flit_core", "hatch-vcs", "hatchling", "maturin", "meson", "meson-python", "ninja"),
+    *(
+        "build",
+        "cmake>=4",
+        "Cython",
+        "flit_core",
+        "hatch-vcs",
+        "hatchling",
+        "maturin",
+        "meson",
+        "meson-python",
+        "ninja",
+    ),
     *("numpy", "poetry-core", "puccinialin", "scikit-build-core", "setuptools==82.0.1", "setuptools-rust"),
     "setuptools-scm",
 )
@@ -76,6 +93,8 @@ def test_what_a_real_tool_says_is_explained_by_its_cause(
         pytest.skip(f"there is no {needs}")
     write(tmp_path, case.get("files", {}))
     environ = dict(variables(case["run"], needs, request))
-    ran = subprocess.run(["sh", "-c", case["run"]], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        ["sh", "-c", case["run"]], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
     found = explain(ran.stdout + ran.stderr)
     assert (ran.returncode != 0, found and found.name) == (True, case["cause"]), ran.stdout + ran.stderr

@@ -21,7 +21,10 @@ def test_an_example_is_explained_by_its_own_cause_and_by_no_other(table: str, ca
     assert found.quote.splitlines()[0] in cause.example.splitlines()
 
 
-@pytest.mark.parametrize(("table", "cause"), [pytest.param(*one, id="-".join(one[:1]) + one[1].name) for one in ALL if one[0] == BUILD and not one[1].is_late])
+@pytest.mark.parametrize(
+    ("table", "cause"),
+    [pytest.param(*one, id="-".join(one[:1]) + one[1].name) for one in ALL if one[0] == BUILD and not one[1].is_late],
+)
 def test_what_comes_after_a_cause_does_not_hide_it(table: str, cause: Cause) -> None:
     found = explain(f"running build_ext\n{cause.example}\n{NINJA}{CASCADE}\n", table)
     assert found is not None
@@ -49,7 +52,7 @@ def test_what_is_often_harmless_counts_only_on_its_own() -> None:
         "-- Could NOT find OpenMP_CXX (missing: OpenMP_CXX_FLAGS)\n-- Looking for sys/types.h - not found",
         "a.c:1:1: warning: implicit declaration of function 'f' [-Wimplicit-function-declaration]",
         "checking for x.h... no\nconftest.c:9:10: fatal error: x.h: No such file or directory",
-        "/tmp/tmpab12/has_function.c:1:10: fatal error: numa.h: No such file or directory",
+        "build/has_function.c:1:10: fatal error: numa.h: No such file or directory",
         "ptxas info    : Used 40 registers\nptxas info    : 0 bytes gmem",
         "AssertionError: the widths differ",
         "Killed by the user's wish is not a line of a shell: test_killed passed",
@@ -61,7 +64,9 @@ def test_what_decides_nothing_is_not_explained(text: str) -> None:
 
 def test_colours_and_typographic_quotes_change_nothing() -> None:
     plain = explain("ninja: error: 'a.c', needed by 'a.o', missing and no known rule to make it")
-    dressed = explain("\x1b[31mninja: error:\x1b[0m ‘a.c’, needed by ‘a.o’, missing and no known rule to make it")
+    dressed = explain(
+        "\x1b[31mninja: error:\x1b[0m \u2018a.c\u2019, needed by \u2018a.o\u2019, missing and no known rule to make it"
+    )
     assert plain is not None
     assert dressed is not None
     assert (plain.name, plain.says, plain.hint) == (dressed.name, dressed.says, dressed.hint)
