@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from typing import TYPE_CHECKING
 
+from ci_tools.catalog.failures import BUILD, INSTALL, TRIAL
 from docs.pages import (
     REPOSITORY,
     action,
@@ -18,6 +20,7 @@ from docs.pages import (
     command_line,
     config,
     evidence,
+    failures,
     plan,
     truth_table,
     workflows,
@@ -64,6 +67,9 @@ PAGES: Mapping[str, tuple[str, Callable[[], Iterable[str]]]] = {
     "plan.md": ("ci_tools/plan/plan_file.py", plan.describe),
     "evidence.md": ("ci_tools/plan/plan_file.py", evidence.describe),
     "audit-rules.md": ("the docstrings in ci_tools/verify/audit", audit_rules.describe),
+    "build-failures.md": ("ci_tools/catalog/build_failures.toml", functools.partial(failures.describe, BUILD)),
+    "install-failures.md": ("ci_tools/catalog/install_failures.toml", functools.partial(failures.describe, INSTALL)),
+    "trial-failures.md": ("ci_tools/catalog/trial_failures.toml", functools.partial(failures.describe, TRIAL)),
     "catalog.md": ("ci_tools/catalog", catalog.describe),
     "truth-table.md": ("tests/proof/record.json", truth_table.describe),
     "workflows.md": (".github/workflows", workflows.describe),

@@ -21,7 +21,7 @@ from ci_tools import catalog as catalogs
 from ci_tools.build import built_with as builtwith
 from ci_tools.build import repair
 from ci_tools.build.bench.copies import Copies
-from ci_tools.build.bench.failures import build_error
+from ci_tools.build.bench.failures import add_cause, build_error
 from ci_tools.build.bench.shell import Bench, Shell, run_after
 from ci_tools.build.build_torch import provide_headers
 from ci_tools.build.cross import arm
@@ -299,11 +299,12 @@ class Workshop:
         except build.BuildBackendException as error:
             if isinstance(error.exception, FatwheelError):  # raised by the runner, shell.run
                 raise error.exception from None  # it is the error itself that the runner raised
-            msg = f"the project cannot be built: {error}"
-            raise Rejected(msg, hint=f"log: {bench.log}") from error
+            raise _refuse_project(error, bench) from error
         except build.BuildException as error:
-            msg = f"the project cannot be built: {error}"
-            raise Rejected(msg, hint=f"log: {bench.log}") from error
+            raise _refuse_project(error, bench) from error
+        except Rejected as error:
+            add_cause(error)
+            raise
         if what == "wheel":
             run_after(built, shell)
         used = replace(isolated, variables={**isolated.variables, **told})
@@ -316,8 +317,9 @@ class Workshop:
         if not job.wheel_platform.startswith(("manylinux", "musllinux")):
             return wheel
         out = bench.scratch / "repaired"
-        if repair.proven(wheel, job, out, bench.log, self.outside.environ).status:
-            error = build_error(bench.log, repair.explain_level(wheel, job.wheel_platform))
+        ended = repair.proven(wheel, job, out, bench.log, self.outside.environ)
+        if ended.status:
+            error = build_error(bench.log, repair.explain_level(wheel, job.wheel_platform), ended.start)
             level = repair.find_level(wheel, job.wheel_platform)
             if not level:
                 raise error
@@ -325,6 +327,11 @@ class Workshop:
             shutil.move(wheel, kept.path)
             raise NewerSystem(error.message, job=job, level=level, made=kept)
         return next(out.iterdir())
+
+
+def _refuse_project(error: Exception, bench: Bench) -> FatwheelError:
+    """Return the error of a project whose backend cannot be started."""
+    return add_cause(Rejected(f"the project cannot be built: {error}; log: {bench.log}"))
 
 
 def _tell_backend(toolchain: Toolchain, isolated: Environment, bench: Bench) -> Mapping[str, list[str]]:

@@ -336,8 +336,8 @@ def _add_owner_hint(job: Job | None, outside: Outside) -> Iterator[None]:
         # There is none, or the release takes another level.
         if not (job and job.owner and steps.is_on(outside.environ)) or isinstance(error, NewerSystem):
             raise
-        whose = f"{job.owner} looks after {job.platform}"
-        raise Rejected(error.message, hint="; ".join(filter(None, (error.hint, whose)))) from error
+        error.hint = "; ".join(filter(None, (error.hint, f"{job.owner} looks after {job.platform}")))
+        raise
 
 
 def _write_receipt(path: Path, plan: Plan, job: Job | None, key: str, seconds: float, built_with: BuiltWith) -> Made:

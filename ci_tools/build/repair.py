@@ -49,7 +49,9 @@ def proven(wheel: Path, job: Job, out: Path, log: Path, environ: Mapping[str, st
 
 
 def explain_level(wheel: Path, wheel_platform: str) -> str:
-    """Return that a wheel does not keep to its platform tag, and to which it does."""
+    """Return that a wheel does not keep to its platform tag, and to which it does; or that it has no library."""
+    if not _has_libraries(wheel):
+        return f"the build made a wheel without a library, and the plan has one for {wheel_platform}"
     level = find_level(wheel, wheel_platform)
     return f"the wheel does not keep to {wheel_platform}{', but to ' if level else ''}{level}"
 
@@ -57,19 +59,26 @@ def explain_level(wheel: Path, wheel_platform: str) -> str:
 def find_level(wheel: Path, wheel_platform: str) -> str:
     """Return the oldest manylinux tag with every symbol that a wheel needs of its system, as manylinux_2_34_x86_64.
 
-    "" if none has them all, or if `wheel_platform` is not a manylinux tag: then there is no other level to name.
+    "" if none has them all, if it has no library, or if `wheel_platform` is not a manylinux tag: there is no level to
+    name then.
     """
     from auditwheel.architecture import Architecture  # type: ignore[import-untyped] # noqa: PLC0415 - it is slow
     from auditwheel.libc import Libc  # type: ignore[import-untyped] # noqa: PLC0415 - as above
     from auditwheel.policy import WheelPolicies  # noqa: PLC0415 - as above
 
     known = MANYLINUX.fullmatch(wheel_platform)
-    if not known:
+    if not known or not _has_libraries(wheel):
         return ""
     policies = WheelPolicies(libc=Libc.GLIBC, arch=Architecture(known[1]))
     oldest_first = sorted((one for one in policies if one.whitelist), key=lambda one: -one.priority)
     needed = _needed_versions(wheel)
     return next((one.name for one in oldest_first if _has_all(one, needed)), "")
+
+
+def _has_libraries(wheel: Path) -> bool:
+    found = open_wheel(wheel)
+    with found.archive:
+        return any(found.libraries)
 
 
 def _needed_versions(wheel: Path) -> set[tuple[str, str]]:

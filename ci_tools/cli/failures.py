@@ -63,7 +63,7 @@ def _full_disks() -> str:
 
 
 def print_error(stderr: Console, error: FatwheelError) -> int:
-    """Print an error, in GitHub Actions also as annotations, and return its exit status."""
+    """Print an error, in GitHub Actions also as annotations and on the job's page, and return its exit status."""
     from rich.text import Text
 
     with silence_commands(os.environ):
@@ -73,6 +73,9 @@ def print_error(stderr: Console, error: FatwheelError) -> int:
             stderr.print(Text(f"  {line}"), soft_wrap=True)
     for line in commands.annotations_of(error) if steps.is_on(os.environ) else ():
         print(line, file=sys.stderr)
+    if error.status and (page := steps.page_of(os.environ)):
+        with Path(page).open("a", encoding="utf-8") as file:
+            file.write(commands.summarize(error))
     return error.status
 
 

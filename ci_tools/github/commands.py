@@ -6,13 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import RejectedInput
+from ci_tools.formats.markdown import output, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_tools.errors import FatwheelError
 
-__all__ = ["annotation", "annotations_of", "resume", "stop"]
+__all__ = ["annotation", "annotations_of", "resume", "stop", "summarize"]
 
 MOST = 10  # annotations per step that GitHub shows
 MOST_TEXT = 4000  # characters per annotation; GitHub cuts all of a run at 64 kB
@@ -38,6 +39,14 @@ def annotation(level: str, message: str, title: str, where: str = "") -> str:
         parts["col"] = place["column"]
     shown = ",".join(f"{name}={_property(value)}" for name, value in parts.items())
     return f"::{level} {shown}::{_data(_cut(message))}"
+
+
+def summarize(error: FatwheelError) -> str:
+    """Return an error as Markdown for the page of a job: its sentence, further lines as they are, and what helps."""
+    sentence, *lines = _cut(error.message).splitlines() or [""]
+    words = f"<pre>\n{''.join(map(output, lines))}</pre>\n\n" if lines else ""
+    more = (f"{text(part)}\n\n" for part in (error.hint, error.standing) if part)
+    return f"❌ **{text(sentence)}**\n\n{words}{''.join(more)}"
 
 
 def stop(token: str) -> str:

@@ -93,6 +93,11 @@ class Ended(NamedTuple):
     log: Path
     start: int  # the offset in the log, in bytes, at which its output begins
 
+    @property
+    def signal(self) -> str:
+        """The signal that ended it, such as SIGSEGV, from a status above 128 as a shell gives it; "" for any other."""
+        return next((one.name for one in signal.Signals if one == self.status - 128), "")
+
 
 def clean_environment(environ: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
     """Return the variables a command may see: the few that describe this machine and its package index, and `extra`.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from packaging import tags
 from packaging.utils import parse_wheel_filename
 
+from ci_tools.catalog.failures import INSTALL, TRIAL, explain
 from ci_tools.config.commands import resolve_script, script_of
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.formats.wheel import open_wheel
@@ -148,7 +149,7 @@ class Validator:
                 environment.install(*self._name_indexes(), *arguments, *self.validation.requires)
                 return (Trial(what, Outcome.PASSED), *self._try(environment))
         except Rejected as error:
-            return (Trial(what, Outcome.FAILED, str(error)),)
+            return (Trial(what, Outcome.FAILED, _describe_failure("cannot be installed", str(error), INSTALL)),)
 
     def _try(self, environment: Environment) -> Iterator[Trial]:
         for module in self.own if self.validation.imports is None else self.validation.imports:
@@ -239,7 +240,20 @@ class Validator:
         if ended.timed_out:
             return Trial(what, Outcome.FAILED, f"took over {seconds} seconds")
         if ended.status:
-            said = tail(ended.log, 12, ended.start)
-            lines = (f"exit status {ended.status}:", said, explain_missing(said, self.own, self.project))
-            return Trial(what, Outcome.FAILED, "\n".join(filter(None, lines)))
+            end = f"exit status {ended.status}{f' ({ended.signal})' if ended.signal else ''}"
+            said = tail(ended.log, 40, ended.start)
+            missing = explain_missing(said, self.own, self.project)
+            return Trial(what, Outcome.FAILED, _describe_failure(end, said, missing=missing))
         return Trial(what, Outcome.PASSED)
+
+
+def _describe_failure(what: str, printed: str, table: str = TRIAL, missing: str = "") -> str:
+    """Return how something failed with its last lines, and the cause and what helps if it is known.
+
+    `missing` is what is known of a module that could not be imported: it comes before what the table knows.
+    """
+    last = "\n".join(printed.splitlines()[-12:])
+    if missing:
+        return f"{what}:\n{last}\n{missing}"
+    found = explain(printed, table)
+    return f"{what}: {found.says}\n{last}\n  hint: {found.hint}" if found else f"{what}:\n{last}"

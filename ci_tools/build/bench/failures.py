@@ -1,38 +1,46 @@
-"""Explains a failed build: the last lines of its log, and a hint for the errors that are known."""
+"""Explains a failed build: its cause, the line that shows it, the last lines of its log, and what helps."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ci_tools.catalog.failures import BUILD, INSTALL, explain
 from ci_tools.errors import Rejected
 from ci_tools.machine.process import tail
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["build_error"]
+    from ci_tools.errors import FatwheelError
 
-HINTS = {
-    "cannot repair": "it needs a newer system than its tag says: build on an older one, or raise `wheel-platform`",
-    "No space left on device": "the disk is full: free some and run the same command again",
-    "Temporary failure in name resolution": "the network is down: run the same command again once it is back",
-    "Killed": "the machine ran out of memory: lower `build: {max-jobs: …}`",
-    "CUDA_HOME environment variable is not set": "torch.utils.cpp_extension finds no CUDA by a torch without it: let "
-    "pip find one for the job's CUDA (PIP_EXTRA_INDEX_URL)",
-    "mismatches the version that was used to compile": "torch.utils.cpp_extension wants the CUDA of its torch: let pip "
-    "find one for the job's CUDA (PIP_EXTRA_INDEX_URL)",
-    "conflicts with a previous declaration": "if it is the standard library's, the source is older than torch's C++: "
-    "pass -std=c++17 in the project's own flags (torch up to 2.13), or mend it by `source: patches`",
-    "No module named 'torch'": "the build imports torch: name it in `build-system.requires`",
-    "No such file or directory: 'cmake'": "add cmake to `build-system.requires`",
-    "invalid target ID": "the compiler does not know one of the archs: compare `archs` with its release",
-    "skipping incompatible": "the build links with a library of another machine: build the wheel on its own",
-    "Unsupported gpu architecture": "the compiler does not know one of the archs: compare `archs` with its release",
-}
+__all__ = ["add_cause", "build_error"]
+
+FEW = 12  # last lines of a log whose cause is known
 
 
-def build_error(log: Path, what: str) -> Rejected:
-    """Return the error of a failed build: the log's last lines, its path, and a hint for known errors."""
-    last = tail(log)
-    hint = next((hint for sign, hint in HINTS.items() if sign in last), "")
-    return Rejected(f"{what}; the last lines of {log}:\n{last}", hint=hint)
+def build_error(log: Path, what: str, start: int = 0, source: Path | None = None) -> Rejected:
+    """Return the error of a failed build, whose output is in the log from the byte `start` on.
+
+    With a known cause: the cause, the line that shows it, with paths relative to `source`, and a hint.
+    """
+    before, output = (part.decode(errors="replace") for part in _split(log.read_bytes(), start))
+    found = explain(output)
+    if found is None:
+        return Rejected(f"{what}; the last lines of {log}:\n{tail(log, start=start)}")
+    quote = found.quote.replace(f"{source}/", "") if source else found.quote
+    place = f"line {before.count(chr(10)) + found.line} of {log}, whose last lines are:"
+    shown = "\n".join(f"  {line}" for line in (*quote.splitlines(), place))
+    message = f"{what}: {found.says}\n{shown}\n{tail(log, FEW, start)}"
+    return Rejected(message, hint=found.hint, page=found.page)
+
+
+def _split(content: bytes, at: int) -> tuple[bytes, bytes]:
+    return content[:at], content[at:]
+
+
+def add_cause(error: FatwheelError) -> FatwheelError:
+    """Return an error of an installer or of a backend's start, with the cause that its own words show, if known."""
+    found = explain(error.message, INSTALL) or explain(error.message, BUILD)
+    if found and not error.hint:
+        error.hint, error.page = f"{found.says}: {found.hint}", found.page
+    return error

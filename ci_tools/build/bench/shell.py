@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.build.bench.failures import build_error
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.errors import Rejected
-from ci_tools.machine.process import run
+from ci_tools.machine.process import run, tail
 from ci_tools.model import edition as editions
 
 if TYPE_CHECKING:
@@ -74,8 +74,13 @@ class Shell(NamedTuple):
         left = max(self.deadline - time.monotonic(), 1)
         ended = run(command, log=self.bench.log, cwd=cwd, env=variables, timeout=left)
         if ended.status:
-            took = f"{what} took over {self.bench.minutes} minutes (`timeout-minutes` in the config allows more)"
-            raise build_error(self.bench.log, took if ended.timed_out else f"{what} failed")
+            if ended.timed_out:
+                msg = (
+                    f"{what} took over {self.bench.minutes} minutes; the last lines of {ended.log}:\n{tail(ended.log)}"
+                )
+                raise Rejected(msg, hint="`timeout-minutes` in the config allows more")
+            end = f"{what} failed{f' ({ended.signal})' if ended.signal else ''}"
+            raise build_error(ended.log, end, ended.start, self.bench.source)
 
 
 def _resolve_command(command: str, what: str, shell: Shell) -> list[str]:

@@ -1,0 +1,121 @@
+"""Finds the cause of a failure in what the failed command printed, by the tables *_failures.toml.
+
+The words that come first decide: what follows a missing header or a module is its consequence.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import sys
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["BUILD", "INSTALL", "TRIAL", "Cause", "Explained", "explain", "page_of", "read_causes"]
+
+BUILD, INSTALL, TRIAL = "build_failures", "install_failures", "trial_failures"
+PACKAGES = "packages"  # the table of what has a module on the package index
+MOST_READ = 1 << 20  # characters of the output's end: a million take 2 s
+MOST_QUOTED = 4  # lines
+LONG = re.compile(r"^(.{1000}).+", re.MULTILINE)  # a line's rest: the time of a search grows with its square
+COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+# As long as the text, so that places in both are the same.
+PLAIN_QUOTES = str.maketrans("\u2018\u2019\u201c\u201d`", "''\"\"'")
+# Errors in files that are compiled to see whether it can be done: of autoconf, numpy, CMake, Meson and setuptools. The
+# temporary files of nvcc (tmpxft_) are of real compilations.
+PROBES = re.compile(r"conftest|configtest|CMakeScratch|CMakeTmp|meson-private|/tmp/tmp(?!xft)|has_function")
+
+
+class Cause(NamedTuple):
+    """Why a command fails: the words that show it, and what helps."""
+
+    name: str
+    signs: tuple[re.Pattern[str], ...]
+    says: str
+    hint: str
+    tool: str
+    example: str
+    is_late: bool  # whether it counts only if no other cause is found
+
+
+class Explained(NamedTuple):
+    """A cause that was found in an output: in words, with the line that shows it."""
+
+    name: str
+    says: str
+    hint: str
+    quote: str
+    line: int  # the number of the quote's first line, from 1
+    page: str  # of the documentation, with its anchor
+
+
+def explain(output: str, table: str = BUILD) -> Explained | None:
+    """Return the first cause in the output of a failed command; None if it is not known."""
+    whole = LONG.sub(r"\1", COLOURS.sub("", output))
+    shown = whole[-MOST_READ:]
+    text = shown.translate(PLAIN_QUOTES)
+    causes, packages = _load(table)
+    found = [(cause.is_late, match.start(), cause, match) for cause in causes for match in _find(cause, text)]
+    if not found:
+        return None
+    _, start, cause, match = min(found, key=lambda one: one[:2])  # at the same place: the first of the table
+    begin = text.rfind("\n", 0, start) + 1
+    line = whole.count("\n", 0, len(whole) - len(shown) + begin) + 1
+    names = _name_groups(match, packages)
+    says, hint = Template(cause.says).safe_substitute(names), Template(cause.hint).safe_substitute(names)
+    return Explained(cause.name, says, hint, _quote(shown, begin, match.end()), line, page_of(table, cause.name))
+
+
+def read_causes(table: str = BUILD) -> tuple[Cause, ...]:
+    """Return the causes of a table, in its order."""
+    return _load(table)[0]
+
+
+def page_of(table: str, name: str) -> str:
+    """Return the place of a cause in the documentation."""
+    return f"reference/{table.replace('_', '-')}.md#{name}"
+
+
+def _find(cause: Cause, text: str) -> Iterator[re.Match[str]]:
+    """Yield the first match of each sign that is in no line about a probe."""
+    for sign in cause.signs:
+        matches = (
+            match for match in sign.finditer(text) if not PROBES.search(_quote(text, match.start(), match.end()))
+        )
+        yield from itertools.islice(matches, 1)
+
+
+def _quote(text: str, start: int, end: int) -> str:
+    """Return the lines of a place in a text, at most MOST_QUOTED."""
+    begin, stop = text.rfind("\n", 0, start) + 1, text.find("\n", max(end, start + 1) - 1)
+    return "\n".join(text[begin : stop if stop >= 0 else None].splitlines()[:MOST_QUOTED])
+
+
+def _name_groups(match: re.Match[str], packages: Mapping[str, str]) -> dict[str, str]:
+    """Return the named groups of a match, each on one line, and the package that has its module or header."""
+    names = {name: " ".join(value.split()) for name, value in match.groupdict(default="").items()}
+    module = names.get("module", "").split(".")[0]
+    return {"package": packages.get(module, module.replace("_", "-")), **names}
+
+
+@functools.cache
+def _load(table: str) -> tuple[tuple[Cause, ...], Mapping[str, str]]:
+    tables = tomllib.loads(Path(__file__).with_name(f"{table}.toml").read_text(encoding="utf-8"))
+    packages = tables.pop(PACKAGES, {})
+    return tuple(_read(name, row) for name, row in tables.items()), packages
+
+
+def _read(name: str, row: Mapping[str, Any]) -> Cause:
+    signs = tuple(re.compile(sign.replace(" ", r"\s+"), re.MULTILINE) for sign in row["signs"])
+    late = row.get("late", False)
+    return Cause(name, signs, row["says"], row["hint"], row["tool"], row["example"].strip("\n"), late)
