@@ -220,7 +220,8 @@ class Checkout:
         )
         if found is None:
             msg = f"git {arguments[0]} failed in a copy of {self.top}, which a build is to see as a checkout"
-            raise MachineError(msg, hint=f"`git -C {self.top} fsck` says whether its repository is whole")
+            hint = f"`git -C {self.top} fsck` says whether it is whole; `build: {{git: false}}` does without"
+            raise MachineError(msg, hint=hint)
         return found
 
 
