@@ -119,3 +119,16 @@ def test_a_release_packs_what_a_clean_clone_packs(name: str, tmp_path: Path, fat
     subprocess.run(plain, check=True, capture_output=True)
     ours, theirs = members(tmp_path / "out"), members(tmp_path / "plain")
     assert [sorted(names) for names in ours.values()] == [sorted(names) for names in theirs.values()]
+
+
+def test_a_wheel_is_kept_while_nothing_that_git_tells_is_another(tmp_path: Path, fatwheel: CommandLine) -> None:
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    files = {"fatwheel.yml": CONFIG.format(python=python), "demo/__init__.py": "", "demo/table.json": "{}"}
+    source = write(tmp_path / "a", {**files, **PROJECTS["scm-data"][1]})
+    committed(source)
+    git(source, "tag", "v1.0")
+    said = []
+    for arguments in (("status",), ("status",), ("commit", "--allow-empty", "--message", "y"), ("tag", "another")):
+        git(source, *arguments)
+        said.append("keep demo-1.0" in fatwheel("build", "--job", "pure", "--out", tmp_path / "out", cwd=source).stderr)
+    assert said == [False, True, False, False]

@@ -112,6 +112,18 @@ def test_without_git_a_build_finds_no_repository(tmp_path: Path) -> None:
     assert sources(evidence_of(folder)) == {"a.c", "b.c"}
 
 
+def test_a_build_may_update_submodules_that_are_there(tmp_path: Path) -> None:
+    committed(write(tmp_path / "part", {"part.h": ""}))
+    script = ASKS.replace(
+        "assert ask(", "subprocess.check_call(['git', 'submodule', 'update', '--init', 'part'])\nassert ask("
+    )
+    folder = tagged(tmp_path / "a", {"setup.py": script})
+    git(folder, "submodule", "--quiet", "add", str(tmp_path / "part"), "part")
+    git(folder, "commit", "--quiet", "--message", "part")
+    (tmp_path / "part").rename(tmp_path / "gone")
+    assert sources(evidence_of(folder)) == {"a.c", "b.c"}
+
+
 SCM = """\
 [build-system]
 requires = ["setuptools>=77", "setuptools_scm>=8"]
