@@ -166,8 +166,8 @@ class Checkout:
 
     def _create(self, place: Path) -> None:
         """Create the repository, with the refs, and the objects of the source's."""
-        kind = "sha256" if len(self.head) == 64 else "sha1"  # noqa: PLR2004 - the digits of either
-        self._git(place, "init", "--quiet", "--template=", f"--object-format={kind}")
+        kind = ["--object-format=sha256"] if len(self.head) == 64 else []  # noqa: PLR2004 - its digits
+        self._git(place, "init", "--quiet", "--template=", *kind)
         head, *refs = self.refs
         borrow(self.top, place, refs, self.environ)
         new = place / ".git"
@@ -220,7 +220,8 @@ class Checkout:
         )
         if found is None:
             msg = f"git {arguments[0]} failed in a copy of {self.top}, which a build is to see as a checkout"
-            raise MachineError(msg, hint=f"`git -C {self.top} fsck` says whether its repository is whole")
+            hint = f"`git -C {self.top} fsck` says whether it is whole; `build: {{git: false}}` does without"
+            raise MachineError(msg, hint=hint)
         return found
 
 

@@ -1,6 +1,6 @@
 """Git as a source: the files of a local checkout, and one commit of a remote repository.
 
-Whoever wrote a project may have written its `.git`, too: no setting there may name a program that git then starts.
+A project may bring a `.git` of its own: no setting there may name a program that git then starts.
 """
 
 from __future__ import annotations

@@ -272,7 +272,7 @@ def _is_made(folder: Path) -> bool:
 def _refuse_unread(tree: Tree, name: str) -> None:
     """Raise InputError for files that a build would read but the plan has not hashed: outward links, whole folders.
 
-    What the source's commit has around it is as good as hashed.
+    Files that the commit has around the source are as good as hashed.
     """
     root = tree.root
     mode = os.lstat(f"{root}{os.sep}{name}").st_mode  # for thousands of files; a Path takes several times as long
@@ -284,7 +284,7 @@ def _refuse_unread(tree: Tree, name: str) -> None:
         if target.is_absolute() or not is_known:
             is_near = tree.checkout is not None and not target.is_absolute()
             msg = f"{name} is a link to {target}, expected a relative one to a place inside the source"
-            hint = "what is committed around it may be linked to as well: commit it" if is_near else ""
+            hint = "it may be to a committed file of its repository, too: commit that one" if is_near else ""
             raise InputError(msg, hint=hint)
     elif stat.S_ISDIR(mode):
         msg = f"{name} is a submodule that is not checked out, or a repository of its own"

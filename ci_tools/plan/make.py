@@ -91,7 +91,7 @@ def make_plan(
 def _tell_changes(tree: Tree, request: Request, outside: Outside) -> None:
     """Say which files a build sees that are not as in the commit: git itself does not tell it.
 
-    The config is none of them: it is written before the first plan.
+    The config does not count: it is written before the first plan.
     """
     changes = tree.checkout.list_changes(tree.files) if tree.checkout else []
     changes = [name for name in changes if name != request.config]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.model.evidence import Extensions
 from tests.builders.sources import committed, evidence_of, git, write
 
 if TYPE_CHECKING:
@@ -109,6 +110,38 @@ def test_without_git_a_build_finds_no_repository(tmp_path: Path) -> None:
     assert sources(evidence_of(folder)) == {"b.c"}
     committed(folder)
     assert sources(evidence_of(folder)) == {"a.c", "b.c"}
+
+
+def test_a_build_may_update_submodules_that_are_there(tmp_path: Path) -> None:
+    committed(write(tmp_path / "part", {"part.h": ""}))
+    script = ASKS.replace(
+        "assert ask(", "subprocess.check_call(['git', 'submodule', 'update', '--init', 'part'])\nassert ask("
+    )
+    folder = tagged(tmp_path / "a", {"setup.py": script})
+    git(folder, "submodule", "--quiet", "add", str(tmp_path / "part"), "part")
+    git(folder, "commit", "--quiet", "--message", "part")
+    (tmp_path / "part").rename(tmp_path / "gone")
+    assert sources(evidence_of(folder)) == {"a.c", "b.c"}
+
+
+SCM = """\
+[build-system]
+requires = ["setuptools>=77", "setuptools_scm>=8"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "demo"
+version = "1.0"
+[tool.setuptools]
+packages = ["demo"]
+"""
+
+
+def test_what_git_tracks_in_a_package_is_package_data_for_setuptools_scm(tmp_path: Path) -> None:
+    files = {"pyproject.toml": SCM, "demo/table.json": "{}", "demo/lib.so": b"\x7fELF", ".gitignore": "*.json\n"}
+    folder = write(tmp_path / "a", {**FILES, **files})
+    assert evidence_of(folder).platforms[0].shown.extensions is Extensions.NONE
+    committed(folder)
+    assert "ships demo/lib.so" in str(evidence_of(folder))
 
 
 def test_a_repository_that_borrows_its_objects_lends_none(tmp_path: Path) -> None:
