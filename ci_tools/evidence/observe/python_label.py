@@ -92,7 +92,7 @@ def judge_tag(build: Build) -> PythonApi:
 
 
 def explain_platform(build: Build, view: View) -> str:
-    """Return why a build's wheel is none of the platform it is built on, by a tag that the project chooses; or ""."""
+    """Return why a wheel is not for the platform that it is built on, by a tag that its project chooses; or ""."""
     tags = build.observed.platform.split(".")
     machines = (f"_{view.machine}", "_universal2")
     is_own = any(tag.startswith(SYSTEMS[view.os]) and tag.endswith(machines) for tag in tags)
