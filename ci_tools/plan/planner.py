@@ -273,7 +273,12 @@ class _Planner:
         cells: dict[Key, list[Cell]] = {}
         for cell, key, _ in covered:
             cells.setdefault(key, []).append(cell)
-        return {key: self.job(key, cells[key]) for key in sorted(cells, key=self.order)}
+        jobs = {key: self.job(key, cells[key]) for key in sorted(cells, key=self.order)}
+        names = [job.name for job in jobs.values()]
+        for key, job in jobs.items():
+            if names.count(job.name) > 1:  # limited APIs of several Pythons
+                jobs[key] = replace(job, name=f"{job.name}-{key.tag.tag.partition('-')[0]}")
+        return jobs
 
     def order(self, key: Key) -> tuple[int, Minor, Minor, Python]:
         """Return the sort key of a job: the pure wheel first, then the request's platforms, then numeric versions."""

@@ -291,7 +291,8 @@ class Witness:
         if observed.doubts:
             what, place = next(iter(observed.doubts.items()))
             found = unseen(f"{place}: it {what}" if place else what)
-            return replace(found, python_api=trust_tag(observed) or found.python_api, **told)
+            named = name_by_oldest(observed, view, self.project.request.pythons, self.observer.observe)
+            return replace(found, python_api=trust_tag(named) or found.python_api, **told)
         if failure := observed.failure:
             place = failure.place or RAN
             text = f"{failure.text}{explain_missing_module(failure.text, self.project)}"

@@ -32,8 +32,9 @@ DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
 # https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc (--threads, --split-compile), and the manuals of the others.
 TAKES_JOBS = frozenset({"--split-compile", "--threads", "-split-compile", "-t"})
 JOBS = re.compile(
-    r"(-t|--threads|--?split-compile)=?\d*|-j\d*|-flto(=\d+|-jobs=\d+)|-Wl,.*(jobs|threads)=\d+|-parallel-jobs=\d+|/MP\d*"
+    r"(-t|--threads|--?split-compile)=?\d+|-j\d+|-flto(=|-jobs=)\d+|-Wl,.*(jobs|threads)=\d+|-parallel-jobs=\d+|/MP\d+"
 )
+CMAKE_JOBS = re.compile(r"(-D)?\w*(JOBS|JOB_POOLS|THREADS|PARALLEL_LEVEL)(:\w+)?=\D*\d+")
 MOST_MARK = 100  # bytes
 MARK = re.compile(rb"in place of what would be linked as number (\d{1,6})\n")
 
@@ -86,12 +87,16 @@ class Observed(NamedTuple):
 
     @property
     def without_jobs(self) -> Observed:
-        """The observation without the flags that say how many jobs a compiler runs at once: they make the same file."""
+        """The observation without the numbers of jobs that a compiler runs at once: they make the same file."""
         libraries = (
             one._replace(commands=tuple(map(_drop_jobs, one.commands)), links=tuple(_list_without_jobs(one.links)))
             for one in self.libraries
         )
-        return self._replace(commands=tuple(map(_drop_jobs, self.commands)), libraries=tuple(libraries))
+        return self._replace(
+            commands=tuple(map(_drop_jobs, self.commands)),
+            libraries=tuple(libraries),
+            configured=tuple(tuple(_list_without_jobs(call, CMAKE_JOBS)) for call in self.configured),
+        )
 
     @property
     def gist(self) -> tuple[object, ...]:
@@ -108,11 +113,11 @@ def _drop_jobs(command: Compile) -> Compile:
     return command._replace(flags=tuple(_list_without_jobs(command.flags)))
 
 
-def _list_without_jobs(flags: Sequence[str]) -> Iterator[str]:
-    """Yield flags of nvcc, gcc, clang and MSVC without those for jobs; nvcc's may be followed by its number."""
+def _list_without_jobs(flags: Sequence[str], jobs: re.Pattern[str] = JOBS) -> Iterator[str]:
+    """Yield flags without the numbers of jobs in them; nvcc's may be a word of its own."""
     for flag, before in zip(flags, ("", *flags), strict=False):
-        if not JOBS.fullmatch(flag) and not (before in TAKES_JOBS and flag.isdecimal()):
-            yield flag
+        is_of_jobs = jobs.fullmatch(flag) or before in TAKES_JOBS
+        yield re.sub(r"\d+", "", flag) if is_of_jobs else flag
 
 
 def name_folders_alike(answer: dict[str, Any], stage: Stage, prepared: Prepared) -> dict[str, Any]:

@@ -78,10 +78,9 @@ def judge_tag(build: Build) -> PythonApi:
     if found := sorted(_list_excess(api, build), key=lambda one: not one.is_certain):
         api = api._replace(mislabel=Mislabel(*found[0]))
     api = api._replace(named_by_builder=_is_shared(api) and bool(_list_named(build)))
-    limits = [
-        (limit.lowest, f"{command.source} is compiled with {limit.what}") for command, limit in _list_limits(build)
-    ]
-    floor, where = max(((lowest, where) for lowest, where in limits if lowest), default=(None, ""))
+    limits = list(_list_limits(build)) if api.lowest else []
+    floors = [(one.lowest, f"{command.source} is compiled with {one.what}") for command, one in limits if one.lowest]
+    floor, where = max(floors, default=(api.lowest, ""))
     if floor is None or api.lowest is None or floor == api.lowest:
         return api
     if floor > api.lowest:
@@ -93,7 +92,7 @@ def judge_tag(build: Build) -> PythonApi:
 
 
 def explain_platform(build: Build, view: View) -> str:
-    """Return why a build's wheel is none of the platform it is built on, by a tag that the project chooses; or ""."""
+    """Return why a wheel is not for the platform that it is built on, by a tag that its project chooses; or ""."""
     tags = build.observed.platform.split(".")
     machines = (f"_{view.machine}", "_universal2")
     is_own = any(tag.startswith(SYSTEMS[view.os]) and tag.endswith(machines) for tag in tags)
@@ -116,12 +115,15 @@ def name_by_oldest(observed: Observed, view: View, pythons: Iterable[Python], ob
 
     One wheel then serves all: the oldest builds it. `pythons` are those of the request.
     """
+    if not ABI3.fullmatch(observed.tag):
+        return observed
     usual = sorted(one for one in _admit(pythons, observed.metadata) if not one.free_threaded)
     if not usual[1:] or view.python not in usual or observed.tag != _name_limited_api(view.python):
         return observed
-    other = usual[-1] if view.python == usual[0] else usual[0]
-    is_own = observe(view._replace(python=other)).tag == _name_limited_api(other)
-    return observed._replace(tag=_name_limited_api(usual[0])) if is_own else observed
+    python = usual[-1] if view.python == usual[0] else usual[0]
+    other = observe(view._replace(python=python))
+    is_same = other.tag == _name_limited_api(python) and other.gist == observed.gist
+    return observed._replace(tag=_name_limited_api(usual[0])) if is_same else observed
 
 
 def _admit(pythons: Iterable[Python], metadata: Iterable[str]) -> Iterator[Python]:
@@ -198,20 +200,21 @@ def _list_excess_of_command(command: Compile, api: PythonApi, build: Build) -> I
         yield Excess(f"{command.source} is compiled, and is not in the source", is_certain=False)
         return
     reached = _list_reached(command, build)
-    is_used = api.kind is Binding.STABLE or command.source.endswith(CYTHON) or _names_python(command, build)
     if contradiction := find_contradiction(api, reached):
-        yield Excess(contradiction.where.partition(", against")[0], is_used)
+        yield Excess(contradiction.where.partition(", against")[0], _names_python(command, api, build))
     elif "-DTORCH_API_INCLUDE_EXTENSION_H" in command.flags:
         pulled = (place for header, place in reached if header in PULLS_PYBIND)
         for place in list(pulled)[:1]:
-            yield Excess(f"{place}: torch/torch.h includes pybind11, as torch's BuildExtension compiles it", is_used)
+            what = f"{place}: torch/torch.h includes pybind11, as torch's BuildExtension compiles it"
+            yield Excess(what, _names_python(command, api, build))
     if api.kind is Binding.STABLE and (python := _find_python(reached)) and not _find_limit(command, build):
-        yield Excess(f"{python}: includes Python.h, and nothing defines Py_LIMITED_API before it", is_used)
+        yield Excess(f"{python}: includes Python.h, and nothing defines Py_LIMITED_API before it", is_certain=True)
 
 
-def _names_python(command: Compile, build: Build) -> bool:
-    """Whether what a command compiles uses more of Python than its header: such a library needs nothing of Python."""
-    return names_python(build.includes, closure(build.includes, [command.source]))
+def _names_python(command: Compile, api: PythonApi, build: Build) -> bool:
+    """Whether a command that reaches Python's headers is known to bind to Python: a library may need none of it."""
+    is_bound = api.kind is Binding.STABLE or command.source.endswith(CYTHON)
+    return is_bound or names_python(build.includes, closure(build.includes, [command.source]))
 
 
 def _list_reached(command: Compile, build: Build) -> tuple[Include, ...]:

@@ -1,23 +1,23 @@
-"""A psutil on a machine that has room for one compiler: builds ask it how many to run at once."""
+"""A psutil on the machine of the run: builds ask it how many compilers to run at once."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
 
+from ci_tools.evidence.observe.inside.chance import machine
 from ci_tools.evidence.observe.inside.facts import FACTS
-
-GIB = 1 << 30
 
 
 def cpu_count(logical: bool = True) -> int:
     """Return how many processors there are."""
-    return 1
+    return machine().processors
 
 
 def virtual_memory() -> SimpleNamespace:
     """Return how much memory there is, in bytes."""
-    return SimpleNamespace(total=8 * GIB, available=8 * GIB, free=8 * GIB)
+    size = machine().memory
+    return SimpleNamespace(total=size, available=size, free=size)
 
 
 class Process:
