@@ -217,7 +217,7 @@ class Validation(NamedTuple):
 
     torch: str | None = None  # the exact version to install first
     torch_index: str | None = None
-    requires: tuple[str, ...] = ()  # what is installed beside the wheel, as its users would
+    requires: tuple[str, ...] = ()  # requirements that are installed beside the wheel
     imports: tuple[str, ...] | None = None  # None: what the wheel's own files name
     commands: tuple[Command, ...] = ()
     timeout_seconds: int = 600

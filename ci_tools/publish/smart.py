@@ -16,7 +16,7 @@ from ci_tools.install.smart_sdist import is_smart, list_files, make_smart
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.model.names import FileName, Sha256
 from ci_tools.model.request import Route
-from ci_tools.publish.reach import refuse_private
+from ci_tools.publish.targets.reach import refuse_private
 from ci_tools.publish.units import Item
 from ci_tools.publish.wheel_facts import Built, add_facts, lowest_torch
 

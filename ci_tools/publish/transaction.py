@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.formats.json_file import sealed, unsealed
 from ci_tools.machine.storage import UNFINISHED, write_atomically
-from ci_tools.publish.reach import refuse_private
+from ci_tools.publish.targets.reach import refuse_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -38,7 +38,7 @@ from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.manifest import Manifest
 from ci_tools.publish.index.page_writer import Page, PageWriter
 from ci_tools.publish.index.pages import VARIANTS, IndexedFile
-from ci_tools.publish.reach import explain_refusal
+from ci_tools.publish.targets.reach import explain_refusal
 from ci_tools.publish.units import Change, Published
 
 if TYPE_CHECKING:

@@ -121,6 +121,7 @@ def test_every_site_says_what_is_tried_there(plan: Plan) -> None:
         "gpu": False,
         "torch": "2.13.0",
         "torch_index": None,
+        "requires": [],
         "imports": ["demo"],
         "commands": [{"run": "demo", "needs_gpu": False}],
         "timeout_seconds": 600,

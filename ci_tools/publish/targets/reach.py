@@ -28,7 +28,7 @@ HINT = (
 def refuse_private(unit: Unit, targets: Sequence[Target], say: Callable[[str], None]) -> None:
     """Raise InputError if users of a smart sdist could fetch its wheels nowhere, and report places where they cannot.
 
-    What is not published or staged yet is not known, nor is a place that does not answer: neither is refused.
+    A place where no file is published or staged yet, or that does not answer, is not known and not refused.
     """
     if unit.route is not Route.SMART:
         return

@@ -11,8 +11,8 @@ from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.context import Silent
 from ci_tools.model.request import Route
 from ci_tools.publish import transaction
-from ci_tools.publish.reach import explain_refusal, refuse_private
 from ci_tools.publish.targets.addresses import targets_of
+from ci_tools.publish.targets.reach import explain_refusal, refuse_private
 from tests.builders import github_units
 from tests.builders.releases import Words, item, unit
 from tests.builders.sources import world
