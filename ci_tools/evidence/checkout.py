@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,15 +18,17 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import MachineError
 from ci_tools.evidence import git
 from ci_tools.machine.process import output
+from ci_tools.model.request import GitSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["COMMIT_DECIDES", "Checkout"]
+__all__ = ["COMMIT_DECIDES", "Checkout", "check_out_from", "list_borrowed"]
 
 COMMIT_DECIDES = ".git/HEAD"  # stands for all that a build learns of the commit, the tags and the files around it
 MINUTES = 10
 LINK = "160000"  # the mode of a submodule in git's index
+SUBMODULE = f"{LINK} commit "  # how `git ls-tree` marks one
 # A filter such as that of Git LFS has been applied to the files, or has not: none runs again.
 ATTRIBUTES = "* -filter\n"
 CONFIG = """\
@@ -50,7 +53,7 @@ class Checkout:
     @functools.cached_property
     def top(self) -> Path:
         """The root of the checkout."""
-        return git.top(self.root, self.environ)
+        return git.find(self.root.resolve()) or self.root
 
     @functools.cached_property
     def prefix(self) -> str:
@@ -72,8 +75,8 @@ class Checkout:
         """The content of `.git/HEAD`, then a line for the branch, if one is checked out, and for each tag."""
         branch = self._ask("symbolic-ref", "--quiet", "HEAD")
         names = [name for name in (branch, git.TAGS) if name]
-        listed = self._ask("for-each-ref", "--format=%(objectname) %(refname)", *names)
-        return (f"ref: {branch}" if branch else self.head, *listed.splitlines())
+        listed = list_refs(self.top, self.environ, *names)
+        return (f"ref: {branch}" if branch else self.head, *listed)
 
     @functools.cached_property
     def shallow(self) -> str:
@@ -87,6 +90,32 @@ class Checkout:
         told = "\n".join((self.prefix, self.head, *self.refs, self.shallow))
         return hashlib.sha256(told.encode()).hexdigest()
 
+    def list_changes(self, files: Iterable[str]) -> list[str]:
+        """Return those files of the source that are not as in the commit, and those that only the commit has.
+
+        A filter that the project's settings name does not run: what it has changed is the commit's until it is touched.
+        """
+        files, entries = frozenset(files), self._list_status(".")
+        names = {name.removeprefix(self.prefix) for name in entries}
+        found = [name for name in names if name in files or not os.path.lexists(self.root / name)]
+        inner = self.nested(files).items()
+        found += [f"{name}/{each}" for name, one in inner for each in one.list_changes(_below(name, files))]
+        return sorted(found)
+
+    def is_committed(self, path: str) -> bool:
+        """Whether a path leads to a file of the checkout that is as in its commit: a copy has it, then."""
+        place = os.path.relpath(os.path.realpath(path), self.top)
+        is_inside = not place.startswith("..") and bool(self._ask("ls-files", "--", place))
+        return is_inside and not self._list_status(str(self.top / place))
+
+    def _list_status(self, place: str) -> list[str]:
+        """Return what is not as in the commit, of a place named from the source."""
+        set_filters = self._ask("config", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process|required)$")
+        off = [word for name in set_filters.splitlines() for word in ("-c", f"{name}=")]
+        options = ("--porcelain", "--branch", "-z", "--no-renames", "-uall", "--ignore-submodules=dirty")
+        shown = git.ask(self.root, self.environ, *off, "--no-optional-locks", "status", *options, "--", place) or ""
+        return [entry[3:] for entry in shown.split("\0")[1:] if entry]  # "M  name", after the branch
+
     def list_stores(self, files: Iterable[str], cache: Path) -> list[Path] | None:
         """Return the folders with the objects that a copy borrows; None if some are elsewhere.
 
@@ -95,19 +124,22 @@ class Checkout:
         """
         stores: list[Path] = []
         for each in (self, *self.nested(files).values()):
-            own = each.common / "objects"
-            elsewhere = own / "info" / "alternates"
-            if own.is_symlink() or (elsewhere.exists() and not own.is_relative_to(cache)):
+            own, borrowed = each.common / "objects", list_borrowed(each.common)
+            if any(map(Path.is_symlink, (own, *borrowed))) or (borrowed and not own.is_relative_to(cache)):
                 return None
-            lines = elsewhere.read_text(encoding="utf-8").splitlines() if elsewhere.exists() else ()
-            stores += [own, *map(Path, lines)]
+            stores += [own, *borrowed]
         return stores
 
     def nested(self, files: Iterable[str]) -> dict[str, Checkout]:
         """Return the submodules, those within them aside, each by its folder below the source."""
-        folders = sorted({folder for name in files for folder in _parents(name)})
+        folders: set[str] = set()
+        for name in files:  # thousands, and most of them have their folder in common
+            folder = name.rpartition("/")[0]
+            while folder and folder not in folders:
+                folders.add(folder)
+                folder = folder.rpartition("/")[0]
         found: dict[str, Checkout] = {}
-        for folder in folders:
+        for folder in sorted(folders):
             is_inner = any(parent in found for parent in _parents(folder))
             if not is_inner and os.path.lexists(f"{self.root}{os.sep}{folder}{os.sep}.git"):
                 found[folder] = Checkout(self.root / folder, self.environ)
@@ -121,8 +153,7 @@ class Checkout:
         files = tuple(files)
         nested = self.nested(files)
         for name, one in nested.items():
-            below = (file.removeprefix(f"{name}/") for file in files if file.startswith(f"{name}/"))
-            one.write(below, folder / name, lends=lends)
+            one.write(_below(name, files), folder / name, lends=lends)
         place = Path(os.path.abspath(folder.joinpath(*[".."] * self.prefix.count("/"))))  # noqa: PTH100 - no link
         self._create(place)
         own = [file for file in files if not any(parent in nested for parent in _parents(file))]
@@ -135,20 +166,14 @@ class Checkout:
 
     def _create(self, place: Path) -> None:
         """Create the repository, with the refs, and the objects of the source's."""
-        kind = "sha256" if len(self.head) == 64 else "sha1"  # noqa: PLR2004 - the digits of either
-        self._git(place, "init", "--quiet", "--template=", f"--object-format={kind}")
-        new = place / ".git"
+        kind = ["--object-format=sha256"] if len(self.head) == 64 else []  # noqa: PLR2004 - its digits
+        self._git(place, "init", "--quiet", "--template=", *kind)
         head, *refs = self.refs
-        for name, text in {
-            "HEAD": f"{head}\n",
-            "packed-refs": "".join(f"{line}\n" for line in refs),
-            "objects/info/alternates": f"{self.common / 'objects'}\n",
-            "info/attributes": ATTRIBUTES,
-            **({"shallow": self.shallow} if self.shallow else {}),
-        }.items():
-            path = new / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+        borrow(self.top, place, refs, self.environ)
+        new = place / ".git"
+        (new / "HEAD").write_text(f"{head}\n", encoding="utf-8")
+        (new / "info").mkdir()
+        (new / "info" / "attributes").write_text(ATTRIBUTES, encoding="utf-8")
         with (new / "config").open("a", encoding="utf-8") as file:
             file.write(CONFIG)
 
@@ -195,8 +220,73 @@ class Checkout:
         )
         if found is None:
             msg = f"git {arguments[0]} failed in a copy of {self.top}, which a build is to see as a checkout"
-            raise MachineError(msg, hint=f"`git -C {self.top} fsck` says whether its repository is whole")
+            hint = f"`git -C {self.top} fsck` says whether it is whole; `build: {{git: false}}` does without"
+            raise MachineError(msg, hint=hint)
         return found
+
+
+def check_out_from(root: Path, name: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
+    """Check out one commit, called `name`, of the checkout at `root` into the empty `folder`.
+
+    Submodules are copied from those of `root` if these have the pinned commits. So no submodule is fetched twice,
+        and a private one that only the caller may read is not missing.
+
+    """
+    source = GitSource(url=str(root), ref=name)
+    git.run_git(["init", "--quiet"], source, folder, environ)
+    borrow(root, folder, list_refs(root, environ, git.TAGS), environ)
+    git.run_git(["checkout", "--quiet", "--detach", commit], source, folder, environ)
+    for module, path, pinned in _submodules(folder, environ):
+        if _has(root / path, pinned, environ):
+            check_out_from(root / path, pinned, pinned, folder / path, environ)
+            git.run_git(["config", f"submodule.{module}.active", "true"], source, folder, environ)
+        else:
+            git.run_git([*git.UPDATE, "--recursive", "--", path], source, folder, environ)
+
+
+def list_refs(root: Path, environ: Mapping[str, str], *names: str) -> list[str]:
+    """Return a line for each ref of a checkout that has one of these names or is below it, as git packs them."""
+    return (git.ask(root, environ, "for-each-ref", "--format=%(objectname) %(refname)", *names) or "").splitlines()
+
+
+def borrow(root: Path, folder: Path, refs: Iterable[str], environ: Mapping[str, str]) -> None:
+    """Let a new repository in `folder` have these refs, and the objects and the end of the checkout at `root`.
+
+    Nothing is fetched: git would start a program in the repository that it fetches from.
+    """
+    new, own = folder / ".git", git.common(root, environ)
+    (new / "objects" / "info").mkdir(exist_ok=True)
+    (new / "objects" / "info" / "alternates").write_text(f"{own / 'objects'}\n", encoding="utf-8")
+    (new / "packed-refs").write_text("".join(f"{line}\n" for line in refs), encoding="utf-8")
+    if (own / "shallow").is_file():
+        shutil.copyfile(own / "shallow", new / "shallow")
+
+
+def list_borrowed(repository: Path) -> list[Path]:
+    """Return the folders whose objects a repository borrows (gitrepository-layout(5))."""
+    objects = repository / "objects"
+    file = objects / "info" / "alternates"
+    return [objects / line for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+
+
+def _has(folder: Path, commit: str, environ: Mapping[str, str]) -> bool:
+    """Whether a folder is itself a checkout whose repository has the commit."""
+    return (folder / ".git").exists() and git.ask(folder, environ, "cat-file", "-e", f"{commit}^{{commit}}") is not None
+
+
+def _submodules(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, path and pinned commit of each submodule of a checkout."""
+    listed = ("config", "--file", ".gitmodules", "--null", "--get-regexp", r"^submodule\..*\.path$")
+    for entry in filter(None, (git.ask(folder, environ, *listed) or "").split("\0")):
+        key, _, path = entry.partition("\n")
+        shown = git.ask(folder, environ, "--literal-pathspecs", "ls-tree", "HEAD", "--", path) or ""
+        if shown.startswith(SUBMODULE):
+            yield key[len("submodule.") : -len(".path")], path, shown.removeprefix(SUBMODULE).split("\t")[0]
+
+
+def _below(folder: str, files: Iterable[str]) -> list[str]:
+    """Return the files in a folder, relative to it."""
+    return [file.removeprefix(f"{folder}/") for file in files if file.startswith(f"{folder}/")]
 
 
 def _parents(name: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Git as a source: the files of a local checkout, and one commit of a remote repository.
 
-Whoever wrote a project may have written its `.git`, too: no setting there may name a program that git then starts.
+A project may bring a `.git` of its own: no setting there may name a program that git then starts.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from ci_tools.machine.process import (
     tail,
 )
 from ci_tools.model.repository import COMMIT
-from ci_tools.model.request import GitSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+
+    from ci_tools.model.request import GitSource
 
 __all__ = [
     "COMMAND",
     "TAGS",
+    "UPDATE",
     "address",
     "apply_patch",
     "ask",
     "check_out",
-    "check_out_from",
     "commit_of",
     "find",
     "head",
@@ -42,6 +43,7 @@ __all__ = [
     "origin",
     "remote_tags",
     "revision",
+    "run_git",
     "tags",
     "top",
     "tracks",
@@ -50,7 +52,6 @@ __all__ = [
 TAGS = "refs/tags/"
 MINUTES = 30
 LONGEST = 200  # maximum characters of a list of branches and tags in a message
-SUBMODULE = "160000 commit "  # how `git ls-tree` marks a submodule
 # They point git at one repository, whatever folder it runs in. Git sets them for the child process of a hook.
 ONE_REPOSITORY = frozenset(
     {
@@ -271,7 +272,7 @@ def remote_tags(source: GitSource, url: str, environ: Mapping[str, str]) -> froz
 
 def _list_refs(source: GitSource, url: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the refs of a repository elsewhere, each with what it points to."""
-    listing = _git(["ls-remote", "--end-of-options", url], source, None, environ)
+    listing = run_git(["ls-remote", "--end-of-options", url], source, None, environ)
     return {ref: sha for sha, _, ref in (line.partition("\t") for line in listing.splitlines())}
 
 
@@ -279,39 +280,7 @@ def check_out(source: GitSource, url: str, commit: str, folder: Path, environ: M
     """Check out one commit into the empty `folder`, with its submodules."""
     _check_out_alone(source, url, commit, folder, environ)
     if (folder / ".gitmodules").is_file():
-        _git([*UPDATE, "--recursive"], source, folder, environ)
-
-
-def check_out_from(root: Path, name: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
-    """Check out one commit, called `name`, of the checkout at `root` into the empty `folder`.
-
-    Submodules are copied from those of `root` if these have the pinned commits. So no submodule is fetched twice,
-        and a private one that only the caller may read is not missing.
-
-    """
-    source = GitSource(url=str(root), ref=name)
-    _check_out_alone(source, str(root), commit, folder, environ)
-    for module, path, pinned in _submodules(folder, environ):
-        if _has(root / path, pinned, environ):
-            check_out_from(root / path, pinned, pinned, folder / path, environ)
-            _git(["config", f"submodule.{module}.active", "true"], source, folder, environ)
-        else:
-            _git([*UPDATE, "--recursive", "--", path], source, folder, environ)
-
-
-def _has(folder: Path, commit: str, environ: Mapping[str, str]) -> bool:
-    """Whether a folder is itself a checkout whose repository has the commit."""
-    return _is_checkout(folder) and ask(folder, environ, "cat-file", "-e", f"{commit}^{{commit}}") is not None
-
-
-def _submodules(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the name, path and pinned commit of each submodule of a checkout."""
-    listed = ("config", "--file", ".gitmodules", "--null", "--get-regexp", r"^submodule\..*\.path$")
-    for entry in filter(None, (ask(folder, environ, *listed) or "").split("\0")):
-        key, _, path = entry.partition("\n")
-        shown = ask(folder, environ, "--literal-pathspecs", "ls-tree", "HEAD", "--", path) or ""
-        if shown.startswith(SUBMODULE):
-            yield key[len("submodule.") : -len(".path")], path, shown.removeprefix(SUBMODULE).split("\t")[0]
+        run_git([*UPDATE, "--recursive"], source, folder, environ)
 
 
 def apply_patch(patch: Path, folder: Path, environ: Mapping[str, str], *options: str) -> str:
@@ -331,12 +300,14 @@ def apply_patch(patch: Path, folder: Path, environ: Mapping[str, str], *options:
 
 def _check_out_alone(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
     """Check out one commit into the empty `folder`, without its submodules."""
+    refs = _list_refs(source, url, environ)
+    here = [ref.removesuffix("^{}") for ref, sha in refs.items() if sha == commit and ref.startswith(TAGS)]
     for arguments in (
         ["init", "--quiet"],
-        ["fetch", "--quiet", "--depth=1", "--end-of-options", url, commit],
+        ["fetch", "--quiet", "--depth=1", "--end-of-options", url, commit, *(f"+{ref}:{ref}" for ref in here)],
         ["checkout", "--quiet", "--detach", "FETCH_HEAD"],
     ):
-        _git(arguments, source, folder, environ)
+        run_git(arguments, source, folder, environ)
 
 
 def _refuse_submodule(printed: str, source: GitSource) -> NoReturn:
@@ -350,7 +321,7 @@ def _refuse_submodule(printed: str, source: GitSource) -> NoReturn:
     raise InputError(redact(msg), hint=f"`{command}` gets it where git may read it; if it is gone, name another ref")
 
 
-def _git(arguments: list[str], source: GitSource, folder: Path | None, environ: Mapping[str, str]) -> str:
+def run_git(arguments: list[str], source: GitSource, folder: Path | None, environ: Mapping[str, str]) -> str:
     """Return the output of git; raise MachineError with its last line if it fails."""
     with tempfile.TemporaryDirectory() as scratch:
         log, place = Path(scratch) / "git.log", folder or Path(scratch)

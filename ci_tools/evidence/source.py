@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import posixpath
+import shlex
 import shutil
 import stat
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.evidence import git, patches
-from ci_tools.evidence.checkout import Checkout
+from ci_tools.evidence.checkout import Checkout, check_out_from
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.machine.process import redact
@@ -101,7 +102,8 @@ class Tree:
         if name not in self._resolved:  # each observed build asks for the same names
             path = os.path.realpath(f"{self.root}{os.sep}{name}")
             self._resolved[name] = os.path.relpath(path, os.path.realpath(self.root))
-        return self.states.get(self._resolved[name], "")
+        found = self._resolved[name]
+        return self.git_identity if found.startswith(f"..{os.sep}") else self.states.get(found, "")
 
     @functools.cached_property
     def _resolved(self) -> dict[str, str]:
@@ -188,10 +190,28 @@ def open_tree(request: Request, folder: Path, outside: Outside, commit: str | No
     if request.patches:
         root = patches.patch_tree(tree, request.patches, folder, outside)
         tree = replace(tree, root=root, files=tuple(sorted(_walk_files(root))))
-    files = _select_files(request, tree)
+    files = _leave_empty(request, replace(tree, files=_select_files(request, tree)), outside)
+    tree = replace(tree, files=files, checkout=tree.checkout if request.build.git else None)
     for name in files:
-        _refuse_unread(tree.root, name)
-    return replace(tree, files=files, checkout=tree.checkout if request.build.git else None)
+        _refuse_unread(tree, name)
+    return tree
+
+
+def _leave_empty(request: Request, tree: Tree, outside: Outside) -> tuple[str, ...]:
+    """Return the files without the submodules that are not checked out and not in the project's own folder.
+
+    They may be another project's of the repository. As in a clone, a build sees an empty folder.
+    """
+    own = f"{request.subdirectory}/" if request.subdirectory else ""
+    others = (name for name in tree.files if not name.startswith(own))
+    empty = [name for name in others if stat.S_ISDIR(os.lstat(f"{tree.root}{os.sep}{name}").st_mode)]
+    if empty:
+        names, paths = ", ".join(empty), shlex.join(empty)
+        what = "not checked out, so a build sees an empty folder"
+        outside.reporter.say(
+            f"{names}: {what}; if {request.subdirectory} needs it: git submodule update --init {paths}"
+        )
+    return tuple(name for name in tree.files if name not in empty)
 
 
 def _select_files(request: Request, tree: Tree) -> tuple[str, ...]:
@@ -238,15 +258,23 @@ def _is_made(folder: Path) -> bool:
     return (folder / ".fatwheel").is_dir() or (mark.is_file() and mark.read_bytes() == MADE)
 
 
-def _refuse_unread(root: Path, name: str) -> None:
-    """Raise InputError for files that a build would read but the plan has not hashed: outward links, whole folders."""
+def _refuse_unread(tree: Tree, name: str) -> None:
+    """Raise InputError for files that a build would read but the plan has not hashed: outward links, whole folders.
+
+    Files that the commit has around the source are as good as hashed.
+    """
+    root = tree.root
     mode = os.lstat(f"{root}{os.sep}{name}").st_mode  # for thousands of files; a Path takes several times as long
     if stat.S_ISLNK(mode):
         path = root / name
         target = path.readlink()
-        if target.is_absolute() or not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+        is_inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
+        is_known = is_inside or (tree.checkout is not None and tree.checkout.is_committed(str(path)))
+        if target.is_absolute() or not is_known:
+            is_near = tree.checkout is not None and not target.is_absolute()
             msg = f"{name} is a link to {target}, expected a relative one to a place inside the source"
-            raise InputError(msg)
+            hint = "it may be to a committed file of its repository, too: commit that one" if is_near else ""
+            raise InputError(msg, hint=hint)
     elif stat.S_ISDIR(mode):
         msg = f"{name} is a submodule that is not checked out, or a repository of its own"
         raise InputError(msg, hint="`git submodule update --init --recursive`, or name it in .gitignore")
@@ -295,7 +323,7 @@ def copy_revision(root: Path, name: str, outside: Outside) -> Path:
 
     def check_out(folder: Path) -> None:
         with outside.reporter.step(f"copy {root} as it is at {name}"):
-            git.check_out_from(root, name, commit, folder, outside.environ)
+            check_out_from(root, name, commit, folder, outside.environ)
 
     place = hashlib.sha256(str(root).encode()).hexdigest()[:12]
     return fill_once(outside.cache / "sources" / f"git-{place}-{commit}", check_out, outside.reporter.say)

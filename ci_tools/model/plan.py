@@ -162,8 +162,7 @@ class Plan:
     def stated_commits(self) -> tuple[str, str]:
         """The commits of the source and of the config that a wheel states inside, "" for one that it does not.
 
-        A build that no channel takes is kept while its files are the same, whatever else is committed: it states only
-        the commit that its source was fetched at.
+        A build that no channel takes states only the commit that its source was fetched at.
         """
         is_released = self.edition.channel is not None
         is_fetched = not isinstance(self.request.source, PathSource)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Planned", "make_plan", "place_of_scripts", "resolve_tag"]
 
+MOST_SHOWN = 5  # files that differ from the commit
+
 
 class Planned(NamedTuple):
     """A plan, with the tree, the catalog and the evidence it was made from."""
@@ -71,6 +73,7 @@ def make_plan(
     commit = expected["pins"]["commit"] if expected else None
     tree = source.open_tree(request, path.parent, outside, commit)
     commands.refuse_missing(request, tree.root, tree.files)
+    _tell_changes(tree, request, outside)
     evidence = gather(request, tree, catalog, outside)
     edition = plan_file.edition_of(expected) if expected else edition
     if edition is None:
@@ -82,6 +85,19 @@ def make_plan(
     if expected:
         _refuse_difference(expected, plan, pinned)
     return Planned(plan, tree, catalog, evidence, path)
+
+
+def _tell_changes(tree: Tree, request: Request, outside: Outside) -> None:
+    """Say which files a build sees that are not as in the commit: git itself does not tell it.
+
+    The config does not count: it is written before the first plan.
+    """
+    changes = tree.checkout.list_changes(tree.files) if tree.checkout else []
+    changes = [name for name in changes if name != request.config]
+    if changes:
+        more = f" and {len(changes) - MOST_SHOWN} more" if len(changes) > MOST_SHOWN else ""
+        shown = f"{', '.join(changes[:MOST_SHOWN])}{more}"
+        outside.reporter.say(f"not as in the commit, and built as it is here: {shown}")
 
 
 def resolve_tag(ref: str, path: Path, outside: Outside) -> str:

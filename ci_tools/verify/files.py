@@ -16,7 +16,7 @@ from ci_tools.build.sdist import audit_sdist, unpack_sdist
 from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.evidence.source import Tree
 from ci_tools.formats import receipts
-from ci_tools.formats.wheel import differing
+from ci_tools.formats.wheel import differing, open_wheel
 from ci_tools.machine.python import find
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import scratch
@@ -61,6 +61,7 @@ __all__ = [
 
 MOST_REBUILT = 600  # seconds; a build that took longer is not repeated from the sdist
 FORETOLD = ("tags", "prediction", "fatbinary")  # the rules that compare a wheel with its plan
+SHORTEST = 7  # digits of a commit that git prints at least, if nobody says how many
 FROM_SDIST = "from the sdist"  # the place of a trial that builds a wheel again
 
 
@@ -342,7 +343,18 @@ def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Pat
     detail = f"it differs from the source's in {', '.join(members)}"
     if plan.request.build != alone:
         return Trial("", Outcome.NOT_EXERCISED, f"{detail}; build.before and build.after are not run for an sdist")
+    commit = planned.tree.commit if planned.tree.checkout else None
+    if commit and _states_commit(own.path, members, commit):
+        return Trial("", Outcome.NOT_EXERCISED, f"{detail}, which states the commit; an sdist does not know it")
     return Trial("", Outcome.FAILED, detail)
+
+
+def _states_commit(path: Path, members: Sequence[str], commit: str) -> bool:
+    """Whether each of these is a member of the wheel at `path` that holds its commit, in whatever length."""
+    wheel, stated = open_wheel(path), commit[:SHORTEST].encode()
+    with wheel.archive:
+        found = {info.filename: info for info in wheel.infos}
+        return all(name in found and stated in wheel.read(found[name]) for name in members)
 
 
 def _at_its_place(tree: Tree, subdirectory: str, root: Path) -> Tree:

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from ci_tools.errors import FatwheelError
 from ci_tools.evidence import git
+from ci_tools.evidence.checkout import list_borrowed
 from ci_tools.machine.installers import read_pip_settings
 from ci_tools.machine.process import INHERITED_OF_PIP
 
@@ -116,11 +117,16 @@ def list_source(config: Path, root: Path, cache: Path, environ: Mapping[str, str
 
 
 def _checkout(folder: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield a folder's checkout and its repository, which are apart in a worktree; the folder itself without one."""
+    """Yield a folder's checkout and its repository, which are apart in a worktree; the folder itself without one.
+
+    A repository that borrows objects, as `git clone --shared` makes one, is nothing without those it borrows from.
+    """
     try:
         top = git.top(folder, environ)
     except FatwheelError:
         yield folder
         return
     yield top
-    yield git.common(top, environ)
+    own = git.common(top, environ)
+    yield own
+    yield from list_borrowed(own)

@@ -11,7 +11,7 @@ from ci_tools.config.starter.choices import choose
 from ci_tools.config.starter.survey import survey
 from ci_tools.config.starter.text import render
 from ci_tools.evidence import git
-from ci_tools.evidence.source import open_tree
+from ci_tools.evidence.source import open_tree, tree_at
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import CONFIG_FILE, ProjectName
 from ci_tools.model.pep440 import read_version
@@ -63,7 +63,7 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
     path = folder / CONFIG_FILE
     refuse_existing(folder if sdist is None or folder.exists() else folder.parent, [path])
     root = folder.resolve()
-    blank = replace(BLANK, source=sdist) if sdist else BLANK
+    blank = replace(BLANK, source=sdist) if sdist else replace(BLANK, subdirectory=_folder_of(package, root, outside))
     tree = open_tree(blank, root, outside)
     starter, others = read_starter(tree, catalog, outside, package=package, torch=torch, blank=blank)
     origin = (git.origin(root, outside.environ) or "") if folder.exists() else ""
@@ -71,6 +71,11 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
     with write_atomically(path) as file:
         file.write(content.encode())
     return Written(path, starter, others)
+
+
+def _folder_of(package: str, root: Path, outside: Outside) -> str:
+    """Return the folder of the package that is chosen: what others of the source lack does not matter."""
+    return choose_package(tree_at(root, outside.environ), package)[0].folder
 
 
 def read_starter(

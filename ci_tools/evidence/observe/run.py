@@ -64,7 +64,9 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "distutils.setup_keywords": "rust_extensions = setuptools_rust:rust_extensions",
         "setuptools.finalize_distribution_options": "setuptools_rust = setuptools_rust:read_project",
     },
-    "setuptools-scm": {},  # its version is the release's
+    "setuptools-scm": {
+        "setuptools.file_finders": "setuptools_scm = scm_files:find_files"
+    },  # its version is the release's
 }
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
 SUPPOSED = "supposed:"  # see inside/facts.py
@@ -213,7 +215,8 @@ class Observer:
     def _key(self, view: View) -> str:
         subject = self.subject
         # Asking for the files' states reads them, before anything is copied.
-        inputs = (subject.tree.listing, subject[1:], identify_tools(), view, self.outside.trusts_source and why_not())
+        source = (subject.tree.listing, bool(subject.tree.checkout), subject[1:])
+        inputs = (*source, identify_tools(), view, self.outside.trusts_source and why_not())
         return hashlib.sha256(repr(inputs).encode()).hexdigest()
 
     # -- one run
@@ -270,6 +273,7 @@ class Observer:
         home = str(stage.accelerator) if view.accelerator else ""
         path = [str(stage.accelerator / "bin")] if home else []
         own = "" if self.subject.folder in {"", "."} else f"{self.subject.folder}/"
+        tracked = self.subject.tree.files if self.subject.tree.checkout else ()
         places = (stage.checkout, stage.accelerator, stage.wheels, stage.scratch)
         return {
             "path": [str(prepared.modules), str(prepared.fakes)],
@@ -297,6 +301,7 @@ class Observer:
                 "fork_server": str(SERVER),
                 "around": str(stage.folder.parent),
                 "checkout": f"{stage.checkout}/",
+                "tracked": [name.removeprefix(own) for name in tracked if name.startswith(own)],
                 "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),
                 "suffix": OWN_SUFFIX,
                 "plugins": [name.replace("-", "_") for name in self.subject.plugins],

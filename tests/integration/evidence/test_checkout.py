@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.errors import InputError, MachineError
+from ci_tools.evidence import git as git_of
 from ci_tools.evidence import source
+from ci_tools.plan import make
+from tests.builders.releases import Words
 from tests.builders.sources import CONFIG, committed, demo, git, request_of, world, write
 
 if TYPE_CHECKING:
@@ -211,6 +216,105 @@ def _identity(folder: Path) -> str:
     return source.open_tree(request_of(folder), folder, world(folder.parent)).git_identity
 
 
+def _with_a_bare_looking_folder(folder: Path) -> Path:
+    config = '[core]\nrepositoryformatversion = 0\nbare = false\nworktree = ..\nfsmonitor = "touch ran; false"\n'
+    below = demo(folder / "python", {"HEAD": "ref: refs/heads/main\n", "config": config, "objects/k": "", "refs/k": ""})
+    committed(folder)
+    return below
+
+
+def _with_settings_that_run_programs(folder: Path) -> Path:
+    committed(demo(folder, {".gitattributes": "* filter=evil\n"}))
+    for key in ("core.fsmonitor", "filter.evil.clean", "filter.evil.process", "core.sshCommand", "core.pager"):
+        git(folder, "config", key, f"touch {folder.parent}/ran; false")
+    for hook in ("post-index-change", "reference-transaction", "post-checkout"):
+        write(folder, {f".git/hooks/{hook}": f"#!/bin/sh\ntouch {folder.parent}/ran\n"})
+        (folder / ".git/hooks" / hook).chmod(0o755)
+    write(folder, {"demo.py": "x = 1\n"})
+    return folder
+
+
+def _with_objects_to_fetch(folder: Path) -> Path:
+    """A partial clone that lacks an object, whose config names the program that would fetch it."""
+    committed(demo(folder))
+    for key, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.url": str(folder.parent / "gone"),
+        "remote.origin.promisor": "true",
+        "remote.origin.uploadpack": f"touch {folder.parent}/ran; false",
+    }.items():
+        git(folder, "config", key, value)
+    tree = git(folder, "rev-parse", "HEAD^{tree}")
+    (folder / ".git/objects" / tree[:2] / tree[2:]).unlink()
+    return folder
+
+
+@pytest.mark.parametrize(
+    "write_project", [_with_a_bare_looking_folder, _with_settings_that_run_programs, _with_objects_to_fetch]
+)
+def test_no_program_that_a_repository_names_is_started(tmp_path: Path, write_project: Callable[[Path], Path]) -> None:
+    folder, outside = write_project(tmp_path / "a"), world(tmp_path)
+    make.make_plan(folder / "fatwheel.yml", outside)
+    tree = source.open_tree(request_of(folder), folder, outside)
+    tree.copy_to(tmp_path / "copy" / tree.prefix)
+    with contextlib.suppress(MachineError):  # what a partial clone lacks is not there to be copied
+        tree.make_checkout(tmp_path / "copy" / tree.prefix)
+    with contextlib.suppress(MachineError):
+        source.copy_revision(git_of.top(folder, outside.environ), "HEAD", outside)
+    assert list(tmp_path.rglob("ran")) == []
+
+
+def test_what_is_not_committed_is_said(tmp_path: Path) -> None:
+    folder = _with_submodules(project(tmp_path / "a"))
+    write(folder, {"demo.py": "x = 1\n", "new.py": "", "ignored.o": "", "third party/part/a.h": "x"})
+    (folder / "notes.txt").unlink()
+    write(folder, {".git/info/exclude": "*.o\n"})
+    words = Words()
+    make.make_plan(folder / "fatwheel.yml", replace(world(tmp_path), reporter=words))
+    changes = "demo.py, new.py, notes.txt, third party/part/a.h"
+    assert words.lines == [f"not as in the commit, and built as it is here: {changes}"]
+
+
+def test_a_link_to_what_is_committed_around_the_source_is_followed(tmp_path: Path) -> None:
+    folder = demo(tmp_path / "a/python")
+    write(tmp_path / "a", {"LICENSE": "MIT"})
+    (folder / "LICENSE").symlink_to("../LICENSE")
+    committed(tmp_path / "a")
+    assert (copied(folder, tmp_path / "copy") / "LICENSE").read_text() == "MIT"
+    write(tmp_path / "a", {"LICENSE": "another"})
+    with pytest.raises(InputError, match=r"LICENSE is a link to \.\./LICENSE"):
+        copied(folder, tmp_path / "other")
+
+
+def test_a_git_source_knows_the_tag_that_it_was_fetched_at(tmp_path: Path) -> None:
+    folder = demo(
+        project(tmp_path / "a").parent / "ask", {"fatwheel.yml": f"{CONFIG}source: {{git: ../a, ref: v1.0}}\n"}
+    )
+    copy = copied(folder, tmp_path / "copy")
+    assert git(copy, "describe", "--match=v*", "--tags", "--dirty") == "v1.0"
+
+
+def test_a_patched_source_is_not_modified(tmp_path: Path) -> None:
+    patch = "--- a/demo.py\n+++ b/demo.py\n@@ -0,0 +1 @@\n+x = 1\n"
+    patched = f"{CONFIG}source: {{patches: [{{file: fix.patch, reason: x is missing}}]}}\n"
+    folder = demo(tmp_path / "a", {"fatwheel.yml": patched, "fix.patch": patch})
+    committed(folder)
+    copy = copied(folder, tmp_path / "copy")
+    assert (copy / "demo.py").read_text() == "x = 1\n"
+    assert git(copy, "describe", "--always", "--dirty") == git(folder, "rev-parse", "--short", "HEAD")
+
+
+def test_another_package_s_missing_submodule_is_left_empty(tmp_path: Path) -> None:
+    folder = _with_submodules(project(tmp_path / "a"))
+    git(folder, "submodule", "deinit", "--quiet", "--all")
+    demo(folder / "one")
+    write(folder, {"fatwheel.yml": f"{CONFIG}source: {{subdirectory: one}}\n"})
+    copy = copied(folder, tmp_path / "copy")
+    assert list((copy / "third party/part").iterdir()) == []
+    assert git(copy, "status", "--porcelain") == ""
+
+
 def test_a_copy_can_have_objects_of_its_own(tmp_path: Path) -> None:
     folder = project(tmp_path / "a")
     tree = source.open_tree(request_of(folder), folder, world(tmp_path))
@@ -218,4 +322,4 @@ def test_a_copy_can_have_objects_of_its_own(tmp_path: Path) -> None:
     tree.make_checkout(tmp_path / "copy", lends=False)
     (folder / ".git").rename(tmp_path / "gone")
     assert git(tmp_path / "copy", "describe", "--match=v*", "--tags").startswith("v1.0-1-g")
-    assert dataclasses.replace(tree, checkout=None).git_identity == ""
+    assert replace(tree, checkout=None).git_identity == ""

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import InputError
+from ci_tools.evidence.checkout import COMMIT_DECIDES
 from ci_tools.evidence.observe.cmake.options import Option, select_off
 from ci_tools.evidence.observe.cmake.reply import Target, read_targets
 from ci_tools.evidence.observe.cmake.stage import Stage
 from ci_tools.evidence.observe.cmake.tool import Cmake, open_cmake, pinned_version
-from ci_tools.evidence.observe.cmake.trace import FACTS, Heard, read_trace
+from ci_tools.evidence.observe.cmake.trace import FACTS, GIT, Heard, read_trace
 from ci_tools.evidence.observe.stage import choose_place
 from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
 from ci_tools.machine.sandbox.leftovers import clear, read_safely
@@ -132,14 +133,24 @@ class Configurer:
     def _list_read(self, words: Iterable[str]) -> list[str]:
         """Return the files that cmake may have read: its scripts, and those that a word names in whatever folder."""
         named = {posixpath.basename(word) for word in words}
-        return [name for name in self.tree.files if posixpath.basename(name) in named or SCRIPT.search(name)]
+        told = [COMMIT_DECIDES] if GIT in named else []
+        return told + [name for name in self.tree.files if posixpath.basename(name) in named or SCRIPT.search(name)]
 
     def _states(self, names: Iterable[str]) -> dict[str, str]:
         """Return the states of files that cmake may have read."""
         return {name: self.tree.state(name) for name in sorted(names)}
 
     def _key(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> str:
-        inputs = (self.tree.listing, self.folder, pinned_version(), _identify_observer(), _decisive(view), call, no)
+        inputs = (
+            self.tree.listing,
+            bool(self.tree.checkout),
+            self.folder,
+            pinned_version(),
+            _identify_observer(),
+            _decisive(view),
+            call,
+            no,
+        )
         return hashlib.sha256(repr(inputs).encode()).hexdigest()
 
     def _run(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> tuple[Configured, Sequence[str]]:
@@ -154,10 +165,11 @@ class Configurer:
         if self.stage is None:
             place = choose_place(self.tree, LIMITS.written, self.outside)
             folder = self.open.enter_context(workplace(place, clear))
-            self.stage = Stage(folder.resolve() / "stage")
+            self.stage = Stage(folder.resolve() / "stage", self.tree.prefix)
             self.starter = None if why_not() else self.open.enter_context(lend_starter())
         stage = self.stage
-        stage.set(self.tree, view, no)
+        stores = self.tree.list_stores(self.outside.cache)
+        stage.set(self.tree, view, no, lends=stores is not None)
         stage.write(call.written)
         self.runs += 1
         log = stage.folder.parent / "log"
@@ -165,7 +177,7 @@ class Configurer:
         ended = run_in_sandbox(
             [cmake.program, *self._arguments(stage, call)],
             folder=stage.folder,
-            readable=[cmake.folder, stage.stand_ins],
+            readable=[cmake.folder, stage.stand_ins, *(stores or ())],
             env={
                 "PATH": f"{stage.root}/bin",
                 "HOME": str(stage.folder),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.evidence.observe.cmake.reply import QUERY
+from ci_tools.evidence.observe.stage import write_git
 from ci_tools.machine.sandbox.leftovers import clear
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import CudaArch
@@ -38,11 +39,17 @@ class Stage:
     """The folder in which a project's configure steps are observed."""
 
     folder: Path
+    prefix: str = ""  # the folder of the source below the root of its checkout
+
+    @property
+    def checkout(self) -> Path:
+        """The copy of the source, with what is around it in its checkout."""
+        return self.folder / "source"
 
     @property
     def source(self) -> Path:
         """The copy of the source."""
-        return self.folder / "source"
+        return self.checkout / self.prefix
 
     @property
     def build(self) -> Path:
@@ -64,16 +71,21 @@ class Stage:
         """The stand-ins and the facts that they answer by; outside the folder that the project can write to."""
         return self.folder.parent / "standins"
 
-    def set(self, tree: Tree, view: View, no: Sequence[str]) -> None:
-        """Clear the stage, and make it for a view's configure step, whose compiler says no to some questions."""
+    def set(self, tree: Tree, view: View, no: Sequence[str], *, lends: bool) -> None:
+        """Clear the stage, and make it for a view's configure step, whose compiler says no to some questions.
+
+        `lends` says whether the step may read the objects of the source's repository.
+        """
         for folder in (self.folder, self.stand_ins):
             clear(folder)
         tree.copy_to(self.source)
+        tree.make_checkout(self.source, lends=lends)
         shutil.copytree(STAND_INS, self.stand_ins)
         (self.stand_ins / "facts.cmake").write_text("".join(self._facts(view, no)), encoding="utf-8")
         for name in PROGRAMS if view.accelerator else PROGRAMS[:2]:
             self._script(name, "#!/bin/sh\nexit 1\n")
         self._script("bin/ninja", NINJA)
+        self._script("bin/git", write_git(tree, self.folder))
         for name in FOLDERS:
             (self.root / name).mkdir(parents=True, exist_ok=True)
         query = self.build / QUERY

@@ -39,6 +39,7 @@ NOT_READING = frozenset(
         *("REMOVE_RECURSE", "TOUCH", "TO_CMAKE_PATH", "TO_NATIVE_PATH", "WRITE"),
     }
 )
+GIT = "git"
 TELLING = re.compile(rb'"cmd":"(?:fatwheel_|find_|%s)' % "|".join(sorted(READING)).encode(), re.IGNORECASE)
 LOOKING = frozenset({"add_subdirectory", "elseif", "file", "if", "include", "while"})
 ELSEWHERE = frozenset(
@@ -85,7 +86,7 @@ def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str], line_of:
         is_project = file.startswith(f"{source}/")
         if is_project and event["line"] < MOST_LINES:
             place = f"{file[len(source) + 1 :]}:{event['line']}"
-        if is_project and not answers and event["cmd"].lower() == "execute_process":
+        if is_project and not answers and event["cmd"].lower() == "execute_process" and not _runs_git(event):
             heard.doubts.setdefault("runs a program before its first project()", place)
         _note(event, place, is_project=is_project, own=(source, *own), heard=heard)
         for what, at in read_kernels(event, place):
@@ -127,11 +128,19 @@ def _note(event: Mapping[str, Any], place: str, *, is_project: bool, own: Sequen
         heard.values[first] = ";".join(word for word in words[1:] if word != "PARENT_SCOPE")
     if is_project and command in SETTING and ARCHITECTURES.search(" ".join(words)):
         heard.archs["last"] = place
+    if is_project and _runs_git(event):
+        heard.read.add(GIT)
     if command in READING and first.upper() not in NOT_READING:
         heard.read.update(words)
     if is_project:
         for what in _list_doubts(command, words, own):
             heard.doubts.setdefault(what, place)
+
+
+def _runs_git(event: Mapping[str, Any]) -> bool:
+    """Whether a command runs git, which answers of the copy of the source."""
+    words = map(str, event.get("args", ()))
+    return str(event["cmd"]).lower() == "execute_process" and GIT in {word.rpartition("/")[2] for word in words}
 
 
 def _list_doubts(command: str, words: Sequence[str], own: Sequence[str]) -> Iterator[str]:

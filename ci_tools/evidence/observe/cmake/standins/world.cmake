@@ -44,13 +44,14 @@ endfunction()
 
 # The programs whose answers the cell knows; any other is a doubt.
 function(execute_process)
-  cmake_parse_arguments(PARSE_ARGV 0 ask "" "OUTPUT_VARIABLE;ERROR_VARIABLE;RESULT_VARIABLE;RESULTS_VARIABLE" "COMMAND")
+  set(one_value OUTPUT_VARIABLE ERROR_VARIABLE RESULT_VARIABLE RESULTS_VARIABLE WORKING_DIRECTORY)
+  cmake_parse_arguments(PARSE_ARGV 0 ask OUTPUT_STRIP_TRAILING_WHITESPACE "${one_value}" COMMAND)
   list(POP_FRONT ask_COMMAND program)
   get_filename_component(name "${program}" NAME)
   set(status 1)
   set(output "")
   if(name STREQUAL "git")
-    set(status 128) # an sdist is no repository
+    fatwheel_ask_git("${ask_COMMAND}" output status)
   elseif(name MATCHES "^python")
     fatwheel_ask_python("${ask_COMMAND}" output status)
   elseif(NOT CMAKE_CURRENT_LIST_FILE MATCHES "^${CMAKE_ROOT}/Modules/(CMake|Internal/|Platform/|Compiler/)")
@@ -68,6 +69,22 @@ function(execute_process)
   if(ask_ERROR_VARIABLE AND NOT ask_ERROR_VARIABLE STREQUAL "${ask_OUTPUT_VARIABLE}")
     set(${ask_ERROR_VARIABLE} "" PARENT_SCOPE)
   endif()
+endfunction()
+
+# Git itself answers, of the copy of the source.
+function(fatwheel_ask_git words output status)
+  set(place WORKING_DIRECTORY "${ask_WORKING_DIRECTORY}")
+  if(NOT ask_WORKING_DIRECTORY)
+    set(place "")
+  endif()
+  set(strip OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT ask_OUTPUT_STRIP_TRAILING_WHITESPACE)
+    set(strip "")
+  endif()
+  _execute_process(COMMAND "${FATWHEEL_ROOT}/bin/git" ${words} ${place} ${strip}
+    OUTPUT_VARIABLE answer RESULT_VARIABLE code ERROR_QUIET)
+  set(${output} "${answer}" PARENT_SCOPE)
+  set(${status} "${code}" PARENT_SCOPE)
 endfunction()
 
 # Where Python says that a package's CMake files are, there is nothing: find_package answers without them. Of other

@@ -1,0 +1,134 @@
+"""What a release packs of a checkout is what `python -m build` packs of a clean clone, member by member."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.builders.sources import committed, git, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.integration.conftest import CommandLine
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
+OURS = "/sboms/fatwheel.cdx.json"
+# It has what setuptools-scm read of git, and is left out where a variable gives the version.
+OF_VERSION = "/scm_version.json"
+CONFIG = """\
+package: demo
+version: "1.0"
+python: ["{python}"]
+platforms:
+  linux-cpu: {{owner: x, native: ["*.c"]}}
+"""
+MODULE = """\
+#include <Python.h>
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_c"};
+PyMODINIT_FUNC PyInit__c(void) { return PyModule_Create(&module); }
+"""
+GENERATES = """\
+import subprocess
+from pathlib import Path
+from setuptools import Extension, setup
+FROM_SDIST = not Path(".git").is_dir()
+if not FROM_SDIST:
+    Path("demo/generated.c").write_bytes(Path("demo/module.in").read_bytes())
+    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip()
+    Path("demo/commit.py").write_text(f"COMMIT = {commit!r}\\n")
+setup(name="demo", version="1.0", packages=["demo"], ext_modules=[Extension("demo._c", ["demo/generated.c"])])
+"""
+
+
+def pyproject(backend: str, requires: str, more: str) -> str:
+    system = f'[build-system]\nrequires = [{requires}]\nbuild-backend = "{backend}"\n'
+    return f'{system}[project]\nname = "demo"\nrequires-python = ">=3.10"\n{more}'
+
+
+SETUPTOOLS = ("setuptools.build_meta", '"setuptools>=77"')
+SCM = ("setuptools.build_meta", '"setuptools>=77", "setuptools_scm>=8"')
+DYNAMIC = 'dynamic = ["version"]\n'
+PROJECTS = {
+    "scm-data": ("", {
+        "pyproject.toml": pyproject(*SCM, f'{DYNAMIC}[tool.setuptools]\npackages = ["demo"]\n[tool.setuptools_scm]\n'),
+        "demo/table.json": "{}",
+    }),
+    "scm-root": ("python", {
+        "README.md": "x",
+        "python/pyproject.toml": pyproject(*SCM, f'{DYNAMIC}[tool.setuptools_scm]\nroot = ".."\n'),
+        "python/demo/__init__.py": "",
+        "python/demo/table.json": "{}",
+    }),
+    "hatch-vcs": ("", {
+        ".gitignore": "_version.py\n",
+        "pyproject.toml": pyproject("hatchling.build", '"hatchling", "hatch-vcs"', f'{DYNAMIC}[tool.hatch]\n'
+                                    'version.source = "vcs"\nbuild.hooks.vcs.version-file = "demo/_version.py"\n'),
+    }),
+    "meson": ("", {
+        ".gitattributes": "notes.txt export-ignore\n",
+        "notes.txt": "",
+        "a.c": MODULE,
+        "meson.build": "project('demo', 'c', version: '1.0')\npy = import('python').find_installation(pure: false)\n"
+                       "py.extension_module('_c', 'a.c', subdir: 'demo', install: true)\n",
+        "pyproject.toml": pyproject("mesonpy", '"meson-python"', 'version = "1.0"\n'),
+    }),
+    "manifest": ("", {
+        "MANIFEST.in": "recursive-include docs *.md\ninclude demo/*.json\n",
+        "docs/a.md": "", "docs/b.txt": "", "demo/table.json": "{}",
+        "pyproject.toml": pyproject(*SETUPTOOLS, 'version = "1.0"\n[tool.setuptools]\npackages = ["demo"]\n'),
+    }),
+    "generated": ("", {
+        ".gitignore": "generated.c\ncommit.py\n",
+        "MANIFEST.in": "include demo/module.in\n",
+        "demo/module.in": MODULE,
+        "setup.py": GENERATES,
+    }),
+}  # fmt: skip
+
+
+def members(folder: Path) -> dict[str, set[str]]:
+    """Return what is in the wheel and in the sdist of a folder."""
+    wheel, sdist = next(folder.glob("*.whl")), next(folder.glob("*.tar.gz"))
+    packed = {wheel.name.split("-")[-1]: set(zipfile.ZipFile(wheel).namelist())}
+    with tarfile.open(sdist) as archive:
+        packed["sdist"] = {member.name for member in archive if member.isfile()}
+    return {kind: {name for name in names if not name.endswith((OURS, OF_VERSION))} for kind, names in packed.items()}
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_a_release_packs_what_a_clean_clone_packs(name: str, tmp_path: Path, fatwheel: CommandLine) -> None:
+    below, files = PROJECTS[name]
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    config = {f"{below}/fatwheel.yml".lstrip("/"): CONFIG.format(python=python)}
+    source = write(tmp_path / "a", {"demo/__init__.py": "", **files, **config})
+    committed(source)
+    git(source, "tag", "v1.0")
+    git(tmp_path, "clone", "--quiet", "a", "clone")
+    ran = fatwheel(
+        "release", "--to", f"dir:{tmp_path / 'index'}", "--here", "--out", tmp_path / "out", cwd=source / below
+    )
+    assert ran.status == 0, ran.stderr
+    plain = [sys.executable, "-m", "build", "--outdir", str(tmp_path / "plain"), str(tmp_path / "clone" / below)]
+    subprocess.run(plain, check=True, capture_output=True)
+    ours, theirs = members(tmp_path / "out"), members(tmp_path / "plain")
+    assert [sorted(names) for names in ours.values()] == [sorted(names) for names in theirs.values()]
+
+
+def test_a_wheel_is_kept_while_nothing_that_git_tells_is_another(tmp_path: Path, fatwheel: CommandLine) -> None:
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    files = {"fatwheel.yml": CONFIG.format(python=python), "demo/__init__.py": "", "demo/table.json": "{}"}
+    source = write(tmp_path / "a", {**files, **PROJECTS["scm-data"][1]})
+    committed(source)
+    git(source, "tag", "v1.0")
+    said = []
+    for arguments in (("status",), ("status",), ("commit", "--allow-empty", "--message", "y"), ("tag", "another")):
+        git(source, *arguments)
+        said.append("keep demo-1.0" in fatwheel("build", "--job", "pure", "--out", tmp_path / "out", cwd=source).stderr)
+    assert said == [False, True, False, False]

@@ -1,0 +1,157 @@
+"""An observed build, or a configure step, asks git and looks at `.git` as the real one does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.model.evidence import Extensions
+from tests.builders.sources import committed, evidence_of, git, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.model.evidence import Evidence
+
+pytestmark = pytest.mark.slow  # real processes
+
+CONFIG = """\
+package: demo
+version: "1.0"
+python: ["3.12"]
+platforms:
+  linux-cpu: {owner: x}
+"""
+ASKS = """\
+import subprocess
+from pathlib import Path
+from setuptools import Extension, setup
+def ask(*words):
+    return subprocess.run(['git', *words], capture_output=True, text=True).stdout.strip()
+assert ask('status', '--porcelain') == ''
+sources = ['a.c'] if Path('.git').is_dir() and ask('describe', '--tags', '--dirty').startswith('v1') else []
+setup(name='demo', version='1.0', packages=['demo'], ext_modules=[Extension('demo.a', sources + ['b.c'])])
+"""
+LOOKS = """\
+from pathlib import Path
+from setuptools import Extension, setup
+sources = ['a.c'] if Path('.git').is_dir() else []
+setup(name='demo', version='1.0', packages=['demo'], ext_modules=[Extension('demo.a', sources + ['b.c'])])
+"""
+CMAKE = """\
+cmake_minimum_required(VERSION 3.26)
+find_package(Git REQUIRED)
+execute_process(COMMAND ${GIT_EXECUTABLE} describe --tags WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}
+                OUTPUT_VARIABLE early OUTPUT_STRIP_TRAILING_WHITESPACE)
+project(demo LANGUAGES CXX)
+execute_process(COMMAND git describe --tags WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} RESULT_VARIABLE failed
+                OUTPUT_VARIABLE late OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(early STREQUAL "v1" AND late STREQUAL "v1" AND NOT failed AND EXISTS ${PROJECT_SOURCE_DIR}/.git/HEAD)
+  add_library(tagged MODULE a.cpp)
+else()
+  add_library(other MODULE a.cpp)
+endif()
+"""
+BACKEND = """\
+[build-system]
+requires = ["scikit-build-core", "torch"]
+build-backend = "scikit_build_core.build"
+[project]
+name = "demo"
+version = "1.0"
+"""
+FILES = {"fatwheel.yml": CONFIG, "demo/__init__.py": "", "a.c": "", "b.c": ""}
+
+
+def tagged(folder: Path, files: dict[str, str]) -> Path:
+    committed(write(folder, {**FILES, **files}))
+    git(folder, "tag", "v1")
+    return folder
+
+
+def sources(evidence: Evidence) -> set[str]:
+    return {one.source for library in evidence.platforms[0].shown.built for one in library.compiles}
+
+
+def test_a_build_that_asks_git_gets_the_answer_of_the_checkout(tmp_path: Path) -> None:
+    folder = tagged(tmp_path / "a", {"setup.py": ASKS})
+    assert sources(evidence_of(folder)) == {"a.c", "b.c"}
+
+
+def test_a_build_below_its_repository_gets_the_same_answer(tmp_path: Path) -> None:
+    write(tmp_path / "whole/python", {**FILES, "setup.py": ASKS.replace("Path('.git')", "Path('../.git')")})
+    tagged(tmp_path / "whole", {"README": "x"})
+    assert sources(evidence_of(tmp_path / "whole/python")) == {"a.c", "b.c"}
+
+
+def test_another_tag_is_another_answer(tmp_path: Path) -> None:
+    folder = tagged(tmp_path / "a", {"setup.py": ASKS})
+    evidence_of(folder)
+    git(folder, "tag", "--delete", "v1")
+    assert sources(evidence_of(folder)) == {"b.c"}
+
+
+@pytest.mark.parametrize(
+    ("script", "again"), [pytest.param(ASKS, True, id="asks"), pytest.param(LOOKS, False, id="looks")]
+)
+def test_a_new_commit_observes_again_only_what_asked_git(tmp_path: Path, script: str, *, again: bool) -> None:
+    folder = tagged(tmp_path / "a", {"setup.py": script})
+    first = evidence_of(folder).platforms
+    kept = next((tmp_path / "cache/observations").glob("*.json"))
+    before = kept.stat().st_mtime_ns
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "y")
+    assert evidence_of(folder).platforms == first
+    assert (kept.stat().st_mtime_ns != before) is again
+
+
+def test_without_git_a_build_finds_no_repository(tmp_path: Path) -> None:
+    folder = write(tmp_path / "a", {**FILES, "setup.py": LOOKS})
+    assert sources(evidence_of(folder)) == {"b.c"}
+    committed(folder)
+    assert sources(evidence_of(folder)) == {"a.c", "b.c"}
+
+
+def test_a_build_may_update_submodules_that_are_there(tmp_path: Path) -> None:
+    committed(write(tmp_path / "part", {"part.h": ""}))
+    script = ASKS.replace(
+        "assert ask(", "subprocess.check_call(['git', 'submodule', 'update', '--init', 'part'])\nassert ask("
+    )
+    folder = tagged(tmp_path / "a", {"setup.py": script})
+    git(folder, "submodule", "--quiet", "add", str(tmp_path / "part"), "part")
+    git(folder, "commit", "--quiet", "--message", "part")
+    (tmp_path / "part").rename(tmp_path / "gone")
+    assert sources(evidence_of(folder)) == {"a.c", "b.c"}
+
+
+SCM = """\
+[build-system]
+requires = ["setuptools>=77", "setuptools_scm>=8"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "demo"
+version = "1.0"
+[tool.setuptools]
+packages = ["demo"]
+"""
+
+
+def test_what_git_tracks_in_a_package_is_package_data_for_setuptools_scm(tmp_path: Path) -> None:
+    files = {"pyproject.toml": SCM, "demo/table.json": "{}", "demo/lib.so": b"\x7fELF", ".gitignore": "*.json\n"}
+    folder = write(tmp_path / "a", {**FILES, **files})
+    assert evidence_of(folder).platforms[0].shown.extensions is Extensions.NONE
+    committed(folder)
+    assert "ships demo/lib.so" in str(evidence_of(folder))
+
+
+def test_a_repository_that_borrows_its_objects_lends_none(tmp_path: Path) -> None:
+    tagged(tmp_path / "a", {"setup.py": ASKS})
+    git(tmp_path, "clone", "--quiet", "--shared", "a", "b")
+    assert sources(evidence_of(tmp_path / "b")) == {"a.c", "b.c"}
+
+
+def test_a_configure_step_gets_the_answers_of_the_checkout(tmp_path: Path) -> None:
+    files = {"CMakeLists.txt": CMAKE, "pyproject.toml": BACKEND, "a.cpp": "#include <torch/torch.h>\n"}
+    config = CONFIG.replace("platforms", 'torch: ["2.12"]\nplatforms')
+    shown = evidence_of(tagged(tmp_path / "a", {**files, "fatwheel.yml": config})).platforms[0].shown
+    assert [library.member for library in shown.built] == ["libtagged.so"]
