@@ -26,11 +26,11 @@ __all__ = ["find_left_out", "warn_left_out"]
 
 MOST_NAMED = 4  # files that a sentence names
 # What is compiled, or read by a compiler: no data, unless the package reads it.
-COMPILED = re.compile(
-    r"\.(c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hxx|hip|inl|inc|ipp|tpp|m|mm|s|asm|f|f90|for|ptx|sycl|pyx|pxd|pxi|rs|go|zig|i|def|ld"
-    r"|map|cl|proto|y|l)",
-    re.IGNORECASE,
+COMPILED = (
+    r"\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hxx|hip|inl|inc|ipp|tpp|m|mm|s|asm|f|f90|for|ptx|sycl|pyx|pxd|pxi|rs|go|zig|i|def|ld"
+    r"|map|cl|proto|y|l)"
 )
+NAMED = re.compile(rf"""([\w-]+|[}}*])({COMPILED})["']""")  # in a module: "a.cuh", f"{{name}}.cuh", "*.cuh"
 # For the people and tools that work on the source, not for who runs it.
 FOR_WORK = re.compile(
     r"(^|/)(\.[^/]*|__pycache__|tests?|testing|docs?|examples?|benchmarks?|ci|cmake|build|third_?party|vendor|externals?"
@@ -51,11 +51,11 @@ class PackageFolder(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """What some wheels have: the names of their members, the contents, and the text of their modules."""
+    """What some wheels have: the names of their members, the contents, and the sources that their modules name."""
 
     names: frozenset[str]
     contents: frozenset[tuple[int, int]]  # size and CRC-32
-    modules: str
+    reads: frozenset[str]  # such as a.cuh and *.cuh
 
 
 def warn_left_out(planned: Planned, wheels: Iterable[Path], outside: Outside) -> None:
@@ -71,7 +71,7 @@ def find_left_out(tree: Tree, folder: str, wheels: Iterable[Path], *, compiles: 
     for package in find_package_folders(tree, packed):
         start = len(package.source) + 1
         names = (name for name in files_left_out(tree, package, packed) if not by_rule(name, name[start:]))
-        missing = sorted(name[start:] for name in names if not compiles or not _is_compiled(name, packed))
+        missing = sorted(name[start:] for name in names if not compiles or not _is_compiled(name[start:], packed))
         if missing:
             yield f"{package.source} has {_named(missing)}"
 
@@ -86,16 +86,17 @@ def _named(missing: list[str]) -> str:
 
 def read_packed(wheels: Iterable[Path]) -> Packed:
     """Read the members of wheels that were audited."""
-    names, contents, modules = set(), set(), []
+    names, contents, reads = set(), set(), set()
     for path in wheels:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
                 name = re.sub(r"^[^/]+\.data/(?:purelib|platlib|data)/", "", member.filename)
                 names.add(name)
                 contents.add((member.file_size, member.CRC))
-                if name.endswith(".py"):
-                    modules.append(archive.read(member).decode(errors="replace"))
-    return Packed(frozenset(names), frozenset(contents), "\n".join(modules))
+                if name.endswith(".py") and not FOR_WORK.search(name):
+                    named = NAMED.findall(archive.read(member).decode(errors="replace"))
+                    reads |= {f"{'*' if stem == '}' else stem}{suffix}" for stem, suffix in named}
+    return Packed(frozenset(names), frozenset(contents), frozenset(reads))
 
 
 def find_package_folders(tree: Tree, packed: Packed) -> Iterator[PackageFolder]:
@@ -135,7 +136,7 @@ def files_left_out(tree: Tree, package: PackageFolder, packed: Packed) -> Iterat
 
 
 def _is_compiled(name: str, packed: Packed) -> bool:
-    """Whether a file is for a compiler, and no module of the package names it, or the end of its name."""
+    """Whether a file of a package is for a compiler, and no module names it; a folder `src` has no other files."""
     path = PurePosixPath(name)
-    reads = (path.name in packed.modules) or re.search(rf"\{path.suffix}[\"']", packed.modules)
-    return bool(COMPILED.fullmatch(path.suffix)) and not reads
+    is_source = re.fullmatch(COMPILED, path.suffix) or "src" in path.parts
+    return bool(is_source) and packed.reads.isdisjoint({path.name, f"*{path.suffix}"})
