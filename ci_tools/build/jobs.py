@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from ci_tools.build.builder import Built
     from ci_tools.build.containers.builds import Container
     from ci_tools.machine.context import Outside
-    from ci_tools.model.evidence import PlatformEvidence
     from ci_tools.model.files import BuiltWith
     from ci_tools.model.plan import Job, Plan
     from ci_tools.plan.make import Planned
@@ -355,33 +354,13 @@ def _write_receipt(path: Path, plan: Plan, job: Job | None, key: str, seconds: f
     return Made(path, receipts.save(path, receipt), built=True)
 
 
-def _explain_pure(planned: Planned, job: Job, outside: Outside) -> str:
-    """Return why the pure wheel is built elsewhere: it is for other systems, and may compile something here."""
-    platforms = {cell.platform for cell in job.covers}
-    hosts = {planned.catalog.platforms[platform].host for platform in platforms}
-    served = (found for found in planned.evidence.platforms if found.platform in platforms)
-    if job.kind is not JobKind.PURE or outside.host in hosts or not any(_has_sources(found) for found in served):
-        return ""
-    return f"it is built on {', '.join(job.runner)}: here, on {outside.host}, its build may compile something"
-
-
-def _has_sources(found: PlatformEvidence) -> bool:
-    return bool(found.native_files or found.compiled_files)
-
-
 def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[Left, ...]:
     """Return the jobs this machine cannot build; raise MachineError if it must build them all, or can build none."""
     tools, jobs = toolchains_of(planned, outside), planned.plan.jobs
     if not jobs:
         msg = f"{planned.plan.request.config}: every cell is skipped, there is nothing to build"
         raise InputError(msg, hint="`fatwheel plan` gives the reasons")
-    reasons = (
-        (
-            job,
-            "" if choose(job, planned.catalog, outside) else tools.missing(job) or _explain_pure(planned, job, outside),
-        )
-        for job in jobs
-    )
+    reasons = ((job, "" if choose(job, planned.catalog, outside) else tools.missing(job)) for job in jobs)
     left = tuple(Left(job, reason) for job, reason in reasons if reason)
     if left and (not here or len(left) == len(jobs)):
         lines = "\n".join(f"  {job.name}: {reason}" for job, reason in left)
