@@ -32,6 +32,7 @@ __all__ = ["Left", "PlatformChoice", "Starter", "TorchChoice", "choose"]
 NEEDS_CUDA = re.compile(r"^[ \t]*project\s*\([^)]*\bCUDA\b", re.MULTILINE | re.IGNORECASE)
 ARCHIVED = redist_facts().platforms  # by host
 MISSING = "ModuleNotFoundError"
+SYNTAX = "SyntaxError"
 FREE_THREADED = "Programming Language :: Python :: Free Threading"
 
 
@@ -125,7 +126,8 @@ def _sort_platforms(found: Survey) -> tuple[list[PlatformEvidence], list[Left]]:
         told = "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
         msg = f"no platform can be built: {told}"
         key = "requires: […]}` names the packages" if MISSING in told else "env: {…}}` has the variables"
-        raise InputError(msg, hint=f"write a fatwheel.yml whose `build: {{{key} that the build needs")
+        hint = f"write a fatwheel.yml whose `build: {{{key} that the build needs"
+        raise InputError(msg, hint="mend that line" if SYNTAX in told else hint)
     return kept, left
 
 
