@@ -18,12 +18,14 @@ from ci_tools.build import (
 from ci_tools.build.builder import LEVELS, NewerSystem, Workshop, build_key
 from ci_tools.build.containers.builds import open_container
 from ci_tools.build.containers.choice import choose
+from ci_tools.build.cross.arm import is_cross
 from ci_tools.build.cross.backends import read_backend
 from ci_tools.build.sdist import add_sources, refuse_lacking
 from ci_tools.errors import InputError, MachineError, Problem, Rejected
 from ci_tools.evidence.backends import SETUPTOOLS
 from ci_tools.evidence.includes import Includes
 from ci_tools.formats import receipts
+from ci_tools.github import step as steps
 from ci_tools.machine.storage import (
     MADE,
     UNFINISHED,
@@ -278,7 +280,7 @@ def _build_or_keep(
         yield from (Made(path, receipt, built=False) for path, receipt in kept)
         return
     started, workshop = time.monotonic(), workshop_in(out, outside)
-    with outside.reporter.step(f"build {names[0]}"), _add_owner_hint(job):
+    with outside.reporter.step(f"build {names[0]}"), _add_owner_hint(job, outside):
         if job and container:
             built = container.build_wheel(job, planned, out)
         elif job:
@@ -325,15 +327,15 @@ def _choose_tools(
 
 
 @contextmanager
-def _add_owner_hint(job: Job | None) -> Iterator[None]:
-    """Add to a failure's hint who looks after the platform that failed."""
+def _add_owner_hint(job: Job | None, outside: Outside) -> Iterator[None]:
+    """Add to a failure's hint who looks after the platform that failed: on GitHub, where others than they see it."""
     try:
         yield
     except Rejected as error:
-        whose = f"{job.owner} looks after {job.platform}" if job and job.owner else ""
-        # There is none, a run in a container has said so, or the release takes another level.
-        if whose in error.hint or isinstance(error, NewerSystem):
+        is_taken = isinstance(error, NewerSystem)  # a release into a folder may give the wheel another level
+        if is_taken or not (job and job.owner and steps.is_on(outside.environ)):
             raise
+        whose = f"{job.owner} looks after {job.platform}"
         raise Rejected(error.message, hint="; ".join(filter(None, (error.hint, whose)))) from error
 
 
@@ -355,12 +357,17 @@ def _write_receipt(path: Path, plan: Plan, job: Job | None, key: str, seconds: f
 
 
 def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[Left, ...]:
-    """Return the jobs this machine cannot build; raise MachineError if it must build them all, or can build none."""
+    """Return the jobs this machine cannot build; raise MachineError if it must build them all, or can build none.
+
+    With `here`, those that it would have to compile for another machine are among them.
+    """
     tools, jobs = toolchains_of(planned, outside), planned.plan.jobs
     if not jobs:
         msg = f"{planned.plan.request.config}: every cell is skipped, there is nothing to build"
         raise InputError(msg, hint="`fatwheel plan` gives the reasons")
-    reasons = ((job, "" if choose(job, planned.catalog, outside) else tools.missing(job)) for job in jobs)
+    of_others = {job: _explain_other_machine(job, planned, outside, here=here) for job in jobs}
+    inside = {job for job in jobs if choose(job, planned.catalog, outside)}
+    reasons = ((job, "" if job in inside else tools.missing(job) or of_others[job]) for job in jobs)
     left = tuple(Left(job, reason) for job, reason in reasons if reason)
     if left and (not here or len(left) == len(jobs)):
         lines = "\n".join(f"  {job.name}: {reason}" for job, reason in left)
@@ -368,3 +375,16 @@ def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[L
         hint = "" if here else "--here goes on with the rest, and says so"
         raise MachineError(msg, hint=hint, page="how-to/choose-a-toolchain.md#what-this-machine-cannot-build")
     return left
+
+
+def _explain_other_machine(job: Job, planned: Planned, outside: Outside, *, here: bool) -> str:
+    """Return why a job is left to another machine that this one has the tools for, or "" if it is not."""
+    platforms = planned.catalog.platforms
+    if here and is_cross(job, planned.catalog, outside.host):
+        return f"it is for another machine than this {outside.host}; `fatwheel build --job {job.name}` compiles it here"
+    served = {platforms[cell.platform].host for cell in job.covers}
+    compiled = {each.platform and platforms[each.platform].host for each in planned.plan.jobs}
+    if job.kind is JobKind.NATIVE or outside.host in served or outside.host not in compiled:
+        return ""
+    where = " or ".join(sorted(served))
+    return f"the source compiles on {outside.host}, and this wheel has nothing compiled: it is built on {where}"

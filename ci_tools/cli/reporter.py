@@ -30,6 +30,7 @@ BUILD = "build"  # the first word of a step that has the project's own build in 
 PURPOSES = {
     "fetch": "fetching",
     BUILD: "environments and repair",
+    "prepare": "environments and repair",
     "audit": "audit",
     "validate": "trials",
     "install": "trials",
@@ -37,7 +38,9 @@ PURPOSES = {
     "stage": "publishing",
     "publish": "publishing",
     "upload": "publishing",
+    "uploading": "publishing",
 }
+WAITING = ", waiting "  # in the title of a step that only waits
 REST = "the rest"
 LEAST = 0.05  # seconds: less is shown as 0.0
 MINUTE, HOUR = 60, 3600
@@ -163,6 +166,10 @@ class TimedReporter:
                 self.spent[_purpose(title)] += took - self.inner
                 self.inner = outer + took
 
+    def book(self, purpose: str) -> None:
+        """Add the time so far that is no step's to a purpose, such as planning."""
+        self.spent[purpose] += time.monotonic() - self.began - sum(self.spent.values())
+
     def say_times(self, made: Iterable[Made], environ: Mapping[str, str], what: str = "") -> None:
         """Show where the time of the run went, in a workflow also on the page of its job, after `what` was made."""
         line = self.summarize(sum(one.own_seconds for one in made))
@@ -186,6 +193,8 @@ class TimedReporter:
 def _purpose(title: str) -> str:
     """Return what the time of a step is for; a wheel that is built from the sdist is a trial of the sdist."""
     words = title.split()
+    if WAITING in title:
+        return "waiting"
     return PURPOSES["validate"] if words[0] == BUILD and "from" in words else PURPOSES.get(words[0], REST)
 
 

@@ -16,13 +16,14 @@ from ci_tools.errors import InputError, MachineError
 from ci_tools.evidence import git, patches
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.path_patterns import matcher_of
+from ci_tools.machine.own_output import FileIdentity, find_output_files
 from ci_tools.machine.process import redact
 from ci_tools.machine.storage import MADE, fill_once, naming, sha256_of
 from ci_tools.model.names import CONFIG_FILE, Sha256
 from ci_tools.model.request import GitSource, Globs, PathSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from ci_tools.machine.context import Outside
     from ci_tools.model.request import Request, SdistSource
@@ -32,6 +33,7 @@ __all__ = ["Tree", "copy_revision", "matching", "open_tree", "tree_at"]
 PROJECT = frozenset({"pyproject.toml", "setup.py"})
 NOT_SOURCE = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache"})
 
+MOST_NAMED = 5  # files that have changed
 PLAN = b'{\n "schema": 1,\n "request": {'  # the first bytes of a file that `fatwheel plan --out` writes
 
 
@@ -121,10 +123,14 @@ class Tree:
 
     def copy_as_planned_to(self, folder: Path, sha256: Sha256) -> None:
         """Copy the files into `folder`; raise MachineError if they are no longer those whose hash is `sha256`."""
+        planned = self.states if self.sha256 == sha256 else {}  # else another command has planned it
         self.copy_to(folder)
-        if Tree(folder, self.files).sha256 != sha256:
-            msg = f"the source {self.root} has changed since it was planned"
-            raise MachineError(msg, hint="run the same command again once nothing writes to it")
+        copy = Tree(folder, self.files)
+        if copy.sha256 != sha256:
+            changed = [name for name, state in copy.states.items() if state != planned.get(name, state)]
+            which = f": {', '.join(changed[:MOST_NAMED])}{' and others' if len(changed) > MOST_NAMED else ''}"
+            msg = f"the source {self.root} has changed since it was planned{which if changed else ''}"
+            raise MachineError(msg, hint="let nothing write there, or to files that git ignores only, and run it again")
 
 
 def _is_binary(path: Path) -> bool:
@@ -186,20 +192,25 @@ def _select_files(request: Request, tree: Tree) -> tuple[str, ...]:
 
 
 def tree_at(root: Path, environ: Mapping[str, str]) -> Tree:
-    """Return the folder `root` as a tree: the files that git tracks or would add.
+    """Return the folder `root` as a tree: the files that git tracks or would add, but for those of this run's output.
 
     Outside a checkout, all files except those that Fatwheel wrote; in a checkout git ignores these by itself.
     """
+    output = find_output_files()
     listed = git.listed(root, environ)
     if listed is None:
         walked = sorted(_walk_files(root, skip=_is_made))
-        return Tree(root, tuple(name for name in walked if not _is_plan(root, name)))
-    files = (name for name in listed if not _is_plan(root, name) or git.tracks(root, name, environ))
+        return Tree(root, tuple(name for name in walked if not _is_written(root, name, output)))
+    files = (name for name in listed if not _is_written(root, name, output) or git.tracks(root, name, environ))
     return Tree(root, tuple(files), git.head(root, environ))
 
 
-def _is_plan(root: Path, name: str) -> bool:
-    """Whether Fatwheel wrote the file as a plan: a plan is made from the source and cannot be part of it."""
+def _is_written(root: Path, name: str, output: Collection[FileIdentity]) -> bool:
+    """Whether this run writes the file, or Fatwheel wrote it as a plan: what is made of the source is no part of it."""
+    if output:
+        found = os.lstat(f"{root}{os.sep}{name}")  # for thousands of files, as below
+        if FileIdentity(found.st_dev, found.st_ino) in output:
+            return True
     if not name.endswith(".json"):
         return False
     path = root / name

@@ -17,6 +17,7 @@ from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.evidence.source import Tree
 from ci_tools.formats import receipts
 from ci_tools.formats.wheel import differing
+from ci_tools.github import step as steps
 from ci_tools.machine.python import find
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import scratch
@@ -190,7 +191,7 @@ def validate_sites(
         else:
             failed.append(found)
     if failed:
-        refuse_failures(tried, plan)
+        refuse_failures(tried, _with_owners(plan, outside))
         raise failed[0] if not failed[1:] else MachineError("\n".join(error.message for error in failed))
     return tried
 
@@ -359,7 +360,12 @@ def _images_of(path: Path, outside: Outside) -> str:
 
 
 def _refuse_bad(paths: Sequence[Path], plan: Plan, outside: Outside) -> None:
-    refuse_findings(audit_files(paths, plan, outside), plan)
+    refuse_findings(audit_files(paths, plan, outside), _with_owners(plan, outside))
+
+
+def _with_owners(plan: Plan, outside: Outside) -> Plan | None:
+    """Return the plan for the names of its owners on GitHub; None elsewhere: who runs it there looks after it."""
+    return plan if steps.is_on(outside.environ) else None
 
 
 CHECKS = Checks(accept=_refuse_surprise, images=_images_of, audit=_refuse_bad)

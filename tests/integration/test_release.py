@@ -112,6 +112,7 @@ def test_a_name_that_the_newer_standard_library_has_as_well_gets_a_hint(
     (native_project / "fast.cpp").write_text(f"{library}float lerp(float a) {{ return a; }}\n")
     ran = release(fatwheel, native_project)
     assert (ran.status, "-std=c++17" in ran.stderr) == (1, True), ran.stderr
+    assert "looks after" not in ran.stderr  # who runs this is not on GitHub
 
 
 @pytest.mark.long
@@ -124,6 +125,21 @@ def test_a_wheel_that_needs_a_newer_system_than_its_tag_says_fails(fatwheel: Com
     assert (ran.status, "does not keep to manylinux_2_5_x86_64, but to manylinux_2_" in ran.stderr) == (1, True)
     hint = r"hint: write `wheel-platform: manylinux_2_\d+` at linux-cpu, or build where the glibc is"
     assert re.search(hint, ran.stderr)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("to", ["> run.log 2>&1", "2>&1 | tee run.log", "2> run.log | cat"])
+def test_a_log_in_the_project_is_no_change_of_its_source(to: str, project: Path) -> None:
+    line = f'"$0" -m ci_tools release --to dir:dist/index {to}; test "${{PIPESTATUS[0]}}" = 0'
+    for _ in range(2):  # the second time the log is there already
+        subprocess.run(
+            ["bash", "-c", line, sys.executable],
+            cwd=project,
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        )
+    names = subprocess.check_output(["tar", "-tzf", next(project.glob("dist/*.tar.gz"))], text=True)
+    assert "run.log" not in names
 
 
 def test_a_build_that_compiles_nothing_is_not_taken_for_the_planned_native_wheel(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.language.modules import ROOT, find_modules, list_modules, read_module
@@ -176,3 +177,10 @@ def test_versions_of_others_are_read_in_one_place() -> None:
     assert callers({"Version", "SpecifierSet"}, others) == {}
     half = {name: see(name).caught & HALF_CAUGHT for name in find_modules(HALF_CAUGHT, others)}
     assert {name: found for name, found in half.items() if found} == {}
+
+
+def test_tar_archives_are_unpacked_by_a_module_that_has_filters_on_every_python() -> None:
+    others = find_modules(["tarfile"], below(("formats.tar", BACKEND)))
+    assert [name for name in others if "tarfile" in see(name).imported] == []
+    texts = {path: path.read_text(encoding="utf-8") for path in Path(__file__).parents[1].rglob("*.py")}
+    assert [path for path, text in texts.items() if "\nimport tarfile" in text and "filter=" in text] == []

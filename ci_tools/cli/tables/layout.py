@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
-import textwrap
 import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    import rich.table
+    from typing import TextIO
 
 __all__ = [
     "Table",
@@ -22,7 +21,7 @@ __all__ = [
     "count",
     "draw",
     "draw_apart",
-    "make_rich_table",
+    "fits_page",
     "near",
     "new_table",
     "plain",
@@ -34,7 +33,10 @@ __all__ = [
 UTF = "utf-8"
 GAP = "   "  # between two columns
 WIDEST = 10_000  # columns of a table that is not wrapped
-WORD = re.compile(r"^\s*\S+|\S+")  # rich keeps the blanks before a line's first word
+PAGE = 100  # columns of a page, in a log as on a wide terminal
+SHORT = 16  # columns of what is never wrapped, such as "3.10 to 3.14t"
+SENTENCE = 30  # columns more, in which a sentence beside long names is still read
+WORD = re.compile(r"^\s*\S+|\S+")  # with the blanks before a line's first word
 
 
 def plain(text: str) -> str:
@@ -59,16 +61,30 @@ class Table:
 def show(tables: Iterable[Table], *, on_stderr: bool = False) -> None:
     """Print tables on stdout, or on stderr if they are not the result of the command.
 
-    Rows are wrapped only on a terminal that is too narrow for them, and only between words: a broken name cannot be
-    copied. Where even the longest words have no room side by side, each value of a row is below the one before.
-    Elsewhere rows stay whole, as logs are searched by line.
+    Rows are wrapped to the width of a page, in a log as on a wide terminal, and only between words: no name is broken.
+    Where even the longest words have no room side by side, a log is wider, and on a terminal each value of a
+    row is below the one before. COLUMNS is another width, for logs that are searched by line.
     """
     stream = sys.stderr if on_stderr else sys.stdout
-    if stream.isatty() or not (stream.encoding or UTF).lower().startswith(UTF[:3]):
-        _show_by_rich(tables, on_stderr=on_stderr)
+    is_utf = (stream.encoding or UTF).lower().startswith(UTF[:3])
+    columns = shutil.get_terminal_size((PAGE, 0)).columns
+    for table in tables:
+        needed = _full_width(_fit_widths(table, 0))
+        on_terminal = min(columns, PAGE) if needed <= PAGE else columns
+        in_log = columns if needed <= columns else needed + SENTENCE
+        lines = draw(table, on_terminal if stream.isatty() else in_log)
+        _print_title(table.title, stream, on_stderr=on_stderr)
+        print(*(line if is_utf else line.replace("─", "-") for line in lines), sep="\n", end="\n\n", file=stream)
+
+
+def _print_title(title: str, stream: TextIO, *, on_stderr: bool) -> None:
+    if not stream.isatty():  # without rich, whose import takes longer than a small plan
+        print(title, file=stream)
         return
-    for table in tables:  # without rich, whose import and drawing take longer than a small plan
-        print(table.title, *draw(table), sep="\n", end="\n\n", file=stream)
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=on_stderr).print(Text(title, style="bold"), soft_wrap=True)
 
 
 def show_line(text: str) -> None:
@@ -76,16 +92,21 @@ def show_line(text: str) -> None:
     print(plain(text))
 
 
-def draw(table: Table) -> list[str]:
-    """Return the lines of a table that is not wrapped, as rich draws it."""
+def draw(table: Table, available: int = WIDEST) -> list[str]:
+    """Return the lines of a table in so many columns, of which only names that are longer take more."""
     if not table.rows:
         return [""]
-    cells = [[text.split("\n") for text in row] for row in table.rows]
-    head = [[[name] for name in table.columns]] if table.show_header else []
-    widths = [max(_width(line) for row in (*head, *cells) for line in row[index]) for index in range(len(cells[0]))]
-    lines = [line for row in (*head, *cells) for line in _draw_row(row, widths)]
+    widths = _fit_widths(table, available)
+    if _full_width(widths) > available:
+        return ["", *draw_apart(table, available)]
+    head = [table.columns] if table.show_header else []
+    rows = [
+        [[*_wrap(text, width, "", "")] or [""] for text, width in zip(row, widths, strict=True)]
+        for row in (*head, *table.rows)
+    ]
+    lines = [line for row in rows for line in _draw_row(row, widths)]
     if head:
-        lines.insert(1, f" {'─' * (sum(widths) + len(GAP) * (len(widths) - 1))}")
+        lines.insert(max(map(len, rows[0])), f" {'─' * (sum(widths) + len(GAP) * (len(widths) - 1))}")
     return ["", *lines]
 
 
@@ -105,79 +126,48 @@ def _width(text: str) -> int:
     return cell_len(text)
 
 
-def _show_by_rich(tables: Iterable[Table], *, on_stderr: bool) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    stream = Console(stderr=on_stderr)
-    for table in tables:
-        stream.print(Text(table.title, style="bold"), soft_wrap=True)
-        lines = _draw_for(stream.width if stream.is_terminal else WIDEST, table)
-        print(*lines, sep="\n", end="\n\n", file=stream.file)
-
-
-def _draw_for(available: int, table: Table) -> list[str]:
-    """Return the lines of a table in so many columns, of which only names that are longer take more."""
-    from rich.console import Console
-
-    if not table.rows:
-        return [""]
-    if _full_width(_fit_widths(table, available)) > available:
-        return ["", *draw_apart(table, available)]
-    drawing = Console(width=WIDEST, color_system=None, force_terminal=False)
-    with drawing.capture() as drawn:
-        drawing.print(make_rich_table(table, available))
-    return [line.rstrip() for line in drawn.get().rstrip().split("\n")]
-
-
 def draw_apart(table: Table, available: int) -> Iterator[str]:
     """Yield the lines of a table whose rows are paragraphs: the first value, and below it the others by their names."""
     for first, *others in table.rows:
-        yield from _wrap(first, available, " ", " ")
+        lines = [*_wrap(first, available, " ", " ")]
         for name, text in zip(table.columns[1:], others, strict=True):
             if text.strip():
-                yield from _wrap(f"{name}: {text}" if name and table.show_header else text, available, "   ", "     ")
+                lines += _wrap(f"{name}: {text}" if name and table.show_header else text, available, "   ", "     ")
+        yield from (line for line in lines if line.strip())
 
 
 def _wrap(text: str, width: int, first: str, others: str) -> Iterator[str]:
     """Yield a text's lines, each of at most `width` columns unless a word is longer, with what to begin them by."""
-    for line in text.split("\n"):
-        yield from textwrap.wrap(
-            line,
-            max(width, len(others) + 1),
-            initial_indent=first,
-            subsequent_indent=others,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+    for paragraph in text.split("\n"):
+        yield from _wrap_line(paragraph, width, first, others)
         first = others
 
 
-def make_rich_table(table: Table, available: int = WIDEST) -> rich.table.Table:
-    """Return a table for rich, as wide as its longest words need where `available` columns are too few.
-
-    The widths are computed here: rich leaves the last columns out where it has shortened the first ones too little.
-    """
-    import rich.table
-    from rich import box
-    from rich.text import Text
-
-    made = rich.table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=table.show_header)
-    for name, width in zip(table.columns, _fit_widths(table, available), strict=True):
-        made.add_column(name, overflow="fold", width=width)
-    for row in table.rows:
-        made.add_row(*map(Text, row))
-    return made
+def _wrap_line(text: str, width: int, first: str, others: str) -> Iterator[str]:
+    if _width(first) + _width(text) <= width:  # with the blanks between its words
+        yield first + text
+        return
+    line = ""
+    for word in WORD.findall(text):
+        if line and _width(first) + _width(line) + 1 + _width(word) > width:
+            yield first + line
+            line, first = "", others
+        line += f" {word}" if line else word
+    yield first + line
 
 
 def _fit_widths(table: Table, available: int) -> list[int]:
-    """Return the width of each column: that of its longest line, or less, but never less than its longest word."""
+    """Return the width of each column: that of its longest line, or less, but never less than its longest word.
+
+    What is short is not wrapped.
+    """
     head = [table.columns] if table.show_header else []
     columns = [
         [line for row in (*head, *table.rows) for line in row[index].split("\n")] for index in range(len(table.columns))
     ]
     natural = [max(map(_width, lines), default=0) for lines in columns]
-    widths = [max((_width(word) for line in lines for word in WORD.findall(line)), default=0) for lines in columns]
+    words = [max((_width(word) for line in lines for word in WORD.findall(line)), default=0) for lines in columns]
+    widths = [max(word, min(line, SHORT)) for word, line in zip(words, natural, strict=True)]
     left = available - _full_width(widths)
     order = sorted(range(len(columns)), key=lambda index: natural[index] - widths[index])
     for number, index in enumerate(order):  # who lacks least gets it first, so that few columns are wrapped
@@ -185,6 +175,11 @@ def _fit_widths(table: Table, available: int) -> list[int]:
         widths[index] += more
         left -= more
     return widths
+
+
+def fits_page(table: Table) -> bool:
+    """Whether a table has room on a page without a wrapped row."""
+    return _full_width(_fit_widths(table, WIDEST)) <= PAGE
 
 
 def _full_width(widths: Sequence[int]) -> int:

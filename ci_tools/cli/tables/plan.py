@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.tables.layout import add_row, count, new_table
+from ci_tools.cli.tables.layout import add_row, count, fits_page, new_table
 from ci_tools.model.evidence import OWN_SUFFIX, Extensions
 from ci_tools.plan.cell_ranges import (
     SKIPPED,
@@ -46,22 +46,29 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
     With `explain`, each cell has a row. Without it, cells that differ only in torch and Python share a row, and each
     reason is given once, by number.
     """
-    asked, left = count(plan.cells, "cell"), count(len(plan.jobs), "wheel")
-    title = f"{plan.project.name} {plan.project.version}: {asked} asked for, {left} to build"
-    apart = {platform.platform for platform in plan.request.platforms if platform.own_workflow}
-    owned = any(job.owner or job.platform in apart for job in plan.jobs)
-    jobs = new_table(title, "job", "cells", "wheel", *(["owner"] if owned else []))
-    for job in plan.jobs:
-        owner = job.owner or ""
-        whose = f"{owner} (in its own workflow)".strip() if job.platform in apart else owner
-        add_row(jobs, job.name, len(job.covers), job.wheel, *([whose] if owned else []))
-    yield jobs
+    jobs = _job_table(plan)
+    yield jobs if fits_page(jobs) else _job_table(plan, is_narrow=True)
     yield from _each_cell(plan) if explain else _group_cells(plan)
     if plan.warnings:
         warnings = new_table("warnings", "what")
         for warning in plan.warnings:
             add_row(warnings, warning)
         yield warnings
+
+
+def _job_table(plan: Plan, *, is_narrow: bool = False) -> Table:
+    """Return the table of a plan's jobs; a narrow one has each wheel below its job."""
+    asked, left = count(plan.cells, "cell"), count(len(plan.jobs), "wheel")
+    title = f"{plan.project.name} {plan.project.version}: {asked} asked for, {left} to build"
+    apart = {platform.platform for platform in plan.request.platforms if platform.own_workflow}
+    owned = any(job.owner or job.platform in apart for job in plan.jobs)
+    wheel, owner = [] if is_narrow else ["wheel"], ["owner"] if owned else []
+    table = new_table(title, "job, and its wheel" if is_narrow else "job", "cells", *wheel, *owner)
+    for job in plan.jobs:
+        name = f"{job.name}\n  {job.wheel}" if is_narrow else job.name
+        whose = f"{job.owner or ''} (in its own workflow)".strip() if job.platform in apart else job.owner or ""
+        add_row(table, name, len(job.covers), *([job.wheel] if wheel else []), *([whose] if owned else []))
+    return table
 
 
 def request_table(config: str, variables: Mapping[str, str], request: Request) -> Iterator[Table]:

@@ -68,7 +68,7 @@ def declare_release(parser: Parser) -> None:
     text = "where files, logs and receipts go; default: %(default)s"
     parser.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help=text)
     add_edition(parser)
-    parser.add_argument("--here", action="store_true", help="go on without the jobs this machine cannot build")
+    parser.add_argument("--here", action="store_true", help="go on without the jobs that other machines have to build")
 
 
 def run_release(options: argparse.Namespace, outside: Outside) -> int:
@@ -83,6 +83,7 @@ def run_release(options: argparse.Namespace, outside: Outside) -> int:
 
     outside = replace(outside, reporter=(times := TimedReporter(outside.reporter)))
     planned = make_plan(options, find_config(options, outside), outside)
+    times.book("planning")
     show(plan_tables(planned.plan, explain=False))
     to = Destination(tuple(options.to), replace=options.replace, uploader=options.uploader)
     released = release.release(planned, to, options.out, outside, here=options.here)

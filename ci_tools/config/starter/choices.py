@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.catalog.cuda_parts import redist_facts
+from ci_tools.config.starter.archs import Archs, choose_archs
 from ci_tools.config.starter.imports import find_imports
 from ci_tools.config.starter.survey import GFX_ARCHS, HOST, admitted, choose_versions, cuda_archs
 from ci_tools.errors import InputError
@@ -14,11 +15,12 @@ from ci_tools.evidence.includes import uncommented
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import ToolchainKind
+from ci_tools.model.versions import CudaArch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ci_tools.catalog import Catalog
+    from ci_tools.catalog import Catalog, Cuda
     from ci_tools.config.starter.survey import Survey, Switch
     from ci_tools.evidence.project_file import ProjectFile
     from ci_tools.model.evidence import CellEvidence, PlatformEvidence
@@ -31,6 +33,7 @@ NEEDS_CUDA = re.compile(r"^[ \t]*(project|enable_language)\s*\([^)]*\bCUDA\b", r
 BRANCH = re.compile(r"^[ \t]*(end)?(?:if|function|macro)\s*\(", re.MULTILINE | re.IGNORECASE)
 ARCHIVED = redist_facts().platforms  # by host
 MISSING = "ModuleNotFoundError"
+SYNTAX = "SyntaxError"
 FREE_THREADED = "Programming Language :: Python :: Free Threading"
 
 
@@ -53,6 +56,7 @@ class PlatformChoice(NamedTuple):
     versions: tuple[Minor, ...] = ()
     archs: tuple[str, ...] = ()
     toolchain: ToolchainKind = ToolchainKind.AUTO
+    arch_env: tuple[str, str] | None = None  # the project's own variable that chooses them, and its notation
 
 
 class Left(NamedTuple):
@@ -99,7 +103,7 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
         version=found.version,
         pythons=tuple(python for python in pythons if not shipped or python in shipped),
         torch=choice,
-        platforms=tuple(_platform(one, choice, catalog) for one in kept),
+        platforms=tuple(_platform(one, choice, found, catalog) for one in kept),
         left=tuple(left),
         imports=find_imports(found.name, found.project, found.platforms),
         backend=found.project.backend,
@@ -123,7 +127,8 @@ def _sort_platforms(found: Survey) -> tuple[list[PlatformEvidence], list[Left]]:
         told = "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
         msg = f"no platform can be built: {told}"
         key = "requires: […]}` names the packages" if MISSING in told else "env: {…}}` has the variables"
-        raise InputError(msg, hint=f"write a fatwheel.yml whose `build: {{{key} that the build needs")
+        hint = f"write a fatwheel.yml whose `build: {{{key} that the build needs"
+        raise InputError(msg, hint="mend that line" if SYNTAX in told else hint)
     return kept, left
 
 
@@ -170,26 +175,42 @@ def explain(shown: CellEvidence) -> str:
     return shown.extensions_where.replace(OWN_SUFFIX, "")
 
 
-def _platform(found: PlatformEvidence, torch: TorchChoice, catalog: Catalog) -> PlatformChoice:
+def _platform(found: PlatformEvidence, torch: TorchChoice, survey: Survey, catalog: Catalog) -> PlatformChoice:
     facts = catalog.platforms[found.platform]
     kind, shown = facts.accelerator, found.shown
     is_native = shown.extensions is not Extensions.NONE
     why = f"native code: {explain(shown)}" if is_native else f"no native code: {explain(shown)}"
+    asked = next(one.archs for one in survey.project.request.platforms if one.platform is found.platform)
+    own = choose_archs(shown, asked, kind) if kind else Archs()
     if kind is AcceleratorKind.CUDA:
-        version = _cuda_version(_served(torch, catalog), facts.host, catalog)
+        version = _cuda_version(_served(torch, catalog), facts.host, own.names, catalog)
+        archs, variable = _cuda_archs(own, catalog.cuda[version], catalog)
         # No index has the compiler of CUDA 12: without this, only a machine with that very toolkit could build.
         is_archived = not catalog.cuda[version].pypi and catalog.cuda[version].redist and facts.host in ARCHIVED
         toolchain = ToolchainKind.REDIST if is_archived else ToolchainKind.AUTO
-        return PlatformChoice(found.platform, is_native, why, kind, (version,), cuda_archs(version, catalog), toolchain)
+        return PlatformChoice(found.platform, is_native, why, kind, (version,), archs, toolchain, variable)
     if kind is AcceleratorKind.ROCM:
-        return PlatformChoice(found.platform, is_native, why, kind, (max(catalog.rocm),), GFX_ARCHS)
+        return PlatformChoice(found.platform, is_native, why, kind, (max(catalog.rocm),), own.names or GFX_ARCHS)
     return PlatformChoice(found.platform, is_native, why, kind)
 
 
-def _cuda_version(torches: Iterable[Minor], host: str, catalog: Catalog) -> Minor:
+def _cuda_archs(own: Archs, cuda: Cuda, catalog: Catalog) -> tuple[tuple[str, ...], tuple[str, str] | None]:
+    """Return the architectures to ask a release of CUDA for, and the variable that tells the project of them, if any.
+
+    A project's own variable names machine code only.
+    """
+    known = tuple(arch for arch in own.names if cuda.knows(CudaArch.parse(arch)))
+    usual = cuda_archs(cuda.version, catalog)
+    if known == own.names or own.variable is None:
+        return known or usual, None
+    return tuple(arch.removesuffix("+PTX") for arch in usual), own.variable
+
+
+def _cuda_version(torches: Iterable[Minor], host: str, archs: Iterable[str], catalog: Catalog) -> Minor:
     """Return the CUDA version that most of the torches have and that a compiler on the index has.
 
-    Of several, that of the torch on the index is taken, which users install and which builds get without another index.
+    Where some compile for all of a project's own architectures, it is one of them. Of several, that of the torch on the
+    index is taken, which users install and which builds get without another index.
     """
     key = (host, AcceleratorKind.CUDA)
     served = [*torches] or [catalog.newest_torch]
@@ -199,9 +220,11 @@ def _cuda_version(torches: Iterable[Minor], host: str, catalog: Catalog) -> Mino
         for version in catalog.torch[torch].accelerators.get(key, ())
         if version and version in catalog.cuda
     )
-    able = [version for version in shipped if catalog.cuda[version].pypi]
+    own = [CudaArch.parse(arch) for arch in archs]
+    fit = [version for version in shipped if all(map(catalog.cuda[version].knows, own))] or [*shipped]
+    able = [version for version in fit if catalog.cuda[version].pypi]
     usual = Counter(version for torch in served for version in catalog.torch[torch].nccl)  # of the wheels on the index
-    rated = {version: (shipped[version], usual[version], version) for version in able or shipped}
+    rated = {version: (shipped[version], usual[version], version) for version in able or fit}
     return max(rated, key=rated.__getitem__, default=max(catalog.cuda))
 
 

@@ -74,6 +74,9 @@ def _platform(one: PlatformChoice) -> Iterator[str]:
     if one.versions:
         yield f"    {one.kind}: [{', '.join(quote_names(map(str, one.versions)))}]"
         yield f"    archs: [{', '.join(quote_names(one.archs))}]"
+    if one.arch_env:
+        name, notation = one.arch_env
+        yield f"    arch-env: {{ {to_scalar(name)}: {json.dumps(notation)} }} # by which the project chooses them"
     if one.toolchain is not ToolchainKind.AUTO:
         yield f"    toolchain: {one.toolchain} # NVIDIA's component archives: no package index has this compiler"
 

@@ -20,8 +20,8 @@ BY_CMAKE = {"NVTX", "profiler API"}
 @pytest.fixture(scope="module")
 def included() -> set[str]:
     found = find_spec("torch")
-    assert found
-    assert found.origin
+    if not found or not found.origin:
+        pytest.skip("needs torch, whose headers it reads")
     headers = Path(found.origin).parent / "include"
     files = [path for folder in ("ATen", "c10", "torch/csrc") for path in (headers / folder).rglob("*cu*/**/*.h")]
     files += [path for folder in ("ATen", "c10", "torch/csrc") for path in (headers / folder).rglob("*cu*/**/*.cuh")]

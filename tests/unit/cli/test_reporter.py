@@ -11,8 +11,9 @@ import pytest
 from rich.console import Console
 
 from ci_tools.cli import reporter
-from ci_tools.cli.reporter import TerminalReporter, TimedReporter, duration
+from ci_tools.cli.reporter import PURPOSES, TerminalReporter, TimedReporter, duration
 from ci_tools.machine.context import Silent
+from tests.language.modules import list_modules, read_module
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,6 +93,23 @@ def test_a_build_from_the_sdist_is_a_trial_and_other_threads_do_not_count() -> N
     with ThreadPoolExecutor(1) as pool:
         pool.submit(_take_a_step, times).result()
     assert set(times.spent) == {"trials"}
+
+
+def test_what_planning_took_beside_its_steps_is_no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 3.0, 7.0, 8.0])  # began, the begin and end of the step, the end of planning, and of the run
+    monkeypatch.setattr(reporter.time, "monotonic", lambda: next(clock))
+    times = TimedReporter(Silent())
+    with times.step("observe what setup.py builds"):
+        pass
+    times.book("planning")
+    assert times.summarize(0.0) == ("time: Fatwheel 8.0 s (planning 5.0 s, observing the build 2.0 s, the rest 1.0 s)")
+
+
+def test_every_step_of_a_build_has_a_purpose() -> None:
+    titles = re.compile(r'\.step\(f?"(\w+) ')
+    rooms = ("build", "evidence", "verify", "publish.transaction", "publish.targets", "publish.release")
+    named = {word for name in list_modules() if name.startswith(rooms) for word in titles.findall(read_module(name))}
+    assert named - PURPOSES.keys() == {"copy"}  # a checkout at another revision, which no build needs
 
 
 def _take_a_step(times: TimedReporter) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 
 from ci_tools.cli.main import main
@@ -99,23 +101,35 @@ def tables(draw_one: st.DrawFn) -> Table:
     return table
 
 
-@given(tables())
-def test_a_table_is_drawn_as_rich_draws_it(table: Table) -> None:
-    made = layout.make_rich_table(table)
-    drawing = Console(width=layout.WIDEST, color_system=None, force_terminal=False)
-    with drawing.capture() as drawn:
-        drawing.print(made)
-    lines = [line.rstrip() for line in drawn.get().rstrip().split("\n")]
-    assert "\n".join(layout.draw(table)).rstrip() == "\n".join(lines)
-
-
 @given(tables(), st.integers(1, 120))
-def test_no_width_loses_a_word(table: Table, columns: int) -> None:
-    drawing = Console(width=layout.WIDEST, color_system=None, force_terminal=False)
-    with drawing.capture() as drawn:
-        drawing.print(layout.make_rich_table(table, columns))
-    words = sorted(word for row in (table.columns, *table.rows) for text in row for word in text.split())
-    assert sorted(drawn.get().replace("─", "").split()) == words
+def test_no_width_loses_a_word_and_every_line_keeps_to_it(table: Table, columns: int) -> None:
+    lines = layout.draw(table, columns)
+    words = sorted(word for row in table.rows for text in row for word in text.split())
+    shown = [word for line in lines for word in line.replace("─", "").split()]
+    assert sorted((Counter(shown) & Counter(words)).elements()) == words
+    assert all(cell_len(line) <= columns or len(line.split()) <= 2 for line in lines)
+
+
+@given(tables())
+def test_a_table_that_fits_is_not_wrapped(table: Table) -> None:
+    lines = layout.draw(table)
+    width = max(map(cell_len, lines))
+    assert layout.draw(table, width) == lines
+
+
+@pytest.mark.parametrize("is_set", [True, False])
+def test_a_log_is_as_wide_as_a_page_or_as_columns_says(
+    is_set: bool,  # noqa: FBT001 - a parameter
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400") if is_set else monkeypatch.delenv("COLUMNS", raising=False)
+    table = layout.new_table("a title", "job", "why")
+    layout.add_row(table, "linux-cuda-cu130", "one sentence of several words " * 10)
+    show([table])
+    longest = max(map(len, capsys.readouterr().out.splitlines()))
+    assert (longest > 300) is is_set
+    assert longest <= (400 if is_set else layout.PAGE)
 
 
 @given(tables(), st.integers(1, 60))

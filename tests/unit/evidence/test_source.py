@@ -8,6 +8,7 @@ import pytest
 
 from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.evidence import source
+from ci_tools.machine.own_output import FileIdentity
 from ci_tools.model.request import Globs
 from ci_tools.plan import plan_file
 from tests.builders.sources import CONFIG, committed, demo, git, plan_of, request_of, world, write
@@ -98,6 +99,29 @@ def test_a_plan_is_no_part_of_its_source_unless_it_is_tracked(tmp_path: Path, *,
         committed(write(folder, {"golden/plan.json": plan}))
     write(folder, {"plan.json": plan, "[x].json": plan})
     assert set(opened(folder).files) == {*FIXED, "other.json", *(["golden/plan.json"] if in_git else [])}
+
+
+@pytest.mark.parametrize("in_git", [True, False], ids=["checkout", "folder"])
+def test_what_the_run_prints_is_no_part_of_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, in_git: bool
+) -> None:
+    folder = demo(tmp_path / "a", {"tracked.log": ""})
+    if in_git:
+        committed(folder)
+    write(folder, {"own.log": "", "older.log": ""})
+    states = [(folder / name).stat() for name in ("own.log", *(["tracked.log"] if in_git else []))]
+    output = frozenset(FileIdentity(one.st_dev, one.st_ino) for one in states)
+    monkeypatch.setattr(source, "find_output_files", lambda: output)
+    assert set(opened(folder).files) == {*FIXED, "tracked.log", "older.log"}
+
+
+def test_a_file_that_was_written_since_the_plan_is_named(tmp_path: Path) -> None:
+    folder = demo(tmp_path / "a", {"b.cu": ""})
+    tree = opened(folder)
+    planned = tree.sha256
+    write(folder, {"b.cu": "int b;"})
+    with pytest.raises(MachineError, match=r"a has changed since it was planned: b\.cu\n"):
+        tree.copy_as_planned_to(tmp_path / "copy", planned)
 
 
 def test_a_pattern_of_include_that_names_nothing_is_refused(tmp_path: Path) -> None:

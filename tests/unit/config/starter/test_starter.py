@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -26,7 +27,11 @@ SYSTEM = '[build-system]\nrequires = [REQUIRES]\nbuild-backend = "BACKEND"\n'
 PROJECT = '[project]\nname = "demo"\nversion = "1"\nrequires-python = ">=3.12"\ndependencies = ["torch>=2.8"]\n'
 STABLE = "#define TORCH_TARGET_VERSION 0x020b000000000000\n#include <torch/csrc/stable/library.h>\n"
 EVERYWHERE = {Platform.LINUX_CPU, Platform.LINUX_AARCH64, Platform.MACOS_ARM64, Platform.WINDOWS}
-CMAKE = "project(demo LANGUAGES CXX)\nadd_library(op MODULE csrc/op.cpp)\ninstall(TARGETS op DESTINATION demo)\n"
+MINIMUM = "cmake_minimum_required(VERSION 3.26)\n"
+CMAKE = (
+    f"{MINIMUM}project(demo LANGUAGES CXX)\nadd_library(op MODULE csrc/op.cpp)\ninstall(TARGETS op DESTINATION demo)\n"
+)
+WITH_CUDA = CMAKE.replace("CXX)", "CXX CUDA)").replace(".cpp", ".cu")
 
 
 def pyproject(backend: str = "hatchling.build", requires: str = "", project: str = PROJECT) -> str:
@@ -39,11 +44,11 @@ class Started(NamedTuple):
 
 
 def start(root: Path, files: dict[str, str], *, package: str = "", torch: Minor | None = None) -> Started:
-    """Write the files and a starter for them, and make its plan, which raises if it is refused."""
+    """Write the files and a starter for them, and make its plan, which warns of nothing and raises if it is refused."""
     write(root / "demo", {"pyproject.toml": pyproject(), "demo/__init__.py": "", **files})
     outside = shared_world()
     written = starter.write(root / "demo", catalog.load(), outside, package=package, torch=torch)
-    make_plan(written.path, outside)
+    assert make_plan(written.path, outside).plan.warnings == ()
     return Started(written, loader.load(written.path, catalog.load()))
 
 
@@ -104,7 +109,7 @@ def test_a_compiler_comes_from_where_it_is(tmp_path: Path, torch: Minor, expecte
         "pyproject.toml": pyproject("scikit_build_core.build", '"torch"'),
         "csrc/op.cu": "#include <ATen/ATen.h>\n",
     }
-    files["CMakeLists.txt"] = CMAKE.replace("CXX)", "CXX CUDA)")
+    files["CMakeLists.txt"] = WITH_CUDA
     _, request = start(tmp_path, files, torch=torch)
     cuda = next(one for one in request.platforms if one.platform is Platform.LINUX_CUDA)
     assert (str(cuda.accelerators[0].version), cuda.toolchain) == expected
@@ -115,9 +120,9 @@ def test_cmake_that_needs_cuda_has_no_other_platform(tmp_path: Path) -> None:
         "pyproject.toml": pyproject("scikit_build_core.build", '"torch"'),
         "csrc/op.cu": "#include <ATen/ATen.h>\n",
     }
-    written, request = start(tmp_path, {**files, "CMakeLists.txt": CMAKE.replace("CXX)", "CXX CUDA)")})
+    written, request = start(tmp_path, {**files, "CMakeLists.txt": WITH_CUDA})
     assert platforms_of(request) == {Platform.LINUX_CUDA}
-    assert "# windows: CMakeLists.txt:1: project() needs a CUDA compiler" in written.path.read_text()
+    assert "# windows: CMakeLists.txt:2: project() needs a CUDA compiler" in written.path.read_text()
 
 
 SETUP = """\
@@ -136,6 +141,42 @@ setup(
     ext_modules=[Extension("demo._fast", ["fast.c"])],
 )
 """
+
+
+EXTENSIONS = """\
+import os
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CUDAExtension
+def made(name, archs):
+    flags = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs.split()]
+    return CUDAExtension(name, ["csrc/k.cu"], extra_compile_args={"nvcc": flags})
+setup(name="demo", version="1", packages=["demo"], ext_modules=[EXTENSIONS], cmdclass={"build_ext": BuildExtension})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("extensions", "archs", "env"),
+    [
+        pytest.param('made("a", "")', ("8.0", "9.0", "10.0+PTX"), (), id="those-that-are-asked-for"),
+        pytest.param('made("a", "80 86 90")', ("8.0", "8.6", "9.0"), (), id="its-own"),
+        pytest.param('made("a", "80 90"), made("b", "90a")', ("8.0", "9.0", "9.0a"), (), id="those-of-two-libraries"),
+        pytest.param(
+            'made("a", os.environ.get("CUDA_ARCHS", "70;80").replace(";", " "))',
+            ("8.0", "9.0", "10.0"),
+            (("CUDA_ARCHS", "80;90;100"),),
+            id="by-its-own-variable-where-no-compiler-knows-its-own",
+        ),
+    ],
+)
+def test_architectures_are_those_that_the_project_compiles_for(
+    tmp_path: Path, extensions: str, archs: tuple[str, ...], env: tuple[tuple[str, str], ...]
+) -> None:
+    setup = {"setup.py": EXTENSIONS.replace("EXTENSIONS", extensions), "csrc/k.cu": "#include <torch/extension.h>\n"}
+    text = pyproject("setuptools.build_meta", '"setuptools", "torch"', PROJECT)
+    _, request = start(tmp_path, {"pyproject.toml": text, **setup})
+    (cuda,) = (one for one in request.platforms if one.platform is Platform.LINUX_CUDA)
+    assert (cuda.archs, cuda.env) == (archs, env)
 
 
 @pytest.mark.slow
@@ -179,6 +220,30 @@ def test_a_build_that_fails_everywhere_is_told_in_one_sentence(tmp_path: Path) -
     with pytest.raises(InputError, match=r"no platform can be built: linux-cpu, .*windows: .*demo needs LIBDEMO_DIR"):
         start(tmp_path, files)
     assert not (tmp_path / "demo/fatwheel.yml").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("files", "place"),
+    [
+        pytest.param({"setup.py": "import os\nprint 'hi'\n"}, "setup.py:2", id="setup-py"),
+        pytest.param({"setup.py": "import tools.own\n", "tools/own.py": "\n\nif 1\n"}, "tools/own.py:3", id="a-module"),
+    ],
+)
+def test_a_line_that_is_no_python_is_named_with_the_python_that_read_it(
+    tmp_path: Path, files: dict[str, str], place: str
+) -> None:
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    text = pyproject("setuptools.build_meta:__legacy__", '"setuptools"', project="")
+    with pytest.raises(InputError, match=rf"SyntaxError: .*, says Python {here} \({place}\)\n  hint: mend that line"):
+        start(tmp_path, {"pyproject.toml": text, **files})
+
+
+@pytest.mark.parametrize("files", [{}, {"README.md": ""}, {"pyproject.toml": "[tool.ruff]\n"}])
+def test_a_folder_without_a_package_says_what_is_expected(tmp_path: Path, files: dict[str, str]) -> None:
+    write(tmp_path, files)
+    with pytest.raises(InputError, match=r"no setup\.py, expected the source of a package\n  hint: go there"):
+        starter.write(tmp_path, catalog.load(), world(tmp_path))
 
 
 def test_a_project_below_is_found(tmp_path: Path) -> None:

@@ -1,0 +1,76 @@
+"""Which jobs of a plan a machine leaves to others: those that it cannot build, and those that nobody asked it for."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.build.cross import arm
+from ci_tools.build.jobs import list_left_over
+from ci_tools.plan.make import make_plan
+from tests.builders.sources import world, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.plan.make import Planned
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="Arm wheels for Linux are compiled on Linux"),
+]
+
+OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
+FILES = {
+    "fatwheel.yml": f"""\
+package: demo
+owner: us
+python: ["{OWN}"]
+platforms:
+  linux-cpu: {{native: ["*.c"], wheel-platform: linux}}
+  linux-aarch64: {{native: ["*.c"]}}
+  macos-arm64:
+""",
+    "setup.py": """\
+import sys
+from setuptools import Extension, setup
+found = [Extension("demo._C", ["demo.c"])] if sys.platform == "linux" else []
+setup(name="demo", version="1.0", packages=["demo"], ext_modules=found)
+""",
+    "demo.c": "",
+    "demo/__init__.py": "",
+}
+TAG = OWN.replace(".", "")
+
+
+@pytest.fixture
+def on_linux(tmp_path: Path) -> tuple[Planned, Outside]:
+    """The plan of a project that compiles on Linux only, and an x86-64 machine that has GCC's compiler for Arm."""
+    outside = replace(world(tmp_path), host=arm.FROM)
+    gcc = tmp_path / arm.COMPILER
+    gcc.write_text("#!/bin/sh\necho 12.2.0\n")
+    gcc.chmod(0o755)
+    environ = {**outside.environ, "PATH": f"{tmp_path}:{outside.environ['PATH']}"}
+    return make_plan(write(tmp_path / "a", FILES) / "fatwheel.yml", outside), replace(outside, environ=environ)
+
+
+def test_nothing_is_compiled_for_another_machine_unless_it_is_asked_for(on_linux: tuple[Planned, Outside]) -> None:
+    left = {job.name: reason for job, reason in list_left_over(*on_linux, here=True)}
+    assert left[f"linux-aarch64-cp{TAG}"] == (
+        "it is for another machine than this linux-x86_64; `fatwheel build --job "
+        f"linux-aarch64-cp{TAG}` compiles it here"
+    )
+    assert f"linux-cpu-cp{TAG}" not in left
+
+
+def test_a_pure_wheel_of_other_platforms_is_not_built_where_the_source_compiles(
+    on_linux: tuple[Planned, Outside],
+) -> None:
+    left = {job.name: reason for job, reason in list_left_over(*on_linux, here=True)}
+    assert left["pure"] == (
+        "the source compiles on linux-x86_64, and this wheel has nothing compiled: it is built on macos-arm64"
+    )
