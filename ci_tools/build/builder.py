@@ -223,7 +223,7 @@ class Workshop:
         return {**told, **name_archs_for_torch(job.accelerator, job.archs), **link_variables(told), **dict(job.env)}
 
     def _tell_sdist(self, plan: Plan, bench: Bench) -> dict[str, str]:
-        """Return the variables of the sdist's build: those of the job that it is told the same as, and no compiler."""
+        """Return the variables of the sdist's build: those of the job that `job_of_sdist` chooses, and no compiler."""
         job = job_of_sdist(plan)
         if job is None:
             return {**dict(plan.request.build.env), **SAME_EVERY_TIME}

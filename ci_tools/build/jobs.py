@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from ci_tools.build.builder import Built
     from ci_tools.build.containers.builds import Container
     from ci_tools.machine.context import Outside
-    from ci_tools.model.evidence import PlatformEvidence
     from ci_tools.model.files import BuiltWith
     from ci_tools.model.plan import Job, Plan
     from ci_tools.plan.make import Planned
@@ -333,8 +332,8 @@ def _add_owner_hint(job: Job | None, outside: Outside) -> Iterator[None]:
     try:
         yield
     except Rejected as error:
-        # There is none, or the release takes another level.
-        if not (job and job.owner and steps.is_on(outside.environ)) or isinstance(error, NewerSystem):
+        is_taken = isinstance(error, NewerSystem)  # a release into a folder may give the wheel another level
+        if is_taken or not (job and job.owner and steps.is_on(outside.environ)):
             raise
         error.hint = "; ".join(filter(None, (error.hint, f"{job.owner} looks after {job.platform}")))
         raise
@@ -357,20 +356,6 @@ def _write_receipt(path: Path, plan: Plan, job: Job | None, key: str, seconds: f
     return Made(path, receipts.save(path, receipt), built=True)
 
 
-def _explain_pure(planned: Planned, job: Job, outside: Outside) -> str:
-    """Return why the pure wheel is built elsewhere: it is for other systems, and may compile something here."""
-    platforms = {cell.platform for cell in job.covers}
-    hosts = {planned.catalog.platforms[platform].host for platform in platforms}
-    served = (found for found in planned.evidence.platforms if found.platform in platforms)
-    if job.kind is not JobKind.PURE or outside.host in hosts or not any(_has_sources(found) for found in served):
-        return ""
-    return f"it is built on {', '.join(job.runner)}: here, on {outside.host}, its build may compile something"
-
-
-def _has_sources(found: PlatformEvidence) -> bool:
-    return bool(found.native_files or found.compiled_files)
-
-
 def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[Left, ...]:
     """Return the jobs this machine cannot build; raise MachineError if it must build them all, or can build none.
 
@@ -380,10 +365,7 @@ def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[L
     if not jobs:
         msg = f"{planned.plan.request.config}: every cell is skipped, there is nothing to build"
         raise InputError(msg, hint="`fatwheel plan` gives the reasons")
-    of_others = {
-        job: _explain_other_machine(job, planned, outside, here=here) or _explain_pure(planned, job, outside)
-        for job in jobs
-    }
+    of_others = {job: _explain_other_machine(job, planned, outside, here=here) for job in jobs}
     inside = {job for job in jobs if choose(job, planned.catalog, outside)}
     reasons = ((job, "" if job in inside else tools.missing(job) or of_others[job]) for job in jobs)
     left = tuple(Left(job, reason) for job, reason in reasons if reason)

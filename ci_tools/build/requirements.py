@@ -116,7 +116,7 @@ def needs_of_job(job: Job, plan: Plan) -> Needs:
 
 
 def job_of_sdist(plan: Plan) -> Job | None:
-    """Return the job whose build the sdist's is told the same as: a native one, for CUDA if there is any.
+    """Return the job whose conditions the sdist's build gets: a native one, for CUDA if there is any.
 
     A setup.py names its kernels only to a build for CUDA, and setuptools packs the sources that it names.
     """

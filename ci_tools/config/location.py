@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ci_tools.formats.yaml_file import Document
 
 __all__ = [
+    "BUILD_FILES",
     "PROJECT_FILE",
     "TABLE",
     "describe",
@@ -28,6 +29,7 @@ __all__ = [
 
 PROJECT_FILE = "pyproject.toml"
 TABLE = ("tool", "fatwheel")
+BUILD_FILES = (PROJECT_FILE, "setup.py")
 HINT = "`fatwheel init` writes a starter from what it finds in the source"
 
 
@@ -46,13 +48,15 @@ def find_config(folder: Path, home: Path) -> Path:
             return place / PROJECT_FILE
     above = f" and none in a folder above, up to {places[-1]}" if places[1:] else ""
     msg = f"there is no {folder / CONFIG_FILE}{above}, expected a config that says what to build"
+    if not any((place / file).is_file() for place in places for file in BUILD_FILES):
+        raise InputError(msg, hint=f"{HINT} of a package; here is no {' and no '.join(BUILD_FILES)}")
     raise InputError(msg, hint=f"{HINT}; it may also be the table [{'.'.join(TABLE)}] of {PROJECT_FILE}")
 
 
 def find_project(folder: Path, home: Path) -> Path:
     """Return the nearest folder with a project's build file, as `find_config` looks; `folder` if none has one."""
-    files = (PROJECT_FILE, "setup.py")
-    return next((place for place in _folders(folder, home) if any((place / file).is_file() for file in files)), folder)
+    places = _folders(folder, home)
+    return next((place for place in places if any((place / file).is_file() for file in BUILD_FILES)), folder)
 
 
 def _folders(folder: Path, home: Path) -> Iterator[Path]:

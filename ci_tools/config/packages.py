@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from ci_tools.config.location import BUILD_FILES
 from ci_tools.errors import InputError, nearest
 from ci_tools.formats.toml.text import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from ci_tools.evidence.source import Tree
 
-__all__ = ["BUILD_FILES", "Package", "choose_package", "find_packages"]
+__all__ = ["Package", "choose_package", "explain_no_package", "find_packages"]
 
-BUILD_FILES = ("pyproject.toml", "setup.py")
 # Folders whose projects are not what a repository releases: other people's code, samples, and what tests build.
 NOT_RELEASED = frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page
@@ -50,6 +51,12 @@ def find_packages(tree: Tree) -> tuple[Package, ...]:
     return tuple(released or found)
 
 
+def explain_no_package(root: Path) -> InputError:
+    """Return the error of a folder that has no package."""
+    msg = f"{root} has no pyproject.toml with a project and no setup.py, expected the source of a package"
+    return InputError(msg, hint="go there, or name its folder; `--sdist NAME` takes a project of the package index")
+
+
 def choose_package(tree: Tree, asked: str) -> tuple[Package, tuple[Package, ...]]:
     """Return the package that `asked` names, or that of the root or the only one, and the others.
 
@@ -57,8 +64,7 @@ def choose_package(tree: Tree, asked: str) -> tuple[Package, tuple[Package, ...]
     """
     found = find_packages(tree)
     if not found:
-        msg = f"{tree.root} has no pyproject.toml with a project and no setup.py, expected the source of a package"
-        raise InputError(msg)
+        raise explain_no_package(tree.root)
     chosen = next((one for one in found if one.is_called(asked)), None) if asked else found[0]
     if chosen is None:
         msg = f'--package: the source has no package "{asked}", {nearest(asked, map(str, found))}'

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import yaml
 from packaging.utils import InvalidName, canonicalize_name
 
-from ci_tools.config.location import PROJECT_FILE, table_in
-from ci_tools.config.packages import BUILD_FILES, choose_package
+from ci_tools.config.location import BUILD_FILES, PROJECT_FILE, table_in
+from ci_tools.config.packages import choose_package
 from ci_tools.errors import InputError
 from ci_tools.evidence.includes import Includes, select_sources, torch_abi
 from ci_tools.formats.toml.text import parse_toml

@@ -102,7 +102,7 @@ def _tell_changes(tree: Tree, request: Request, outside: Outside) -> None:
 
 
 def take_level(planned: Planned, platform: Platform, level: str) -> Planned:
-    """Return the plan whose wheels of a platform have another level, such as manylinux_2_36; all else stays."""
+    """Return the plan whose wheels of a platform have another level, such as manylinux_2_36."""
     request = overrides.take_levels(planned.plan.request, (*planned.plan.request.run.level, f"{platform}={level}"))
     plan = planner.make_plan(request, planned.evidence, planned.catalog, planned.plan.edition)
     return planned._replace(plan=replace(plan, pins=planned.plan.pins))

@@ -149,7 +149,7 @@ def _take_own_level(planned: Planned, error: NewerSystem, checks: Checks, outsid
     is_usual = error.job.wheel_platform.startswith(f"{usual}_")
     if platform is None or checks.compiled is None or error.job.name in checks.compiled or not is_usual:
         raise error
-    why = f"what this machine compiles needs its {libc()}; a `container` has an older one"
+    why = f"its compiler needs {libc()} here, and an older one in a `container`"
     outside.reporter.say(f"{platform}: its wheels are tagged {level}, not {usual}: {why}")
     return take_level(planned, platform, level)
 

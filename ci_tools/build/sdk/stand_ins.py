@@ -45,7 +45,7 @@ def put_toolkit(accelerator: Accelerator, folder: Path) -> Path:
 
 
 def open_answers(torch: TorchParts, accelerator: Accelerator, outside: Outside) -> tuple[Path, ...]:
-    """Return what is laid over a build torch so that it answers as one for CUDA; nothing if it is one.
+    """Return the folders to copy over a build torch so that it answers as one for CUDA; none if it is one.
 
     Its headers stay those of the torch that it is: only for a build that binds to none of CUDA's.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.config.packages import choose_package
+from ci_tools.config.packages import choose_package, explain_no_package
 from ci_tools.config.project import refuse_existing
 from ci_tools.config.starter.choices import choose
 from ci_tools.config.starter.survey import survey
@@ -63,6 +63,8 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
     path = folder / CONFIG_FILE
     refuse_existing(folder if sdist is None or folder.exists() else folder.parent, [path])
     root = folder.resolve()
+    if sdist is None and all(one.name == ".git" for one in folder.iterdir()):
+        raise explain_no_package(root)
     blank = replace(BLANK, source=sdist) if sdist else replace(BLANK, subdirectory=_folder_of(package, root, outside))
     tree = open_tree(blank, root, outside)
     starter, others = read_starter(tree, catalog, outside, package=package, torch=torch, blank=blank)

@@ -36,6 +36,7 @@ NEEDS_CUDA = re.compile(r"^[ \t]*(project|enable_language)\s*\([^)]*\bCUDA\b", r
 BRANCH = re.compile(r"^[ \t]*(end)?(?:if|function|macro)\s*\(", re.MULTILINE | re.IGNORECASE)
 ARCHIVED = redist_facts().platforms  # by host
 MISSING = "ModuleNotFoundError"
+SYNTAX = "SyntaxError"
 FREE_THREADED = "Programming Language :: Python :: Free Threading"
 
 
@@ -133,7 +134,8 @@ def _sort_platforms(found: Survey) -> tuple[list[PlatformEvidence], list[Left]]:
         told = "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
         msg = f"no platform can be built: {told}"
         key = "requires: […]}` names the packages" if MISSING in told else "env: {…}}` has the variables"
-        raise InputError(msg, hint=f"write a fatwheel.yml whose `build: {{{key} that the build needs")
+        hint = f"write a fatwheel.yml whose `build: {{{key} that the build needs"
+        raise InputError(msg, hint="mend that line" if SYNTAX in told else hint)
     return kept, left
 
 
@@ -212,10 +214,10 @@ def _cuda_archs(own: Archs, cuda: Cuda, catalog: Catalog) -> tuple[tuple[str, ..
 
 
 def _cuda_version(torches: Iterable[Minor], host: str, archs: Iterable[str], catalog: Catalog) -> Minor:
-    """Return the CUDA version that most of the torches have; the newest of these with a compiler on the index.
+    """Return the CUDA version that most of the torches have and that a compiler on the index has.
 
-    Where some compile for all of a project's own architectures, it is one of them.
-    Of several, that of the torch on the index is taken, which users install and which builds get without another index.
+    Where some compile for all of a project's own architectures, it is one of them. Of several, that of the torch on the
+    index is taken, which users install and which builds get without another index.
     """
     key = (host, AcceleratorKind.CUDA)
     served = [*torches] or [catalog.newest_torch]

@@ -35,12 +35,24 @@ def move(workflows: Sequence[Path], folder: Path, catalog: Catalog) -> Move:
     if len({_ref(caller) for caller in found}) > 1:
         carried = [_torn(each) for each in carried if not (isinstance(each, Wish) and each.key == "ref")]
     repositories = (caller.inputs["repository"] for caller in found if "repository" in caller.inputs)
-    return Move(
+    moved = Move(
         wishes=tuple(each for each in carried if isinstance(each, Wish)),
         rows=tuple(dict.fromkeys(each for each in carried if isinstance(each, Row))),
         triggers=tuple(caller.on for caller in found),
         repository=next((one.value for one in repositories if one.is_known), ""),
     )
+    return moved._replace(rows=tuple(_limited(row, moved) for row in moved.rows))
+
+
+def _limited(row: Row, moved: Move) -> Row:
+    """Return the row of a script that only some platforms have as NEEDS_YOU: a command of the config is for all."""
+    wished = {(wish.key, wish.value) for wish in moved.wishes if wish.where == row.where}
+    scripts = (wish for key in ("before", "after") for wish in moved.of(key) if (key, wish.value) in wished)
+    wish = next(scripts, None)
+    if wish is None or row.fate is not Fate.CARRIED or moved.is_everywhere(wish):
+        return row
+    only = f"it is only for {', '.join(wish.platforms)}, and build.{wish.key} is for every platform"
+    return row._replace(fate=Fate.NEEDS_YOU, what=f"{only}: let it end at once elsewhere, and write it there")
 
 
 def _ref(caller: Caller) -> str:

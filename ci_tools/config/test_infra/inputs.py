@@ -88,6 +88,10 @@ class Move(NamedTuple):
                 found[wish.value] = other._replace(platforms=tuple(dict.fromkeys((*other.platforms, *wish.platforms))))
         return tuple(found.values())
 
+    def is_everywhere(self, wish: Wish) -> bool:
+        """Whether the jobs with a wish cover every platform."""
+        return {Platform(platform.value) for platform in self.of("platform")} <= {*wish.platforms}
+
 
 @functools.cache
 def load_fates() -> dict[str, dict[str, Known]]:

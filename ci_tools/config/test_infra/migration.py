@@ -131,7 +131,7 @@ def _move_platform(wish: Wish, tree: Tree, catalog: Catalog, moved: Move) -> Ite
     if runners:
         yield f"    runner: {to_scalar(runners[0].value)} {to_comment(runners[0].where)}"
     variables = (variable for variable in moved.of("env") if platform in variable.platforms)
-    own = [variable for variable in variables if not _is_everywhere(variable, moved)]
+    own = [variable for variable in variables if not moved.is_everywhere(variable)]
     if own:
         yield "    env:"
         yield from (f"      {line}" for line in _variables(own))
@@ -165,11 +165,6 @@ def _move_accelerator(facts: PlatformFacts, catalog: Catalog, moved: Move) -> It
     yield f"    archs: [{', '.join(quote_names(archs or ARCHS))}]{choose}"
 
 
-def _is_everywhere(wish: Wish, moved: Move) -> bool:
-    """Whether the jobs with this wish cover every platform."""
-    return {Platform(platform.value) for platform in moved.of("platform")} <= {*wish.platforms}
-
-
 def _variables(wishes: Iterable[Wish]) -> list[str]:
     """Return a line for each variable; of two values the later one wins, as in a shell."""
     pairs = ((wish.value.partition("="), wish.where) for wish in wishes)
@@ -179,12 +174,12 @@ def _variables(wishes: Iterable[Wish]) -> list[str]:
 
 def _move_build(moved: Move) -> Iterator[str]:
     for key in ("before", "after"):
-        wishes = moved.of(key)
+        wishes = [wish for wish in moved.of(key) if moved.is_everywhere(wish)]
         yield from [f"{key}:"] * bool(wishes)
-        for wish in wishes:
-            only = "" if _is_everywhere(wish, moved) else f"; it was only for {', '.join(wish.platforms)}"
-            yield f"  - {to_scalar(wish.value)} {to_comment(wish.where + only)}"
-    shared = [wish for wish in moved.of("env") if _is_everywhere(wish, moved)]
+        yield from (f"  - {to_scalar(wish.value)} {to_comment(wish.where)}" for wish in wishes)
+        for wish in (wish for wish in moved.of(key) if not moved.is_everywhere(wish)):
+            yield to_comment(f"{key}: {wish.value} ({wish.where}; it was only for {', '.join(wish.platforms)})")
+    shared = [wish for wish in moved.of("env") if moved.is_everywhere(wish)]
     yield from ["env:"] * bool(shared)
     yield from (f"  {line}" for line in _variables(shared))
     for key, name in (("max-jobs", "max-jobs"), ("timeout", "timeout-minutes")):

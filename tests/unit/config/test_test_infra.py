@@ -253,7 +253,9 @@ def test_linux_windows_and_macos_are_merged(tmp_path: Path) -> None:
     assert [hook.run for hook in request.build.before] == ["bash a.sh"]
     assert (request.build.env, request.build.timeout_minutes) == ((), 90)
     text = (folder / "fatwheel.yml").read_text()
+    assert request.build.after == ()
     assert "it was only for linux-cpu, linux-cuda, linux-rocm" in text
+    assert (rows["pre-script"].fate, rows["post-script"].fate) == (Fate.CARRIED, Fate.NEEDS_YOU)
     assert rows["with-xpu"].what == "there is no platform for xpu on windows"
     push, schedule = {"branches": ["main", "rc"]}, [{"cron": "0 0 * * *"}]
     assert ours(folder)["on"] == {"push": push, "schedule": schedule, "pull_request": None}

@@ -33,6 +33,7 @@ TEXT_ENDINGS = tuple(
     ".c .cc .cmake .cpp .cu .cuh .cxx .h .hh .hip .hpp .inc .inl .pyx .sycl CMakeLists.txt".split()
 )
 MOST_TEXT = 1 << 20  # characters of one generated source
+READER = f"{sys.version_info[0]}.{sys.version_info[1]}"  # before it is another one
 # What setuptools imports in the course of a build; none of it looks at the machine when it is imported.
 USED_LATER = (
     "distutils.command.build_py",
@@ -261,9 +262,23 @@ def _describe_error(error: BaseException) -> dict[str, Any]:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if FACTS.is_own(frame.filename)]
     place = f"{FACTS.shown(own[-1].filename)}:{own[-1].lineno}" if own else ""
+    if isinstance(error, SyntaxError):
+        return _describe_syntax_error(error, place)
     name = type(error).__name__
     text = error.code if isinstance(error, SystemExit) else error
     return {"kind": name, "text": str(text), "place": place}
+
+
+def _describe_syntax_error(error: SyntaxError, place: str) -> dict[str, Any]:
+    """Return what is wrong with a line, its place, and the Python that read it, which is not the cell's."""
+    from ci_tools.evidence.observe.inside.facts import FACTS
+
+    name = error.filename or ""
+    if name == "<string>":  # setuptools reads setup.py, and runs its text
+        place = f"setup.py:{error.lineno}"
+    elif FACTS.is_own(name):
+        place = f"{FACTS.shown(name)}:{error.lineno}"
+    return {"kind": type(error).__name__, "text": f"{error.msg}, says Python {READER}", "place": place}
 
 
 def _is_project(error: BaseException) -> bool:

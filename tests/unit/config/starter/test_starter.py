@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -227,6 +228,30 @@ def test_a_build_that_fails_everywhere_is_told_in_one_sentence(tmp_path: Path) -
     with pytest.raises(InputError, match=r"no platform can be built: linux-cpu, .*windows: .*demo needs LIBDEMO_DIR"):
         start(tmp_path, files)
     assert not (tmp_path / "demo/fatwheel.yml").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("files", "place"),
+    [
+        pytest.param({"setup.py": "import os\nprint 'hi'\n"}, "setup.py:2", id="setup-py"),
+        pytest.param({"setup.py": "import tools.own\n", "tools/own.py": "\n\nif 1\n"}, "tools/own.py:3", id="a-module"),
+    ],
+)
+def test_a_line_that_is_no_python_is_named_with_the_python_that_read_it(
+    tmp_path: Path, files: dict[str, str], place: str
+) -> None:
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    text = pyproject("setuptools.build_meta:__legacy__", '"setuptools"', project="")
+    with pytest.raises(InputError, match=rf"SyntaxError: .*, says Python {here} \({place}\)\n  hint: mend that line"):
+        start(tmp_path, {"pyproject.toml": text, **files})
+
+
+@pytest.mark.parametrize("files", [{}, {"README.md": ""}, {"pyproject.toml": "[tool.ruff]\n"}])
+def test_a_folder_without_a_package_says_what_is_expected(tmp_path: Path, files: dict[str, str]) -> None:
+    write(tmp_path, files)
+    with pytest.raises(InputError, match=r"no setup\.py, expected the source of a package\n  hint: go there"):
+        starter.write(tmp_path, catalog.load(), world(tmp_path))
 
 
 def test_a_project_below_is_found(tmp_path: Path) -> None:
