@@ -25,6 +25,7 @@ __all__ = ["Note", "Told", "read_cibuildwheel"]
 
 TABLE = ("tool", "cibuildwheel")
 SYSTEMS = ("linux", "macos", "windows")
+OTHERS = frozenset({"android", "ios", "pyodide"})
 # The system, the end of a build identifier, and the architecture of a platform's wheels; CUDA's are linux-cpu's.
 IDENTIFIERS = {
     Platform.LINUX_AARCH64: ("linux", "manylinux_aarch64", "aarch64"),
@@ -36,7 +37,9 @@ ANY_ARCH = frozenset({"all", "auto", "auto64", "native", "universal2"})
 PYTHONS = range(6, 40)  # minors, so that a platform is known to be built though the catalog lacks its Python
 BRACES = re.compile(r"\{([^{}]*)\}")
 PIP = re.compile(r"(python3? -m )?pip3? install ")
-VALUE = re.compile(r"[$`]")  # a shell computes it
+COMPUTED = re.compile(r"[$`]")  # by a shell
+# What installers, tests and terminals read. Relative paths among them are not those of an isolated build.
+TOOLS = re.compile(r"(CIBW|MYPY|PIP|PRE_COMMIT|PYTEST|TOX|UV)_\w+|(\w+_)?COLORS?|CLICOLOR\w*|LD_LIBRARY_PATH|PATH|TERM")
 NOT_TAKEN = {
     "before-all": "a `container` whose image has what it installs",
     "before-build": "`build: {before: […]}`, whose effect no plan sees",
@@ -44,15 +47,13 @@ NOT_TAKEN = {
     "container-engine": "FATWHEEL_CONTAINERS",
     "dependency-versions": "`build: {constraints: …}`",
     "enable": "`python`, where free-threaded ones end in t",
-    "environment": "`env`, as plain text: a shell computes it",
+    "environment": "`env`, as plain text, if the build reads it",
     "environment-pass": "`env`: a build sees none of the shell's variables",
     "free-threaded-support": "`python`, where free-threaded ones end in t",
     "manylinux-x86_64-image": "`wheel-platform`, and a `container` of that level",
     "manylinux-aarch64-image": "`wheel-platform`, and a `container` of that level",
     "overrides": "`platforms`, whose `env` is for each alone",
     "test-command": "`validate: {commands: […]}`",
-    "test-requires": "`validate`",
-    "test-extras": "`validate`",
 }
 NOT_NEEDED = {
     "build-frontend": "Fatwheel calls the backend itself",
@@ -140,9 +141,9 @@ def _take(told: Told, note: Note, value: object, system: str, project: ProjectFi
         return _with_note(told._replace(archs=archs), note, "taken: the platforms")
     if note.option == "environment":
         pairs = dict(_variables(value))
-        plain = tuple((name, text, system) for name, text in pairs.items() if not VALUE.search(text))
+        plain = tuple((name, text, system) for name, text in pairs.items() if _is_of_build(name, text))
         taken = ", ".join(name for name, _, _ in plain)
-        rest = "; not the others, which a shell computes" if len(plain) < len(pairs) else ""
+        rest = "; not those of installers and terminals, and what a shell computes" if len(plain) < len(pairs) else ""
         what = f"taken: {taken} as `env`{rest}" if plain else _not_taken(note.option)
         return _with_note(told._replace(env=(*told.env, *plain)), note, what)
     if note.option == "before-build" and (found := _read_installed(value)):
@@ -160,7 +161,10 @@ def _with_note(told: Told, note: Note, what: str) -> Told:
 def _not_taken(option: str) -> str:
     if option in NOT_NEEDED:
         return f"not needed: {NOT_NEEDED[option]}"
-    return f"not taken; in its place: {NOT_TAKEN[option]}" if option in NOT_TAKEN else "not taken"
+    if option in OTHERS:
+        return "not taken: there is no such platform"
+    instead = "`validate`" if option.startswith("test-") else NOT_TAKEN.get(option, "")
+    return "; in its place: ".join(filter(None, ("not taken", NOT_TAKEN.get(option, instead))))
 
 
 def _words(value: object) -> list[str]:
@@ -175,6 +179,10 @@ def _expand(pattern: str) -> Iterator[str]:
         return
     for one in found[1].split(","):
         yield from _expand(f"{pattern[: found.start()]}{one}{pattern[found.end() :]}")
+
+
+def _is_of_build(name: str, value: str) -> bool:
+    return not COMPUTED.search(value) and not TOOLS.fullmatch(name)
 
 
 def _variables(value: object) -> Iterator[tuple[str, str]]:

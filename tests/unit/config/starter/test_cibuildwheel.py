@@ -85,7 +85,7 @@ def test_what_a_build_gets_is_taken_where_the_config_has_it(tmp_path: Path) -> N
         tmp_path,
         """\
 before-build = "pip install -U cython 'numpy>=2'"
-environment = { DEMO_FAST = "1", PATH = "$PATH:/x" }
+environment = { DEMO_FAST = "1", DEMO_HOME = "$HOME/x", PIP_CONSTRAINT = "cython.txt", FORCE_COLOR = "1" }
 [tool.cibuildwheel.windows]
 environment = "CFLAGS='-O2 -g' OTHER=1"
 """,
