@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Table",
     "add_row",
+    "align",
     "count",
     "draw",
     "draw_apart",
@@ -108,6 +109,13 @@ def draw(table: Table, available: int = WIDEST) -> list[str]:
     if head:
         lines.insert(max(map(len, rows[0])), f" {'─' * (sum(widths) + len(GAP) * (len(widths) - 1))}")
     return ["", *lines]
+
+
+def align(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return rows of texts as lines, with each column as wide as its widest text."""
+    told = [[[text] for text in row] for row in rows]
+    widths = [max(_width(row[index][0]) for row in told) for index in range(len(told[0]))]
+    return [line for row in told for line in _draw_row(row, widths)]
 
 
 def _draw_row(row: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.tables.layout import add_row, count, fits_page, new_table
+from ci_tools.cli.tables.layout import add_row, align, count, fits_page, new_table
 from ci_tools.model.evidence import OWN_SUFFIX, Extensions
 from ci_tools.plan.cell_ranges import (
     SKIPPED,
@@ -46,8 +46,7 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
     With `explain`, each cell has a row. Without it, cells that differ only in torch and Python share a row, and each
     reason is given once, by number.
     """
-    jobs = _job_table(plan)
-    yield jobs if fits_page(jobs) else _job_table(plan, is_narrow=True)
+    yield _job_table(plan)
     yield from _each_cell(plan) if explain else _group_cells(plan)
     if plan.warnings:
         warnings = new_table("warnings", "what")
@@ -56,19 +55,36 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
         yield warnings
 
 
-def _job_table(plan: Plan, *, is_narrow: bool = False) -> Table:
-    """Return the table of a plan's jobs; a narrow one has each wheel below its job."""
+def _job_table(plan: Plan) -> Table:
+    """Return the table of a plan's jobs; where it is wider than a page, the one owner of all is in the title.
+
+    Where names alone are too long, each wheel is below its job.
+    """
     asked, left = count(plan.cells, "cell"), count(len(plan.jobs), "wheel")
     title = f"{plan.project.name} {plan.project.version}: {asked} asked for, {left} to build"
     apart = {platform.platform for platform in plan.request.platforms if platform.own_workflow}
-    owned = any(job.owner or job.platform in apart for job in plan.jobs)
-    wheel, owner = [] if is_narrow else ["wheel"], ["owner"] if owned else []
-    table = new_table(title, "job, and its wheel" if is_narrow else "job", "cells", *wheel, *owner)
-    for job in plan.jobs:
-        name = f"{job.name}\n  {job.wheel}" if is_narrow else job.name
-        whose = f"{job.owner or ''} (in its own workflow)".strip() if job.platform in apart else job.owner or ""
-        add_row(table, name, len(job.covers), *([job.wheel] if wheel else []), *([whose] if owned else []))
-    return table
+    owners = [
+        f"{job.owner or ''} (in its own workflow)".strip() if job.platform in apart else job.owner or ""
+        for job in plan.jobs
+    ]
+    named = [*dict.fromkeys(filter(None, owners))]
+    full = new_table(title, "job", "cells", "wheel", *(["owner"] if named else []))
+    plain = new_table(f"{title}; owner: {', '.join(named)}", "job", "cells", "wheel")
+    for job, owner in zip(plan.jobs, owners, strict=True):
+        add_row(full, job.name, len(job.covers), job.wheel, *([owner] if named else []))
+        add_row(plain, job.name, len(job.covers), job.wheel)
+    shown = plain if len(named) == 1 and not fits_page(full) else full
+    return shown if fits_page(shown) else _fold(shown)
+
+
+def _fold(table: Table) -> Table:
+    """Return a table of jobs in one column, in which each wheel is a line of its own."""
+    heads, wheels = [(*row[:2], *row[3:]) for row in table.rows], [row[2] for row in table.rows]
+    names, *lines = (line.strip() for line in align(((*table.columns[:2], *table.columns[3:]), *heads)))
+    folded = new_table(table.title, names)
+    for line, wheel in zip(lines, wheels, strict=True):
+        add_row(folded, f"{line}\n  {wheel}")
+    return folded
 
 
 def request_table(config: str, variables: Mapping[str, str], request: Request) -> Iterator[Table]:

@@ -25,6 +25,13 @@ def describe_starter(written: Written) -> Iterator[str]:
     for names, why in _group((one.platform, one.why) for one in found.left):
         yield plain(f"  left out: {names}: {why}")
     yield plain(f"  Python {', '.join(map(str, found.pythons))}; {_torch(found)}")
+    for note in found.told.notes:
+        yield plain(f"  {note.place}: cibuildwheel's {note.option}: {note.what}")
+    if written.callers:
+        names = " ".join(written.callers)
+        call, ask = ("call", "they ask") if written.callers[1:] else ("calls", "it asks")
+        command = f"`fatwheel init --from-test-infra {names}` takes what {ask} for"
+        yield plain(f"  {names} {call} pytorch/test-infra: {command}")
     if written.others:
         yield plain(f"  also in this source: {', '.join(map(str, written.others))}; --package names another one")
     if not found.version:

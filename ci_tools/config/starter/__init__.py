@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Written", "read_starter", "write"]
 
 
+WORKFLOWS = ".github/workflows/"
+CALLED = "pytorch/test-infra/.github/workflows/build_wheels_"
 # The request before anything is known: the source in the config's folder.
 BLANK = Request(
     name=ProjectName(CONFIG_FILE), config=CONFIG_FILE, source=PathSource(path="."), pythons=(), platforms=()
@@ -43,6 +45,7 @@ class Written(NamedTuple):
     path: Path
     starter: Starter
     others: tuple[Package, ...]
+    callers: tuple[str, ...] = ()  # workflows of the source that call pytorch/test-infra's
 
 
 def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have names
@@ -72,7 +75,11 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
     content = render(starter, origin, "" if sdist else _newest_tag(root, outside), smart=smart, sdist=sdist)
     with write_atomically(path) as file:
         file.write(content.encode())
-    return Written(path, starter, others)
+    return Written(path, starter, others, tuple(name for name in tree.files if _calls_test_infra(tree, name)))
+
+
+def _calls_test_infra(tree: Tree, name: str) -> bool:
+    return name.startswith(WORKFLOWS) and name.endswith((".yml", ".yaml")) and CALLED in tree.text(name)
 
 
 def _folder_of(package: str, root: Path, outside: Outside) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.catalog.cuda_parts import redist_facts
 from ci_tools.config.starter.archs import Archs, choose_archs
+from ci_tools.config.starter.cibuildwheel import Told
 from ci_tools.config.starter.imports import find_imports
 from ci_tools.config.starter.survey import GFX_ARCHS, HOST, admitted, choose_versions, cuda_archs
 from ci_tools.errors import InputError
@@ -83,6 +84,7 @@ class Starter(NamedTuple):
     backend: str
     lacking: tuple[Lacking, ...] = ()  # what these imports need and is not installed with the package
     env: tuple[tuple[str, str], ...] = ()
+    told: Told = Told()  # what it tells cibuildwheel
     is_per_python: bool = False  # whether a wheel with native code serves one Python only, or may do so
 
     @property
@@ -115,6 +117,7 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
         lacking=tuple(one for one in lacking if one.requirement != "torch" or not choice.tried),
         backend=found.project.backend,
         env=found.env,
+        told=found.told,
         is_per_python=any(one.shown.python_api.kind in {Binding.FULL, Binding.UNKNOWN} for one in native),
     )
 
@@ -142,6 +145,8 @@ def _sort_platforms(found: Survey) -> tuple[list[PlatformEvidence], list[Left]]:
 def _why_not(one: PlatformEvidence, found: Survey) -> str:
     """Return why a package is not served on a platform by wheels of its own; "" if it is."""
     shown = one.shown
+    if why := found.told.explain_left_out(one.platform):
+        return why
     if left := next((left for left in shown.left_out if left.pattern and left.switches), None):
         name, value = left.switches[0]
         return f'no kernel is compiled for it by default; with `env: {{{name}: "{value}"}}` ({left.where}) some are'
@@ -246,7 +251,9 @@ def _choose_pythons(found: Survey, native: Sequence[PlatformEvidence], catalog: 
     if not some:
         msg = f"the project requires Python {found.requires_python}, and the catalog has none of these"
         raise InputError(msg, hint="`fatwheel catalog update` adds what is newer than Fatwheel")
-    return tuple(python for python in some if not python.free_threaded or declared or not bound)
+    chosen = tuple(python for python in some if not python.free_threaded or declared or not bound)
+    is_per_python = any(one.shown.python_api.kind in {Binding.FULL, Binding.UNKNOWN} for one in native)
+    return (tuple(filter(found.told.builds, chosen)) if is_per_python else ()) or chosen
 
 
 def _served(torch: TorchChoice, catalog: Catalog) -> list[Minor]:

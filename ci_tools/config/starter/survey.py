@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.config.starter.cibuildwheel import Told, read_cibuildwheel
 from ci_tools.errors import InputError
 from ci_tools.evidence.collector import read_metadata, read_platforms
 from ci_tools.evidence.includes import uncommented
@@ -76,6 +77,7 @@ class Survey(NamedTuple):
     builds_with_torch: Requirement
     classifiers: tuple[str, ...]
     platforms: tuple[PlatformEvidence, ...]
+    told: Told = Told()  # what the project tells cibuildwheel
     env: tuple[tuple[str, str], ...] = ()  # variables without which its version has a label
     switches: tuple[Switch, ...] = ()  # at most one for each platform for which nothing is compiled by default
 
@@ -87,6 +89,8 @@ def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outsi
     person can say what its build needs.
     """
     blank = replace(blank, subdirectory=package.folder)
+    cibuildwheel = read_cibuildwheel(ProjectFile(blank, tree))
+    blank = replace(blank, build=Build(env=cibuildwheel.env_of_all, requires=cibuildwheel.requires))
     told = ProjectFile(blank, tree)
     builds_with = torch_requirement(build_requirements(told))
     torch = choose_versions((builds_with, torch_requirement(told.dependencies())), catalog)[-1]
@@ -94,7 +98,10 @@ def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outsi
         blank,
         pythons=(_choose_python(told, catalog.torch[torch], catalog),),
         torch=Torch(versions=(torch,)),
-        platforms=tuple(_request(platform, torch, catalog) for platform in _candidates(tree, torch, catalog)),
+        platforms=tuple(
+            replace(_request(platform, torch, catalog), env=cibuildwheel.env_of(platform))
+            for platform in _candidates(tree, torch, catalog)
+        ),
     )
 
     def observe(request: Request) -> tuple[PlatformEvidence, ...]:
@@ -102,7 +109,7 @@ def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outsi
             return tuple(read)
 
     found = _summarise(ProjectFile(asked, tree), package, observe(asked), builds_with)
-    found = found._replace(switches=tuple(_find_switches(found, observe)))
+    found = found._replace(switches=tuple(_find_switches(found, observe)), told=cibuildwheel)
     return _make_public(found, observe) if "+" in found.version else found
 
 
@@ -114,10 +121,14 @@ def _find_switches(found: Survey, observe: Callable[[Request], tuple[PlatformEvi
         if not only[0].accelerators or one.shown.extensions is not Extensions.NONE:
             continue
         for (name, place), value in product(one.shown.off[:MOST_TRIED], VALUES):
-            (seen,) = observe(replace(told, build=Build(env=((name, value),)), platforms=only))
+            (seen,) = observe(replace(told, build=_add_variable(told.build, name, value), platforms=only))
             if seen.shown.extensions is Extensions.SOME:
                 yield Switch(one.platform, name, value, place)
                 break
+
+
+def _add_variable(build: Build, name: str, value: str) -> Build:
+    return build._replace(env=(*build.env, (name, value)))
 
 
 def _make_public(found: Survey, observe: Callable[[Request], tuple[PlatformEvidence, ...]]) -> Survey:
@@ -132,7 +143,7 @@ def _make_public(found: Survey, observe: Callable[[Request], tuple[PlatformEvide
     told = found.project.request
     for env in tries if first else ():
         only = tuple(one for one in told.platforms if first and one.platform == first.platform)
-        read = observe(replace(told, build=Build(env=(env,)), platforms=only))
+        read = observe(replace(told, build=_add_variable(told.build, *env), platforms=only))
         seen = dict(line.partition(": ")[::2] for line in read_metadata(read))
         version = seen.get("Version", "+")
         if "+" not in version:

@@ -10,7 +10,7 @@ from ci_tools.config.project import quote_names, to_comment, to_scalar
 from ci_tools.model.request import ToolchainKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from ci_tools.config.starter.choices import PlatformChoice, Starter, TorchChoice
     from ci_tools.model.request import SdistSource
@@ -44,7 +44,7 @@ def render(starter: Starter, origin: str, tag: str, *, smart: bool, sdist: Sdist
         *_torch(starter.torch),
         "",
         "platforms:",
-        *(line for one in starter.platforms for line in _platform(one)),
+        *(line for one in starter.platforms for line in _platform(one, starter.told.env_of(one.platform))),
         *(f"  {to_comment(f'{one.platform}: {one.why}')}" for one in starter.left),
         *_build(starter, has_sdist=sdist is None),
         *_validation(starter),
@@ -69,7 +69,7 @@ def _torch(torch: TorchChoice) -> list[str]:
     return [f"torch: {value} {to_comment(torch.why)}"] if torch.versions else []
 
 
-def _platform(one: PlatformChoice) -> Iterator[str]:
+def _platform(one: PlatformChoice, env: Collection[tuple[str, str]]) -> Iterator[str]:
     yield f"  {one.platform}: {to_comment(one.why)}"
     if one.versions:
         yield f"    {one.kind}: [{', '.join(quote_names(map(str, one.versions)))}]"
@@ -79,14 +79,22 @@ def _platform(one: PlatformChoice) -> Iterator[str]:
         yield f"    arch-env: {{ {to_scalar(name)}: {json.dumps(notation)} }} # by which the project chooses them"
     if one.toolchain is not ToolchainKind.AUTO:
         yield f"    toolchain: {one.toolchain} # NVIDIA's component archives: no package index has this compiler"
+    yield from ("    env: # as for cibuildwheel",) if env else ()
+    yield from (f"      {to_scalar(name)}: {json.dumps(value)}" for name, value in env)
 
 
 def _build(starter: Starter, *, has_sdist: bool) -> Iterator[str]:
-    if starter.env or not has_sdist:
+    told = starter.told.env_of_all
+    if starter.env or told or starter.told.requires or not has_sdist:
         yield from ("", "build:")
     if not has_sdist:
         yield "  sdist: false # the package index has it"
-    yield from ("  env:",) if starter.env else ()
+    if starter.told.requires:
+        names = ", ".join(json.dumps(one) for one in starter.told.requires)
+        yield f"  requires: [{names}] # cibuildwheel's before-build installs them"
+    yield from ("  env:",) if starter.env or told else ()
+    for name, value in told:
+        yield f"    {to_scalar(name)}: {json.dumps(value)} # as for cibuildwheel"
     for name, value in starter.env:
         yield f"    {name}: {json.dumps(value)} # or else the version has a label; each wheel gets its own"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,9 +17,10 @@ from ci_tools.cli.main import main
 from ci_tools.cli.reporter import TerminalReporter
 from ci_tools.cli.tables import layout
 from ci_tools.cli.tables.layout import plain, show
-from ci_tools.cli.tables.plan import evidence_table
+from ci_tools.cli.tables.plan import evidence_table, plan_tables
 from ci_tools.cli.tables.release import preview_tables, publication_tables
 from ci_tools.cli.tables.upkeep import flaws_table
+from ci_tools.model.names import FileName
 from ci_tools.plan.make import make_plan
 from ci_tools.publish.index.maintain import Flaw
 from ci_tools.publish.transaction import Shown
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 HOSTILE = "a\x1b[31mred\x9b2J\u202eb\udcff\r[bold]c[/] :x: github:x:"
 ESCAPED = r"a\x1b[31mred\x9b2J\u202eb\udcff\r[bold]c[/] :x: github:x:"
+TAGS = "cp312-cp312-manylinux_2_28_x86_64.whl"
 TABLES: list[Iterable[Table]] = [
     flaws_table([Flaw(HOSTILE, "what")]),
     publication_tables([Shown("there", (Published("demo", HOSTILE, new=False),))], ()),
@@ -130,6 +133,17 @@ def test_a_log_is_as_wide_as_a_page_or_as_columns_says(
     longest = max(map(len, capsys.readouterr().out.splitlines()))
     assert (longest > 300) is is_set
     assert longest <= (400 if is_set else layout.PAGE)
+
+
+@pytest.mark.parametrize("owners", [("@org/team",), ("@org/team", "@org/another-team"), (None, "@org/team")])
+@pytest.mark.parametrize("length", [4, 20, 50])
+def test_a_plan_has_room_on_a_page(tmp_path: Path, length: int, owners: tuple[str | None, ...]) -> None:
+    plan = make_plan(demo(tmp_path) / "fatwheel.yml", shared_world()).plan
+    made = [replace(plan.jobs[0], owner=owner, wheel=FileName(f"{'n' * length}-1.0-{TAGS}")) for owner in owners]
+    table = next(iter(plan_tables(replace(plan, jobs=tuple(made)), explain=False)))
+    lines = [table.title, *layout.draw(table)]
+    assert max(map(len, lines)) <= layout.PAGE
+    assert all(sum(word in line for line in lines) for word in (*filter(None, owners), f"-1.0-{TAGS}"))
 
 
 @given(tables(), st.integers(1, 60))

@@ -1,0 +1,218 @@
+"""Reads what a project tells cibuildwheel in pyproject.toml: what a starter takes of it, and why not the rest.
+
+The options are those of https://cibuildwheel.pypa.io/en/stable/options/. `cp312-manylinux_x86_64` is an identifier.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import shlex
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.requirements import Requirement
+
+from ci_tools.model.pep440 import name_of_required
+from ci_tools.model.platforms import Platform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ci_tools.evidence.project_file import ProjectFile
+    from ci_tools.model.versions import Python
+
+__all__ = ["Note", "Told", "read_cibuildwheel"]
+
+TABLE = ("tool", "cibuildwheel")
+SYSTEMS = ("linux", "macos", "windows")
+OTHERS = frozenset({"android", "ios", "pyodide"})
+# The system, the end of a build identifier, and the architecture of a platform's wheels; CUDA's are linux-cpu's.
+IDENTIFIERS = {
+    Platform.LINUX_AARCH64: ("linux", "manylinux_aarch64", "aarch64"),
+    Platform.MACOS_ARM64: ("macos", "macosx_arm64", "arm64"),
+    Platform.WINDOWS: ("windows", "win_amd64", "AMD64"),
+}
+LINUX = ("linux", "manylinux_x86_64", "x86_64")
+ANY_ARCH = frozenset({"all", "auto", "auto64", "native", "universal2"})
+PYTHONS = range(6, 40)  # minors, so that a platform is known to be built though the catalog lacks its Python
+BRACES = re.compile(r"\{([^{}]*)\}")
+PIP = re.compile(r"(python3? -m )?pip3? install ")
+COMPUTED = re.compile(r"[$`]")  # by a shell
+# What installers, tests and terminals read. Relative paths among them are not those of an isolated build.
+TOOLS = re.compile(r"(CIBW|MYPY|PIP|PRE_COMMIT|PYTEST|TOX|UV)_\w+|(\w+_)?COLORS?|CLICOLOR\w*|LD_LIBRARY_PATH|PATH|TERM")
+NOT_TAKEN = {
+    "before-all": "a `container` whose image has what it installs",
+    "before-build": "`build: {before: […]}`, whose effect no plan sees",
+    "config-settings": "pyproject.toml's own table of the backend, which every installer heeds",
+    "container-engine": "FATWHEEL_CONTAINERS",
+    "dependency-versions": "`build: {constraints: …}`",
+    "enable": "`python`, where free-threaded ones end in t",
+    "environment": "`env`, as plain text, if the build reads it",
+    "environment-pass": "`env`: a build sees none of the shell's variables",
+    "free-threaded-support": "`python`, where free-threaded ones end in t",
+    "manylinux-x86_64-image": "`wheel-platform`, and a `container` of that level",
+    "manylinux-aarch64-image": "`wheel-platform`, and a `container` of that level",
+    "overrides": "`platforms`, whose `env` is for each alone",
+    "test-command": "`validate: {commands: […]}`",
+}
+NOT_NEEDED = {
+    "build-frontend": "Fatwheel calls the backend itself",
+    "build-verbosity": "each build has a log",
+    "repair-wheel-command": "wheels for Linux are repaired, without torch's libraries",
+}
+
+
+class Note(NamedTuple):
+    """An option of cibuildwheel, its place, and what became of it."""
+
+    place: str
+    option: str
+    what: str
+
+
+class Told(NamedTuple):
+    """What a project tells cibuildwheel, as far as a starter takes it, and a note for each option."""
+
+    env: tuple[tuple[str, str, str], ...] = ()  # name, value and the system, "" for all
+    requires: tuple[str, ...] = ()  # what a build needs, installed by `before-build`
+    build: tuple[str, ...] = ("*",)
+    skip: tuple[str, ...] = ()
+    archs: tuple[tuple[str, tuple[str, ...], str], ...] = ()  # a system, its architectures, and the place
+    notes: tuple[Note, ...] = ()
+
+    def env_of(self, platform: Platform) -> tuple[tuple[str, str], ...]:
+        """Return the variables that are for a platform's system only."""
+        system, *_ = IDENTIFIERS.get(platform, LINUX)
+        return tuple((name, value) for name, value, whose in self.env if whose == system)
+
+    @property
+    def env_of_all(self) -> tuple[tuple[str, str], ...]:
+        """The variables of every build."""
+        return tuple((name, value) for name, value, whose in self.env if not whose)
+
+    def builds(self, python: Python) -> bool:
+        """Whether a wheel for this Python is built for some platform."""
+        return any(self._selects(python.abi_tag, end) for _, end, _ in _list_targets())
+
+    def explain_left_out(self, platform: Platform) -> str:
+        """Return why a platform's wheels are not built, or "" if they are."""
+        system, end, arch = IDENTIFIERS.get(platform, LINUX)
+        for whose, archs, place in self.archs:
+            if whose in {"", system} and not {arch, arch.lower()} & {*archs} and not ANY_ARCH & {*archs}:
+                return f"{place}: cibuildwheel's archs are {' '.join(archs)}"
+        if not any(self._selects(f"cp3{minor}", end) for minor in PYTHONS):
+            return f"{self._place('skip', 'build')}: cibuildwheel builds none for it"
+        return ""
+
+    def _selects(self, python: str, end: str) -> bool:
+        name = f"{python}-{end}"
+        return any(fnmatch.fnmatchcase(name, one) for one in self.build) and not any(
+            fnmatch.fnmatchcase(name, one) for one in self.skip
+        )
+
+    def _place(self, *options: str) -> str:
+        return next((note.place for option in options for note in self.notes if note.option == option), "")
+
+
+def _list_targets() -> Iterable[tuple[str, str, str]]:
+    return (LINUX, *IDENTIFIERS.values())
+
+
+def read_cibuildwheel(project: ProjectFile) -> Told:
+    """Return what the project's pyproject.toml tells cibuildwheel; nothing if it has no such table."""
+    told = Told()
+    for system in ("", *SYSTEMS):
+        keys = (*TABLE, system) if system else TABLE
+        for option, value in project.table(*keys).items():
+            if option not in SYSTEMS:
+                place = str(project.place(*keys, option))
+                told = _take(told, Note(place, option, ""), value, system, project)
+    return told
+
+
+def _take(told: Told, note: Note, value: object, system: str, project: ProjectFile) -> Told:
+    """Return what is told with one option more."""
+    if note.option in {"build", "skip"}:
+        patterns = tuple(each for one in _words(value) for each in _expand(one))
+        told = told._replace(build=patterns) if note.option == "build" else told._replace(skip=patterns)
+        return _with_note(told, note, "taken, as far as it is about whole Pythons and platforms")
+    if note.option == "archs":
+        archs = (*told.archs, (system, tuple(_words(value)), note.place))
+        return _with_note(told._replace(archs=archs), note, "taken: the platforms")
+    if note.option == "environment":
+        pairs = dict(_variables(value))
+        plain = tuple((name, text, system) for name, text in pairs.items() if _is_of_build(name, text))
+        taken = ", ".join(name for name, _, _ in plain)
+        rest = "; not those of installers and terminals, and what a shell computes" if len(plain) < len(pairs) else ""
+        what = f"taken: {taken} as `env`{rest}" if plain else _not_taken(note.option)
+        return _with_note(told._replace(env=(*told.env, *plain)), note, what)
+    if note.option == "before-build" and (found := _read_installed(value)):
+        declared = {name_of_required(one) for one in (*project.build_requires(), *told.requires)}
+        new = tuple(one for one in found if name_of_required(one) not in declared)
+        what = f"taken: {', '.join(new)} as `build: {{requires: …}}`" if new else "not needed: the build requires it"
+        return _with_note(told._replace(requires=(*told.requires, *new)), note, what)
+    return _with_note(told, note, _not_taken(note.option))
+
+
+def _with_note(told: Told, note: Note, what: str) -> Told:
+    return told._replace(notes=(*told.notes, note._replace(what=what)))
+
+
+def _not_taken(option: str) -> str:
+    if option in NOT_NEEDED:
+        return f"not needed: {NOT_NEEDED[option]}"
+    if option in OTHERS:
+        return "not taken: there is no such platform"
+    instead = "`validate`" if option.startswith("test-") else NOT_TAKEN.get(option, "")
+    return "; in its place: ".join(filter(None, ("not taken", NOT_TAKEN.get(option, instead))))
+
+
+def _words(value: object) -> list[str]:
+    return value.split() if isinstance(value, str) else [str(one) for one in value] if isinstance(value, list) else []
+
+
+def _expand(pattern: str) -> Iterator[str]:
+    """Yield the patterns that braces stand for, as in a shell: cp3{11,12}-*."""
+    found = BRACES.search(pattern)
+    if not found:
+        yield pattern
+        return
+    for one in found[1].split(","):
+        yield from _expand(f"{pattern[: found.start()]}{one}{pattern[found.end() :]}")
+
+
+def _is_of_build(name: str, value: str) -> bool:
+    return not COMPUTED.search(value) and not TOOLS.fullmatch(name)
+
+
+def _variables(value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        yield from ((name, str(text)) for name, text in value.items())
+    elif isinstance(value, str):
+        try:
+            words = shlex.split(value)
+        except ValueError:
+            return
+        yield from ((name, text) for name, is_pair, text in (word.partition("=") for word in words) if is_pair)
+
+
+def _read_installed(value: object) -> Sequence[str]:
+    """Return the requirements of commands that only install some; nothing if a command does anything else."""
+    found: list[str] = []
+    for command in value if isinstance(value, list) else [value]:
+        for part in str(command).split("&&"):
+            said = PIP.match(part.strip())
+            words = part.strip()[said.end() :].split() if said else []
+            names = [word.strip("'\"") for word in words if word not in {"-U", "--upgrade"}]
+            if not names or not all(map(_is_requirement, names)):
+                return ()
+            found += names
+    return found
+
+
+def _is_requirement(text: str) -> bool:
+    try:
+        Requirement(text)
+    except ValueError:  # also raised for more digits than Python converts
+        return False
+    return True
