@@ -67,6 +67,7 @@ __all__ = ["gather", "read_metadata", "read_platforms"]
 
 # Usual file name endings of an accelerator's or a system's sources.
 USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "macos": ("metal", "mm")}
+MOST_NAMED = 3  # pointers that are warned about
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 # Variables that setuptools asks for by itself.
 OF_COMPILERS = ("AR", "CC", "CFLAGS", "CPATH", "CPLUS_INCLUDE_PATH", "CPPFLAGS", "CXX", "LDFLAGS", "LDSHARED")
@@ -100,6 +101,10 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
             *_unseen(request, tree),
             *_unneeded_drops(project, builds),
             *_lacking_in_trials(project, builds),
+            *(
+                f"{name} is a pointer of Git LFS, to be fetched by `git lfs pull`"
+                for name in tree.pointers[:MOST_NAMED]
+            ),
         ),
     )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import InputError, MachineError
 from ci_tools.evidence import git, patches
 from ci_tools.evidence.checkout import Checkout, check_out_from
-from ci_tools.formats.magic import binary_format
+from ci_tools.formats.magic import MOST_OF_A_POINTER, binary_format, is_lfs_pointer
 from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.machine.own_output import FileIdentity, find_output_files
 from ci_tools.machine.process import redact
@@ -127,6 +127,11 @@ class Tree:
         """The files that are compiled binaries, judged by their first bytes."""
         return tuple(name for name in self.files if _is_binary(self.root / name))
 
+    @functools.cached_property
+    def pointers(self) -> tuple[str, ...]:
+        """The files that are pointers of Git LFS, in place of content that was not fetched."""
+        return tuple(name for name in self.files if _is_pointer(self.root / name))
+
     def copy_to(self, folder: Path) -> None:
         """Copy only the tree's files into `folder`, with permissions that do not depend on the umask."""
         for name in self.files:
@@ -163,6 +168,12 @@ def _is_binary(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return bool(binary_format(file))
+
+
+def _is_pointer(path: Path) -> bool:
+    mode = path.lstat()
+    is_small = stat.S_ISREG(mode.st_mode) and mode.st_size < MOST_OF_A_POINTER
+    return is_small and is_lfs_pointer(path.read_bytes())
 
 
 def matching(files: Iterable[str], globs: Globs) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-__all__ = ["ELF_MAGIC", "PE_OFFSET", "binary_format", "machines", "read_machine"]
+__all__ = ["ELF_MAGIC", "MOST_OF_A_POINTER", "PE_OFFSET", "binary_format", "is_lfs_pointer", "machines", "read_machine"]
 
 ELF_MAGIC = b"\x7fELF"
 PE_OFFSET = 0x3C  # where a PE file has the offset of its header
@@ -44,6 +44,15 @@ PE = {0x14C: "win32", 0x8664: "amd64", 0xAA64: "arm64"}
 CPU = {0x7: "i386", 0x01000007: "x86_64", 0x0100000C: "arm64"}
 FAT = {b"\xca\xfe\xba\xbe": 20, b"\xca\xfe\xba\xbf": 32}  # magic number to the size of one architecture's entry
 MOST_PARTS = 16
+
+
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"  # how a pointer begins, by the specification of Git LFS
+MOST_OF_A_POINTER = 1024  # bytes, by the same
+
+
+def is_lfs_pointer(content: bytes) -> bool:
+    """Whether a file is a pointer of Git LFS, in place of content that was not fetched."""
+    return len(content) < MOST_OF_A_POINTER and content.startswith(LFS_POINTER)
 
 
 def binary_format(file: IO[bytes]) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog as catalogs
 from ci_tools.config import commands, loader, overrides
-from ci_tools.errors import InputError, nearest
+from ci_tools.errors import InputError, Problem, RejectedInput, nearest
 from ci_tools.evidence import git, source
 from ci_tools.evidence.collector import gather
 from ci_tools.model import edition as editions
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["Planned", "make_plan", "place_of_scripts", "resolve_tag", "take_level"]
 
 MOST_SHOWN = 5  # files that differ from the commit
+
+
+# Files that a build compiles or runs, or reads its settings from: a pointer in the place of one makes another wheel.
+SOURCE = re.compile(r"\.(c|cc|cpp|cxx|cu|cuh|h|hh|hpp|inl|mm?|metal|hip|pyi?|pyx|pxd|rs|f90|asm|S|toml|cfg|cmake|in)$")
+LFS = "reference/build-failures.md#lfs-pointer"
+FETCH = "`git lfs pull` fetches it (on GitHub, actions/checkout with `lfs: true`)"
 
 
 class Planned(NamedTuple):
@@ -75,6 +82,7 @@ def make_plan(
     tree = source.open_tree(request, path.parent, outside, commit)
     commands.refuse_missing(request, tree.root, tree.files)
     _tell_changes(tree, request, outside)
+    _refuse_pointers(tree)
     evidence = gather(request, tree, catalog, outside)
     edition = plan_file.edition_of(expected) if expected else edition
     if edition is None:
@@ -106,6 +114,14 @@ def take_level(planned: Planned, platform: Platform, level: str) -> Planned:
     request = overrides.take_levels(planned.plan.request, (*planned.plan.request.run.level, f"{platform}={level}"))
     plan = planner.make_plan(request, planned.evidence, planned.catalog, planned.plan.edition)
     return planned._replace(plan=replace(plan, pins=planned.plan.pins))
+
+
+def _refuse_pointers(tree: Tree) -> None:
+    """Raise RejectedInput for sources whose content Git LFS has not fetched; other files are warned about."""
+    sources = (name for name in tree.pointers if SOURCE.search(name))
+    problems = [Problem(f"{name}:1", "this is a pointer of Git LFS, expected the source itself") for name in sources]
+    if problems:
+        raise RejectedInput(problems, hint=f"{FETCH}; `include:` leaves out what no build needs", page=LFS)
 
 
 def resolve_tag(ref: str, path: Path, outside: Outside) -> str:

@@ -31,6 +31,7 @@ LISTS: Mapping[str, str] = {
     "how-to/serve-a-platform.md#native-code": "A platform contradicts its source",
     "how-to/understand-a-skipped-or-native-cell.md#hollow-wheels": "Every wheel of a platform would lack a source",
     "reference/audit-rules.md": "The audit rejects a file",
+    "reference/build-failures.md#lfs-pointer": "A source is a pointer of Git LFS",
     "reference/config.md": "fatwheel.yml has mistakes",
 }
 STATUSES: Mapping[int, str] = {

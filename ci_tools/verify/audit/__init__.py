@@ -104,6 +104,7 @@ RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
     "bundled": foreign.bundled,
     "prediction": content.prediction,
     "text": content.text,
+    "pointers": content.pointers,
     "build-paths": content.build_paths,
     "python-symbols": binaries.python_symbols,
     "platform": system.platform,

@@ -8,6 +8,7 @@ import re
 import warnings
 from typing import TYPE_CHECKING
 
+from ci_tools.formats.magic import MOST_OF_A_POINTER, is_lfs_pointer
 from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_specifiers
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from ci_tools.verify.audit.subject import Member, Subject
 
-__all__ = ["build_paths", "prediction", "pure", "text"]
+__all__ = ["build_paths", "pointers", "prediction", "pure", "text"]
 
 MOST_TEXT = 4 << 20  # bytes; a longer file is data
 # Home folders and build folders. /usr, /opt, /dev and the like are the same on many machines. /root/.cargo holds
@@ -122,6 +123,13 @@ def _check_pointers(member: Member) -> Iterator[Flaw]:
 
 
 # ---------------------------------------------------------------- text
+
+
+def pointers(subject: Subject) -> Iterator[Flaw]:
+    """No member is a pointer of Git LFS, which a checkout has in place of a file that was not fetched."""
+    for member in subject.members:
+        if member.info.file_size < MOST_OF_A_POINTER and not member.damage and is_lfs_pointer(member.read()):
+            yield Flaw(f"{member.name} is a pointer of Git LFS", "a pointer", "the file: `git lfs pull`")
 
 
 def text(subject: Subject) -> Iterator[Flaw]:

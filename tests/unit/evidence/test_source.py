@@ -332,3 +332,17 @@ def test_a_config_that_is_written_changes_nothing_that_a_build_lists(tmp_path: P
     before = source.Tree(tmp_path, names).listing
     assert source.Tree(tmp_path, (*names, *configs[:2])).listing == before
     assert source.Tree(tmp_path, (*names, configs[2])).listing != before  # that of no project is a file like any other
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
+
+
+def test_a_source_that_is_a_pointer_of_git_lfs_is_refused(tmp_path: Path) -> None:
+    folder = demo(tmp_path / "demo", {"csrc/a.cu": POINTER})
+    with pytest.raises(InputError, match=r"csrc/a\.cu:1: this is a pointer of Git LFS(?s:.*)git lfs pull"):
+        plan_of(folder)
+
+
+def test_data_that_is_a_pointer_of_git_lfs_is_warned_about(tmp_path: Path) -> None:
+    folder = demo(tmp_path / "demo", {"demo/weights.bin": POINTER})
+    assert any(one.startswith("demo/weights.bin is a pointer") for one in plan_of(folder).warnings)

@@ -77,6 +77,14 @@ def test_what_is_no_text_is_found(name: str, content: bytes, level: Level, tmp_p
     assert {(finding.rule, finding.level) for finding in found} == {("text", level)}
 
 
+def test_a_pointer_of_git_lfs_is_an_error(tmp_path: Path) -> None:
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
+    wheel = edited(make(tmp_path), {"demo/table.bin": pointer, "demo/long.bin": pointer + b"x" * 1024})
+    assert [(one.rule, one.message) for one in findings(wheel)] == [
+        ("pointers", "demo/table.bin is a pointer of Git LFS")
+    ]
+
+
 @pytest.mark.parametrize("content", [b"# coding: latin-1\nx = '\xe9'\n", b"\xef\xbb\xbfx = 1\n", b"x = '\\d'\r\n", b""])
 def test_python_in_another_encoding_is_good(content: bytes, tmp_path: Path) -> None:
     assert findings(edited(make(tmp_path), {"demo/a.py": content})) == ()
