@@ -34,6 +34,7 @@ from ci_tools.evidence.requirements import (
     torch_requirement,
 )
 from ci_tools.evidence.source import matching
+from ci_tools.evidence.versions.teller import Teller
 from ci_tools.model.evidence import (
     PURE_TAG,
     Binding,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.cmake.witness import CmakeWitness
     from ci_tools.evidence.observe.interpretation import Witness
     from ci_tools.evidence.source import Tree
+    from ci_tools.evidence.versions.ask import OwnVersion
     from ci_tools.machine.context import Outside
     from ci_tools.model.cell import Cell
     from ci_tools.model.request import PlatformRequest, Request
@@ -70,20 +72,27 @@ VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 OF_COMPILERS = ("AR", "CC", "CFLAGS", "CPATH", "CPLUS_INCLUDE_PATH", "CPPFLAGS", "CXX", "LDFLAGS", "LDSHARED")
 
 
-def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> Evidence:
+def gather(
+    request: Request, tree: Tree, catalog: Catalog, outside: Outside, tag: str = "", told: OwnVersion | None = None
+) -> Evidence:
     """Read the evidence for every platform of the request.
 
+    The version is that of the release's `tag`, if the project takes it from a tag, or what an earlier plan was `told`.
     Raises InputError if the source has no project to build, if its version cannot be determined, or if only running
         the project's own code can answer and this machine cannot confine that code.
 
     """
     project = ProjectFile(request, tree)
+    teller = Teller(project, outside, tag, told)
+    teller.ask()
     with ExitStack() as stack:
         reader = _open_reader(project, catalog, outside, stack)
-        reader.refuse_local_version()
+        if not project.told:
+            reader.refuse_local_version()
         platforms: tuple[PlatformEvidence, ...] = ()
         for one in request.platforms:
             platforms = (*platforms, reader.platform(one))
+            teller.ask_again(platforms)
             identity = _identify(project, platforms)  # a mistake in it is shown before the other platforms' builds
     builds = _builds(platforms)
     return Evidence(
@@ -98,6 +107,7 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
             *_unseen(request, tree),
             *_unneeded_drops(project, builds),
         ),
+        release_tags=project.told.tags if project.told else (),
     )
 
 

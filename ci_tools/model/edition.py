@@ -143,11 +143,11 @@ def variables(project: Project, edition: Edition, said: str | None = None) -> di
     """Return the environment variables that give the edition's version to a build.
 
     `project` has the edition's version; `said` is the version in the config. A stable build gets variables only if the
-    config names a version: the copy it is built from has no git repository to ask. A commit without a tag is built like
-    a stable one. The names are those that backends and PyTorch's own builds read.
+    config names a version, or the project's own tool was asked for it. A commit without a tag is built like a stable
+    one. The names are those that backends and PyTorch's own builds read.
     """
     own = canonicalize_name(project.name).replace("-", "_").upper()
     names = (*VERSION_VARIABLES, f"SETUPTOOLS_SCM_PRETEND_VERSION_FOR_{own}")
     if edition.channel in {Channel.STABLE, None}:
-        return dict.fromkeys(names, project.version) if said else {}
+        return dict.fromkeys(names, project.version) if said or project.told else {}
     return {**dict.fromkeys(names, project.version), "VERSION_SUFFIX": "", "CHANNEL": str(edition.channel)}

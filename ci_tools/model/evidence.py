@@ -39,6 +39,7 @@ class Project(NamedTuple):
     requires_python: str
     backend: str
     where: str
+    told: str = ""  # what the project's own tool says its version is, as its builds are told it
 
 
 class Requirement(NamedTuple):
@@ -182,3 +183,4 @@ class Evidence:
     requires_torch: Requirement = ANY_VERSION
     builds_with_torch: Requirement = ANY_VERSION  # from its build requirements
     warnings: tuple[str, ...] = ()
+    release_tags: tuple[str, ...] = ()  # those of the commit from which the project's own tool takes the version

@@ -56,6 +56,10 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
         whose = f"{owner} (in its own workflow)".strip() if job.platform in apart else owner
         add_row(jobs, job.name, len(job.covers), job.wheel, *([whose] if owned else []))
     yield jobs
+    if plan.project.told:
+        told = new_table("version", "why")
+        add_row(told, plan.project.told)
+        yield told
     yield from _each_cell(plan) if explain else _group_cells(plan)
     if plan.warnings:
         warnings = new_table("warnings", "what")

@@ -109,7 +109,7 @@ class View(NamedTuple):
             "python": self.python.version,
             "free_threaded": self.python.free_threaded,
             **dict.fromkeys(("cuda", "hipify"), self.accelerator),
-            "cmake": None,  # no question: that it was run is noted among them
+            **dict.fromkeys(("cmake", "git")),  # no questions: that they were run is noted among them
         }
         return answers[name] if name in answers else getattr(self, name)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SHELLS = ("bash", "dash", "sh")
 CMAKE = "cmake"
+GIT = "git"  # has no repository here: its version is then asked for in a copy that has one
 ICPX = "icpx"  # says the oneAPI of torch, by which cells of one accelerator differ
 # Of each call of cmake, the variables that the project changes and the arguments, except how many compilers it starts.
 CONFIGURED: list[list[str]] = []
@@ -175,6 +176,8 @@ def _answers(program: str, words: list[str], start: _Start) -> bool:
     """Whether a program's answer is the cell's."""
     if program == CMAKE:
         return _runs_cmake(words[1:], start)
+    if program == GIT:
+        FACTS.note(GIT)
     if PYTHON.fullmatch(program):  # found on PATH, which has only the observer's Python
         return os.path.dirname(words[0]) in {"", FACTS.known["tools_folder"]}
     return program in FACTS.known["tools"]

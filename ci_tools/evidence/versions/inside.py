@@ -1,0 +1,177 @@
+"""Asks a project's build backend for its version, in a copy of its checkout: `python -I -S inside.py REQUEST.json`.
+
+Each view of the repository, which has some of its tags, is asked in a process of its own, since tools keep what git
+answered. The answers go into a file; what the project prints goes to the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import re
+import sys
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+TORCH = "2.10.0"  # as a project's own code may compare it; a version that has it in its label loses the label
+
+
+class Anything:
+    """A value of a module that is not installed here: what it does is of no account for the version."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        return self
+
+    def __getitem__(self, _: Any) -> Any:
+        return self
+
+    def __mro_entries__(self, _: Any) -> tuple[type, ...]:
+        return ()
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __lt__(self, _: Any) -> bool:
+        return False
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def __add__(self, other: Any) -> Any:
+        return other
+
+    __radd__ = __add__
+
+    def __str__(self) -> str:
+        return "not installed here"  # no version, so none can be made of it
+
+    def __fspath__(self) -> str:
+        return os.devnull
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class _Module(types.ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name == "__version__":
+            return TORCH
+        return Anything().__getattr__(name)
+
+
+class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds modules of the build requirements that are left out, such as torch: large, and of no account here."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = {name.lower() for name in names}
+
+    def find_spec(self, name: str, *_: Any) -> importlib.machinery.ModuleSpec | None:
+        """Find a stand-in; asked last, after what is installed or in the source."""
+        is_left_out = name.partition(".")[0].lower() in self.names
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if is_left_out else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """Return the stand-in."""
+        return _Module(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Do nothing: all of its names are there."""
+
+
+def main() -> None:
+    """Write the version for each view of the repository into the file that the request names."""
+    request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    sys.path[:0] = request["path"]
+    sys.meta_path.append(StandIns(request["left_out"]))
+    os.chdir(request["project"])
+    sys.path[:0] = [os.path.join(request["project"], part) for part in request["backend_path"]]
+    used = Path(request["used"])
+    _import_early("setuptools" if request["setuptools"] else request["backend"].partition(":")[0])
+    answers: dict[str, Any] = {}
+    for name, tags in request["views"].items():
+        if answers and not used.exists():
+            break  # what asks git nothing says the same for every view
+        first, before = answers.get("all"), answers.get("before")
+        if name not in {"all", "before"} and (name == "none") == (before is not None and first != before):
+            continue  # a tag of the commit decides, so others do not; or none of them does
+        if tags is not None:
+            Path(request["tags"]).write_text(tags, encoding="utf-8")
+        answers[name] = _ask_apart(request)
+    Path(request["answer"]).write_text(json.dumps({"said": answers, "uses_git": used.exists()}), encoding="utf-8")
+
+
+def _import_early(name: str) -> None:
+    """Import what every view needs, so that each forked process has it."""
+    with contextlib.suppress(Exception):  # that of the view says what is wrong
+        importlib.import_module(name)
+
+
+def _ask_apart(request: dict[str, Any]) -> dict[str, str]:
+    """Ask in a forked process; return the version, or the error."""
+    source, sink = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(sink)
+        with os.fdopen(source, "rb") as answer:
+            text = answer.read()
+        os.waitpid(child, 0)
+        return json.loads(text) if text else {"error": "its build ended Python"}
+    try:
+        said = {"version": _ask(request)}
+    except BaseException as error:  # noqa: BLE001 - any error of a project is the answer
+        traceback.print_exc()
+        lines = str(error).strip().splitlines()
+        said = {"error": f"{type(error).__name__}: {lines[0] if lines else ''}"}
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.write(sink, json.dumps(said).encode())
+    os._exit(0)
+
+
+def _ask(request: dict[str, Any]) -> str:
+    if request["setuptools"]:
+        return _ask_setuptools()
+    module, _, attribute = request["backend"].partition(":")
+    backend = importlib.import_module(module)
+    for name in filter(None, attribute.split(".")):
+        backend = getattr(backend, name)
+    folder = Path(request["metadata"])
+    folder.mkdir(exist_ok=True)
+    made = backend.prepare_metadata_for_build_wheel(str(folder))
+    text = (folder / made / "METADATA").read_text(encoding="utf-8")
+    found = re.search(r"^Version: *(\S+)", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _ask_setuptools() -> str:
+    """Return the version of the distribution that setup.py makes, once setuptools has read its configuration."""
+    import setuptools  # noqa: F401, PLC0415 - it takes the place of distutils
+    import distutils.core  # noqa: PLC0415
+
+    sys.path.insert(0, os.getcwd())
+    sys.argv = ["setup.py"]
+    if not os.path.exists("setup.py"):
+        Path("setup.py").write_text("from setuptools import setup\nsetup()\n", encoding="utf-8")
+    with contextlib.redirect_stdout(sys.stderr):
+        made = distutils.core.run_setup("setup.py", stop_after="config")
+    return str(made.metadata.version or "")
+
+
+if __name__ == "__main__":
+    main()
