@@ -56,7 +56,7 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
         whose = f"{owner} (in its own workflow)".strip() if job.platform in apart else owner
         add_row(jobs, job.name, len(job.covers), job.wheel, *([whose] if owned else []))
     yield jobs
-    if plan.project.told:
+    if plan.project.told and not plan.project.told.endswith(f" {plan.project.version}"):  # more than the title says
         told = new_table("version", "why")
         add_row(told, plan.project.told)
         yield told

@@ -51,7 +51,8 @@ SIMULATED = frozenset(
 )
 # Requirements that add nothing to a wheel except its version, or a file with it.
 HARMLESS = frozenset(
-    "build click pytest-runner requests setuptools-git-versioning setuptools-scm six tqdm typing-extensions".split()
+    "build click dunamai pytest-runner requests setuptools-git-versioning setuptools-scm six tqdm typing-extensions "
+    "versioningit".split()
 )
 # Requirements with a fake that is there only where the project requires it, and the entry points by which setuptools
 # finds what they add to it.
@@ -94,6 +95,7 @@ class View(NamedTuple):
     gpu: bool = False
     chance: bool = False  # whether this is the second run: at a later time, with more processors
     supposed: tuple[str, ...] = ()  # questions about the builder whose answer is yes; to all others it is no
+    version: str = ""  # that the project's own tool says, where it was asked
 
     def fact(self, name: str) -> object:
         """Return the answer to a question that a build asked."""
@@ -188,7 +190,11 @@ class Observer:
         path = self.outside.cache.resolve() / "observations" / f"{name}.json"
         kept = read_safely(path, MOST_KEPT)
         entry = unseal(name, kept, self.sealing) if kept is not None else None
-        is_current = entry is not None and self._states(entry["states"]) == entry["states"]
+        is_current = (
+            entry is not None
+            and self._states(entry["states"]) == entry["states"]
+            and entry["version"] in (None, view.version)
+        )
         LOG.debug("cache %s: %s", "hit" if is_current else "miss", path)
         if entry is not None and is_current:
             return parse_answer(entry["answer"])
@@ -196,7 +202,9 @@ class Observer:
         answer = self._run(view)
         if "stopped" not in answer:  # not stored: next time the machine may have more resources free
             with write_atomically(path) as file:
-                file.write(seal(name, {"answer": answer, "states": self._states(answer["reads"])}, self.sealing))
+                version = view.version if "version" in answer["asked"] else None
+                entry = {"answer": answer, "states": self._states(answer["reads"]), "version": version}
+                file.write(seal(name, entry, self.sealing))
         return parse_answer(answer)
 
     def _states(self, names: Iterable[str]) -> dict[str, str]:
@@ -212,6 +220,7 @@ class Observer:
     def _key(self, view: View) -> str:
         subject = self.subject
         # Asking for the files' states reads them, before anything is copied.
+        view = view._replace(version="")  # few builds ask for it, and it changes with each commit
         inputs = (subject.tree.listing, subject[1:], identify_tools(), view, self.outside.trusts_source and why_not())
         return hashlib.sha256(repr(inputs).encode()).hexdigest()
 
@@ -333,6 +342,7 @@ def _facts(view: View) -> dict[str, Any]:
         "capability": view.capability,
         "chance": view.chance,
         "supposed": view.supposed,
+        "version": view.version,
     }
 
 

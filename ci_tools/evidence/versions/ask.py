@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ from ci_tools.machine.sandbox.leftovers import clear, read_safely
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.machine.workplace import workplace
-from ci_tools.model.pep440 import read_version
+from ci_tools.model.pep440 import parse_version, read_version
 from ci_tools.model.request import GitSource, SdistSource
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class OwnVersion(NamedTuple):
     version: str  # as the tool says it
     tool: str
     uses_git: bool = False
-    is_of_tag: bool = True  # whether a tag of the repository decides it
+    is_of_tag: bool = True  # whether a tag of the repository decides it, or a file
     tags: tuple[str, ...] = ()  # those of the commit that alone make this version
     said: str = ""  # the sentence of an earlier plan
 
@@ -246,7 +247,8 @@ def _alternates(objects: Path) -> Iterator[Path]:
 def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) -> OwnVersion:
     """Return the version; raise InputError if there is none, or if it was made without the tags that decide it."""
     said: Mapping[str, Mapping[str, str]] = found.get("said", {})
-    tool = find_version_tool(project) or project.backend.partition(".")[0]
+    own = "setup.py" if project.path("setup.py") in project.tree.names else re.split(r"[.:]", project.backend)[0]
+    tool = find_version_tool(project) or own
     version = said.get(ALL, {}).get("version", "")
     shallow = f"this checkout is shallow, and {tool} makes the version of the last tag and the commits since"
     if read_version(version) is None:
@@ -257,7 +259,9 @@ def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) 
     if found["uses_git"] and is_shallow and not is_of_commit:
         raise InputError(f"{project.request.config}: {shallow}", hint=MEND)
     here = found["here"] if is_of_commit else []
-    tags = [name for name in here if len(here) == 1 or said.get(f"{ONE}{name}", {}).get("version") == version]
+    alone = [name for name in here if len(here) == 1 or said.get(f"{ONE}{name}", {}).get("version") == version]
+    is_release = not parse_version(version).is_devrelease
+    tags = [name for name in alone if is_release or "dev" in name]  # a scheme may go on counting from a tag
     is_of_past = NONE in said and said[NONE].get("version") != version
     is_of_tag = not found["uses_git"] or is_of_commit or is_of_past
     return OwnVersion(version, tool, bool(found["uses_git"]), is_of_tag, tuple(tags))

@@ -102,24 +102,40 @@ def main() -> None:
     os.chdir(request["project"])
     sys.path[:0] = [os.path.join(request["project"], part) for part in request["backend_path"]]
     used = Path(request["used"])
-    _import_early("setuptools" if request["setuptools"] else request["backend"].partition(":")[0])
+    if request["setuptools"]:
+        import setuptools  # noqa: F401, PLC0415 - every view has it then; another backend may read the version already
+    before = _read_files(request["project"])
     answers: dict[str, Any] = {}
     for name, tags in request["views"].items():
         if answers and not used.exists():
             break  # what asks git nothing says the same for every view
-        first, before = answers.get("all"), answers.get("before")
-        if name not in {"all", "before"} and (name == "none") == (before is not None and first != before):
+        is_of_commit = answers.get("before", answers.get("all")) != answers.get("all")
+        if name not in {"all", "before"} and (name == "none") == is_of_commit:
             continue  # a tag of the commit decides, so others do not; or none of them does
         if tags is not None:
             Path(request["tags"]).write_text(tags, encoding="utf-8")
         answers[name] = _ask_apart(request)
+        _restore(request["project"], before)
     Path(request["answer"]).write_text(json.dumps({"said": answers, "uses_git": used.exists()}), encoding="utf-8")
 
 
-def _import_early(name: str) -> None:
-    """Import what every view needs, so that each forked process has it."""
-    with contextlib.suppress(Exception):  # that of the view says what is wrong
-        importlib.import_module(name)
+def _read_files(project: str) -> dict[str, bytes | None]:
+    """Return the files of the project, and the content of those in its folder itself: there a tool may edit them."""
+    found: dict[str, bytes | None] = {}
+    for folder, folders, names in os.walk(project):
+        folders[:] = [name for name in folders if name != ".git"]
+        for path in (Path(folder, name) for name in names):
+            found[str(path)] = path.read_bytes() if folder == project and path.is_file() else None
+    return found
+
+
+def _restore(project: str, before: dict[str, bytes | None]) -> None:
+    """Undo what a view has written: poetry-dynamic-versioning edits pyproject.toml, others write a module."""
+    for path in _read_files(project).keys() - before:
+        os.unlink(path)
+    for path, content in before.items():
+        if content is not None:
+            Path(path).write_bytes(content)
 
 
 def _ask_apart(request: dict[str, Any]) -> dict[str, str]:

@@ -71,6 +71,8 @@ def copy_repository(root: Path, folder: Path, environ: Mapping[str, str]) -> Rep
     _git("init", "--quiet", "--template=", f"--object-format={form}", str(folder), env=env)
     (made / "objects" / "info").mkdir(parents=True, exist_ok=True)
     (made / "objects" / "info" / "alternates").write_text(f"{common / 'objects'}\n", encoding="utf-8")
+    (made / "info").mkdir(exist_ok=True)
+    (made / "info" / "exclude").write_text("*\n", encoding="utf-8")  # nothing is new: a clean clone has no such files
     (made / "HEAD").write_text(f"{commit}\n", encoding="utf-8")
     for name in ("shallow", "packed-refs"):
         if (common / name).is_file():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Teller"]
 
 OF_RELEASE = "BUILD_VERSION"  # pytorch/test-infra sets it to the version in the tag of a release
+NEEDS_RELEASE = re.compile(rf"environ\[[\"']{OF_RELEASE}")
+VERSION_FILE = "version.txt"
 ASKS_GIT = "git"  # among what an observed build asks
 
 
@@ -40,6 +43,7 @@ class Teller:
         """Ask the tool that the project names; what the config says stands where it cannot tell."""
         project = self.project
         source = project.request.source
+        self._tell_release_version()
         if self.is_done or (isinstance(source, GitSource) and project.request.version):
             return
         try:
@@ -53,14 +57,36 @@ class Teller:
         project = self.project
         shown = [one.shown for one in platforms]
         asked = {name for name, _ in chain.from_iterable(one.asked for one in shown)}
-        if self.is_done or project.told or project.stated_version() or not asked & {ASKS_GIT, OF_RELEASE}:
+        if self.is_done or project.told or project.stated_version() or ASKS_GIT not in asked:
             return
         self.is_done = True
-        if OF_RELEASE in asked and (told := self._read_tag()):
-            project.told = told
-        elif ASKS_GIT in asked and project.tree.commit:
+        if project.tree.commit:
             fields = next((one.metadata for one in shown if one.metadata), ())
             self._ask_setup(dict(line.partition(": ")[::2] for line in fields).get("Version", ""))
+
+    def _tell_release_version(self) -> None:
+        """Tell observed builds the version of the release, where setup.py takes it from the variable of test-infra.
+
+        It is that of the tag. Where setup.py cannot do without, that of another commit is in version.txt, as there.
+        """
+        project = self.project
+        text = project.tree.text(project.path("setup.py"))
+        if project.stated_version() or OF_RELEASE not in text:
+            return
+        if not project.told:
+            project.told = self._read_tag() or (self._read_file() if NEEDS_RELEASE.search(text) else None)
+            self.is_done = bool(project.told)
+        version = project.told.public if project.told else project.request.version
+        if version:
+            build = project.request.build
+            told = build._replace(env=((OF_RELEASE, version), *build.env))
+            project.request = replace(project.request, build=told)
+
+    def _read_file(self) -> OwnVersion | None:
+        """Return the version in version.txt."""
+        said = self.project.tree.text(self.project.path(VERSION_FILE)).strip()
+        said_so = f"{VERSION_FILE} says {said}"
+        return OwnVersion(said, VERSION_FILE, said=said_so) if read_version(said) else None
 
     def _ask_setup(self, observed: str) -> None:
         """Note what setup.py says where git answers, if that is not what it says where git does not."""
@@ -72,7 +98,8 @@ class Teller:
                 return
             raise
         if told and (known is None or told.version != str(known)):
-            self.project.told = told
+            is_in_file = told.public in _texts(self.project)
+            self.project.told = told._replace(is_of_tag=told.is_of_tag or is_in_file)
 
     def _tag(self) -> str:
         """Return the only tag of the commit that counts; "" if all do."""
