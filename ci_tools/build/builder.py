@@ -248,6 +248,7 @@ class Workshop:
         if what == "sdist" and bench.plan.project.backend == MESON:  # `meson dist` archives a commit and nothing else
             git.commit_all(bench.source, bench.log, self.outside.environ)
         variables = {**variables, **own_temporary(bench.scratch / "tmp")}
+        _tell_by_tag(bench)
         isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
         told = _prepare_compilers(toolchain, isolated, bench)
         settings = _tell_backend(toolchain, isolated, bench)
@@ -336,6 +337,16 @@ def _restate(bench: Bench) -> None:
     project = ProjectFile(bench.plan.request, Tree(bench.source, bench.tree.files))
     for name, text in restate_version(project, bench.plan.project.version).items():
         (bench.source / name).write_bytes(text.encode())
+
+
+def _tell_by_tag(bench: Bench) -> None:
+    """Give the copy's commit the tag of the version, its only one, where the project's own tool is told by nothing else."""
+    project, refs = bench.plan.project, bench.scratch / "source" / ".git" / "packed-refs"
+    if not project.told_tag or not refs.is_file():
+        return
+    name = f"refs/tags/{project.told_tag.format(version=project.version)}"
+    others = [line for line in refs.read_text(encoding="utf-8").splitlines() if " refs/tags/" not in line]
+    refs.write_text("".join(f"{line}\n" for line in (*others, f"{bench.tree.commit} {name}")), encoding="utf-8")
 
 
 def _refuse_other(built: str, planned: str | None, bench: Bench) -> None:

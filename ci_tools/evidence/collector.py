@@ -34,7 +34,7 @@ from ci_tools.evidence.requirements import (
     torch_requirement,
 )
 from ci_tools.evidence.source import matching
-from ci_tools.evidence.versions.teller import Teller
+from ci_tools.evidence.versions.teller import ASKS_GIT, Teller
 from ci_tools.model.evidence import (
     PURE_TAG,
     Binding,
@@ -227,6 +227,8 @@ class _Reader:
         cell = self.cells(request)[0]
         if self.read_configuration(cell, request, self.sources(request)) is not None:
             return
+        if any(name == ASKS_GIT for name, _ in self.witness().of(cell, request).asked):
+            return  # its label may name the commit: it is asked for later
         if said := self.witness().explain_local_version(cell, request):
             msg, hint = said
             raise InputError(msg, hint=hint)

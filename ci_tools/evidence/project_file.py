@@ -151,8 +151,9 @@ class ProjectFile:
             raise InputError(msg)
         pythons, where = self.own_pythons(observed)
         version = VersionText(self._version(observed.get("Version", ""), unseen, variables))
-        told = self.told.sentence if self.told and version == self.told.public else ""
-        return Project(ProjectName(name), version, pythons, self.backend, str(where), told)
+        told = self.told if self.told and version == self.told.public else None
+        by = (told.sentence, told.told_tag) if told else ()
+        return Project(ProjectName(name), version, pythons, self.backend, str(where), *by)
 
     def _asked(self, key: str) -> str:
         """Return the place of a key in the config, as precisely as known: there the user fixes the error."""

@@ -29,6 +29,7 @@ __all__ = [
     "parse_commit_tags",
     "parse_tag",
     "tag_of",
+    "tell_version",
     "title_of",
     "variables",
     "version",
@@ -146,8 +147,13 @@ def variables(project: Project, edition: Edition, said: str | None = None) -> di
     config names a version, or the project's own tool was asked for it. A commit without a tag is built like a stable
     one. The names are those that backends and PyTorch's own builds read.
     """
-    own = canonicalize_name(project.name).replace("-", "_").upper()
-    names = (*VERSION_VARIABLES, f"SETUPTOOLS_SCM_PRETEND_VERSION_FOR_{own}")
+    told = tell_version(project.name, project.version)
     if edition.channel in {Channel.STABLE, None}:
-        return dict.fromkeys(names, project.version) if said or project.told else {}
-    return {**dict.fromkeys(names, project.version), "VERSION_SUFFIX": "", "CHANNEL": str(edition.channel)}
+        return told if said or project.told else {}
+    return {**told, "VERSION_SUFFIX": "", "CHANNEL": str(edition.channel)}
+
+
+def tell_version(name: str, version: str) -> dict[str, str]:
+    """Return the variables that tell a build the version of the project of this name."""
+    own = canonicalize_name(name).replace("-", "_").upper()
+    return dict.fromkeys((*VERSION_VARIABLES, f"SETUPTOOLS_SCM_PRETEND_VERSION_FOR_{own}"), version)

@@ -40,6 +40,7 @@ class Project(NamedTuple):
     backend: str
     where: str
     told: str = ""  # what the project's own tool says its version is, as its builds are told it
+    told_tag: str = ""  # the template of a tag that tells them, where no variable does: their copy's commit has it
 
 
 class Requirement(NamedTuple):

@@ -103,10 +103,10 @@ def resolve_tag(ref: str, path: Path, outside: Outside) -> str:
 
 def _read_told(expected: dict[str, Any] | None) -> OwnVersion | None:
     """Return the version that a plan's builds are told: a runner's checkout may lack the tags that it was made of."""
-    project = expected["project"] if expected else {}
+    project = (expected or {}).get("project", {})
     if not project.get("told"):
         return None
-    return OwnVersion(project["version"], "", said=project["told"])
+    return OwnVersion(project["version"], "", told_tag=project.get("told_tag", ""), said=project["told"])
 
 
 def _name_tag(request: Request, evidence: Evidence, tag: str, expected: dict[str, Any] | None) -> Request:

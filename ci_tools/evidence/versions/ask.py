@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import posixpath
 import re
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +25,8 @@ from ci_tools.machine.sandbox.leftovers import clear, read_safely
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.machine.workplace import workplace
+from ci_tools.model.edition import tell_version
+from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.pep440 import parse_version, read_version
 from ci_tools.model.request import GitSource, SdistSource
 
@@ -54,6 +58,7 @@ class OwnVersion(NamedTuple):
     uses_git: bool = False
     is_of_tag: bool = True  # whether a tag of the repository decides it, or a file
     tags: tuple[str, ...] = ()  # those of the commit that alone make this version
+    told_tag: str = ""  # the template of a tag that tells it to a build, where no variable does
     said: str = ""  # the sentence of an earlier plan
 
     @property
@@ -114,7 +119,8 @@ def _key(project: ProjectFile, outside: Outside, tag: str) -> str:
     root, tree = project.tree.root, project.tree
     tags = sorted(git.tags(root, outside.environ, at_head=False)), sorted(git.tags(root, outside.environ, at_head=True))
     settings = (project.request.subdirectory, project.backend, project.request.build.env, select_tools(project))
-    inputs = (sha256_of(SCRIPT), tree.sha256, tree.commit, tags, tag, settings, sys.version_info[:2])
+    states = [one for one in tree.states.items() if posixpath.basename(one[0]) != CONFIG_FILE]  # as `init` writes it
+    inputs = (sha256_of(SCRIPT), states, tree.commit, tags, tag, settings, sys.version_info[:2])
     return hashlib.sha256(repr(inputs).encode()).hexdigest()
 
 
@@ -138,7 +144,8 @@ def _ask(project: ProjectFile, outside: Outside, tag: str) -> dict[str, Any]:
         request = _request(project, place, copied, tools, installed, tag)
         (place / "request.json").write_text(json.dumps(request), encoding="utf-8")
         _run(project, place, copied, installed, outside)
-        answer = json.loads(read_safely(Path(request["answer"]), MOST_READ) or b"{}")
+        text = (read_safely(Path(request["answer"]), MOST_READ) or b"{}").decode()
+        answer = json.loads(text.replace(str(top), "the checkout"))
     modified = copied.modified if copied else ()
     here = [one.name for one in copied.here] if copied else []
     return {**answer, "modified": modified, "here": [tag] if tag else here[:MOST_TAGS]}
@@ -168,7 +175,18 @@ def _request(  # noqa: PLR0913 - each is a different part of the run
         "tags": str(top / ".git" / "packed-refs"),
         "used": str(stage / "git-was-asked"),
         "answer": str(stage / "answer.json"),
+        "variables": [*tell_version(project.request.name, "")],
+        "prefixes": _list_prefixes(copied, tag),
+        "commit": copied.commit if copied else "",
+        "is_new_tag": bool(tag) and tag not in {one.name for one in copied.tags} if copied else False,
     }
+
+
+def _list_prefixes(copied: Repository | None, tag: str) -> list[str]:
+    """Return what stands before the version in the tags of a repository, first what does so in most of them."""
+    names = [tag, *(one.name for one in copied.tags)] if copied else []
+    found = Counter(match[0] for name in names if (match := re.match(r"[^0-9]*(?=[0-9])", name)))
+    return [prefix for prefix, _ in found.most_common(MOST_TAGS)]
 
 
 def _views(copied: Repository | None, tag: str) -> Iterator[tuple[str, str | None]]:
@@ -250,24 +268,30 @@ def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) 
     own = "setup.py" if project.path("setup.py") in project.tree.names else re.split(r"[.:]", project.backend)[0]
     tool = find_version_tool(project) or own
     version = said.get(ALL, {}).get("version", "")
+    place = project.place("project", "dynamic") if project.lines else project.path("setup.py")
+    mend = _hint(project) if isinstance(project.request.source, GitSource) else MEND
     shallow = f"this checkout is shallow, and {tool} makes the version of the last tag and the commits since"
     if read_version(version) is None:
         why = said.get(ALL, {}).get("error") or f'it says "{version}"'
-        msg = f"{project.request.config}: {shallow if is_shallow else f'{tool} cannot tell the version: {why}'}"
-        raise InputError(msg, hint=MEND if is_shallow else _hint(project))
+        msg = f"{place}: {shallow if is_shallow else f'{tool} cannot tell the version: {why}'}"
+        raise InputError(msg, hint=mend if is_shallow else _hint(project))
     is_of_commit = BEFORE in said and said[BEFORE].get("version") != version
     if found["uses_git"] and is_shallow and not is_of_commit:
-        raise InputError(f"{project.request.config}: {shallow}", hint=MEND)
+        raise InputError(f"{place}: {shallow}", hint=mend)
     here = found["here"] if is_of_commit else []
     alone = [name for name in here if len(here) == 1 or said.get(f"{ONE}{name}", {}).get("version") == version]
     is_release = not parse_version(version).is_devrelease
     tags = [name for name in alone if is_release or "dev" in name]  # a scheme may go on counting from a tag
+    if found.get("is_untold"):
+        msg = f"{place}: {tool} says {version}, and neither a variable nor a tag leaves the label out: each wheel gets its own"
+        raise InputError(msg, hint="let it read BUILD_VERSION, where that is set, or say the version without a label")
+    told_tag = f"{found['told_prefix']}{{version}}" if "told_prefix" in found else ""
     is_of_past = NONE in said and said[NONE].get("version") != version
     is_of_tag = not found["uses_git"] or is_of_commit or is_of_past
-    return OwnVersion(version, tool, bool(found["uses_git"]), is_of_tag, tuple(tags))
+    return OwnVersion(version, tool, bool(found["uses_git"]), is_of_tag, tuple(tags), told_tag)
 
 
 def _hint(project: ProjectFile) -> str:
     if isinstance(project.request.source, GitSource):
         return "name a tag as the source's `ref`, or say the version: `version: \"1.2.3\"`"
-    return 'run it in the git checkout that has its tags, or say the version: `version: "1.2.3"`'
+    return 'run it in the git checkout that has its tags, or say the version in fatwheel.yml: `version: "1.2.3"`'

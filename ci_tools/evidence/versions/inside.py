@@ -116,7 +116,24 @@ def main() -> None:
             Path(request["tags"]).write_text(tags, encoding="utf-8")
         answers[name] = _ask_apart(request)
         _restore(request["project"], before)
-    Path(request["answer"]).write_text(json.dumps({"said": answers, "uses_git": used.exists()}), encoding="utf-8")
+    said = {"said": answers, "uses_git": used.exists(), **_find_way(request, answers.get("all", {}), before)}
+    Path(request["answer"]).write_text(json.dumps(said), encoding="utf-8")
+
+
+def _find_way(request: dict[str, Any], first: dict[str, str], before: dict[str, bytes | None]) -> dict[str, Any]:
+    """Return how a build is told the version without its label: by variables, or by a tag of the commit."""
+    public = first.get("version", "").partition("+")[0]
+    if not public or (public == first["version"] and not request["is_new_tag"]):
+        return {}
+    variables = {name: public for name in request["variables"]}
+    if _ask_apart(request, variables).get("version") == public:
+        return {}
+    for prefix in request["prefixes"]:
+        _restore(request["project"], before)
+        Path(request["tags"]).write_text(f"{request['commit']} refs/tags/{prefix}{public}\n", encoding="utf-8")
+        if _ask_apart(request).get("version") == public:
+            return {"told_prefix": prefix}
+    return {"is_untold": True}
 
 
 def _read_files(project: str) -> dict[str, bytes | None]:
@@ -138,8 +155,8 @@ def _restore(project: str, before: dict[str, bytes | None]) -> None:
             Path(path).write_bytes(content)
 
 
-def _ask_apart(request: dict[str, Any]) -> dict[str, str]:
-    """Ask in a forked process; return the version, or the error."""
+def _ask_apart(request: dict[str, Any], variables: dict[str, str] | None = None) -> dict[str, str]:
+    """Ask in a forked process, with more variables if there are any; return the version, or the error."""
     source, sink = os.pipe()
     child = os.fork()
     if child:
@@ -148,6 +165,7 @@ def _ask_apart(request: dict[str, Any]) -> dict[str, str]:
             text = answer.read()
         os.waitpid(child, 0)
         return json.loads(text) if text else {"error": "its build ended Python"}
+    os.environ.update(variables or {})
     try:
         said = {"version": _ask(request)}
     except BaseException as error:  # noqa: BLE001 - any error of a project is the answer

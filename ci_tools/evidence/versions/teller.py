@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.evidence import PlatformEvidence
 
-__all__ = ["Teller"]
+__all__ = ["ASKS_GIT", "Teller"]
 
 OF_RELEASE = "BUILD_VERSION"  # pytorch/test-infra sets it to the version in the tag of a release
 NEEDS_RELEASE = re.compile(rf"environ\[[\"']{OF_RELEASE}")
@@ -44,6 +44,8 @@ class Teller:
         project = self.project
         source = project.request.source
         self._tell_release_version()
+        if project.request.version and not project.tree.commit:
+            return
         if self.is_done or (isinstance(source, GitSource) and project.request.version):
             return
         try:
