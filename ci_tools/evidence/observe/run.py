@@ -47,7 +47,7 @@ LOG = logging.getLogger(__name__)
 SIMULATED = frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page
     "cmake cython ninja numpy oldest-supported-numpy packaging pip psutil pybind11 setuptools toml tomli torch "
-    "versioneer wheel".split()
+    "wheel".split()
 )
 # Requirements that add nothing to a wheel except its version, or a file with it.
 HARMLESS = frozenset(
@@ -65,6 +65,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "setuptools.finalize_distribution_options": "setuptools_rust = setuptools_rust:read_project",
     },
     "setuptools-scm": {},  # its version is the release's
+    "versioneer": {},
 }
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
 SUPPOSED = "supposed:"  # see inside/facts.py

@@ -135,7 +135,10 @@ def _ask(project: ProjectFile, outside: Outside, tag: str) -> dict[str, Any]:
         raise InputError(msg, hint=hint, page="explanation/evidence.md#what-confinement-guarantees")
     tools = select_tools(project)
     installed = tools.install(outside)
-    with outside.reporter.step("ask for the version"), workplace(choose_place(project.tree, 0, outside), clear) as place:
+    with (
+        outside.reporter.step("ask for the version"),
+        workplace(choose_place(project.tree, 0, outside), clear) as place,
+    ):
         place = place.resolve()
         top = place / "stage" / "checkout"
         top.mkdir(parents=True)
@@ -206,9 +209,7 @@ def _views(copied: Repository | None, tag: str) -> Iterator[tuple[str, str | Non
         yield f"{ONE}{one.name}", past + one.line
 
 
-def _run(
-    project: ProjectFile, place: Path, copied: Repository | None, installed: Path, outside: Outside
-) -> None:
+def _run(project: ProjectFile, place: Path, copied: Repository | None, installed: Path, outside: Outside) -> None:
     """Run the script in its sandbox, with a git that says when it was asked."""
     stage = place / "stage"
     program = shutil.which("git", path=outside.environ.get("PATH"))
@@ -293,5 +294,5 @@ def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) 
 
 def _hint(project: ProjectFile) -> str:
     if isinstance(project.request.source, GitSource):
-        return "name a tag as the source's `ref`, or say the version: `version: \"1.2.3\"`"
+        return 'name a tag as the source\'s `ref`, or say the version: `version: "1.2.3"`'
     return 'run it in the git checkout that has its tags, or say the version in fatwheel.yml: `version: "1.2.3"`'

@@ -99,7 +99,7 @@ class Teller:
             if known and known.public in _texts(self.project):
                 return
             raise
-        if told and (known is None or told.version != str(known)):
+        if told and (known is None or known.local or told.version != str(known)):
             is_in_file = told.public in _texts(self.project)
             self.project.told = told._replace(is_of_tag=told.is_of_tag or is_in_file)
 
@@ -120,7 +120,9 @@ class Teller:
         for tag in sorted(tags):
             found = re.fullmatch(f"{pattern}{CANDIDATE}", tag)
             if found and "(" in pattern and read_version(found[1]):
-                return OwnVersion(found[1], OF_RELEASE, tags=(tag,), said=f"{OF_RELEASE} is {found[1]}, of the tag {tag}")
+                return OwnVersion(
+                    found[1], OF_RELEASE, tags=(tag,), said=f"{OF_RELEASE} is {found[1]}, of the tag {tag}"
+                )
         return None
 
 

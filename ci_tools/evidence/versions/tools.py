@@ -64,7 +64,7 @@ class Tools(NamedTuple):
                 what = ", ".join(self.requirements)
                 msg = f"the project's version is made with {what}, and {installer.name} cannot install them: "
                 msg += tail(log, 1, ended.start)
-                hint = "check the network and the package index; or say the version: `version: \"1.2.3\"` in fatwheel.yml"
+                hint = 'check the network and the package index; or say the version: `version: "1.2.3"` in fatwheel.yml'
                 raise MachineError(msg, hint=hint)
 
         return fill_once(outside.cache / "version-tools" / name, fill, outside.reporter.say)
@@ -87,7 +87,9 @@ def select_tools(project: ProjectFile) -> Tools:
 
 def find_version_tool(project: ProjectFile) -> str:
     """Return the tool by which a project takes its version from its repository; "" if it names none."""
-    names = [canonicalize_name(re.split(r"[^\w.-]", text, maxsplit=1)[0]) for text in select_tools(project).requirements]
+    names = [
+        canonicalize_name(re.split(r"[^\w.-]", text, maxsplit=1)[0]) for text in select_tools(project).requirements
+    ]
     return next((name for name in names if VERSION_TOOL.fullmatch(name)), "")
 
 
@@ -102,5 +104,3 @@ def _read(text: str) -> Requirement | None:
         return None
     read.marker = None
     return read
-
-

@@ -61,7 +61,9 @@ def get_version(root: Any = ".", *_: Any, **settings: Any) -> str:
         FACTS.doubt("asks setuptools_scm for the version of a checkout")
     name = settings.get("version_file") or settings.get("write_to")
     if name:
-        dump_version(root, version or "0", name, settings.get("version_file_template") or settings.get("write_to_template"))
+        dump_version(
+            root, version or "0", name, settings.get("version_file_template") or settings.get("write_to_template")
+        )
     return version or "0"
 
 
