@@ -117,8 +117,9 @@ def _name_tag(request: Request, evidence: Evidence, tag: str, expected: dict[str
     project, tags = evidence.project, evidence.release_tags
     if expected and project.told and not request.release.rebuild:
         return replace(request, release=request.release._replace(tag=expected["request"]["release"]["tag"]))
-    usual = editions.tag_of(STABLE, request.release.tag, {"name": project.name, "version": project.version})
-    if request.release.tag != Release().tag or usual in tags or not tags:
+    known = {"name": project.name, "version": project.version}
+    is_usual = editions.parse_commit_tags(tags, request.release.tag, known) != UNTAGGED
+    if request.release.tag != Release().tag or is_usual or not tags:
         return request
     own = tag if tag in tags else next((one for one in tags if project.name in one), tags[0])
     plain = own.replace("{", "{{").replace("}", "}}")
