@@ -340,13 +340,13 @@ def _restate(bench: Bench) -> None:
 
 
 def _tell_by_tag(bench: Bench) -> None:
-    """Give the copy's commit the tag of the version, its only one, where the project's own tool is told by nothing else."""
+    """Give the copy the tag of the version as its only one, where the project's own tool is told by nothing else."""
     project, repository = bench.plan.project, bench.scratch / "source" / ".git"
     refs = repository / "packed-refs"
     if not project.told_tag or not refs.is_file():
         return
     (repository / "info").mkdir(exist_ok=True)
-    (repository / "info" / "exclude").write_text("*\n", encoding="utf-8")  # what a build writes makes nothing dirty
+    (repository / "info" / "exclude").write_text("*\n", encoding="utf-8")  # files that a build writes change nothing
     name = f"refs/tags/{project.told_tag.format(version=project.version)}"
     others = [line for line in refs.read_text(encoding="utf-8").splitlines() if " refs/tags/" not in line]
     refs.write_text("".join(f"{line}\n" for line in (*others, f"{bench.tree.commit} {name}")), encoding="utf-8")

@@ -32,7 +32,7 @@ ARRAY_OF_TABLES = re.compile(r"\s*\[\[\s*(.*?)\s*\]\]")
 KEY = re.compile(r"\s*([\w.\"'-]+?)\s*=")
 UNTOLD = "0.0.0"  # the version that setuptools reports where none is stated
 STATE_VERSIONS = (".cfg", ".py", ".toml", ".txt", "VERSION")
-LEAVE_OUT = "leave `version` out: it is then read anew at each commit"
+LEAVE_OUT = "leave `version` out: it is then read again at each commit"
 LEGACY_SETUPTOOLS = "setuptools.build_meta:__legacy__"  # the default backend (PEP 517)
 
 
@@ -52,7 +52,7 @@ class ProjectFile:
         text = tree.text(self.path("setup.cfg"))
         self.setup_cfg = _ini(self.path("setup.cfg"), text) if text else None
         self.backend = self.text("build-system", "build-backend") or LEGACY_SETUPTOOLS
-        self.told: OwnVersion | None = None  # what the project's own tool says, once it was asked
+        self.told: OwnVersion | None = None  # the answer of the project's own tool, if it was asked
 
     def path(self, name: str) -> str:
         """Return the path, in the tree, of one of the project's files."""
@@ -180,7 +180,7 @@ class ProjectFile:
         return "" if own.startswith(("attr:", "file:")) else own
 
     def own_version(self, observed: str) -> str:
-        """Return the version that the project, its tool, its build, its sdist or another file states; "" if none does."""
+        """Return the version that the project, its tool, its build, its sdist or a file states; "" if none does."""
         if own := self.stated_version():
             return own
         if self.told and self.told.is_of_tag:

@@ -39,8 +39,8 @@ class Project(NamedTuple):
     requires_python: str
     backend: str
     where: str
-    told: str = ""  # what the project's own tool says its version is, as its builds are told it
-    told_tag: str = ""  # the template of a tag that tells them, where no variable does: their copy's commit has it
+    told: str = ""  # the answer of the project's own tool about the version, which its builds get
+    told_tag: str = ""  # the template of a tag that gives it to them, where no variable does
 
 
 class Requirement(NamedTuple):

@@ -62,7 +62,8 @@ def _dynamic(requires: str, backend: str, rest: str) -> dict[str, str]:
 # Each with the version that its tool gives one commit after the tag v1.2.0, without its label.
 TOOLS: Mapping[str, tuple[dict[str, str], str]] = {
     "setuptools-scm": (
-        _dynamic('"setuptools>=77", "setuptools-scm>=8"', SETUPTOOLS, f"{PACKAGES}[tool.setuptools_scm]\n"), "1.2.1.dev1",
+        _dynamic('"setuptools>=77", "setuptools-scm>=8"', SETUPTOOLS, f"{PACKAGES}[tool.setuptools_scm]\n"),
+        "1.2.1.dev1",
     ),
     "use_scm_version": ({"setup.py": KEYWORD}, "1.2.1.dev1"),
     "git-describe": ({"setup.py": DESCRIBED}, "1.2.0"),

@@ -57,7 +57,7 @@ class OwnVersion(NamedTuple):
     tool: str
     uses_git: bool = False
     is_of_tag: bool = True  # whether a tag of the repository decides it, or a file
-    tags: tuple[str, ...] = ()  # those of the commit that alone make this version
+    tags: tuple[str, ...] = ()  # those of the commit that make this version without the others
     told_tag: str = ""  # the template of a tag that tells it to a build, where no variable does
     said: str = ""  # the sentence of an earlier plan
 
@@ -69,7 +69,7 @@ class OwnVersion(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What was said, for people."""
+        """The answer in words for people."""
         no_tag = "" if self.is_of_tag else ", as no tag of the repository says a version"
         no_label = "; its label is left out, as each wheel gets its own" if "+" in self.version else ""
         return self.said or f"{self.tool} says {self.version}{no_tag}{no_label}"
@@ -99,7 +99,7 @@ def ask_version(project: ProjectFile, outside: Outside, tag: str = "", *, is_tol
 
 
 def _is_asked(project: ProjectFile) -> bool:
-    """Whether a tool gives the version: it stands in no file, and the source is no sdist on its own."""
+    """Whether a tool gives the version: it stands in no file, and the source is a checkout or may be one."""
     if project.stated_version() or project.backend.startswith(PLAINLY_STATED) or read_file_version(project):
         return False
     is_dynamic = "version" in project.list("project", "dynamic") or not project.table("project")
@@ -137,9 +137,9 @@ def _ask(project: ProjectFile, outside: Outside, tag: str) -> dict[str, Any]:
     installed = tools.install(outside)
     with (
         outside.reporter.step("ask for the version"),
-        workplace(choose_place(project.tree, 0, outside), clear) as place,
+        workplace(choose_place(project.tree, 0, outside), clear) as own,
     ):
-        place = place.resolve()
+        place = own.resolve()
         top = place / "stage" / "checkout"
         top.mkdir(parents=True)
         copied = copy_repository(project.tree.root, top, outside.environ) if project.tree.commit else None
@@ -161,7 +161,7 @@ def _copy_files(tree: Tree, folder: Path) -> None:
     Tree(tree.root, tuple(small)).copy_to(folder)
 
 
-def _request(  # noqa: PLR0913 - each is a different part of the run
+def _request(
     project: ProjectFile, place: Path, copied: Repository | None, tools: Tools, installed: Path, tag: str
 ) -> dict[str, Any]:
     stage = place / "stage"
@@ -278,13 +278,15 @@ def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) 
         raise InputError(msg, hint=mend if is_shallow else _hint(project))
     is_of_commit = BEFORE in said and said[BEFORE].get("version") != version
     if found["uses_git"] and is_shallow and not is_of_commit:
-        raise InputError(f"{place}: {shallow}", hint=mend)
+        msg = f"{place}: {shallow}"
+        raise InputError(msg, hint=mend)
     here = found["here"] if is_of_commit else []
     alone = [name for name in here if len(here) == 1 or said.get(f"{ONE}{name}", {}).get("version") == version]
     is_release = not parse_version(version).is_devrelease
     tags = [name for name in alone if is_release or "dev" in name]  # a scheme may go on counting from a tag
     if found.get("is_untold"):
-        msg = f"{place}: {tool} says {version}, and neither a variable nor a tag leaves the label out: each wheel gets its own"
+        what = "neither a variable nor a tag leaves the label out, and each wheel gets its own"
+        msg = f"{place}: {tool} says {version}: {what}"
         raise InputError(msg, hint="let it read BUILD_VERSION, where that is set, or say the version without a label")
     told_tag = f"{found['told_prefix']}{{version}}" if "told_prefix" in found else ""
     is_of_past = NONE in said and said[NONE].get("version") != version

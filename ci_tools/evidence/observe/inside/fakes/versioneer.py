@@ -1,4 +1,4 @@
-"""A versioneer that says the version which the real one was asked for before; a project's own copy of it comes first."""
+"""A versioneer that says the version which the real one gave before; a project's own copy of it comes first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def get_version(*_: Any, **__: Any) -> str:
 
 
 def get_versions(*_: Any, **__: Any) -> dict[str, Any]:
-    """Return the version with what else is said of the commit."""
+    """Return the version, and nothing else about the commit."""
     return {"version": get_version(), "full-revisionid": None, "dirty": False, "error": None, "date": None}
 
 

@@ -1,6 +1,6 @@
-"""A setuptools-scm that says the version which the real one was asked for before, or that of an sdist, from its PKG-INFO.
+"""A setuptools-scm that says the version which the real one gave before, or that of an sdist, from its PKG-INFO.
 
-What a project passes to it, its own version schemes included, has decided that version already and changes nothing here.
+The arguments of a project, also version schemes of its own, have decided that version already and change nothing here.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ci_tools.evidence.observe.inside.facts import FACTS
 from packaging.version import Version
+
+from ci_tools.evidence.observe.inside.facts import FACTS
 
 __all__ = [
     "DEFAULT_LOCAL_SCHEME",
