@@ -340,7 +340,7 @@ def _restate(bench: Bench) -> None:
 
 
 def _tell_by_tag(bench: Bench) -> None:
-    """Give the copy the tag of the version as its only one, where the project's own tool is told by nothing else."""
+    """Give the copy the tag of the version as its only one, where the project's own tool takes no variable."""
     project, repository = bench.plan.project, bench.scratch / "source" / ".git"
     refs = repository / "packed-refs"
     if not project.told_tag or not refs.is_file():

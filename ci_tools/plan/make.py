@@ -102,7 +102,7 @@ def resolve_tag(ref: str, path: Path, outside: Outside) -> str:
 
 
 def _read_told(expected: dict[str, Any] | None) -> OwnVersion | None:
-    """Return the version that a plan's builds get from its project's tool: a runner's checkout may lack the tags that it was made of."""
+    """Return the version of a plan that a tool gave: a runner's checkout may lack the tags that it was made of."""
     project = (expected or {}).get("project", {})
     if not project.get("told"):
         return None

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import MachineError
@@ -16,8 +15,11 @@ from ci_tools.machine.installers import choose_installer
 from ci_tools.machine.process import clean_environment, run, tail
 from ci_tools.machine.storage import fill_once
 from ci_tools.model.files import EPOCH
+from ci_tools.model.pep440 import parse_requirement
 
 if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
     from ci_tools.evidence.project_file import ProjectFile
     from ci_tools.machine.context import Outside
 
@@ -96,8 +98,8 @@ def find_version_tool(project: ProjectFile) -> str:
 def _read(text: str) -> Requirement | None:
     """Return a requirement that holds here and comes from an index; None for any other."""
     try:
-        read = Requirement(text.strip())
-    except InvalidRequirement:
+        read = parse_requirement(text)
+    except ValueError:
         return None
     holds = read.marker is None or read.marker.evaluate({"extra": ""})
     if read.url or not holds:

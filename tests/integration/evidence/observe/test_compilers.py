@@ -124,10 +124,9 @@ VERSION = "from setuptools_scm import get_version\nmodule.define_macros.append((
 SCM = ', "setuptools-scm"'
 
 
-def test_the_version_of_an_sdist_is_that_of_its_metadata(tmp_path: Path) -> None:
-    body = VERSION.format("local_scheme=lambda version: ''")
-    found = shown(tmp_path, body, SCM, **{"PKG-INFO": "Metadata-Version: 2.4\nName: demo\nVersion: 1.7\n"})
-    assert "-DVERSION=1.7" in found["linux-cpu"].built[0].compiles[0].flags
+def test_setuptools_scm_says_the_version_that_its_build_is_told(tmp_path: Path) -> None:
+    found = shown(tmp_path, VERSION.format("local_scheme=lambda version: ''"), SCM)
+    assert "-DVERSION=1.0" in found["linux-cpu"].built[0].compiles[0].flags
 
 
 def test_public_names_of_setuptools_scm_are_no_doubt(tmp_path: Path) -> None:
@@ -145,7 +144,6 @@ def test_public_names_of_setuptools_scm_are_no_doubt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "doubt"),
     [
-        pytest.param(VERSION.format(""), "it asks setuptools_scm for the version of a checkout", id="a-checkout"),
         pytest.param("from setuptools_scm import hg\n", "hg, which is not simul", id="a-name"),
         pytest.param("from setuptools_scm.version import meta\nmeta('1')\n", "calls setuptools_scm.version.meta",
                      id="a-scheme-that-is-called"),
