@@ -275,6 +275,7 @@ class Workshop:
         bench.tree.copy_as_planned_to(bench.source, bench.plan.pins.source_sha256)
         _restate(bench)
         bench.tree.make_checkout(bench.source)
+        _tell_by_tag(bench)
         # Without a repository of its own, the copy is in none: not in one that this folder may be in.
         variables = {"GIT_CEILING_DIRECTORIES": str(bench.scratch), **variables, **own_temporary(bench.scratch / "tmp")}
         isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
@@ -365,6 +366,19 @@ def _refuse_hollow(made: Built, job: Job, bench: Bench) -> None:
     torch = made.built_with.torch
     asked = f"it had torch {torch} and CUDA {job.accelerator.version}; " if torch and job.accelerator else ""
     raise Rejected(msg, hint=f"{asked}a condition in the project's build was not met; log: {bench.log}")
+
+
+def _tell_by_tag(bench: Bench) -> None:
+    """Give the copy the tag of the version as its only one, where the project's own tool takes no variable."""
+    project, repository = bench.plan.project, bench.scratch / "source" / ".git"
+    refs = repository / "packed-refs"
+    if not project.told_tag or not refs.is_file():
+        return
+    (repository / "info").mkdir(exist_ok=True)
+    (repository / "info" / "exclude").write_text("*\n", encoding="utf-8")  # files that a build writes change nothing
+    name = f"refs/tags/{project.told_tag.format(version=project.version)}"
+    others = [line for line in refs.read_text(encoding="utf-8").splitlines() if " refs/tags/" not in line]
+    refs.write_text("".join(f"{line}\n" for line in (*others, f"{bench.tree.commit} {name}")), encoding="utf-8")
 
 
 def _refuse_other(built: str, planned: str | None, bench: Bench) -> None:

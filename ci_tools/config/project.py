@@ -70,7 +70,6 @@ class Project(NamedTuple):
 
     file: str
     name: str
-    has_version: bool
     requires_python: str
     dependencies: tuple[str, ...]
 
@@ -81,10 +80,9 @@ class Project(NamedTuple):
 
 
 def package_lines(project: Project, owner: str = "") -> list[str]:
-    """Return the lines for the project's name, version, owner of native code, if any, and folder."""
+    """Return the lines for the project's name, owner of native code, if any, and folder; a plan reads its version."""
     return [
         f"package: {to_scalar(project.name)}",
-        *([] if project.has_version else ['version: "0.0.0" # the project\'s own is dynamic: say which is released']),
         *([f"owner: {to_scalar(owner)} # who looks after the native code"] if owner else []),
         *(["", "source:", f"  subdirectory: {to_scalar(project.folder)}"] if project.folder else []),
     ]
@@ -114,7 +112,7 @@ def project_of(tree: Tree, name: str = "") -> Project:
     file = next(name for name in files if name in tree.names)
     name = name or tree.root.name
     if file.endswith("setup.py"):
-        return Project(file, _name(file, name), has_version=True, requires_python="", dependencies=())
+        return Project(file, _name(file, name), requires_python="", dependencies=())
     content = parse_toml(tree.text(file), file)
     table = content.get("project", {})
     if not isinstance(table, dict):
@@ -123,15 +121,7 @@ def project_of(tree: Tree, name: str = "") -> Project:
     if not isinstance(dependencies, list) or not all(isinstance(item, str) for item in dependencies):
         raise _not(file, "project.dependencies", dependencies, "a list of texts")
     name = _name(file, _text(file, table, "name") or name)
-    has_version = "version" in table or _has_setup(content)
-    return Project(file, name, has_version, _text(file, table, "requires-python"), tuple(dependencies))
-
-
-def _has_setup(content: Mapping[str, object]) -> bool:
-    """Whether setuptools builds it: then its version is observed by running it."""
-    system = content.get("build-system")
-    backend = system.get("build-backend", "setuptools") if isinstance(system, dict) else "setuptools"
-    return str(backend).startswith("setuptools")
+    return Project(file, name, _text(file, table, "requires-python"), tuple(dependencies))
 
 
 def _not(file: str, key: str, value: object, expected: str) -> InputError:

@@ -36,6 +36,7 @@ from ci_tools.evidence.requirements import (
     torch_requirement,
 )
 from ci_tools.evidence.source import matching
+from ci_tools.evidence.versions.teller import ASKS_GIT, Teller
 from ci_tools.model.evidence import (
     PURE_TAG,
     Binding,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.cmake.witness import CmakeWitness
     from ci_tools.evidence.observe.interpretation import Witness
     from ci_tools.evidence.source import Tree
+    from ci_tools.evidence.versions.ask import OwnVersion
     from ci_tools.machine.context import Outside
     from ci_tools.model.cell import Cell
     from ci_tools.model.request import PlatformRequest, Request
@@ -73,20 +75,27 @@ VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 OF_COMPILERS = ("AR", "CC", "CFLAGS", "CPATH", "CPLUS_INCLUDE_PATH", "CPPFLAGS", "CXX", "LDFLAGS", "LDSHARED")
 
 
-def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> Evidence:
+def gather(
+    request: Request, tree: Tree, catalog: Catalog, outside: Outside, tag: str = "", told: OwnVersion | None = None
+) -> Evidence:
     """Read the evidence for every platform of the request.
 
+    The version is that of the release's `tag`, if the project takes it from a tag, or what an earlier plan was `told`.
     Raises InputError if the source has no project to build, if its version cannot be determined, or if only running
         the project's own code can answer and this machine cannot confine that code.
 
     """
     project = ProjectFile(request, tree)
+    teller = Teller(project, outside, tag, told)
+    teller.ask()
     with ExitStack() as stack:
         reader = _open_reader(project, catalog, outside, stack)
-        reader.refuse_local_version()
+        if not project.told:
+            reader.refuse_local_version()
         platforms: tuple[PlatformEvidence, ...] = ()
         for one in request.platforms:
             platforms = (*platforms, reader.platform(one))
+            teller.ask_again(platforms)
             identity = _identify(project, platforms)  # a mistake in it is shown before the other platforms' builds
     builds = _builds(platforms)
     return Evidence(
@@ -106,6 +115,7 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
                 for name in tree.pointers[:MOST_NAMED]
             ),
         ),
+        release_tags=project.told.tags if project.told else (),
     )
 
 
@@ -235,6 +245,8 @@ class _Reader:
         cell = self.cells(request)[0]
         if self.read_configuration(cell, request, self.sources(request)) is not None:
             return
+        if any(name == ASKS_GIT for name, _ in self.witness().of(cell, request).asked):
+            return  # its label may name the commit: it is asked for later
         if said := self.witness().explain_local_version(cell, request):
             msg, hint = said
             raise InputError(msg, hint=hint)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ci_tools.evidence.source import Tree
+    from ci_tools.evidence.versions.ask import OwnVersion
     from ci_tools.model.request import Request
 
 __all__ = ["LEGACY_SETUPTOOLS", "ProjectFile"]
@@ -29,8 +30,9 @@ __all__ = ["LEGACY_SETUPTOOLS", "ProjectFile"]
 TABLE = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]")
 ARRAY_OF_TABLES = re.compile(r"\s*\[\[\s*(.*?)\s*\]\]")
 KEY = re.compile(r"\s*([\w.\"'-]+?)\s*=")
-VERSION_PLUGINS = frozenset({"setuptools-git-versioning", "setuptools-scm"})
-UNTOLD = "0.0.0"  # the version that setuptools reports if the version plugin is not installed
+UNTOLD = "0.0.0"  # the version that setuptools reports where none is stated
+STATE_VERSIONS = (".cfg", ".py", ".toml", ".txt", "VERSION")
+LEAVE_OUT = "leave `version` out: it is then read again at each commit"
 LEGACY_SETUPTOOLS = "setuptools.build_meta:__legacy__"  # the default backend (PEP 517)
 
 
@@ -50,6 +52,7 @@ class ProjectFile:
         text = tree.text(self.path("setup.cfg"))
         self.setup_cfg = _ini(self.path("setup.cfg"), text) if text else None
         self.backend = self.text("build-system", "build-backend") or LEGACY_SETUPTOOLS
+        self.told: OwnVersion | None = None  # the answer of the project's own tool, if it was asked
 
     def path(self, name: str) -> str:
         """Return the path, in the tree, of one of the project's files."""
@@ -148,9 +151,9 @@ class ProjectFile:
             raise InputError(msg)
         pythons, where = self.own_pythons(observed)
         version = VersionText(self._version(observed.get("Version", ""), unseen, variables))
-        return Project(
-            name=ProjectName(name), version=version, requires_python=pythons, backend=self.backend, where=str(where)
-        )
+        told = self.told if self.told and version == self.told.public else None
+        by = (told.sentence, told.told_tag) if told else ()
+        return Project(ProjectName(name), version, pythons, self.backend, str(where), *by)
 
     def _asked(self, key: str) -> str:
         """Return the place of a key in the config, as precisely as known: there the user fixes the error."""
@@ -163,18 +166,27 @@ class ProjectFile:
         """Return the place where the project states its name or version, or that only its build states it."""
         if self.text("project", key):
             return str(self.place("project", key))
+        if key == "version" and self.told:
+            return self.told.sentence
         return str(self.place_of_setting(key)) if self.setting("metadata", key) else "as its build says"
 
     def own_name(self, observed: str) -> str:
         """Return the name that the project states, or that its observed build wrote; "" if neither does."""
         return self.text("project", "name") or self.setting("metadata", "name") or observed
 
-    def own_version(self, observed: str) -> str:
-        """Return the version that the project, its build, its sdist or another file states; "" if none does."""
+    def stated_version(self) -> str:
+        """Return the version that stands in pyproject.toml or setup.cfg; "" if it stands elsewhere."""
         own = self.text("project", "version") or self.setting("metadata", "version")
-        own = "" if own.startswith(("attr:", "file:")) else own
-        untold = observed == UNTOLD and self._asks_its_repository()
-        return own or ("" if untold else observed) or self.sdist_version() or read_file_version(self)
+        return "" if own.startswith(("attr:", "file:")) else own
+
+    def own_version(self, observed: str) -> str:
+        """Return the version that the project, its tool, its build, its sdist or a file states; "" if none does."""
+        if own := self.stated_version():
+            return own
+        if self.told and self.told.is_of_tag:
+            return self.told.public
+        seen = "" if self.told or self._is_made_up(observed) else observed
+        return seen or self.sdist_version() or read_file_version(self) or (self.told.public if self.told else "")
 
     def own_pythons(self, observed: Mapping[str, str]) -> tuple[str, Place]:
         """Return the `requires-python` specifier, "" if it is unset or unknown, and its place."""
@@ -200,16 +212,18 @@ class ProjectFile:
         found = re.search(r"^Version: *(\S+)", self.tree.text(self.path("PKG-INFO")), re.MULTILINE)
         return found[1] if found else ""
 
-    def _asks_its_repository(self) -> bool:
-        """Whether a plugin reads the project's version from its repository."""
-        found = (re.match(r"[\w.-]+", requirement) for requirement in self.build_requires())
-        return any(canonicalize_name(name[0]) in VERSION_PLUGINS for name in found if name)
+    def _is_made_up(self, version: str) -> bool:
+        """Whether it is the version that setuptools takes where nothing states one."""
+        texts = (self.tree.text(name) for name in self.tree.files if name.endswith(STATE_VERSIONS))
+        return version == UNTOLD and not any(UNTOLD in text for text in texts)
 
     def _version(self, observed: str, unseen: str, variables: Iterable[str]) -> str:
         own, asked = self.own_version(observed), self.request.version
+        if asked and self.told and not self.told.is_of_tag:
+            own = ""  # the repository has no tag that says another
         if not own and not asked:
             why = f", and its build does not state it: {unseen}" if unseen else ""
-            msg = f"{self.request.config}: it has no `version`, and the project's is dynamic ({self.name}){why}"
+            msg = f"{self.request.config}: it has no `version`, and the project states none ({self.name}){why}"
             raise InputError(msg, hint='add a line such as `version: "1.2.3"`')
         try:
             versions = {parse_version(version) for version in (own, asked) if version}
@@ -219,7 +233,8 @@ class ProjectFile:
         if len(versions) > 1:
             said = f"version is {asked}, but the project's is {own} ({self._stated('version')})"
             msg = f"{self._asked('version')}: {said}"
-            raise InputError(msg, hint=_hint_at(variables, "the version") if own == observed else "")
+            hint = _hint_at(variables, "the version") if own == observed else ""
+            raise InputError(msg, hint=LEAVE_OUT if self.told else hint)
         version = versions.pop()
         if version.local:
             what = f"{version} is a local version, expected a public one: each wheel gets its own +label"

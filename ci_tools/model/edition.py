@@ -29,6 +29,7 @@ __all__ = [
     "parse_commit_tags",
     "parse_tag",
     "tag_of",
+    "tell_version",
     "title_of",
     "variables",
     "version",
@@ -143,11 +144,16 @@ def variables(project: Project, edition: Edition, said: str | None = None) -> di
     """Return the environment variables that give the edition's version to a build.
 
     `project` has the edition's version; `said` is the version in the config. A stable build gets variables only if the
-    config names a version: the copy it is built from has no git repository to ask. A commit without a tag is built like
-    a stable one. The names are those that backends and PyTorch's own builds read.
+    config names a version, or the project's own tool was asked for it. A commit without a tag is built like a stable
+    one. The names are those that backends and PyTorch's own builds read.
     """
-    own = canonicalize_name(project.name).replace("-", "_").upper()
-    names = (*VERSION_VARIABLES, f"SETUPTOOLS_SCM_PRETEND_VERSION_FOR_{own}")
+    told = tell_version(project.name, project.version)
     if edition.channel in {Channel.STABLE, None}:
-        return dict.fromkeys(names, project.version) if said else {}
-    return {**dict.fromkeys(names, project.version), "VERSION_SUFFIX": "", "CHANNEL": str(edition.channel)}
+        return told if said or project.told else {}
+    return {**told, "VERSION_SUFFIX": "", "CHANNEL": str(edition.channel)}
+
+
+def tell_version(name: str, version: str) -> dict[str, str]:
+    """Return the variables that tell a build the version of the project of this name."""
+    own = canonicalize_name(name).replace("-", "_").upper()
+    return dict.fromkeys((*VERSION_VARIABLES, f"SETUPTOOLS_SCM_PRETEND_VERSION_FOR_{own}"), version)

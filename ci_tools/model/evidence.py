@@ -40,6 +40,8 @@ class Project(NamedTuple):
     requires_python: str
     backend: str
     where: str
+    told: str = ""  # the answer of the project's own tool about the version, which its builds get
+    told_tag: str = ""  # the template of a tag that gives it to them, where no variable does
 
 
 class Requirement(NamedTuple):
@@ -199,3 +201,4 @@ class Evidence:
     requires_torch: Requirement = ANY_VERSION
     builds_with_torch: Requirement = ANY_VERSION  # from its build requirements
     warnings: tuple[str, ...] = ()
+    release_tags: tuple[str, ...] = ()  # those of the commit from which the project's own tool takes the version

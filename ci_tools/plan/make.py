@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools import catalog as catalogs
 from ci_tools.config import commands, loader, overrides
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
 from ci_tools.evidence import git, source
 from ci_tools.evidence.collector import gather
+from ci_tools.evidence.versions.ask import OwnVersion
 from ci_tools.model import edition as editions
 from ci_tools.model.plan import SDIST
-from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED, PathSource
+from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED, PathSource, Release
 from ci_tools.plan import plan_file, planner
 from ci_tools.plan.aliases import names_of
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
-    from ci_tools.model.evidence import Evidence, Project
+    from ci_tools.model.evidence import Evidence
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.platforms import Platform
     from ci_tools.model.request import Edition, Request, Run
@@ -83,10 +84,11 @@ def make_plan(
     commands.refuse_missing(request, tree.root, tree.files)
     _tell_changes(tree, request, outside)
     _refuse_pointers(tree)
-    evidence = gather(request, tree, catalog, outside)
+    evidence = gather(request, tree, catalog, outside, tag, _read_told(expected))
+    request = _name_tag(request, evidence, tag, expected)
     edition = plan_file.edition_of(expected) if expected else edition
     if edition is None:
-        edition = _edition_of_checkout(path.parent, tag, request, evidence.project, outside)
+        edition = _edition_of_checkout(path.parent, tag, request, evidence, outside)
     plan = planner.make_plan(request, evidence, catalog, edition)
     if not isinstance(request.source, PathSource):
         plan = replace(plan, pins=plan.pins._replace(config_commit=git.head(path.parent, outside.environ)))
@@ -139,9 +141,34 @@ def resolve_tag(ref: str, path: Path, outside: Outside) -> str:
     return tag
 
 
-def _edition_of_checkout(folder: Path, tag: str, request: Request, project: Project, outside: Outside) -> Edition:
+def _read_told(expected: dict[str, Any] | None) -> OwnVersion | None:
+    """Return the version of a plan that a tool gave: a runner's checkout may lack the tags that it was made of."""
+    project = (expected or {}).get("project", {})
+    if not project.get("told"):
+        return None
+    return OwnVersion(project["version"], "", told_tag=project.get("told_tag", ""), said=project["told"])
+
+
+def _name_tag(request: Request, evidence: Evidence, tag: str, expected: dict[str, Any] | None) -> Request:
+    """Return the request with the template of the tag from which the project's own tool takes the version.
+
+    It is that of the config, or the default, if one of these tags is made by it.
+    """
+    project, tags = evidence.project, evidence.release_tags
+    if expected and project.told and not request.release.rebuild:
+        return replace(request, release=request.release._replace(tag=expected["request"]["release"]["tag"]))
+    known = {"name": project.name, "version": project.version}
+    is_usual = editions.parse_commit_tags(tags, request.release.tag, known) != UNTAGGED
+    if request.release.tag != Release().tag or is_usual or not tags:
+        return request
+    own = tag if tag in tags else next((one for one in tags if project.name in one), tags[0])
+    plain = own.replace("{", "{{").replace("}", "}}")
+    return replace(request, release=request.release._replace(tag=plain.replace(project.version, "{version}")))
+
+
+def _edition_of_checkout(folder: Path, tag: str, request: Request, evidence: Evidence, outside: Outside) -> Edition:
     """Return the edition of a tag, or else that of the tags at the checked-out commit."""
-    here = git.tags(folder, outside.environ, at_head=True)
+    here, project = git.tags(folder, outside.environ, at_head=True), evidence.project
     template, known = request.release.tag, {"name": project.name, "version": project.version}
     if not tag:
         edition = editions.parse_commit_tags(here, template, known)
@@ -149,6 +176,9 @@ def _edition_of_checkout(folder: Path, tag: str, request: Request, project: Proj
     if tag not in here and tag in git.tags(folder, outside.environ, at_head=False):
         msg = f"--tag: {tag} is at another commit than the one that is checked out"
         raise InputError(msg, hint=f"`git checkout {tag}` first: a release is built from its tag")
+    if project.told and tag not in evidence.release_tags:
+        msg = f"--tag: the project's own tool takes no version from {tag}: with it, {project.told}"
+        raise InputError(msg, hint="name a tag of this project, or have its settings read this one")
     return editions.parse_tag(tag, template, project.name, project.version)
 
 

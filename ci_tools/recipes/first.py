@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
 from ci_tools.config import loader
-from ci_tools.config.starter import read_starter
+from ci_tools.config.starter import BLANK, read_starter
 from ci_tools.config.starter.sdist_choice import choose_sdist
 from ci_tools.errors import InputError
 from ci_tools.evidence import git, source
@@ -63,7 +63,8 @@ def write_first(address: str, folder: Path | None, outside: Outside) -> Written:
     """
     origin = _newest_of_git(address, outside) if ADDRESS.match(address) else _newest_sdist(address, outside)
     tree = _open({"package": "unknown", "version": origin.version or UNTOLD, "source": origin.where}, outside)
-    starter, _ = read_starter(tree, catalogs.load(), outside)
+    blank = dataclasses.replace(BLANK, version=origin.version or UNTOLD)  # its copy has no tags that a tool could read
+    starter, _ = read_starter(tree, catalogs.load(), outside, blank=blank)
     name, version = origin.name or starter.name, origin.version or starter.version or UNTOLD
     folder = folder or CALLERS / canonicalize_name(name)
     if folder.exists():

@@ -46,8 +46,9 @@ INSIDE = "evidence.observe.inside"
 # _lifeline is a script that process starts, and hands its variables on; so does process to a command that has none.
 # bucket_reader tells sessions of boto apart by the variables that boto itself reads.
 BACKEND = "install.fatwheel_backend"  # lies in a user's sdist, and is all that is there
+ASKED = "evidence.versions.inside"  # a script that runs a project's backend, confined
 IN_AN_IMAGE = "build.containers._prepare"  # a script that an image of a build runs
-ENDS_A_PROCESS = ("__main__", "machine.sandbox._fork_server", "machine._lifeline", IN_AN_IMAGE, INSIDE, BACKEND)
+ENDS_A_PROCESS = ("__main__", "machine.sandbox._fork_server", "machine._lifeline", ASKED, IN_AN_IMAGE, INSIDE, BACKEND)
 VERBS = tuple(
     f"cli.verbs.{name}"
     for name in (
@@ -78,7 +79,7 @@ KNOWS_THE_ENVIRONMENT = (
         "cli.maintain.torch_table",
     ),
     *("machine.process", "machine._lifeline", "machine.objects.bucket_reader", "machine.sandbox._fork_server"),
-    *(INSIDE, BACKEND, "build.sdk.inside"),
+    *(ASKED, INSIDE, BACKEND, "build.sdk.inside"),
 )
 # packaging raises these for most of what others wrote, and a plain ValueError for a number of too many digits.
 HALF_CAUGHT = frozenset(

@@ -47,6 +47,10 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
     reason is given once, by number.
     """
     yield _job_table(plan)
+    if plan.project.told and not plan.project.told.endswith(f" {plan.project.version}"):  # more than the title says
+        told = new_table("version", "why")
+        add_row(told, plan.project.told)
+        yield told
     yield from _each_cell(plan) if explain else _group_cells(plan)
     if plan.warnings:
         warnings = new_table("warnings", "what")

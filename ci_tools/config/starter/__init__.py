@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,11 +11,11 @@ from ci_tools.config.project import refuse_existing
 from ci_tools.config.starter.choices import choose
 from ci_tools.config.starter.survey import survey
 from ci_tools.config.starter.text import render
+from ci_tools.errors import InputError
 from ci_tools.evidence import git
 from ci_tools.evidence.source import open_tree, tree_at
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import CONFIG_FILE, ProjectName
-from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import PathSource, Request
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ci_tools.model.request import SdistSource
     from ci_tools.model.versions import Minor
 
-__all__ = ["Written", "read_starter", "write"]
+__all__ = ["BLANK", "Written", "read_starter", "write"]
 
 
 WORKFLOWS = ".github/workflows/"
@@ -72,7 +73,9 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
     tree = open_tree(blank, root, outside)
     starter, others = read_starter(tree, catalog, outside, package=package, torch=torch, blank=blank)
     origin = (git.origin(root, outside.environ) or "") if folder.exists() else ""
-    content = render(starter, origin, "" if sdist else _newest_tag(root, outside), smart=smart, sdist=sdist)
+    if not starter.version:
+        raise _without_version(starter, tree)
+    content = render(starter, origin, smart=smart, sdist=sdist)
     with write_atomically(path) as file:
         file.write(content.encode())
     return Written(path, starter, others, tuple(name for name in tree.files if _calls_test_infra(tree, name)))
@@ -105,8 +108,11 @@ def read_starter(
     return choose(survey(blank, tree, chosen, catalog, outside), catalog, torch), others
 
 
-def _newest_tag(root: Path, outside: Outside) -> str:
-    """Return the newest version among the repository's tags; "" if no tag is a version."""
-    tags = git.tags(root, outside.environ, at_head=False)
-    versions = [version for tag in tags if (version := read_version(tag.removeprefix("v")))]
-    return str(max(versions)) if versions else ""
+def _without_version(starter: Starter, tree: Tree) -> InputError:
+    """Return the error of a project that has no version: a person chooses one, and where it stands."""
+    file = posixpath.join(starter.folder, "pyproject.toml")
+    has_table = file in tree.names and "[project]" in tree.text(file)
+    file = file if has_table else posixpath.join(starter.folder, "setup.py")
+    line = '`version = "1.2.3"` to its [project]' if has_table else '`version="1.2.3"` to its setup()'
+    msg = f"{file}: the project states no version, and no tool of its own makes one"
+    return InputError(msg, hint=f"add {line}, or have a tool such as setuptools-scm read it from the tags")

@@ -15,6 +15,7 @@ from ci_tools.evidence.includes import uncommented
 from ci_tools.evidence.observe.switches import MOST_TRIED, VALUES
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.requirements import build_requirements, torch_requirement
+from ci_tools.evidence.versions.teller import Teller
 from ci_tools.model.evidence import Extensions
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.pep440 import parse_specifiers
@@ -71,7 +72,7 @@ class Survey(NamedTuple):
 
     project: ProjectFile
     name: str
-    version: str  # "" if neither the source nor an observed build states it
+    version: str  # "" if neither the source, its tool nor an observed build states it
     requires_python: str
     requires_torch: Requirement
     builds_with_torch: Requirement
@@ -105,10 +106,18 @@ def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outsi
     )
 
     def observe(request: Request) -> tuple[PlatformEvidence, ...]:
-        with closing(read_platforms(ProjectFile(request, tree), catalog, outside)) as read:
+        observed = ProjectFile(request, tree)
+        observed.told = project.told
+        with closing(read_platforms(observed, catalog, outside)) as read:
             return tuple(read)
 
-    found = _summarise(ProjectFile(asked, tree), package, observe(asked), builds_with)
+    project = ProjectFile(asked, tree)
+    teller = Teller(project, outside)
+    teller.ask()
+    asked = project.request
+    platforms = observe(asked)
+    teller.ask_again(platforms)
+    found = _summarise(project, package, platforms, builds_with)
     found = found._replace(switches=tuple(_find_switches(found, observe)), told=cibuildwheel)
     return _make_public(found, observe) if "+" in found.version else found
 

@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["render"]
 
 ON_GITHUB = re.compile(r"github\.com[:/](?P<owner>[^/]+)/(?P<name>[^/]+?)(?:\.git)?/?$")  # of a repository's address
-UNTOLD = "0.0.1"
 NOBODY = "@your-org/your-team"
 
 
-def render(starter: Starter, origin: str, tag: str, *, smart: bool, sdist: SdistSource | None = None) -> str:
-    """Return the config; `origin` is the address of the project's repository, `tag` the version of its newest tag.
+def render(starter: Starter, origin: str, *, smart: bool, sdist: SdistSource | None = None) -> str:
+    """Return the config, without the version: a plan reads it; `origin` is the address of the project's repository.
 
     With `smart`, releases go to GitHub and, as a smart sdist, to PyPI. With an `sdist`, that is the source.
     """
@@ -32,11 +31,6 @@ def render(starter: Starter, origin: str, tag: str, *, smart: bool, sdist: Sdist
     lines = [
         "# Read by `fatwheel plan`: who is served. Every key: docs/reference/config.md",
         f"package: {to_scalar(starter.name)}",
-        *(
-            []
-            if starter.version
-            else [f'version: "{tag or "0.0.1"}" # the source does not state it: say which is released']
-        ),
         *([f"owner: {to_scalar(owner)} # who looks after the native code"] if starter.is_native else []),
         *_source(starter.folder, sdist),
         "",

@@ -165,7 +165,9 @@ class Witness:
 
     def view(self, cell: Cell, platform: PlatformRequest) -> View:
         """Return the facts and variables that the build would get from the cell's job."""
-        return make_view(self.project.request, platform, cell, self.catalog)
+        view = make_view(self.project.request, platform, cell, self.catalog)
+        told = self.project.told
+        return view._replace(version=told.public if told else self.project.request.version or "")
 
     def explain_local_version(self, cell: Cell, platform: PlatformRequest) -> tuple[str, str] | None:
         """Return what makes the version of a cell's build local, and what gives a public one; None if unknown."""

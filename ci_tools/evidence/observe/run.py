@@ -48,11 +48,12 @@ LOG = logging.getLogger(__name__)
 SIMULATED = frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page
     "cmake cython ninja numpy oldest-supported-numpy packaging pip psutil pybind11 setuptools toml tomli torch "
-    "versioneer wheel".split()
+    "wheel".split()
 )
 # Requirements that add nothing to a wheel except its version, or a file with it.
 HARMLESS = frozenset(
-    "build click pytest-runner requests setuptools-git-versioning setuptools-scm six tqdm typing-extensions".split()
+    "build click dunamai pytest-runner requests setuptools-git-versioning setuptools-scm six tqdm typing-extensions "
+    "versioningit".split()
 )
 # Requirements with a fake that is there only where the project requires it, and the entry points by which setuptools
 # finds what they add to it.
@@ -67,6 +68,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
     "setuptools-scm": {
         "setuptools.file_finders": "setuptools_scm = scm_files:find_files"
     },  # its version is the release's
+    "versioneer": {},
 }
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
 SUPPOSED = "supposed:"  # see inside/facts.py
@@ -97,6 +99,7 @@ class View(NamedTuple):
     gpu: bool = False
     chance: bool = False  # whether this is the second run: at a later time, with more processors
     supposed: tuple[str, ...] = ()  # questions about the builder whose answer is yes; to all others it is no
+    version: str = ""  # that the project's own tool says, where it was asked
 
     def fact(self, name: str) -> object:
         """Return the answer to a question that a build asked."""
@@ -112,7 +115,7 @@ class View(NamedTuple):
             "python": self.python.version,
             "free_threaded": self.python.free_threaded,
             **dict.fromkeys(("cuda", "hipify"), self.accelerator),
-            **dict.fromkeys(("cmake", "get_tag")),  # no questions: that they were run is noted among them
+            **dict.fromkeys(("cmake", "get_tag", "git")),  # no questions: that they were run is noted among them
         }
         return answers[name] if name in answers else getattr(self, name)
 
@@ -191,7 +194,11 @@ class Observer:
         path = self.outside.cache.resolve() / "observations" / f"{name}.json"
         kept = read_safely(path, MOST_KEPT)
         entry = unseal(name, kept, self.sealing) if kept is not None else None
-        is_current = entry is not None and self._states(entry["states"]) == entry["states"]
+        is_current = (
+            entry is not None
+            and self._states(entry["states"]) == entry["states"]
+            and entry["version"] in (None, view.version)
+        )
         LOG.debug("cache %s: %s", "hit" if is_current else "miss", path)
         if entry is not None and is_current:
             return parse_answer(entry["answer"], view.python)
@@ -199,7 +206,9 @@ class Observer:
         answer = self._run(view)
         if "stopped" not in answer:  # not stored: next time the machine may have more resources free
             with write_atomically(path) as file:
-                file.write(seal(name, {"answer": answer, "states": self._states(answer["reads"])}, self.sealing))
+                version = view.version if "version" in answer["asked"] else None
+                entry = {"answer": answer, "states": self._states(answer["reads"]), "version": version}
+                file.write(seal(name, entry, self.sealing))
         return parse_answer(answer, view.python)
 
     def _states(self, names: Iterable[str]) -> dict[str, str]:
@@ -215,6 +224,7 @@ class Observer:
     def _key(self, view: View) -> str:
         subject = self.subject
         # Asking for the files' states reads them, before anything is copied.
+        view = view._replace(version="")  # few builds ask for it, and it changes with each commit
         source = (subject.tree.listing, bool(subject.tree.checkout), subject[1:])
         inputs = (*source, identify_tools(), view, self.outside.trusts_source and why_not())
         return hashlib.sha256(repr(inputs).encode()).hexdigest()
@@ -341,6 +351,7 @@ def _facts(view: View) -> dict[str, Any]:
         "capability": view.capability,
         "chance": view.chance,
         "supposed": view.supposed,
+        "version": view.version,
     }
 
 

@@ -178,6 +178,8 @@ def _answers(program: str, words: list[str], start: _Start) -> bool:
     """Whether a program's answer is the cell's."""
     if program == CMAKE:
         return _runs_cmake(words[1:], start)
+    if program == GIT:
+        FACTS.note(GIT)
     if PYTHON.fullmatch(program):  # found on PATH, which has only the observer's Python
         return os.path.dirname(words[0]) in {"", FACTS.known["tools_folder"]}
     return program in FACTS.known["tools"]

@@ -124,19 +124,29 @@ VERSION = "from setuptools_scm import get_version\nmodule.define_macros.append((
 SCM = ', "setuptools-scm"'
 
 
-def test_the_version_of_an_sdist_is_that_of_its_metadata(tmp_path: Path) -> None:
-    body = VERSION.format("local_scheme=lambda version: ''")
+def test_setuptools_scm_says_the_version_that_its_build_is_told(tmp_path: Path) -> None:
+    found = shown(tmp_path, VERSION.format("local_scheme=lambda version: ''"), SCM)
+    assert "-DVERSION=1.0" in found["linux-cpu"].built[0].compiles[0].flags
+
+
+def test_public_names_of_setuptools_scm_are_no_doubt(tmp_path: Path) -> None:
+    """One that was not simulated hid a declared abi3 (checkout.md, K11)."""
+    body = (
+        "from setuptools_scm import Configuration, ScmVersion, get_version\n"
+        "from setuptools_scm.version import guess_next_version\n"
+        "def scheme(version: ScmVersion) -> str:\n    return version.format_next_version(guess_next_version)\n"
+        "get_version('.', version_scheme=scheme, write_to='demo/v.py')\n"
+    )
     found = shown(tmp_path, body, SCM, **{"PKG-INFO": "Metadata-Version: 2.4\nName: demo\nVersion: 1.7\n"})
-    assert "-DVERSION=1.7" in found["linux-cpu"].built[0].compiles[0].flags
+    assert extensions(found) == {"linux-cpu": "some", "macos-arm64": "some", "windows": "some"}
 
 
 @pytest.mark.parametrize(
     ("body", "doubt"),
     [
-        pytest.param(VERSION.format(""), "it asks setuptools_scm for the version of a checkout", id="a-checkout"),
-        pytest.param(VERSION.format("write_to='demo/v.py'"), "arguments that are not simulated", id="a-written-file"),
-        pytest.param(VERSION.format("'demo'"), "arguments that are not simulated", id="another-folder"),
-        pytest.param("from setuptools_scm import Configuration\n", "Configuration, which is not simul", id="a-name"),
+        pytest.param("from setuptools_scm import hg\n", "hg, which is not simul", id="a-name"),
+        pytest.param("from setuptools_scm.version import meta\nmeta('1')\n", "calls setuptools_scm.version.meta",
+                     id="a-scheme-that-is-called"),
         pytest.param("try:\n    import vcs_versioning\nexcept ImportError:\n    modules.clear()\n",
                      "it imports vcs_versioning, which is not simulated", id="what-comes-with-it"),
         pytest.param("import importlib.metadata as m\ntry:\n    m.version('setuptools-scm')\n"

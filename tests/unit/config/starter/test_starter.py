@@ -271,14 +271,12 @@ def test_one_of_several_packages_is_named(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("tag", "version"), [("v1.4.0", "1.4.0"), ("nightly", "0.0.1")])
-def test_a_version_that_the_source_lacks_is_the_newest_tag(tmp_path: Path, tag: str, version: str) -> None:
-    text = pyproject(project=PROJECT.replace('version = "1"', 'dynamic = ["version"]'))
-    project = write(tmp_path / "demo", {"pyproject.toml": text})
-    for words in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "x"), ("tag", tag)):
-        git(project, *words)
-    written = starter.write(project, catalog.load(), shared_world())
-    assert loader.load(written.path, catalog.load()).version == version
+def test_a_version_that_nothing_states_is_asked_for(tmp_path: Path) -> None:
+    write(tmp_path, {"setup.py": "from setuptools import setup\nsetup(name='demo', packages=[])\n"})
+    with pytest.raises(InputError, match=r"setup.py: the project states no version, and no tool of its own") as asked:
+        starter.write(tmp_path, catalog.load(), shared_world())
+    assert asked.value.hint.startswith('add `version="1.2.3"` to its setup(), or have a tool')
+    assert not (tmp_path / "fatwheel.yml").exists()
 
 
 def test_a_config_that_is_there_stays(tmp_path: Path) -> None:

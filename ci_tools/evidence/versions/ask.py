@@ -1,0 +1,300 @@
+"""Asks the project's own tool for its version at the checked-out commit, confined, and keeps the answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import posixpath
+import re
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.errors import InputError, MachineError
+from ci_tools.evidence import git
+from ci_tools.evidence.file_versions import read_file_version
+from ci_tools.evidence.observe.stage import choose_place
+from ci_tools.evidence.source import Tree
+from ci_tools.evidence.versions.repository import Repository, copy_repository
+from ci_tools.evidence.versions.tools import find_version_tool, select_tools
+from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
+from ci_tools.machine.sandbox.leftovers import clear, read_safely
+from ci_tools.machine.seals import read_key, seal, unseal
+from ci_tools.machine.storage import sha256_of, write_atomically
+from ci_tools.machine.workplace import workplace
+from ci_tools.model.edition import tell_version
+from ci_tools.model.names import CONFIG_FILE
+from ci_tools.model.pep440 import parse_version, read_version
+from ci_tools.model.request import GitSource, SdistSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ci_tools.evidence.project_file import ProjectFile
+    from ci_tools.evidence.versions.tools import Tools
+    from ci_tools.machine.context import Outside
+
+__all__ = ["OwnVersion", "ask_version"]
+
+SCRIPT = Path(__file__).with_name("inside.py")
+LIMITS = Limits(seconds=120, memory=2 << 30, processes=64, written=1 << 30)
+MOST_READ = 1 << 20  # bytes: a larger file states no version
+MOST_TAGS = 8  # of one commit that are tried each by itself
+SETUPTOOLS = "setuptools"
+# They state their version in a file, or need a compiler to tell it.
+PLAINLY_STATED = ("maturin", "mesonpy", "uv_build")
+ALL, BEFORE, NONE, ONE = "all", "before", "none", "tag:"  # views of the repository, by its tags
+MEND = "`git fetch --unshallow --tags`, or `fetch-depth: 0` for actions/checkout"
+
+
+class OwnVersion(NamedTuple):
+    """The version that a project's own tool gives, and what it came from."""
+
+    version: str  # as the tool says it
+    tool: str
+    uses_git: bool = False
+    is_of_tag: bool = True  # whether a tag of the repository decides it, or a file
+    tags: tuple[str, ...] = ()  # those of the commit that make this version without the others
+    told_tag: str = ""  # the template of a tag that tells it to a build, where no variable does
+    said: str = ""  # the sentence of an earlier plan
+
+    @property
+    def public(self) -> str:
+        """The version without its label: each wheel gets one of its own."""
+        said = read_version(self.version)
+        return said.public if said else ""
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words for people."""
+        no_tag = "" if self.is_of_tag else ", as no tag of the repository says a version"
+        no_label = "; its label is left out, as each wheel gets its own" if "+" in self.version else ""
+        return self.said or f"{self.tool} says {self.version}{no_tag}{no_label}"
+
+
+def ask_version(project: ProjectFile, outside: Outside, tag: str = "", *, is_told: bool = False) -> OwnVersion | None:
+    """Return the version that the project's own tool gives; None if no tool is to be asked.
+
+    With `tag`, it is the only one of the commit's tags that the tool sees. `is_told` says that a build was seen to ask
+    git. Raises InputError if the tool cannot tell, MachineError if it cannot be had.
+    """
+    if not is_told and not _is_asked(project):
+        return None
+    is_shallow = git.is_shallow(project.tree.root, outside.environ)
+    name = _key(project, outside, tag)
+    path = outside.cache.resolve() / "versions" / f"{name}.json"
+    kept = read_safely(path, MOST_READ)
+    key = read_key(outside.environ)
+    found = unseal(name, kept, key) if kept is not None else None
+    if found is None:
+        found = _ask(project, outside, tag)
+        is_known = "version" in found.get("said", {}).get(ALL, {})
+        if is_known and not found["modified"]:  # some tools make a version of the day for what is modified
+            with write_atomically(path) as file:
+                file.write(seal(name, found, key))
+    return _judge(project, found, is_shallow=is_shallow)
+
+
+def _is_asked(project: ProjectFile) -> bool:
+    """Whether a tool gives the version: it stands in no file, and the source is a checkout or may be one."""
+    if project.stated_version() or project.backend.startswith(PLAINLY_STATED) or read_file_version(project):
+        return False
+    is_dynamic = "version" in project.list("project", "dynamic") or not project.table("project")
+    if isinstance(project.request.source, SdistSource) or not is_dynamic:
+        return False
+    if project.tree.commit is None and project.sdist_version():
+        return False
+    return not _is_setuptools(project) or bool(find_version_tool(project))
+
+
+def _is_setuptools(project: ProjectFile) -> bool:
+    return project.backend.startswith(SETUPTOOLS) or project.path("setup.py") in project.tree.names
+
+
+def _key(project: ProjectFile, outside: Outside, tag: str) -> str:
+    """Return the hash of all that the answer depends on."""
+    root, tree = project.tree.root, project.tree
+    tags = sorted(git.tags(root, outside.environ, at_head=False)), sorted(git.tags(root, outside.environ, at_head=True))
+    settings = (project.request.subdirectory, project.backend, project.request.build.env, select_tools(project))
+    states = [one for one in tree.states.items() if posixpath.basename(one[0]) != CONFIG_FILE]  # as `init` writes it
+    inputs = (sha256_of(SCRIPT), states, tree.commit, tags, tag, settings, sys.version_info[:2])
+    return hashlib.sha256(repr(inputs).encode()).hexdigest()
+
+
+# ---------------------------------------------------------------- one run
+
+
+def _ask(project: ProjectFile, outside: Outside, tag: str) -> dict[str, Any]:
+    """Run the tool for each view of the repository; return its answers, and the tags that were tried."""
+    if not outside.trusts_source and (reason := why_not()):
+        msg = f"the project's own tool must run to tell its version, and cannot be confined here: {reason}"
+        hint = "--trust-source runs it without confinement: use it only for a source that you trust"
+        raise InputError(msg, hint=hint, page="explanation/evidence.md#what-confinement-guarantees")
+    tools = select_tools(project)
+    installed = tools.install(outside)
+    with (
+        outside.reporter.step("ask for the version"),
+        workplace(choose_place(project.tree, 0, outside), clear) as own,
+    ):
+        place = own.resolve()
+        top = place / "stage" / "checkout"
+        top.mkdir(parents=True)
+        copied = copy_repository(project.tree.root, top, outside.environ) if project.tree.commit else None
+        _copy_files(project.tree, top / (copied.prefix if copied else ""))
+        request = _request(project, place, copied, tools, installed, tag)
+        (place / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        _run(project, place, copied, installed, outside)
+        text = (read_safely(Path(request["answer"]), MOST_READ) or b"{}").decode()
+        answer = json.loads(text.replace(str(top), "the checkout"))
+    modified = copied.modified if copied else ()
+    here = [one.name for one in copied.here] if copied else []
+    return {**answer, "modified": modified, "here": [tag] if tag else here[:MOST_TAGS]}
+
+
+def _copy_files(tree: Tree, folder: Path) -> None:
+    """Copy the files that may state a version; a tool that looks for others finds git's list of them."""
+    small = [name for name in tree.files if (tree.root / name).lstat().st_size <= MOST_READ]
+    folder.mkdir(parents=True, exist_ok=True)
+    Tree(tree.root, tuple(small)).copy_to(folder)
+
+
+def _request(
+    project: ProjectFile, place: Path, copied: Repository | None, tools: Tools, installed: Path, tag: str
+) -> dict[str, Any]:
+    stage = place / "stage"
+    top = stage / "checkout"
+    return {
+        "path": [str(installed)],
+        "left_out": tools.left_out,
+        "project": str(top / (copied.prefix if copied else "") / (project.request.subdirectory or ".")),
+        "backend": project.backend,
+        "backend_path": list(map(str, project.list("build-system", "backend-path"))),
+        "setuptools": _is_setuptools(project),
+        "metadata": str(stage / "metadata"),
+        "views": dict(_views(copied, tag)),
+        "tags": str(top / ".git" / "packed-refs"),
+        "used": str(stage / "git-was-asked"),
+        "answer": str(stage / "answer.json"),
+        "variables": [*tell_version(project.request.name, "")],
+        "prefixes": _list_prefixes(copied, tag),
+        "commit": copied.commit if copied else "",
+        "is_new_tag": bool(tag) and tag not in {one.name for one in copied.tags} if copied else False,
+    }
+
+
+def _list_prefixes(copied: Repository | None, tag: str) -> list[str]:
+    """Return what stands before the version in the tags of a repository, first what does so in most of them."""
+    names = [tag, *(one.name for one in copied.tags)] if copied else []
+    found = Counter(match[0] for name in names if (match := re.match(r"[^0-9]*(?=[0-9])", name)))
+    return [prefix for prefix, _ in found.most_common(MOST_TAGS)]
+
+
+def _views(copied: Repository | None, tag: str) -> Iterator[tuple[str, str | None]]:
+    """Yield the views of a repository: with all tags, without those of the commit, with none, with one of these."""
+    if copied is None:
+        yield ALL, None
+        return
+    here = copied.here
+    past = "".join(one.line for one in copied.tags if one not in here)
+    only = [one.line for one in here if one.name == tag] or [f"{copied.commit} {git.TAGS}{tag}\n"]
+    yield ALL, past + (only[0] if tag else "".join(one.line for one in here))
+    if here or tag:
+        yield BEFORE, past
+    if past:
+        yield NONE, ""
+    for one in here[:MOST_TAGS] if len(here) > 1 and not tag else ():
+        yield f"{ONE}{one.name}", past + one.line
+
+
+def _run(project: ProjectFile, place: Path, copied: Repository | None, installed: Path, outside: Outside) -> None:
+    """Run the script in its sandbox, with a git that says when it was asked."""
+    stage = place / "stage"
+    program = shutil.which("git", path=outside.environ.get("PATH"))
+    tools = stage / "tools"
+    tools.mkdir()
+    if program:
+        wrapper = tools / "git"
+        options = "-c core.fsmonitor=false -c core.hooksPath=/dev/null -c protocol.allow=never"
+        # Tools drop the variables of git that they find, so they are set here.
+        setting = f'export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_CEILING_DIRECTORIES="{stage}"'
+        text = f'#!/bin/sh\n: > "{stage}/git-was-asked"\n{setting}\nexec "{program}" {options} "$@"\n'
+        wrapper.write_text(text, encoding="utf-8")
+        wrapper.chmod(0o755)
+    env = {
+        "PATH": os.pathsep.join((str(tools), os.defpath)),
+        "HOME": str(stage),
+        "TMPDIR": str(stage),
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(installed),
+        **dict(project.request.build.env),
+    }
+    readable = [place / "request.json", SCRIPT, installed]
+    if program:
+        readable.append(Path(program).resolve().parent)
+    if copied:
+        readable += [copied.objects, *_alternates(copied.objects)]
+    log = place / "log"
+    ended = run_in_sandbox(
+        [sys.executable, "-I", "-S", "-B", SCRIPT, place / "request.json"],
+        folder=stage,
+        readable=readable,
+        env=env,
+        log=log,
+        limits=LIMITS,
+        trusted=bool(why_not()),
+    )
+    if ended.verdict is not Verdict.ENDED:
+        msg = f"the project's own tool ran into a limit when asked for the version: {ended.verdict.value}"
+        raise MachineError(msg)
+
+
+def _alternates(objects: Path) -> Iterator[Path]:
+    """Yield the folders of objects that a repository borrows."""
+    file = objects / "info" / "alternates"
+    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+        folder = (objects / line).resolve()
+        yield folder
+        yield from _alternates(folder)
+
+
+# ---------------------------------------------------------------- the answer
+
+
+def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) -> OwnVersion:
+    """Return the version; raise InputError if there is none, or if it was made without the tags that decide it."""
+    said: Mapping[str, Mapping[str, str]] = found.get("said", {})
+    own = "setup.py" if project.path("setup.py") in project.tree.names else re.split(r"[.:]", project.backend)[0]
+    tool = find_version_tool(project) or own
+    version = said.get(ALL, {}).get("version", "")
+    place = project.place("project", "dynamic") if project.lines else project.path("setup.py")
+    mend = _hint(project) if isinstance(project.request.source, GitSource) else MEND
+    shallow = f"this checkout is shallow, and {tool} makes the version of the last tag and the commits since"
+    if read_version(version) is None:
+        why = said.get(ALL, {}).get("error") or f'it says "{version}"'
+        msg = f"{place}: {shallow if is_shallow else f'{tool} cannot tell the version: {why}'}"
+        raise InputError(msg, hint=mend if is_shallow else _hint(project))
+    is_of_commit = BEFORE in said and said[BEFORE].get("version") != version
+    if found["uses_git"] and is_shallow and not is_of_commit:
+        msg = f"{place}: {shallow}"
+        raise InputError(msg, hint=mend)
+    here = found["here"] if is_of_commit else []
+    alone = [name for name in here if len(here) == 1 or said.get(f"{ONE}{name}", {}).get("version") == version]
+    is_release = not parse_version(version).is_devrelease
+    tags = [name for name in alone if is_release or "dev" in name]  # a scheme may go on counting from a tag
+    if found.get("is_untold"):
+        what = "neither a variable nor a tag leaves the label out, and each wheel gets its own"
+        msg = f"{place}: {tool} says {version}: {what}"
+        raise InputError(msg, hint="let it read BUILD_VERSION, where that is set, or say the version without a label")
+    told_tag = f"{found['told_prefix']}{{version}}" if "told_prefix" in found else ""
+    is_of_past = NONE in said and said[NONE].get("version") != version
+    is_of_tag = not found["uses_git"] or is_of_commit or is_of_past
+    return OwnVersion(version, tool, bool(found["uses_git"]), is_of_tag, tuple(tags), told_tag)
+
+
+def _hint(project: ProjectFile) -> str:
+    if isinstance(project.request.source, GitSource):
+        return 'name a tag as the source\'s `ref`, or say the version: `version: "1.2.3"`'
+    return 'run it in the git checkout that has its tags, or say the version in fatwheel.yml: `version: "1.2.3"`'
