@@ -34,6 +34,7 @@ PURPOSES = {
     "audit": "audit",
     "validate": "trials",
     "install": "trials",
+    "ask": "observing the build",
     "observe": "observing the build",
     "stage": "publishing",
     "publish": "publishing",

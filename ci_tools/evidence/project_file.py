@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError
-from ci_tools.evidence.file_versions import read_file_version
 from ci_tools.evidence.includes import Place
+from ci_tools.evidence.versions.files import read_file_version
 from ci_tools.formats.toml.text import parse_toml
 from ci_tools.model.evidence import Project
 from ci_tools.model.names import ProjectName, VersionText

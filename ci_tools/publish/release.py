@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from ci_tools.plan.make import Planned
     from ci_tools.publish.index.wheel_index import WheelIndex
     from ci_tools.publish.publishing import Destination
+    from ci_tools.publish.targets import Target
     from ci_tools.publish.transaction import Shown
     from ci_tools.publish.units import Withheld
 
@@ -80,17 +81,11 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     left = list_left_over(planned, outside, here=here)
     without = frozenset(job.name for job, _ in left)
     to = to._replace(addresses=to.addresses or planned.plan.request.publish.targets, without=without)
-    targets = targets_at(to, outside)  # fails on a bad target before anything is built
+    targets = _check_targets(planned.plan, to, outside)
     edition = folder_edition(planned.plan.edition)
-    refuse_unreachable(foresight.core_of(planned.plan, edition), targets, outside.reporter.say)
-    refuse_missing_tag(planned.plan.edition, f"{planned.plan.project.name} {planned.plan.project.version}", to)
-    _refuse_no_gpu(planned.plan, without)
-    jobs = [job for job in planned.plan.jobs if job not in {job for job, _ in left}]
-
+    jobs = [job for job in planned.plan.jobs if job.name not in without]
     names = [*([SDIST] if planned.plan.sdist else []), *(job.name for job in jobs)]
-    takes_level = here and all(address.startswith(LOCAL) for address in to.addresses)
-    if not takes_level:
-        refuse_level(planned, jobs, outside)
+    takes_level = _take_level(planned, jobs, to, outside, here=here)
     with open_stock() as stock:
         settings = Here(source=planned.tree.root, stock=stock)
 
@@ -125,6 +120,26 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
         install=found.command if found else "",
         seconds=time.monotonic() - started,
     )
+
+
+def _check_targets(plan: Plan, to: Destination, outside: Outside) -> tuple[Target, ...]:
+    """Return the targets; raise an error for what can be known to fail before anything is built."""
+    targets = targets_at(to, outside)
+    refuse_unreachable(foresight.core_of(plan, folder_edition(plan.edition)), targets, outside.reporter.say)
+    refuse_missing_tag(plan.edition, f"{plan.project.name} {plan.project.version}", to)
+    _refuse_no_gpu(plan, to.without)
+    return targets
+
+
+def _take_level(planned: Planned, jobs: Sequence[Job], to: Destination, outside: Outside, *, here: bool) -> bool:
+    """Whether wheels may take the level of this machine, as those for its own folders may.
+
+    Raises an error for a release to others whose wheels would not keep to theirs.
+    """
+    if here and all(address.startswith(LOCAL) for address in to.addresses):
+        return True
+    refuse_level(planned, jobs, outside)
+    return False
 
 
 def _build_here(

@@ -282,14 +282,11 @@ class Observer:
         project = stage.source / self.subject.folder
         home = str(stage.accelerator) if view.accelerator else ""
         path = [str(stage.accelerator / "bin")] if home else []
-        own = "" if self.subject.folder in {"", "."} else f"{self.subject.folder}/"
-        tracked = self.subject.tree.files if self.subject.tree.checkout else ()
-        places = (stage.checkout, stage.accelerator, stage.wheels, stage.scratch)
         return {
             "path": [str(prepared.modules), str(prepared.fakes)],
             "root": str(stage.source),
             "project": str(project),
-            "prefix": own,
+            "prefix": self._prefix,
             "backend": self.subject.backend,
             "backend_path": [str(project / part) for part in self.subject.backend_path],
             "settings": None if self.subject.backend_path else {"--build-option": ["--compression=stored"]},
@@ -298,25 +295,7 @@ class Observer:
             "journal": str(stage.journal),
             "standard_library": str(STANDARD_LIBRARY),
             "torch_names": str(TORCH_NAMES),
-            "facts": {
-                **_facts(view),
-                "accelerator_home": home,
-                "capped": self.subject.capped,
-                "tools": sorted(TOOLS),
-                "programs": sorted(PROGRAMS),
-                "tools_folder": str(stage.tools),
-                "python_program": str(stage.tools / "python"),
-                "home": str(stage.home),
-                "modules": str(prepared.modules),
-                "fork_server": str(SERVER),
-                "around": str(stage.folder.parent),
-                "checkout": f"{stage.checkout}/",
-                "tracked": [name.removeprefix(own) for name in tracked if name.startswith(own)],
-                "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),
-                "suffix": OWN_SUFFIX,
-                "plugins": [name.replace("-", "_") for name in self.subject.plugins],
-                "folders": list(map(str, places)),
-            },
+            "facts": self._known(stage, prepared, view),
             "env": {
                 "PATH": os.pathsep.join([*path, str(stage.tools)]),
                 "HOME": str(stage.home),
@@ -328,6 +307,35 @@ class Observer:
                 **_homes(view, home),
                 **dict(view.env),
             },
+        }
+
+    @property
+    def _prefix(self) -> str:
+        """The project's folder below the source, such as `python/`, or ""."""
+        return "" if self.subject.folder in {"", "."} else f"{self.subject.folder}/"
+
+    def _known(self, stage: Stage, prepared: Prepared, view: View) -> dict[str, Any]:
+        """Return what the observed build is told of its cell, and of the places that it may read."""
+        tracked = self.subject.tree.files if self.subject.tree.checkout else ()
+        places = (stage.checkout, stage.accelerator, stage.wheels, stage.scratch)
+        return {
+            **_facts(view),
+            "accelerator_home": str(stage.accelerator) if view.accelerator else "",
+            "capped": self.subject.capped,
+            "tools": sorted(TOOLS),
+            "programs": sorted(PROGRAMS),
+            "tools_folder": str(stage.tools),
+            "python_program": str(stage.tools / "python"),
+            "home": str(stage.home),
+            "modules": str(prepared.modules),
+            "fork_server": str(SERVER),
+            "around": str(stage.folder.parent),
+            "checkout": f"{stage.checkout}/",
+            "tracked": [name.removeprefix(self._prefix) for name in tracked if name.startswith(self._prefix)],
+            "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),
+            "suffix": OWN_SUFFIX,
+            "plugins": [name.replace("-", "_") for name in self.subject.plugins],
+            "folders": list(map(str, places)),
         }
 
 

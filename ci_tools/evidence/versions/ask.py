@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.evidence import git
-from ci_tools.evidence.file_versions import read_file_version
 from ci_tools.evidence.observe.stage import choose_place
 from ci_tools.evidence.source import Tree
+from ci_tools.evidence.versions.files import read_file_version
 from ci_tools.evidence.versions.repository import Repository, copy_repository
 from ci_tools.evidence.versions.tools import find_version_tool, select_tools
 from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not

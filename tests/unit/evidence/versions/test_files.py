@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.evidence.file_versions import read_file_version
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import tree_at
+from ci_tools.evidence.versions.files import read_file_version
 from tests.builders.sources import CONFIG, request_of, write
 
 if TYPE_CHECKING:
