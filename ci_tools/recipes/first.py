@@ -37,7 +37,7 @@ __all__ = ["Written", "write_first"]
 TAG = re.compile(r"(?P<before>v|release-|)(?P<version>\d[\w.+!-]*)")
 ADDRESS = re.compile(r"[\w+.-]+://|[^/]+@[^/]+:|[./~]")
 MOST_PYTHONS = 3  # of a first recipe whose wheels serve one Python each: the newest
-UNTOLD = "0.0.1"  # the version if neither a tag nor the source says one
+UNTOLD = "0.0.1"  # of a config that is read for its source only
 
 
 class Written(NamedTuple):
@@ -63,9 +63,12 @@ def write_first(address: str, folder: Path | None, outside: Outside) -> Written:
     """
     origin = _newest_of_git(address, outside) if ADDRESS.match(address) else _newest_sdist(address, outside)
     tree = _open({"package": "unknown", "version": origin.version or UNTOLD, "source": origin.where}, outside)
-    blank = dataclasses.replace(BLANK, version=origin.version or UNTOLD)  # its copy has no tags that a tool could read
+    blank = dataclasses.replace(BLANK, version=origin.version or None)  # its copy has no tags that a tool could read
     starter, _ = read_starter(tree, catalogs.load(), outside, blank=blank)
-    name, version = origin.name or starter.name, origin.version or starter.version or UNTOLD
+    name, version = origin.name or starter.name, origin.version or starter.version
+    if not version:
+        msg = f"{address} has no tag of a final version, and its source states none"
+        raise InputError(msg, hint="write a recipe with the commit as its `ref`, and its `version`")
     folder = folder or CALLERS / canonicalize_name(name)
     if folder.exists():
         msg = f"{folder} exists already, expected a new folder for the recipe"

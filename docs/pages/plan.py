@@ -65,7 +65,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "requires_python": "the Pythons it admits",
         "backend": "its build backend (PEP 517)",
         "where": "the file and line where `requires_python` was read",
-        "told": "the answer of the project's own tool about the version, which its builds get; empty if a file states it",
+        "told": "the answer of the project's own tool about the version, which builds get; empty if a file states it",
         "told_tag": "the template of a tag that gives it to them, where no variable does",
     },
     "edition": {

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ci_tools.evidence.versions.tools import Tools
     from ci_tools.machine.context import Outside
 
-__all__ = ["OwnVersion", "ask_version"]
+__all__ = ["OwnVersion", "ask_version", "is_setuptools"]
 
 SCRIPT = Path(__file__).with_name("inside.py")
 LIMITS = Limits(seconds=120, memory=2 << 30, processes=64, written=1 << 30)
@@ -107,10 +107,11 @@ def _is_asked(project: ProjectFile) -> bool:
         return False
     if project.tree.commit is None and project.sdist_version():
         return False
-    return not _is_setuptools(project) or bool(find_version_tool(project))
+    return not is_setuptools(project) or bool(find_version_tool(project))
 
 
-def _is_setuptools(project: ProjectFile) -> bool:
+def is_setuptools(project: ProjectFile) -> bool:
+    """Whether setup.py, or setuptools without one, builds the project."""
     return project.backend.startswith(SETUPTOOLS) or project.path("setup.py") in project.tree.names
 
 
@@ -172,7 +173,7 @@ def _request(
         "project": str(top / (copied.prefix if copied else "") / (project.request.subdirectory or ".")),
         "backend": project.backend,
         "backend_path": list(map(str, project.list("build-system", "backend-path"))),
-        "setuptools": _is_setuptools(project),
+        "setuptools": is_setuptools(project),
         "metadata": str(stage / "metadata"),
         "views": dict(_views(copied, tag)),
         "tags": str(top / ".git" / "packed-refs"),

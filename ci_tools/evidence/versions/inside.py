@@ -202,11 +202,24 @@ def _ask_setuptools() -> str:
     core = importlib.import_module("distutils.core")
     sys.path.insert(0, str(Path.cwd()))
     sys.argv = ["setup.py"]
-    if not Path("setup.py").exists():
-        Path("setup.py").write_text("from setuptools import setup\nsetup()\n", encoding="utf-8")
     with contextlib.redirect_stdout(sys.stderr):
-        made = core.run_setup("setup.py", stop_after="config")
-    return str(made.metadata.version or "")
+        try:
+            return _run_setup(core) if Path("setup.py").exists() else _run_bare(core)
+        except BaseException:
+            # A module that is not installed here may end setup.py; pyproject.toml may say where the version is.
+            with contextlib.suppress(BaseException):
+                if version := _run_bare(core):
+                    return version
+            raise
+
+
+def _run_setup(core: Any) -> str:
+    return str(core.run_setup("setup.py", stop_after="config").metadata.version or "")
+
+
+def _run_bare(core: Any) -> str:
+    Path("setup.py").write_text("from setuptools import setup\nsetup()\n", encoding="utf-8")
+    return _run_setup(core)
 
 
 if __name__ == "__main__":

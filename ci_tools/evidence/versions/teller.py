@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import FatwheelError
 from ci_tools.evidence import git
-from ci_tools.evidence.versions.ask import OwnVersion, ask_version
+from ci_tools.evidence.versions.ask import OwnVersion, ask_version, is_setuptools
 from ci_tools.model.edition import CANDIDATE
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import GitSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from packaging.version import Version
 
     from ci_tools.evidence.project_file import ProjectFile
     from ci_tools.machine.context import Outside
@@ -38,6 +40,7 @@ class Teller:
         self.tag = tag
         self.project.told = told
         self.is_done = told is not None
+        self.failure: FatwheelError | None = None  # why the tool did not tell, where a build may
 
     def ask(self) -> None:
         """Ask the tool that the project names; what the config says stands where it cannot tell."""
@@ -50,21 +53,29 @@ class Teller:
             return
         try:
             project.told = ask_version(project, self.outside, self._tag())
-        except FatwheelError:
-            if not project.request.version:
+        except FatwheelError as error:
+            if not project.request.version and not is_setuptools(project):
                 raise
+            self.failure = error if not project.request.version else None
 
     def ask_again(self, platforms: Iterable[PlatformEvidence]) -> None:
         """Ask setup.py itself, in the checkout, if an observed build was seen to ask git for something."""
         project = self.project
         shown = [one.shown for one in platforms]
         asked = {name for name, _ in chain.from_iterable(one.asked for one in shown)}
-        if self.is_done or project.told or project.stated_version() or ASKS_GIT not in asked:
+        if self.is_done or project.told or project.stated_version():
             return
+        fields = next((one.metadata for one in shown if one.metadata), ())
+        known = read_version(dict(line.partition(": ")[::2] for line in fields).get("Version", ""))
         self.is_done = True
-        if project.tree.commit:
-            fields = next((one.metadata for one in shown if one.metadata), ())
-            self._ask_setup(dict(line.partition(": ")[::2] for line in fields).get("Version", ""))
+        if ASKS_GIT in asked and project.tree.commit and not self.failure:
+            self._ask_setup(known)
+        elif self.failure and not self._is_in_file(known):
+            raise self.failure
+
+    def _is_in_file(self, version: Version | None) -> bool:
+        """Whether a file of the project states the version that a build was seen to have."""
+        return bool(version) and str(version) in _texts(self.project)
 
     def _tell_release_version(self) -> None:
         """Tell observed builds the version of the release, where setup.py takes it from the variable of test-infra.
@@ -90,13 +101,12 @@ class Teller:
         said_so = f"{VERSION_FILE} says {said}"
         return OwnVersion(said, VERSION_FILE, said=said_so) if read_version(said) else None
 
-    def _ask_setup(self, observed: str) -> None:
+    def _ask_setup(self, known: Version | None) -> None:
         """Note what setup.py says where git answers, if that is not what it says where git does not."""
-        known = read_version(observed)
         try:
             told = ask_version(self.project, self.outside, self._tag(), is_told=True)
         except FatwheelError:
-            if known and known.public in _texts(self.project):
+            if self._is_in_file(known):
                 return
             raise
         if told and (known is None or known.local or told.version != str(known)):

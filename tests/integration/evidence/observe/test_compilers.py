@@ -129,6 +129,14 @@ def test_setuptools_scm_says_the_version_that_its_build_is_told(tmp_path: Path) 
     assert "-DVERSION=1.0" in found["linux-cpu"].built[0].compiles[0].flags
 
 
+def test_versioneer_says_the_version_that_its_build_is_told(tmp_path: Path) -> None:
+    body = "import versioneer\nmodule.define_macros.append(('VERSION', versioneer.get_version()))\n"
+    found = shown(tmp_path, body, ', "versioneer"')
+    assert "-DVERSION=1.0" in found["linux-cpu"].built[0].compiles[0].flags
+    missing = shown(tmp_path / "b", body)["linux-cpu"]
+    assert "No module named 'versioneer'" in (missing.unsupported or "")
+
+
 def test_public_names_of_setuptools_scm_are_no_doubt(tmp_path: Path) -> None:
     """One that was not simulated hid a declared abi3 (checkout.md, K11)."""
     body = (

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ci_tools import catalog
+from ci_tools.config import loader, starter
 from ci_tools.errors import InputError, MachineError
+from ci_tools.evidence.project_file import ProjectFile
+from ci_tools.evidence.source import tree_at
 from ci_tools.evidence.versions import ask
 from ci_tools.plan import plan_file
 from ci_tools.plan.make import make_plan
@@ -187,3 +191,33 @@ def test_a_version_is_kept_until_a_tag_or_a_file_changes(
     git(folder, "tag", "v1.3.0")
     with pytest.raises(TypeError):
         ask_plan(folder, outside)
+
+
+def test_init_writes_no_version_where_a_tool_gives_it(tmp_path: Path, outside: Outside) -> None:
+    folder = repository(tmp_path / "demo", TOOLS["hatch-vcs"][0])
+    git(folder, "rm", "--quiet", "fatwheel.yml")
+    commit(folder, "demo/second.py")
+    git(folder, "tag", "v1.2.0")
+    written = starter.write(folder, catalog.load(), outside)
+    assert (written.starter.version, loader.load(written.path, catalog.load()).version) == ("1.2.0", None)
+    assert ask_plan(folder, outside)["project"]["version"] == "1.2.0"
+
+
+@pytest.mark.long
+def test_a_setup_py_that_ends_beside_stand_ins_is_asked_by_its_pyproject_toml(tmp_path: Path, outside: Outside) -> None:
+    files = {**TOOLS["setuptools-scm"][0], "setup.py": "import torch\nassert torch.version.cuda\n"}
+    folder = repository(tmp_path / "demo", files, "v1.2.0")
+    project = ProjectFile(loader.load(folder / "fatwheel.yml", catalog.load()), tree_at(folder, outside.environ))
+    told = ask.ask_version(project, outside)
+    assert told == ask.OwnVersion("1.2.0", "setuptools-scm", uses_git=True, tags=("v1.2.0",))
+
+
+@pytest.mark.long
+def test_a_label_that_no_variable_leaves_out_is_left_out_by_a_tag(tmp_path: Path, outside: Outside) -> None:
+    folder = repository(tmp_path / "demo", TOOLS["versioningit"][0], "release-1.2.0")
+    commit(folder, "demo/second.py")
+    text = (folder / "pyproject.toml").read_text() + '[tool.versioningit.tag2version]\nrmprefix = "release-"\n'
+    (folder / "pyproject.toml").write_text(text)
+    commit(folder, "demo/third.py")
+    project = ask_plan(folder, outside)["project"]
+    assert (project["version"], project["told_tag"]) == ("1.2.0.post2", "release-{version}")
