@@ -186,8 +186,8 @@ def _fit_widths(table: Table, available: int) -> list[int]:
 
 
 def fits_page(table: Table) -> bool:
-    """Whether a table has room on a page without a wrapped row."""
-    return _full_width(_fit_widths(table, WIDEST)) <= PAGE
+    """Whether a table has room on a page, or on a wider terminal, without a wrapped row."""
+    return _full_width(_fit_widths(table, WIDEST)) <= max(PAGE, shutil.get_terminal_size((PAGE, 0)).columns)
 
 
 def _full_width(widths: Sequence[int]) -> int:
