@@ -167,7 +167,7 @@ def _wrap_line(text: str, width: int, first: str, others: str) -> Iterator[str]:
 def _fit_widths(table: Table, available: int) -> list[int]:
     """Return the width of each column: that of its longest line, or less, but never less than its longest word.
 
-    What is short is not wrapped.
+    Short texts are not wrapped.
     """
     head = [table.columns] if table.show_header else []
     columns = [

@@ -79,7 +79,7 @@ class Starter(NamedTuple):
     imports: tuple[str, ...]
     backend: str
     env: tuple[tuple[str, str], ...] = ()
-    told: Told = Told()  # what it tells cibuildwheel
+    told: Told = Told()  # its options of cibuildwheel
     is_per_python: bool = False  # whether a wheel with native code serves one Python only, or may do so
 
     @property
