@@ -260,7 +260,7 @@ def tree_at(root: Path, environ: Mapping[str, str]) -> Tree:
 
 
 def _is_written(root: Path, name: str, output: Collection[FileIdentity]) -> bool:
-    """Whether this run writes the file, or Fatwheel wrote it as a plan: what is made of the source is no part of it."""
+    """Whether this run writes the file, or Fatwheel wrote it as a plan: the source has nothing that is made of it."""
     if output:
         found = os.lstat(f"{root}{os.sep}{name}")  # for thousands of files, as below
         if FileIdentity(found.st_dev, found.st_ino) in output:

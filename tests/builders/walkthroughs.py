@@ -25,7 +25,7 @@ NAMED = re.compile(r"`([\w./-]+\.\w+)`[^`]*$")  # the file that a block is the c
 ANY = "…"  # a line that stands for any others, and in a path for what comes before
 VARIES = re.compile(r"\d+\.\d s\b|\d+(\.\d+)? (B|kB)\b")  # seconds, and sizes: a compiler's
 PARTS = re.compile(r"(?<=^time: )(.*) \(.*\)$")  # which parts of a run took time, and which of them the most
-SHOWN = {"PYTHONPATH": str(REPOSITORY), "COLUMNS": "200", "GITHUB_ACTIONS": ""}
+SHOWN = {"PYTHONPATH": str(REPOSITORY), "COLUMNS": "1000", "GITHUB_ACTIONS": ""}
 
 
 class Block(NamedTuple):

@@ -167,7 +167,7 @@ def _wrap_line(text: str, width: int, first: str, others: str) -> Iterator[str]:
 def _fit_widths(table: Table, available: int) -> list[int]:
     """Return the width of each column: that of its longest line, or less, but never less than its longest word.
 
-    What is short is not wrapped.
+    Short texts are not wrapped.
     """
     head = [table.columns] if table.show_header else []
     columns = [
@@ -186,8 +186,8 @@ def _fit_widths(table: Table, available: int) -> list[int]:
 
 
 def fits_page(table: Table) -> bool:
-    """Whether a table has room on a page without a wrapped row."""
-    return _full_width(_fit_widths(table, WIDEST)) <= PAGE
+    """Whether a table has room on a page, or on a wider terminal, without a wrapped row."""
+    return _full_width(_fit_widths(table, WIDEST)) <= max(PAGE, shutil.get_terminal_size((PAGE, 0)).columns)
 
 
 def _full_width(widths: Sequence[int]) -> int:

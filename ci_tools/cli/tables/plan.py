@@ -62,7 +62,7 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
 def _job_table(plan: Plan) -> Table:
     """Return the table of a plan's jobs; where it is wider than a page, the one owner of all is in the title.
 
-    Where names alone are too long, each wheel is below its job.
+    Where even the names are too long, each wheel is below its job.
     """
     asked, left = count(plan.cells, "cell"), count(len(plan.jobs), "wheel")
     title = f"{plan.project.name} {plan.project.version}: {asked} asked for, {left} to build"

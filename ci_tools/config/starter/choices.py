@@ -84,7 +84,7 @@ class Starter(NamedTuple):
     backend: str
     lacking: tuple[Lacking, ...] = ()  # what these imports need and is not installed with the package
     env: tuple[tuple[str, str], ...] = ()
-    told: Told = Told()  # what it tells cibuildwheel
+    told: Told = Told()  # its options of cibuildwheel
     is_per_python: bool = False  # whether a wheel with native code serves one Python only, or may do so
 
     @property

@@ -52,7 +52,7 @@ NOT_TAKEN = {
     "free-threaded-support": "`python`, where free-threaded ones end in t",
     "manylinux-x86_64-image": "`wheel-platform`, and a `container` of that level",
     "manylinux-aarch64-image": "`wheel-platform`, and a `container` of that level",
-    "overrides": "`platforms`, whose `env` is for each alone",
+    "overrides": "the `env` of each of `platforms`",
     "test-command": "`validate: {commands: […]}`",
 }
 NOT_NEEDED = {
@@ -63,7 +63,7 @@ NOT_NEEDED = {
 
 
 class Note(NamedTuple):
-    """An option of cibuildwheel, its place, and what became of it."""
+    """An option of cibuildwheel, its place, and whether it was taken."""
 
     place: str
     option: str
@@ -71,10 +71,10 @@ class Note(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a project tells cibuildwheel, as far as a starter takes it, and a note for each option."""
+    """The options of cibuildwheel that a starter takes from a project, and a note for each option."""
 
     env: tuple[tuple[str, str, str], ...] = ()  # name, value and the system, "" for all
-    requires: tuple[str, ...] = ()  # what a build needs, installed by `before-build`
+    requires: tuple[str, ...] = ()  # requirements of the build, which `before-build` installs
     build: tuple[str, ...] = ("*",)
     skip: tuple[str, ...] = ()
     archs: tuple[tuple[str, tuple[str, ...], str], ...] = ()  # a system, its architectures, and the place
@@ -131,7 +131,7 @@ def read_cibuildwheel(project: ProjectFile) -> Told:
 
 
 def _take(told: Told, note: Note, value: object, system: str, project: ProjectFile) -> Told:
-    """Return what is told with one option more."""
+    """Return the options with one more."""
     if note.option in {"build", "skip"}:
         patterns = tuple(each for one in _words(value) for each in _expand(one))
         told = told._replace(build=patterns) if note.option == "build" else told._replace(skip=patterns)

@@ -78,7 +78,7 @@ class Survey(NamedTuple):
     builds_with_torch: Requirement
     classifiers: tuple[str, ...]
     platforms: tuple[PlatformEvidence, ...]
-    told: Told = Told()  # what the project tells cibuildwheel
+    told: Told = Told()  # its options of cibuildwheel
     env: tuple[tuple[str, str], ...] = ()  # variables without which its version has a label
     switches: tuple[Switch, ...] = ()  # at most one for each platform for which nothing is compiled by default
 

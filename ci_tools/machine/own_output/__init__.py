@@ -53,7 +53,7 @@ def _follow(process: str, found: set[FileIdentity]) -> Iterator[str]:
 def _name_stream(opened: int | str, found: set[FileIdentity]) -> Iterator[str]:
     """Yield the name of an open pipe or terminal; add an open file to `found`."""
     with suppress(OSError):
-        state = os.stat(opened)  # noqa: PTH116 - a number is no path
+        state = os.stat(opened)  # noqa: PTH116 - it may be a number
         if stat.S_ISREG(state.st_mode):
             found.add(FileIdentity(state.st_dev, state.st_ino))
         elif stat.S_ISFIFO(state.st_mode):

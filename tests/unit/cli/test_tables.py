@@ -137,7 +137,10 @@ def test_a_log_is_as_wide_as_a_page_or_as_columns_says(
 
 @pytest.mark.parametrize("owners", [("@org/team",), ("@org/team", "@org/another-team"), (None, "@org/team")])
 @pytest.mark.parametrize("length", [4, 20, 50])
-def test_a_plan_has_room_on_a_page(tmp_path: Path, length: int, owners: tuple[str | None, ...]) -> None:
+def test_a_plan_has_room_on_a_page(
+    tmp_path: Path, length: int, owners: tuple[str | None, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     plan = make_plan(demo(tmp_path) / "fatwheel.yml", shared_world()).plan
     made = [replace(plan.jobs[0], owner=owner, wheel=FileName(f"{'n' * length}-1.0-{TAGS}")) for owner in owners]
     table = next(iter(plan_tables(replace(plan, jobs=tuple(made)), explain=False)))
