@@ -125,11 +125,12 @@ def _ask(starter: Starter) -> dict[str, Any]:
     platform = _choose_platform(starter)
     is_per_python = platform.is_native and starter.is_per_python
     pythons = [one for one in starter.pythons if not one.free_threaded][-MOST_PYTHONS:]
+    requires = {"requires": [one.requirement for one in starter.lacking]} if starter.lacking else {}
     return {
         "python": [str(one) for one in (pythons if is_per_python else starter.pythons)],
         **({"torch": _ask_torch(starter)} if starter.torch.versions else {}),
         "platforms": {str(platform.platform): _ask_platform(platform)},
-        **({"validate": {"imports": [*starter.imports]}} if starter.imports else {}),
+        **({"validate": {**requires, "imports": [*starter.imports]}} if starter.imports else {}),
         "build": {"sdist": False, **({"env": dict(starter.env)} if starter.env else {})},
         "release": _name_releases(starter, platform, is_per_python=is_per_python),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -41,13 +42,17 @@ OF_TORCH = re.compile(r"\b(libc10|libtorch)\w*\.so: cannot open shared object fi
 def own_imports(wheel: Path) -> tuple[str, ...]:
     """Return the packages and modules at the root of a wheel, and the packages of a namespace without an `__init__`.
 
-    Tests, examples and private modules count only where there is nothing else.
+    Those of a namespace, tests, examples and private modules count only where there is nothing else.
     """
     found = open_wheel(wheel)
     with found.archive:
-        modules = {module for module in _modules(found) if all(map(str.isidentifier, module.split(".")))}
+        modules = {module for module in _modules(found) if all(map(_is_name, module.split(".")))}
     public = {module for module in modules if module.partition(".")[0] not in BESIDE and not module.startswith("_")}
-    return tuple(sorted(public or modules))
+    return tuple(sorted({module for module in public if "." not in module} or public or modules))
+
+
+def _is_name(part: str) -> bool:
+    return part.isidentifier() and not keyword.iskeyword(part)
 
 
 def _modules(wheel: Wheel) -> Iterator[str]:

@@ -25,6 +25,8 @@ SO = "cpython-312-x86_64-linux-gnu.so"
             {"demo/__init__.py": NOTHING, "tests/__init__.py": NOTHING, "_x.py": NOTHING}, ("demo",), id="more"
         ),
         pytest.param({"space/one/__init__.py": NOTHING}, ("space.one",), id="a-namespace"),
+        pytest.param({"demo/__init__.py": NOTHING, "data/of/__init__.py": NOTHING}, ("demo",), id="package-and-data"),
+        pytest.param({"demo.py": NOTHING, "class.py": NOTHING, "my-script.py": NOTHING}, ("demo",), id="no-names"),
         pytest.param({f"fast.{SO}": b"..PyInit_fast..", "data.bin": NOTHING}, ("fast",), id="a-library"),
         pytest.param({"fast.abi3.so": b"PyInit_fast", "op.so": b"no init"}, ("fast",), id="another-library"),
         pytest.param({f"demo/__init__.{SO}": b"PyInit_demo"}, ("demo",), id="a-compiled-package"),

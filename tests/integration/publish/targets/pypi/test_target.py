@@ -101,6 +101,22 @@ def test_a_change_of_what_is_published_is_foreseen_by_the_sdist(plain: Server, u
         there.foresee(unit_of(other))
 
 
+def test_a_release_of_which_nothing_is_finished_is_foreseen_by_the_metadata_of_its_sdist(
+    plain: Server, unit: Unit, tmp_path: Path
+) -> None:
+    there, (draft, *_) = target(tmp_path, plain), [item for item in unit.items if item.name == SDIST]
+    core = replace(unit, items=(), route=Route.SMART)
+    there.foresee(replace(unit, items=()))  # `build: {sdist: false}`: its wheels are not built yet
+    there.switch(replace(core, items=(draft,)))
+    other = sdist(tmp_path / "other")
+    other.write_bytes(other.read_bytes() + b"more")  # a smart sdist has other bytes than the one that it is made of
+    there.foresee(replace(core, drafts=unit_of(other).items))
+    stranger = sdist(tmp_path / "stranger")
+    wrong = unit_of(stranger.rename(stranger.with_name("other-1.0.tar.gz"))).items
+    with pytest.raises(RejectedInput, match=r"other-1\.0\.tar\.gz"):
+        there.foresee(replace(core, drafts=wrong))
+
+
 def test_the_route_says_what_goes_there(plain: Server, unit: Unit, tmp_path: Path) -> None:
     there = target(tmp_path, plain)
     assert [Path(change.where).name for change in there.check(replace(unit, route=Route.SMART))] == [SDIST]
