@@ -60,10 +60,10 @@ def follow(block: Block, project: Path, terminal: Terminal) -> None:
 
 
 def commit(project: Path) -> None:
-    """Commit what the page has written so far, if the project is a repository by now."""
-    if (project / ".git").is_dir():
+    """Commit what the page has written since the last commit, if the project is a repository by now."""
+    if (project / ".git").is_dir() and git(project, "status", "--porcelain"):
         git(project, "add", "--all")
-        git(project, "commit", "--quiet", "--allow-empty", "--message", "what the page shows")
+        git(project, "commit", "--quiet", "--message", "what the page shows")
 
 
 def install(said: str, folder: Path) -> Path:

@@ -56,14 +56,6 @@ def test_a_tutorial_is_planned_as_it_is_written(page: Path, tmp_path: Path) -> N
             follow(block, tmp_path, type_init_aloud)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("page", [page for page in BY_KIND if BUILDS in page.read_text()], ids=lambda page: page.stem)
-def test_a_tutorial_is_released_as_it_is_written(page: Path, tmp_path: Path) -> None:
-    for block in read_blocks(page):
-        if BUILDS in block.text or block.language != "console":
-            follow(block, tmp_path, type_as_user)
-
-
 def test_the_tutorial_about_recipes_is_what_happens(tmp_path: Path) -> None:
     if python.find(Python.parse("3.12"), os.environ) is None:
         pytest.skip("needs Python 3.12, as the page says")
