@@ -273,7 +273,6 @@ class Observer:
         home = str(stage.accelerator) if view.accelerator else ""
         path = [str(stage.accelerator / "bin")] if home else []
         own = "" if self.subject.folder in {"", "."} else f"{self.subject.folder}/"
-        tracked = self.subject.tree.files if self.subject.tree.checkout else ()
         places = (stage.checkout, stage.accelerator, stage.wheels, stage.scratch)
         return {
             "path": [str(prepared.modules), str(prepared.fakes)],
@@ -301,7 +300,7 @@ class Observer:
                 "fork_server": str(SERVER),
                 "around": str(stage.folder.parent),
                 "checkout": f"{stage.checkout}/",
-                "tracked": [name.removeprefix(own) for name in tracked if name.startswith(own)],
+                "tracked": _list_tracked(self.subject.tree, own),
                 "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),
                 "suffix": OWN_SUFFIX,
                 "plugins": [name.replace("-", "_") for name in self.subject.plugins],
@@ -319,6 +318,11 @@ class Observer:
                 **dict(view.env),
             },
         }
+
+
+def _list_tracked(tree: Tree, folder: str) -> list[str]:
+    """Return the files of a project's folder, relative to it, that git has in the copy of a checkout."""
+    return [name.removeprefix(folder) for name in tree.files if name.startswith(folder)] if tree.checkout else []
 
 
 def _facts(view: View) -> dict[str, Any]:
