@@ -74,6 +74,7 @@ class Starter(NamedTuple):
     imports: tuple[str, ...]
     backend: str
     env: tuple[tuple[str, str], ...] = ()
+    hides_git: bool = False  # whether a build is to see no repository
     is_per_python: bool = False  # whether a wheel with native code serves one Python only, or may do so
 
     @property
@@ -103,6 +104,7 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
         imports=find_imports(found.name, found.project, found.platforms),
         backend=found.project.backend,
         env=found.env,
+        hides_git=found.hides_git,
         is_per_python=any(one.shown.python_api.kind in {Binding.FULL, Binding.UNKNOWN} for one in native),
     )
 

@@ -79,10 +79,12 @@ def _platform(one: PlatformChoice) -> Iterator[str]:
 
 
 def _build(starter: Starter, *, has_sdist: bool) -> Iterator[str]:
-    if starter.env or not has_sdist:
+    if starter.env or starter.hides_git or not has_sdist:
         yield from ("", "build:")
     if not has_sdist:
         yield "  sdist: false # the package index has it"
+    if starter.hides_git:
+        yield "  git: false # or else the version has a label; each wheel gets its own"
     yield from ("  env:",) if starter.env else ()
     for name, value in starter.env:
         yield f"    {name}: {json.dumps(value)} # or else the version has a label; each wheel gets its own"
