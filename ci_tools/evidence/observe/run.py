@@ -316,7 +316,6 @@ class Observer:
 
     def _known(self, stage: Stage, prepared: Prepared, view: View) -> dict[str, Any]:
         """Return what the observed build is told of its cell, and of the places that it may read."""
-        tracked = self.subject.tree.files if self.subject.tree.checkout else ()
         places = (stage.checkout, stage.accelerator, stage.wheels, stage.scratch)
         return {
             **_facts(view),
@@ -331,12 +330,17 @@ class Observer:
             "fork_server": str(SERVER),
             "around": str(stage.folder.parent),
             "checkout": f"{stage.checkout}/",
-            "tracked": [name.removeprefix(self._prefix) for name in tracked if name.startswith(self._prefix)],
+            "tracked": _list_tracked(self.subject.tree, self._prefix),
             "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),
             "suffix": OWN_SUFFIX,
             "plugins": [name.replace("-", "_") for name in self.subject.plugins],
             "folders": list(map(str, places)),
         }
+
+
+def _list_tracked(tree: Tree, folder: str) -> list[str]:
+    """Return the files of a project's folder, relative to it, that git has in the copy of a checkout."""
+    return [name.removeprefix(folder) for name in tree.files if name.startswith(folder)] if tree.checkout else []
 
 
 def _facts(view: View) -> dict[str, Any]:

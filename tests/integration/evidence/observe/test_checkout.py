@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools import catalog
+from ci_tools.config import starter
+from ci_tools.errors import InputError
 from ci_tools.model.evidence import Extensions
-from tests.builders.sources import committed, evidence_of, git, write
+from tests.builders.sources import committed, evidence_of, git, world_with_tools, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,6 +125,32 @@ def test_a_build_may_update_submodules_that_are_there(tmp_path: Path) -> None:
     git(folder, "commit", "--quiet", "--message", "part")
     (tmp_path / "part").rename(tmp_path / "gone")
     assert sources(evidence_of(folder)) == {"a.c", "b.c"}
+
+
+LABELS = """\
+import subprocess
+from setuptools import setup
+said = subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], capture_output=True, text=True).stdout.strip()
+setup(name='demo', version='1.0' + ('+' + said if said else ''), packages=['demo'])
+"""
+
+
+def test_a_label_that_git_makes_is_told_with_the_key_that_leaves_it_away(tmp_path: Path) -> None:
+    config = CONFIG.replace('version: "1.0"\n', "")
+    folder = tagged(tmp_path / "a", {"setup.py": LABELS, "fatwheel.yml": config})
+    with pytest.raises(InputError, match=r"what git says makes the version 1\.0\+\w+, expected a public one") as caught:
+        evidence_of(folder)
+    assert caught.value.hint == "`build: {git: false}` in the config gives 1.0"
+    write(folder, {"fatwheel.yml": f"{config}build: {{git: false}}\n"})
+    assert evidence_of(folder).project.version == "1.0"
+
+
+def test_init_hides_a_repository_that_makes_a_label(tmp_path: Path) -> None:
+    folder = tagged(tmp_path / "a", {"setup.py": LABELS})
+    (folder / "fatwheel.yml").unlink()
+    starter.write(folder, catalog.load(), world_with_tools(tmp_path))
+    assert "\nbuild:\n  git: false # or else the version has a label" in (folder / "fatwheel.yml").read_text()
+    assert evidence_of(folder).project.version == "1.0"
 
 
 SCM = """\
