@@ -100,13 +100,7 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
         checks = CHECKS._replace(look=look, compiled={} if takes_level else None)
         made, planned = _build_here(planned, names, out, outside, checks)
         jobs = [planned.job(job.name) for job in jobs]
-        with working_in(out, outside):
-            wheels = [file.path for file in made if file.path.suffix == ".whl"]
-            warn_left_out(planned, wheels, outside)
-            refuse_findings(audit_files([file.path for file in made], planned.plan, outside))
-            from_sdist = (try_sdist(planned, made, out, outside),) if planned.plan.sdist else ()
-            refuse_failures({made[0].path.name: from_sdist})
-            refuse_failures(validate_files(wheels, planned.plan.request, settings, outside))
+        from_sdist = _try_files(planned, made, settings, out, outside)
         published = publish(out, to, outside)
         with working_in(out, outside):
             found = _find_installation(jobs, planned.plan, to, outside)
@@ -140,6 +134,20 @@ def _take_level(planned: Planned, jobs: Sequence[Job], to: Destination, outside:
         return True
     refuse_level(planned, jobs, outside)
     return False
+
+
+def _try_files(
+    planned: Planned, made: Sequence[Made], settings: Here, out: Path, outside: Outside
+) -> tuple[Trial, ...]:
+    """Audit and try what was built, and return the trial of the sdist if there is one; raise Rejected if one is bad."""
+    with working_in(out, outside):
+        wheels = [file.path for file in made if file.path.suffix == ".whl"]
+        warn_left_out(planned, wheels, outside)
+        refuse_findings(audit_files([file.path for file in made], planned.plan, outside))
+        from_sdist = (try_sdist(planned, made, out, outside),) if planned.plan.sdist else ()
+        refuse_failures({made[0].path.name: from_sdist})
+        refuse_failures(validate_files(wheels, planned.plan.request, settings, outside))
+    return from_sdist
 
 
 def _build_here(

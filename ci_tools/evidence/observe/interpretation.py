@@ -297,8 +297,8 @@ class Witness:
             return replace(found, python_api=trust_tag(named) or found.python_api, **told)
         if failure := observed.failure:
             place = failure.place or RAN
-            text = f"{failure.text}{explain_missing_module(failure.text, self.project)}"
-            return replace(unseen(f"{place}: {text}", unsupported=f"{text} ({place})"), **told)
+            said = f"{failure.text}{explain_missing_module(failure.text, self.project)}"
+            return replace(unseen(f"{place}: {said}", unsupported=f"{said} ({place})"), **told)
         if CMAKE in observed.asked and observed.is_pure:
             return replace(unseen(f"{observed.asked[CMAKE]}: it runs cmake, and its wheel is for any machine"), **told)
         with_gpus = self.with_gpus(view._replace(env=(*view.env, *switches)), observed)

@@ -94,7 +94,7 @@ def unless(condition: str) -> str:
                      {"x.c": ""}, SOME, "observed by running setup.py: compiles 1 file into x",
                      id="ext-modules-in-pyproject"),
         pytest.param(SETUPTOOLS, {"setup.py": "from setuptools import setup\nsetup(\n  (\n"}, UNKNOWN,
-                     "observed by running setup.py: SyntaxError: ", id="broken-setup.py"),
+                     "setup.py:3: SyntaxError: ", id="broken-setup.py"),
         pytest.param(SETUPTOOLS, {"setup.py": "x = 1\n"}, UNKNOWN, "", id="no-setup"),
         pytest.param(SETUPTOOLS.replace("77", '77", "setuptools-secret'), {}, UNKNOWN,
                      "pyproject.toml:3: what setuptools-secret adds to setuptools is not known", id="plugin"),

@@ -48,6 +48,27 @@ def test_a_variable_of_scikit_build_core_overrides_the_file(tmp_path: Path) -> N
     assert platform.extensions is SOME
 
 
+# ---------------------------------------------------------------- what its build requires
+
+
+@pytest.mark.parametrize(
+    ("requires", "line", "expected"),
+    [
+        pytest.param("", "find_package(Torch REQUIRED)", ("torch",), id="declared-nowhere"),
+        pytest.param('"torch"', "find_package(Torch REQUIRED)", (), id="declared"),
+        pytest.param("", "find_package(Threads)", (), id="not-looked-for"),
+    ],
+)
+def test_a_build_gets_the_torch_that_cmake_looks_for(
+    tmp_path: Path, requires: str, line: str, expected: tuple[str, ...]
+) -> None:
+    pyproject = SCIKIT.replace("[build-system]\n", f"[build-system]\nrequires = [{requires}]\n")
+    cmake = f"project(demo LANGUAGES CXX)\n# find_package(Torch)\n{line}\n"
+    shown = found(tmp_path, {"pyproject.toml": pyproject, "CMakeLists.txt": cmake, "a.cu": UNSTABLE})
+    assert shown.build_requires == expected
+    assert ("CMakeLists.txt:3: cmake looks for torch" in shown.extensions_where) == bool(expected)
+
+
 # ---------------------------------------------------------------- against which Python
 
 

@@ -115,14 +115,23 @@ def test_a_compiler_comes_from_where_it_is(tmp_path: Path, torch: Minor, expecte
     assert (str(cuda.accelerators[0].version), cuda.toolchain) == expected
 
 
-def test_cmake_that_needs_cuda_has_no_other_platform(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("cmake", "why"),
+    [
+        pytest.param(WITH_CUDA, "CMakeLists.txt:2: project()", id="at-once"),
+        pytest.param(
+            f"{CMAKE}enable_language(CUDA)\n".replace(".cpp", ".cu"), "CMakeLists.txt:5: enable_language()", id="later"
+        ),
+    ],
+)
+def test_cmake_that_needs_cuda_has_no_other_platform(tmp_path: Path, cmake: str, why: str) -> None:
     files = {
         "pyproject.toml": pyproject("scikit_build_core.build", '"torch"'),
         "csrc/op.cu": "#include <ATen/ATen.h>\n",
     }
-    written, request = start(tmp_path, {**files, "CMakeLists.txt": WITH_CUDA})
+    written, request = start(tmp_path, {**files, "CMakeLists.txt": cmake})
     assert platforms_of(request) == {Platform.LINUX_CUDA}
-    assert "# windows: CMakeLists.txt:2: project() needs a CUDA compiler" in written.path.read_text()
+    assert f"# windows: {why} needs a CUDA compiler" in written.path.read_text()
 
 
 SETUP = """\
