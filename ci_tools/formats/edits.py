@@ -99,12 +99,20 @@ def set_target(text: str, target: Minor) -> str | None:
 def let_variable_ask(text: str) -> str | None:
     """Return a Python file that takes FORCE_CUDA=1 for a GPU wherever it asks torch for one; None if it never does."""
     module = _parse_module(text)
-    calls = [call for call in _calls(module, {"is_available"}) if ast.unparse(call) == ASKS_GPU] if module else []
+    calls = list(filter(_asks_gpu, _calls(module, {"is_available"}))) if module else []
     if module is None or not calls:
         return None
     editor = _Editor(text)
     changes = [Change(*editor.span(call), f'({ASKS_GPU} or os.environ.get("FORCE_CUDA") == "1")') for call in calls]
-    return _apply_changes(text, [*_import_os(text, module), *changes])
+    edited = _apply_changes(text, [*_import_os(text, module), *changes])
+    return edited if _parse_module(edited) else None
+
+
+def _asks_gpu(call: ast.Call) -> bool:
+    """Whether a call is `torch.cuda.is_available()`."""
+    of = call.func.value if isinstance(call.func, ast.Attribute) else None
+    of_torch = isinstance(of, ast.Attribute) and of.attr == "cuda" and getattr(of.value, "id", "") == "torch"
+    return of_torch and not call.args and not call.keywords
 
 
 def _import_os(text: str, module: ast.Module) -> list[Change]:

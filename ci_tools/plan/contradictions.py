@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Evidence, LeftOut, PlatformEvidence, Project, Requirement
+    from ci_tools.model.plan import Job
     from ci_tools.model.request import Globs, PlatformRequest, Request, Unsupported
 
 __all__ = [
     "NO_OWNER",
-    "describe_difference",
+    "explain_two_builds",
     "explain_unsupported",
     "find_contradictions",
     "find_refused_torches",
@@ -41,7 +42,22 @@ NO_OWNER = (
 )
 
 
-def describe_difference(one: CellEvidence, other: CellEvidence) -> str:
+def explain_two_builds(one: Job, other: Job, *shown: CellEvidence) -> InputError:
+    """Return the error for two builds that differ although their wheels have the same name, each with its evidence."""
+    cells = " and ".join(str(job.covers[0]) for job in (one, other))
+    msg = f"{cells} would both install {one.wheel}, but its build differs between them: {_describe_difference(*shown)}"
+    first, second = (job.covers[0] for job in (one, other))
+    if first._replace(python=second.python) == second:
+        hint = (
+            "its label says that one wheel is for every Python: ask for only one Python, whose wheel installs on "
+            "the others too, or let the build label its wheels by their Python"
+        )
+        return InputError(msg, hint=hint)
+    asked = ", ".join(f"{what} ({where})" for what, where in shown[1].asked)
+    return InputError(msg, hint=f"the build decides by {asked}" if asked else "")
+
+
+def _describe_difference(one: CellEvidence, other: CellEvidence) -> str:
     """Return the most telling difference between two observed builds."""
     for what, mine, others in (
         ("METADATA", one.metadata or (), other.metadata or ()),

@@ -36,7 +36,7 @@ from ci_tools.plan.axes import (
 )
 from ci_tools.plan.batches import assign_batches
 from ci_tools.plan.contradictions import (
-    describe_difference,
+    explain_two_builds,
     explain_unsupported,
     find_contradictions,
     find_refused_torches,
@@ -396,27 +396,11 @@ class _Planner:
             if other is key:
                 continue
             if other._replace(recipe=None, platform=None) == key._replace(recipe=None, platform=None):
-                raise self.two_builds(jobs[other], job)
+                shown = [self.axes(one.covers[0]).evidence for one in (jobs[other], job)]
+                raise explain_two_builds(jobs[other], job, *shown)
             msg = f"the jobs {jobs[other].name} and {job.name} would both make {name}"
             by_public = "remove `publish: pypi-cuda`" if name == job.public else ""
             raise InputError(msg, hint=by_public or "switch one platform off, or give them different accelerators")
-
-    def two_builds(self, one: Job, other: Job) -> InputError:
-        """Return the error for two builds that differ although their wheels have the same name."""
-        shown = [self.axes(job.covers[0]).evidence for job in (one, other)]
-        cells = " and ".join(str(job.covers[0]) for job in (one, other))
-        msg = (
-            f"{cells} would both install {one.wheel}, but its build differs between them: {describe_difference(*shown)}"
-        )
-        first, second = (job.covers[0] for job in (one, other))
-        if first._replace(python=second.python) == second:
-            hint = (
-                "its label says that one wheel is for every Python: ask for only one Python, whose wheel installs on "
-                "the others too, or let the build label its wheels by their Python"
-            )
-            return InputError(msg, hint=hint)
-        asked = ", ".join(f"{what} ({where})" for what, where in shown[1].asked)
-        return InputError(msg, hint=f"the build decides by {asked}" if asked else "")
 
     def wheel(self, tag: str, local: str) -> FileName:
         version = f"{self.evidence.project.version}{f'+{local}' if local else ''}"

@@ -206,7 +206,8 @@ def _journal(content: bytes, folder: Path) -> None:
     seal = hmac.new(WORD.encode(), content, hashlib.sha256).hexdigest().encode()
     journal.read(content, WORD)
     answer = journal.read(content + b"\nanswer " + seal + b" " + content, WORD)
-    observation.parse_answer({**(answer or {}), "wheel": None})  # what a project's code had in its hands
+    said = {**(answer or {}), "wheel": None}  # what a project's code had in its hands
+    observation.parse_answer(said, Python(Minor(3, 12)))
     unseal("name", content, WORD.encode())
 
 

@@ -22,7 +22,14 @@ from ci_tools.evidence.observe.observation import DEVICE_ENDINGS
 from ci_tools.evidence.observe.owned import Owned, explain_loss
 from ci_tools.evidence.observe.python_label import explain_platform, name_by_oldest, trust_tag
 from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject, View
-from ci_tools.evidence.observe.suppositions import Looked, decide, describe_question, is_told, select_suppositions
+from ci_tools.evidence.observe.suppositions import (
+    Looked,
+    decide,
+    describe_question,
+    is_told,
+    make_unknown,
+    select_suppositions,
+)
 from ci_tools.evidence.observe.switches import (
     HARDWARE,
     SWITCH,
@@ -36,7 +43,7 @@ from ci_tools.evidence.observe.switches import (
 )
 from ci_tools.evidence.observe.views import list_versions, make_view
 from ci_tools.evidence.requirements import doubt_torch_abi, exclude_torch, explain_missing_module, list_undeclared
-from ci_tools.model.evidence import Binding, CellEvidence, Extensions, LeftOut, PythonApi, TorchAbi
+from ci_tools.model.evidence import CellEvidence, LeftOut, TorchAbi
 from ci_tools.model.pep440 import name_of_required
 
 if TYPE_CHECKING:
@@ -161,7 +168,7 @@ class Witness:
 
     def once(self, where: str) -> CellEvidence:
         """Return UNKNOWN evidence, the same object for every cell with the same `where`."""
-        return self.unknown.setdefault(where, _unseen(where))
+        return self.unknown.setdefault(where, make_unknown(where))
 
     def view(self, cell: Cell, platform: PlatformRequest) -> View:
         """Return the facts and variables that the build would get from the cell's job."""
@@ -289,7 +296,7 @@ class Witness:
             "switches": switches,
             "switches_where": explain_switch(self.observer, switches, observed, view),
         }
-        unseen = partial(_unseen, imports_torch="torch" in observed.imports)
+        unseen = partial(make_unknown, imports_torch="torch" in observed.imports)
         if observed.doubts:
             what, place = next(iter(observed.doubts.items()))
             found = unseen(f"{place}: it {what}" if place else what)
@@ -323,7 +330,7 @@ class Witness:
         named = name_by_oldest(observed, view, self.project.request.pythons, self.observer.observe)
         build = Build(named, self.project.request.subdirectory, self.includes)
         if foreign := explain_platform(build, view):
-            return replace(_unseen(foreign, unsupported=foreign), **told)
+            return replace(make_unknown(foreign, unsupported=foreign), **told)
         switched = view._replace(env=(*view.env, *told["switches"]))
         lost = tuple(self.find_lost(observed, view))
         of_cmake = find_cmake_archs(observed, view)
@@ -393,17 +400,6 @@ class Witness:
             for source in sorted(missing & tried.sources) if not tried.failure else ():
                 place = observed.asked.get(f"env:{switches[0][0]}", "setup.py")
                 yield LeftOut(self.owned.in_tree(source), place, switches)
-
-
-def _unseen(where: str, unsupported: str = "", *, imports_torch: bool = False) -> CellEvidence:
-    """Return evidence of a build that is not understood, so that nothing collapses, or of an unsupported one."""
-    return CellEvidence(
-        extensions=Extensions.UNKNOWN,
-        extensions_where=where,
-        python_api=PythonApi(Binding.UNKNOWN, where),
-        torch_abi=TorchAbi(Binding.UNKNOWN, where, uses_torch=imports_torch),
-        unsupported=unsupported,
-    )
 
 
 def _kind(view: View) -> tuple[str, str, str]:

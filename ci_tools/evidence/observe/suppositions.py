@@ -12,15 +12,14 @@ from ci_tools.evidence.observe.build import CMAKE
 from ci_tools.evidence.observe.python_label import GET_TAG
 from ci_tools.evidence.observe.run import SUPPOSED
 from ci_tools.evidence.observe.torch_questions import is_question, is_same_everywhere, name_subject
-from ci_tools.model.evidence import Extensions
+from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ci_tools.evidence.observe.run import View
-    from ci_tools.model.evidence import CellEvidence
 
-__all__ = ["Looked", "decide", "describe_question", "is_told", "select_suppositions"]
+__all__ = ["Looked", "decide", "describe_question", "is_told", "make_unknown", "select_suppositions"]
 
 MOST = 8  # ways that are tried
 # Questions that make no difference to evidence by themselves.
@@ -100,3 +99,14 @@ def describe_question(name: str) -> str:
              "python": "the version of Python",
              "torch": "the version of torch", "accelerator": "the accelerator of torch"}  # fmt: skip
     return words.get(name) or name.removeprefix("env:")
+
+
+def make_unknown(where: str, unsupported: str = "", *, imports_torch: bool = False) -> CellEvidence:
+    """Return evidence of a build that is not understood, so that nothing collapses, or of an unsupported one."""
+    return CellEvidence(
+        extensions=Extensions.UNKNOWN,
+        extensions_where=where,
+        python_api=PythonApi(Binding.UNKNOWN, where),
+        torch_abi=TorchAbi(Binding.UNKNOWN, where, uses_torch=imports_torch),
+        unsupported=unsupported,
+    )

@@ -53,3 +53,33 @@ def test_an_extension_is_left_as_it_is_where_the_wheel_gets_its_tag_elsewhere() 
 )  # fmt: skip
 def test_the_limited_api_is_put_into_a_meson_build(before: str, after: str | None) -> None:
     assert edits.declare_meson_limited_api(before, Minor(3, 10)) == after
+
+
+GUARD = 'torch.cuda.is_available() or os.environ.get("FORCE_CUDA") == "1"'
+
+
+@pytest.mark.parametrize(
+    ("text", "edited"),
+    [
+        pytest.param("import os, torch\nif torch.cuda.is_available():\n    pass\n",
+                     f"import os, torch\nif ({GUARD}):\n    pass\n", id="os-is-imported"),
+        pytest.param("from __future__ import annotations\nimport torch\nx = not torch.cuda.is_available()\n",
+                     f"from __future__ import annotations\nimport os\nimport torch\nx = not ({GUARD})\n", id="no-os"),
+        pytest.param("import torch\nx = torch.xpu.is_available()\n", None, id="another-device"),
+        pytest.param("x = torch.cuda.is_available(\n", None, id="not-python"),
+    ],
+)  # fmt: skip
+def test_a_variable_asks_for_kernels_where_only_a_gpu_did(text: str, edited: str | None) -> None:
+    assert edits.let_variable_ask(text) == edited
+
+
+@pytest.mark.parametrize(
+    ("text", "edited"),
+    [
+        pytest.param('{"py_limited_api": "cp39"}', '{"py_limited_api": "cp310"}', id="once"),
+        pytest.param('"cp39", "cp39"', None, id="twice"),
+        pytest.param("cp391 xcp39", None, id="in-other-words"),
+    ],
+)
+def test_a_word_is_replaced_where_it_stands_once(text: str, edited: str | None) -> None:
+    assert edits.replace_once(text, "cp39", "cp310") == edited

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import platform
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.errors import InputError
 from tests.builders.setuptools_projects import HEAD, planned
+from tests.builders.sources import plan_of, write
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.integration.conftest import CommandLine
 
 pytestmark = pytest.mark.slow  # many real processes
 
@@ -129,3 +133,24 @@ def test_a_platform_is_served_if_the_build_there_tags_its_wheel_for_it(
     assert {job.platform for job in plan.jobs} == served
     reasons = {skipped.reason for skipped in plan.skipped}
     assert reasons <= {"the project does not build there: its wheel is tagged manylinux2014_x86_64 (setup.py:5)"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("files", "tag"),
+    [
+        pytest.param(written("python.c", label="cp39", more=NEWER), "cp39-abi3", id="a-tag-below-the-macro"),
+        pytest.param(written("stub.c", "'py3', 'none', platform"), "py3-none", id="for-every-python-by-its-own-method"),
+        pytest.param(written("python.c", "python, 'none', platform"), "cp311-none", id="by-the-python-that-builds"),
+    ],
+)
+def test_a_build_gives_its_wheel_the_tag_of_the_plan(
+    files: dict[str, str], tag: str, tmp_path: Path, fatwheel: CommandLine
+) -> None:
+    config = CONFIG.replace('["3.11", "3.12"]', '["3.11"]').replace('"}\n', '", wheel-platform: linux}\n')
+    folder = write(tmp_path / "a", {"fatwheel.yml": config, "demo/__init__.py": "", **files})
+    (job,) = plan_of(folder).jobs
+    built = fatwheel("build", folder / "fatwheel.yml", "--job", job.name, "--out", tmp_path / "dist")
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    assert (built.status, wheel.name) == (0, f"demo-1.0-{tag}-linux_{platform.machine()}.whl"), built.stderr
+    assert fatwheel("audit", wheel).status == 0
