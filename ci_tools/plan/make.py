@@ -103,7 +103,7 @@ def _tell_changes(tree: Tree, request: Request, outside: Outside) -> None:
 
     The config does not count: it is written before the first plan.
     """
-    changes = tree.checkout.list_changes(tree.files) if tree.checkout else []
+    changes = tree.checkout.list_changes(tree.files) if tree.checkout and tree.commit else []
     changes = [name for name in changes if name != request.config]
     if changes:
         more = f" and {len(changes) - MOST_SHOWN} more" if len(changes) > MOST_SHOWN else ""

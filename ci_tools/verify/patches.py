@@ -214,7 +214,8 @@ def _apply(patch: str, root: Path, outside: Outside) -> None:
     file = root.parent / "advice.patch"
     file.write_bytes(patch.encode())
     if refused := git.apply_patch(file, root, outside.environ):
-        msg = f"git does not apply the patch: {refused.strip()}"
+        said = "; ".join(line for line in refused.splitlines() if line.startswith("error"))
+        msg = f"git does not apply the patch: {said}"
         raise Rejected(msg)
 
 
