@@ -54,7 +54,8 @@ def start(root: Path, lines: str, *, limited: bool = False) -> tuple[Written, Re
     ("lines", "pythons", "platforms"),
     [
         pytest.param('build = "cp3{11,12}-*"', "3.11 3.12", "linux-cpu linux-aarch64 macos-arm64 windows", id="build"),
-        pytest.param('build = ["cp312-*"]\nskip = "*-win* *-macosx_*"', "3.12", "linux-cpu linux-aarch64", id="skip", marks=LONG),
+        pytest.param('build = ["cp312-*"]\nskip = "*-win* *-macosx_*"', "3.12", "linux-cpu linux-aarch64",
+                     id="skip", marks=LONG),
         pytest.param('skip = "cp310-* pp* *-musllinux_*"\n[tool.cibuildwheel.linux]\narchs = ["x86_64"]',
                      "3.11 3.12 3.13 3.14 3.15", "linux-cpu macos-arm64 windows", id="archs"),
         pytest.param('archs = ["auto"]\nbuild = "cp312-*"', "3.12",
