@@ -36,7 +36,7 @@ GAP = "   "  # between two columns
 WIDEST = 10_000  # columns of a table that is not wrapped
 PAGE = 100  # columns of a page, in a log as on a wide terminal
 SHORT = 16  # columns of what is never wrapped, such as "3.10 to 3.14t"
-SENTENCE = 30  # columns more, in which a sentence beside long names is still read
+RULE = re.compile(r" ?─+")
 WORD = re.compile(r"^\s*\S+|\S+")  # with the blanks before a line's first word
 
 
@@ -59,12 +59,12 @@ class Table:
     show_header: bool = True
 
 
-def show(tables: Iterable[Table], *, on_stderr: bool = False) -> None:
+def show(tables: Iterable[Table], *, on_stderr: bool = False, is_page: bool = False) -> None:
     """Print tables on stdout, or on stderr if they are not the result of the command.
 
-    Rows are wrapped to the width of a page, in a log as on a wide terminal, and only between words: no name is broken.
-    Where even the longest words have no room side by side, a log is wider, and on a terminal each value of a
-    row is below the one before. COLUMNS is another width, for logs that are searched by line.
+    On a terminal, rows are wrapped to the width of a page, and only between words: no name is broken. Where even the
+    longest words have no room side by side, each value of a row is below the one before. In a log, rows stay whole, as
+    logs are searched by line, but for tables that are a page. COLUMNS is another width.
     """
     stream = sys.stderr if on_stderr else sys.stdout
     is_utf = (stream.encoding or UTF).lower().startswith(UTF[:3])
@@ -72,8 +72,9 @@ def show(tables: Iterable[Table], *, on_stderr: bool = False) -> None:
     for table in tables:
         needed = _full_width(_fit_widths(table, 0))
         on_terminal = min(columns, PAGE) if needed <= PAGE else columns
-        in_log = columns if needed <= columns else needed + SENTENCE
-        lines = draw(table, on_terminal if stream.isatty() else in_log)
+        in_log = max(columns, needed) if is_page else WIDEST
+        drawn = draw(table, on_terminal if stream.isatty() else in_log)
+        lines = [line[:columns] if RULE.fullmatch(line) else line for line in drawn]
         _print_title(table.title, stream, on_stderr=on_stderr)
         print(*(line if is_utf else line.replace("─", "-") for line in lines), sep="\n", end="\n\n", file=stream)
 

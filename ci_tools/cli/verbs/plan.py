@@ -320,7 +320,7 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.plan import batch_table, evidence_table, needless_table, parts_table, plan_tables
 
-    show(plan_tables(plan, explain=explain))
+    show(plan_tables(plan, explain=explain), is_page=not explain)
     if explain:
         from ci_tools.build import headers, room
         from ci_tools.plan.advise.header_options import list_needless

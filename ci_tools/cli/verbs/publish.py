@@ -84,7 +84,7 @@ def run_release(options: argparse.Namespace, outside: Outside) -> int:
     outside = replace(outside, reporter=(times := TimedReporter(outside.reporter)))
     planned = make_plan(options, find_config(options, outside), outside)
     times.book("planning")
-    show(plan_tables(planned.plan, explain=False))
+    show(plan_tables(planned.plan, explain=False), is_page=True)
     to = Destination(tuple(options.to), replace=options.replace, uploader=options.uploader)
     released = release.release(planned, to, options.out, outside, here=options.here)
     show(release_tables(released))

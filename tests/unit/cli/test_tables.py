@@ -129,10 +129,21 @@ def test_a_log_is_as_wide_as_a_page_or_as_columns_says(
     monkeypatch.setenv("COLUMNS", "400") if is_set else monkeypatch.delenv("COLUMNS", raising=False)
     table = layout.new_table("a title", "job", "why")
     layout.add_row(table, "linux-cuda-cu130", "one sentence of several words " * 10)
-    show([table])
+    show([table], is_page=True)
     longest = max(map(len, capsys.readouterr().out.splitlines()))
     assert (longest > 300) is is_set
     assert longest <= (400 if is_set else layout.PAGE)
+
+
+def test_another_log_has_whole_rows_below_a_rule_of_a_page(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    table = layout.new_table("a title", "job", "why")
+    layout.add_row(table, "linux-cuda-cu130", sentence := "one sentence of several words " * 10)
+    show([table])
+    _, _, _, rule, row, *_ = capsys.readouterr().out.splitlines()
+    assert (len(rule), row) == (layout.PAGE, f" linux-cuda-cu130   {sentence.rstrip()}")
 
 
 @pytest.mark.parametrize("owners", [("@org/team",), ("@org/team", "@org/another-team"), (None, "@org/team")])

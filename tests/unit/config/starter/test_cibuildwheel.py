@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Request
 
 pytestmark = pytest.mark.slow
+LONG = pytest.mark.long
 
 PROJECT = """\
 [build-system]
@@ -53,14 +54,15 @@ def start(root: Path, lines: str, *, limited: bool = False) -> tuple[Written, Re
     ("lines", "pythons", "platforms"),
     [
         pytest.param('build = "cp3{11,12}-*"', "3.11 3.12", "linux-cpu linux-aarch64 macos-arm64 windows", id="build"),
-        pytest.param('build = ["cp312-*"]\nskip = "*-win* *-macosx_*"', "3.12", "linux-cpu linux-aarch64", id="skip"),
+        pytest.param('build = ["cp312-*"]\nskip = "*-win* *-macosx_*"', "3.12", "linux-cpu linux-aarch64",
+                     id="skip", marks=LONG),
         pytest.param('skip = "cp310-* pp* *-musllinux_*"\n[tool.cibuildwheel.linux]\narchs = ["x86_64"]',
                      "3.11 3.12 3.13 3.14 3.15", "linux-cpu macos-arm64 windows", id="archs"),
         pytest.param('archs = ["auto"]\nbuild = "cp312-*"', "3.12",
-                     "linux-cpu linux-aarch64 macos-arm64 windows", id="what-the-machine-has"),
+                     "linux-cpu linux-aarch64 macos-arm64 windows", id="what-the-machine-has", marks=LONG),
         pytest.param('[tool.cibuildwheel.macos]\narchs = "x86_64 universal2"', "3.10 3.11 3.12 3.13 3.14 3.15",
-                     "linux-cpu linux-aarch64 macos-arm64 windows", id="universal"),
-        pytest.param('build = "pp310-*"', "3.10 3.11 3.12 3.13 3.14 3.15", "", id="none-of-ours"),
+                     "linux-cpu linux-aarch64 macos-arm64 windows", id="universal", marks=LONG),
+        pytest.param('build = "pp310-*"', "3.10 3.11 3.12 3.13 3.14 3.15", "", id="none-of-ours", marks=LONG),
     ],
 )  # fmt: skip
 def test_the_pythons_and_platforms_are_those_of_cibuildwheel(

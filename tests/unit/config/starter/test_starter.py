@@ -167,9 +167,17 @@ setup(name="demo", version="1", packages=["demo"], ext_modules=[EXTENSIONS], cmd
 @pytest.mark.parametrize(
     ("extensions", "archs", "env"),
     [
-        pytest.param('made("a", "")', ("8.0", "9.0", "10.0+PTX"), (), id="those-that-are-asked-for"),
+        pytest.param(
+            'made("a", "")', ("8.0", "9.0", "10.0+PTX"), (), id="those-that-are-asked-for", marks=pytest.mark.long
+        ),
         pytest.param('made("a", "80 86 90")', ("8.0", "8.6", "9.0"), (), id="its-own"),
-        pytest.param('made("a", "80 90"), made("b", "90a")', ("8.0", "9.0", "9.0a"), (), id="those-of-two-libraries"),
+        pytest.param(
+            'made("a", "80 90"), made("b", "90a")',
+            ("8.0", "9.0", "9.0a"),
+            (),
+            id="those-of-two-libraries",
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             'made("a", os.environ.get("CUDA_ARCHS", "70;80").replace(";", " "))',
             ("8.0", "9.0", "10.0"),
@@ -244,7 +252,12 @@ def test_a_build_that_fails_everywhere_is_told_in_one_sentence(tmp_path: Path) -
     ("files", "place"),
     [
         pytest.param({"setup.py": "import os\nprint 'hi'\n"}, "setup.py:2", id="setup-py"),
-        pytest.param({"setup.py": "import tools.own\n", "tools/own.py": "\n\nif 1\n"}, "tools/own.py:3", id="a-module"),
+        pytest.param(
+            {"setup.py": "import tools.own\n", "tools/own.py": "\n\nif 1\n"},
+            "tools/own.py:3",
+            id="a-module",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_line_that_is_no_python_is_named_with_the_python_that_read_it(
