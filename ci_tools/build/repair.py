@@ -51,7 +51,7 @@ def proven(wheel: Path, job: Job, out: Path, log: Path, environ: Mapping[str, st
 def explain_level(wheel: Path, wheel_platform: str) -> str:
     """Return that a wheel does not keep to its platform tag, and to which it does; or that it has no library."""
     if not _has_libraries(wheel):
-        return "the wheel is not what the plan foretells"
+        return "the wheel is not the planned one"
     level = find_level(wheel, wheel_platform)
     return f"the wheel does not keep to {wheel_platform}{', but to ' if level else ''}{level}"
 

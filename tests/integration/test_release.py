@@ -156,6 +156,7 @@ def test_a_failed_import_publishes_nothing(fatwheel: CommandLine, project: Path)
     ran = release(fatwheel, project)
     assert ran.status == 1
     assert "No module named 'nowhere_to_be_found'" in ran.stderr
+    assert "validate: {requires: [nowhere-to-be-found]}" in ran.stderr
     assert not (project / "dist/index").exists()
 
 

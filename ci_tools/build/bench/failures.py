@@ -27,10 +27,10 @@ def build_error(log: Path, what: str, start: int = 0, source: Path | None = None
     found = explain(output)
     if found is None:
         return Rejected(f"{what}; the last lines of {log}:\n{tail(log, start=start)}")
-    quote = found.quote.replace(f"{source}/", "") if source else found.quote
+    says, quote = (text.replace(f"{source}/", "") for text in (found.says, found.quote))
     place = f"line {before.count(chr(10)) + found.line} of {log}, whose last lines are:"
     shown = "\n".join(f"  {line}" for line in (*quote.splitlines(), place))
-    message = f"{what}: {found.says}\n{shown}\n{tail(log, FEW, start)}"
+    message = f"{what}: {says}\n{shown}\n{tail(log, FEW, start)}"
     return Rejected(message, hint=found.hint, page=found.page)
 
 

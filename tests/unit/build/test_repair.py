@@ -52,6 +52,12 @@ def test_the_level_of_a_wheel_is_the_oldest_with_all_its_symbols(tmp_path: Path)
     assert repair.find_level(both, "manylinux_2_17_x86_64") == "manylinux_2_28_x86_64"
 
 
+def test_a_wheel_without_a_library_is_not_said_to_miss_a_level(tmp_path: Path) -> None:
+    hollow = make(tmp_path, LINUX, {"demo/__init__.py": b""})
+    assert repair.find_level(hollow, "manylinux_2_28_x86_64") == ""
+    assert repair.explain_level(hollow, "manylinux_2_28_x86_64") == "the wheel is not the planned one"
+
+
 def test_a_build_does_not_find_the_compiler_of_an_accelerator_that_is_not_its_own(tmp_path: Path) -> None:
     for folder, names in {"plain": ["cc"], "mixed": ["nvcc", "cmake"]}.items():
         for name in names:

@@ -9,6 +9,7 @@ from ci_tools.github.commands import (
     annotations_of,
     resume,
     stop,
+    summarize,
 )
 
 
@@ -62,3 +63,10 @@ def test_a_long_text_loses_its_middle() -> None:
 
 def test_what_is_printed_between_is_no_command() -> None:
     assert (stop("token"), resume("token")) == ("::stop-commands::token", "::token::")
+
+
+def test_the_page_of_a_job_has_an_error_s_sentence_its_words_and_what_helps() -> None:
+    page = summarize(Rejected("bad: a*b*\n::error::x\n</pre>", hint="look"))
+    assert page == (
+        "❌ **bad&#58; a&#42;b&#42;**\n\n<pre>\n&#58;&#58;error&#58;&#58;x\n&lt;/pre&gt;\n</pre>\n\nlook\n\n"
+    )
