@@ -336,8 +336,8 @@ def _refuse_project(error: Exception, bench: Bench) -> FatwheelError:
 
 
 def _tell_backend(toolchain: Toolchain, isolated: Environment, bench: Bench) -> Mapping[str, list[str]]:
-    """Return the backend's settings (PEP 517): those with which it compiles for another machine."""
-    return write_settings(bench.plan.project.backend, isolated, bench.scratch) if toolchain.is_cross else {}
+    """Return the backend's settings (PEP 517)."""
+    return write_settings(bench.plan.project.backend, isolated, bench.scratch, is_cross=toolchain.is_cross)
 
 
 def _sbom(wheel: Path, job: Job, plan: Plan, local: str, built_with: BuiltWith) -> bytes:

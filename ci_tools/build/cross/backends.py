@@ -82,14 +82,20 @@ def explain_own_machine(backend: Backend) -> str:
     return f"nothing says that {backend.name or 'its backend'} compiles for another one"
 
 
-def write_settings(backend: str, isolated: Environment, scratch: Path) -> Mapping[str, list[str]]:
-    """Return the settings (PEP 517) with which a backend compiles for Arm; the file that they name is put into place.
+def write_settings(
+    backend: str, isolated: Environment, scratch: Path, *, is_cross: bool = False
+) -> Mapping[str, list[str]]:
+    """Return a backend's settings (PEP 517), with `is_cross` those for Arm; the file that they name is put into place.
 
+    meson-python builds in a folder of a random name, which debug information would repeat: here it has always the same.
     meson would take what the compiler makes for programs that this machine can run, if it has qemu for them: so the
     file says that it needs a wrapper, and a build is the same on every machine.
     """
     if backend != MESON:
         return {}
+    settings = {"build-dir": [str(scratch / "meson")]}
+    if not is_cross:
+        return settings
     file = scratch / "cross.ini"
     file.write_text(CROSS_FILE.format(python=isolated.python), encoding="utf-8")
-    return {"setup-args": [f"--cross-file={file}"]}
+    return {**settings, "setup-args": [f"--cross-file={file}"]}
