@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["find_left_out", "warn_left_out"]
 
 MOST_NAMED = 4  # files that a sentence names
-# Sources for a compiler: they are no data unless the package reads them.
+# Sources for a compiler: data only where the package reads them.
 COMPILED = (
     r"\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hxx|hip|inl|inc|ipp|tpp|m|mm|s|asm|f|f90|for|ptx|sycl|pyx|pxd|pxi|rs|go|zig|i|def|ld"
     r"|map|cl|proto|y|l)"
