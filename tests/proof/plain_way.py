@@ -57,7 +57,7 @@ python: ["{python}"]
 platforms:
   linux-cpu: {{owner: "@proof", wheel-platform: linux}}
 """
-MADE = re.compile(r"(^|/)(PKG-INFO|[^/]+\.egg-info)$")  # what a backend writes into an sdist, and no checkout has
+MADE = re.compile(r"(^|/)(PKG-INFO|\.git|[^/]+\.egg-info)$")  # what an sdist has, and no checkout
 SAID = re.compile(r"^(Generator|Version|Tag|Build): .*\n", re.MULTILINE)  # of WHEEL and METADATA: by whom and for what
 
 
