@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["find_left_out", "warn_left_out"]
 
 MOST_NAMED = 4  # files that a sentence names
-# What is compiled, or read by a compiler: no data, unless the package reads it.
+# Sources for a compiler: data only where the package reads them.
 COMPILED = (
     r"\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hxx|hip|inl|inc|ipp|tpp|m|mm|s|asm|f|f90|for|ptx|sycl|pyx|pxd|pxi|rs|go|zig|i|def|ld"
     r"|map|cl|proto|y|l)"
@@ -102,7 +102,7 @@ def read_packed(wheels: Iterable[Path]) -> Packed:
 def find_package_folders(tree: Tree, packed: Packed) -> Iterator[PackageFolder]:
     """Yield the folders of the top-level packages of wheels: where most of its modules lie under the same names.
 
-    A project that has its package in the root is left out: everything of it lies there.
+    A project whose root is its package has none: everything of it is there.
     """
     counted: dict[str, dict[str, int]] = {}
     for name in filter(_is_module, tree.files):

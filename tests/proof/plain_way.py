@@ -41,9 +41,9 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-__all__ = ["RECORD", "compare", "projects", "record"]
+__all__ = ["FIELDS", "RECORD", "compare", "list_unexplained", "projects", "record"]
 
 RECORD = HERE / "plain_way.json"
 SAMPLES = HERE.parent / "samples"
@@ -57,7 +57,7 @@ python: ["{python}"]
 platforms:
   linux-cpu: {{owner: "@proof", wheel-platform: linux}}
 """
-MADE = re.compile(r"(^|/)(PKG-INFO|[^/]+\.egg-info)$")  # what a backend writes into an sdist, and no checkout has
+MADE = re.compile(r"(^|/)(PKG-INFO|\.git|[^/]+\.egg-info)$")  # what an sdist has, and no checkout
 SAID = re.compile(r"^(Generator|Version|Tag|Build): .*\n", re.MULTILINE)  # of WHEEL and METADATA: by whom and for what
 
 
@@ -92,14 +92,10 @@ def record(project: dict[str, Any], folder: Path) -> dict[str, Any]:
     except FatwheelError as error:
         return {**said, "failed": str(error).splitlines()[:9]}
     plain = _build_plainly(source, folder)
-    differences = {kind: compare(ours[kind], plain[kind]) for kind in ("sdist", "wheel")}
-    explained = project.get("explained", {})
-    left = {kind: sorted(_unexplained(found, explained)) for kind, found in differences.items()}
     return {
         **said,
         "members": {kind: len(ours[kind]) for kind in ("sdist", "wheel")},
-        "differences": differences,
-        "unexplained": left,
+        "differences": {kind: compare(ours[kind], plain[kind]) for kind in ("sdist", "wheel")},
         "in_no_wheel": left_out,
     }
 
@@ -154,9 +150,10 @@ def compare(ours: Mapping[str, str], plain: Mapping[str, str]) -> dict[str, str]
     }
 
 
-def _unexplained(differences: Mapping[str, str], explained: Mapping[str, str]) -> Iterator[str]:
-    is_explained = matcher_of(explained)
-    return (name for name in differences if not is_explained(name))
+def list_unexplained(found: Mapping[str, Any], project: Mapping[str, Any]) -> list[str]:
+    """Return the members that differ in what was recorded of a project, and for which the project has no reason."""
+    is_explained = matcher_of(project.get("explained", {}))
+    return [name for differences in found["differences"].values() for name in differences if not is_explained(name)]
 
 
 def _read_sdist(path: Path) -> dict[str, str]:
