@@ -112,7 +112,7 @@ def test_where_nothing_compiles_for_arm_the_backend_is_no_reason(tmp_path: Path)
 def test_meson_gets_a_cross_file_and_no_other_backend_a_setting(tmp_path: Path) -> None:
     isolated = Environment(path=tmp_path / "env", variables={}, log=tmp_path / "log")
     assert write_settings("setuptools.build_meta", isolated, tmp_path) == {}
-    (setting,) = write_settings("mesonpy", isolated, tmp_path)["setup-args"]
+    (setting,) = write_settings("mesonpy", isolated, tmp_path, is_cross=True)["setup-args"]
     option, _, file = setting.partition("=")
     parser = configparser.ConfigParser()
     parser.read_string(Path(file).read_text(encoding="utf-8"))
