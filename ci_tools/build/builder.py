@@ -335,7 +335,7 @@ def _refuse_project(error: Exception, bench: Bench) -> FatwheelError:
     return add_cause(Rejected(f"the project cannot be built: {error}; log: {bench.log}"))
 
 
-def _tell_backend(toolchain: Toolchain, isolated: Environment, bench: Bench) -> Mapping[str, list[str]]:
+def _tell_backend(toolchain: Toolchain, isolated: Environment, bench: Bench) -> Mapping[str, str | list[str]]:
     """Return the backend's settings (PEP 517)."""
     return write_settings(bench.plan.project.backend, isolated, bench.scratch, is_cross=toolchain.is_cross)
 
