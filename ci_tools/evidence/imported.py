@@ -72,12 +72,14 @@ def find_lacking(project: ProjectFile, modules: Iterable[str], metadata: Sequenc
 def _is_brought_by_none(project: ProjectFile, top: str, name: str, known: Iterable[str]) -> bool:
     """Whether a module is of another project, and none of the known requirements can bring it."""
     brought = bring_all(known)
-    if brought is None or name in brought or top.startswith("_") or top in sys.stdlib_module_names:
+    if brought is None or name in brought or top in sys.stdlib_module_names:
+        return False
+    if top.startswith("_") or name.startswith(canonicalize_name(project.request.name)):  # an extension module of its own
         return False
     if any(top in {part.partition(".")[0] for part in PurePosixPath(file).parts} for file in project.tree.files):
         return False
-    word = re.compile(rf"\b{re.escape(top)}\b")
-    return not any(word.search(project.tree.text(project.path(file))) for file in MAKERS)
+    named = re.compile(rf"""(?:["'][\w.]*|(?:library|module)\s*\(\s*)\b{re.escape(top)}\b""", re.IGNORECASE)
+    return not any(named.search(project.tree.text(project.path(file))) for file in MAKERS)
 
 
 def _extras(project: ProjectFile, observed: Iterable[str]) -> Iterator[tuple[str, str]]:
