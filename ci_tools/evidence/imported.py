@@ -74,8 +74,8 @@ def _is_brought_by_none(project: ProjectFile, top: str, name: str, known: Iterab
     brought = bring_all(known)
     if brought is None or name in brought or top in sys.stdlib_module_names:
         return False
-    if top.startswith("_") or name.startswith(canonicalize_name(project.request.name)):  # an extension module of its own
-        return False
+    if top.startswith("_") or name.startswith(canonicalize_name(project.request.name)):
+        return False  # it may be an extension module of the project's own
     if any(top in {part.partition(".")[0] for part in PurePosixPath(file).parts} for file in project.tree.files):
         return False
     named = re.compile(rf"""(?:["'][\w.]*|(?:library|module)\s*\(\s*)\b{re.escape(top)}\b""", re.IGNORECASE)
