@@ -131,9 +131,9 @@ def _find_way(request: dict[str, Any], first: dict[str, str], before: dict[str, 
     variables = dict.fromkeys(request["variables"], public)
     if _ask_apart(request, variables).get("version") == public:
         return {}
-    for prefix in request["prefixes"]:
+    for prefix, refs in request["told"].items():
         _restore(request["project"], before)
-        Path(request["tags"]).write_text(f"{request['commit']} refs/tags/{prefix}{public}\n", encoding="utf-8")
+        Path(request["tags"]).write_text(refs.replace("~", public), encoding="utf-8")
         if _ask_apart(request).get("version") == public:
             return {"told_prefix": prefix}
     return {"is_untold": True}

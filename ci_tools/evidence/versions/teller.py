@@ -123,8 +123,9 @@ class Teller:
 
     def _read_tag(self) -> OwnVersion | None:
         """Return the version that the commit's release tag states by the config's template."""
-        root = self.project.tree.root
-        tags = {self.tag} if self.tag else git.tags(root, self.outside.environ, at_head=True)
+        tree = self.project.tree
+        here = tree.checkout.tags_here if tree.checkout else git.tags(tree.root, self.outside.environ, at_head=True)
+        tags = {self.tag} if self.tag else here
         name = self.project.request.name
         pattern = re.escape(self.project.request.release.tag.format(name=name, version="\0")).replace("\0", "(.+?)")
         for tag in sorted(tags):
