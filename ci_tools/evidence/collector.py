@@ -95,8 +95,10 @@ def gather(
         platforms: tuple[PlatformEvidence, ...] = ()
         for one in request.platforms:
             platforms = (*platforms, reader.platform(one))
-            teller.ask_again(platforms)
-            identity = _identify(project, platforms)  # a mistake in it is shown before the other platforms' builds
+            # A mistake is shown before the other platforms' builds, but one of them may tell the version.
+            if project.own_version("") or _builds(platforms) or one is request.platforms[-1]:
+                teller.ask_again(platforms)
+                identity = _identify(project, platforms)
     builds = _builds(platforms)
     return Evidence(
         project=identity,

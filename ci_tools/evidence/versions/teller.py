@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -59,7 +60,7 @@ class Teller:
             self.failure = error if not project.request.version else None
 
     def ask_again(self, platforms: Iterable[PlatformEvidence]) -> None:
-        """Ask setup.py itself, in the checkout, if an observed build was seen to ask git for something."""
+        """Ask setup.py itself, if an observed build was seen to ask git for something, or none has told a version."""
         project = self.project
         shown = [one.shown for one in platforms]
         asked = {name for name, _ in chain.from_iterable(one.asked for one in shown)}
@@ -72,6 +73,9 @@ class Teller:
             self._ask_setup(known)
         elif self.failure and not self._is_in_file(known):
             raise self.failure
+        elif is_setuptools(project) and not (known or project.request.version or project.own_version("")):
+            with suppress(FatwheelError):  # the plan then says that there is no version, and why the build tells none
+                project.told = ask_version(project, self.outside, self._tag(), is_told=True)
 
     def _is_in_file(self, version: Version | None) -> bool:
         """Whether a file of the project states the version that a build was seen to have."""
