@@ -60,6 +60,7 @@ class OwnVersion(NamedTuple):
     is_of_tag: bool = True  # whether a tag of the repository decides it, or a file
     tags: tuple[str, ...] = ()  # those of the commit that make this version without the others
     told_tag: str = ""  # the template of a tag that tells it to a build, where no variable does
+    hides_git: bool = False  # whether only a build that sees no repository leaves the label out
     said: str = ""  # the sentence of an earlier plan
 
     @property
@@ -73,6 +74,7 @@ class OwnVersion(NamedTuple):
         """The answer in words for people."""
         no_tag = "" if self.is_of_tag else ", as no tag of the repository says a version"
         no_label = "; its label is left out, as each wheel gets its own" if "+" in self.version else ""
+        no_label += ", so builds see no repository" if self.hides_git else ""
         return self.said or f"{self.tool} says {self.version}{no_tag}{no_label}"
 
 
@@ -271,13 +273,14 @@ def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) 
     is_release = not parse_version(version).is_devrelease
     tags = [name for name in alone if is_release or "dev" in name]  # a scheme may go on counting from a tag
     if found.get("is_untold"):
-        what = "neither a variable nor a tag leaves the label out, and each wheel gets its own"
+        what = "no variable, tag or hidden repository leaves the label out, and each wheel gets its own"
         msg = f"{place}: {tool} says {version}: {what}"
         raise InputError(msg, hint="let it read BUILD_VERSION, where that is set, or say the version without a label")
     told_tag = f"{found['told_prefix']}{{version}}" if "told_prefix" in found else ""
     is_of_past = NONE in said and said[NONE].get("version") != version
     is_of_tag = not found["uses_git"] or is_of_commit or is_of_past
-    return OwnVersion(version, tool, bool(found["uses_git"]), is_of_tag, tuple(tags), told_tag)
+    ways = told_tag, bool(found.get("hides_git"))
+    return OwnVersion(version, tool, bool(found["uses_git"]), is_of_tag, tuple(tags), *ways)
 
 
 def _hint(project: ProjectFile) -> str:

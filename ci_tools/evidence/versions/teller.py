@@ -69,8 +69,9 @@ class Teller:
         fields = next((one.metadata for one in shown if one.metadata), ())
         known = read_version(dict(line.partition(": ")[::2] for line in fields).get("Version", ""))
         self.is_done = True
-        if ASKS_GIT in asked and project.tree.commit and not self.failure:
-            self._ask_setup(known)
+        asks_git = ASKS_GIT in asked
+        if (asks_git or (known and known.local)) and project.tree.checkout and not self.failure:
+            self._ask_setup(known, asks_git=asks_git)
         elif self.failure and not self._is_in_file(known):
             raise self.failure
         elif is_setuptools(project) and not (known or project.request.version or project.own_version("")):
@@ -105,15 +106,18 @@ class Teller:
         said_so = f"{VERSION_FILE} says {said}"
         return OwnVersion(said, VERSION_FILE, said=said_so) if read_version(said) else None
 
-    def _ask_setup(self, known: Version | None) -> None:
-        """Note what setup.py says where git answers, if that is not what it says where git does not."""
+    def _ask_setup(self, known: Version | None, *, asks_git: bool) -> None:
+        """Note what setup.py says where git answers, if that is not what it says where git does not.
+
+        One that asks git nothing may read its files: then only a hidden repository changes what it says.
+        """
         try:
             told = ask_version(self.project, self.outside, self._tag(), is_told=True)
         except FatwheelError:
-            if self._is_in_file(known):
+            if self._is_in_file(known) or not asks_git:
                 return
             raise
-        if told and (known is None or known.local or told.version != str(known)):
+        if told and (asks_git or told.hides_git) and (known is None or known.local or told.version != str(known)):
             is_in_file = told.public in _texts(self.project)
             self.project.told = told._replace(is_of_tag=told.is_of_tag or is_in_file)
 
