@@ -269,3 +269,23 @@ def test_a_source_of_any_kind_is_asked(move: Callable[[Path], Path], tmp_path: P
     files = {**TOOLS["setuptools-scm"][0], "demo/first.py": ""}
     folder = move(repository(tmp_path / "demo", files, "v1.2.0"))
     assert ask_plan(folder, outside)["project"]["version"] == "1.2.0"
+
+
+COMPILES_BY_ITSELF = """\
+import subprocess
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+class Build(build_ext):
+    def build_extension(self, ext):
+        subprocess.check_call(["nvcc", "-c", "a.cu", "-o", "a.o"])
+setup(name="demo", packages=["demo"], version=VERSION, ext_modules=[Extension("demo._c", ["a.c"])],
+      cmdclass={"build_ext": Build})
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("said", ["'1.2.0'", "'.'.join(['1', '2', '0'])", "open('VERSION').read().strip()"])
+def test_a_version_of_a_build_that_shows_none_is_that_of_setup_py(said: str, tmp_path: Path, outside: Outside) -> None:
+    script = COMPILES_BY_ITSELF.replace("VERSION,", f"{said},")
+    folder = repository(tmp_path / "demo", {"setup.py": script, "a.c": "", "a.cu": "", "VERSION": "1.2.0\n"})
+    assert ask_plan(folder, outside)["project"]["version"] == "1.2.0"
