@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import re
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -85,6 +86,7 @@ def gather(
         the project's own code can answer and this machine cannot confine that code.
 
     """
+    tree = replace(tree, checkout=None) if told and told.hides_git else tree
     project = ProjectFile(request, tree)
     teller = Teller(project, outside, tag, told)
     teller.ask()
@@ -95,8 +97,12 @@ def gather(
         platforms: tuple[PlatformEvidence, ...] = ()
         for one in request.platforms:
             platforms = (*platforms, reader.platform(one))
-            teller.ask_again(platforms)
-            identity = _identify(project, platforms)  # a mistake in it is shown before the other platforms' builds
+            # A mistake is shown before the other platforms' builds, but one of them may tell the version.
+            if project.own_version("") or _builds(platforms) or one is request.platforms[-1]:
+                teller.ask_again(platforms)
+                identity = _identify(project, platforms)
+    if identity.hides_git and tree.checkout:
+        return gather(request, tree, catalog, outside, tag, project.told)
     builds = _builds(platforms)
     return Evidence(
         project=identity,

@@ -146,10 +146,13 @@ class Tree:
         """Return the folders with the objects that a checkout of the tree borrows; None if it must not borrow any."""
         return self.checkout.list_stores(self.files, cache) if self.checkout else []
 
-    def make_checkout(self, folder: Path, *, lends: bool = True) -> None:
-        """Make `folder`, which has the tree's files, the checkout that a build sees, if it is to see one."""
+    def make_checkout(self, folder: Path, *, lends: bool = True, modified: Iterable[str] = ()) -> None:
+        """Make `folder`, which has the tree's files, the checkout that a build sees, if it is to see one.
+
+        Those files that are `modified` are so there, too; a build sees none.
+        """
         if self.checkout:
-            self.checkout.write(self.files, folder, lends=lends)
+            self.checkout.write(self.files, folder, lends=lends, modified=modified)
 
     def copy_as_planned_to(self, folder: Path, sha256: Sha256) -> None:
         """Copy the files into `folder`; raise MachineError if they are no longer those whose hash is `sha256`."""

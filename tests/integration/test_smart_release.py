@@ -91,7 +91,7 @@ extern "C" const char* scale() { if (false) twice<<<1, 1>>>(nullptr); return "CU
 # What a person changes of the starter: who is served, here what one machine of this kind can build.
 PLAIN = "platforms:\n  linux-cpu: {wheel-platform: linux}\n"
 CUDA = '{cuda: ["13.0"], archs: ["9.0"], wheel-platform: manylinux_2_36}'
-HERE = {"linux-cpu": PLAIN, "linux-cuda": f'version: "0.2.0"\n{PLAIN}  linux-cuda: {CUDA}\n'}
+HERE = {"linux-cpu": PLAIN, "linux-cuda": f"{PLAIN}  linux-cuda: {CUDA}\n"}
 
 
 class Place(NamedTuple):

@@ -51,7 +51,6 @@ FIELDS = ("name", "version", "sha256", "sample")
 # The config lies beside the clone, so that both ways have the same files.
 CONFIG = """\
 package: {name}
-version: "{version}"
 source: {{path: {source}}}
 python: ["{python}"]
 platforms:

@@ -85,7 +85,6 @@ class Starter(NamedTuple):
     lacking: tuple[Lacking, ...] = ()  # what these imports need and is not installed with the package
     env: tuple[tuple[str, str], ...] = ()
     told: Told = Told()  # its options of cibuildwheel
-    hides_git: bool = False  # whether a build is to see no repository
     is_per_python: bool = False  # whether a wheel with native code serves one Python only, or may do so
 
     @property
@@ -119,7 +118,6 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
         backend=found.project.backend,
         env=found.env,
         told=found.told,
-        hides_git=found.hides_git,
         is_per_python=any(one.shown.python_api.kind in {Binding.FULL, Binding.UNKNOWN} for one in native),
     )
 

@@ -79,15 +79,13 @@ def _platform(one: PlatformChoice, env: Collection[tuple[str, str]]) -> Iterator
 
 def _build(starter: Starter, *, has_sdist: bool) -> Iterator[str]:
     told = starter.told.env_of_all
-    if starter.env or told or starter.told.requires or starter.hides_git or not has_sdist:
+    if starter.env or told or starter.told.requires or not has_sdist:
         yield from ("", "build:")
     if not has_sdist:
         yield "  sdist: false # the package index has it"
     if starter.told.requires:
         names = ", ".join(json.dumps(one) for one in starter.told.requires)
         yield f"  requires: [{names}] # cibuildwheel's before-build installs them"
-    if starter.hides_git:
-        yield "  git: false # or else the version has a label; each wheel gets its own"
     yield from ("  env:",) if starter.env or told else ()
     for name, value in told:
         yield f"    {to_scalar(name)}: {json.dumps(value)} # as for cibuildwheel"

@@ -124,19 +124,27 @@ def main() -> None:
 
 
 def _find_way(request: dict[str, Any], first: dict[str, str], before: dict[str, bytes | None]) -> dict[str, Any]:
-    """Return how a build gets the version without its label: by variables, or by a tag of the commit."""
+    """Return how a build gets the version without its label: by variables, a tag of the commit, or no repository."""
     public = first.get("version", "").partition("+")[0]
     if not public or (public == first["version"] and not request["is_new_tag"]):
         return {}
     variables = dict.fromkeys(request["variables"], public)
     if _ask_apart(request, variables).get("version") == public:
         return {}
-    for prefix in request["prefixes"]:
+    for prefix, refs in request["told"].items():
         _restore(request["project"], before)
-        Path(request["tags"]).write_text(f"{request['commit']} refs/tags/{prefix}{public}\n", encoding="utf-8")
+        Path(request["tags"]).write_text(refs.replace("~", public), encoding="utf-8")
         if _ask_apart(request).get("version") == public:
             return {"told_prefix": prefix}
-    return {"is_untold": True}
+    repository = Path(request["tags"]).parent
+    hidden = repository.with_name("hidden")
+    if not repository.is_dir():
+        return {"is_untold": True}
+    _restore(request["project"], before)
+    repository.rename(hidden)
+    is_public = _ask_apart(request).get("version") == public
+    hidden.rename(repository)
+    return {"hides_git": True} if is_public else {"is_untold": True}
 
 
 def _read_files(project: str) -> dict[str, bytes | None]:

@@ -8,7 +8,6 @@ import pytest
 
 from ci_tools import catalog
 from ci_tools.config import starter
-from ci_tools.errors import InputError
 from ci_tools.model.evidence import Extensions
 from tests.builders.sources import committed, evidence_of, git, world_with_tools, write
 
@@ -135,22 +134,25 @@ setup(name='demo', version='1.0' + ('+' + said if said else ''), packages=['demo
 """
 
 
-def test_a_label_that_git_makes_is_told_with_the_key_that_leaves_it_away(tmp_path: Path) -> None:
+READ = """\
+from setuptools import setup
+try: said = '+' + open('.git/HEAD').read()[-8:].strip()
+except OSError: said = ''
+setup(name='demo', version='1.0' + said.replace('/', ''), packages=['demo'])
+"""
+
+
+@pytest.mark.parametrize("script", [pytest.param(LABELS, id="asked"), pytest.param(READ, id="read")])
+def test_a_repository_that_makes_a_label_is_hidden_from_builds(tmp_path: Path, script: str) -> None:
     config = CONFIG.replace('version: "1.0"\n', "")
-    folder = tagged(tmp_path / "a", {"setup.py": LABELS, "fatwheel.yml": config})
-    with pytest.raises(InputError, match=r"what git says makes the version 1\.0\+\w+, expected a public one") as caught:
-        evidence_of(folder)
-    assert caught.value.hint == "`build: {git: false}` in the config gives 1.0"
-    write(folder, {"fatwheel.yml": f"{config}build: {{git: false}}\n"})
-    assert evidence_of(folder).project.version == "1.0"
-
-
-def test_init_hides_a_repository_that_makes_a_label(tmp_path: Path) -> None:
-    folder = tagged(tmp_path / "a", {"setup.py": LABELS})
+    folder = tagged(tmp_path / "a", {"setup.py": script, "fatwheel.yml": config})
+    project = evidence_of(folder).project
+    assert (project.version, project.hides_git) == ("1.0", True)
+    assert "each wheel gets its own, so builds see no repository" in project.told
     (folder / "fatwheel.yml").unlink()
     starter.write(folder, catalog.load(), world_with_tools(tmp_path))
-    assert "\nbuild:\n  git: false # or else the version has a label" in (folder / "fatwheel.yml").read_text()
-    assert evidence_of(folder).project.version == "1.0"
+    assert "git: false" not in (folder / "fatwheel.yml").read_text()
+    assert evidence_of(folder).project == project
 
 
 SCM = """\
