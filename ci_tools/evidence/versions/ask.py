@@ -44,8 +44,7 @@ LIMITS = Limits(seconds=120, memory=2 << 30, processes=64, written=1 << 30)
 MOST_READ = 1 << 20  # bytes: a larger file states no version
 MOST_TAGS = 8  # of one commit that are tried each by itself
 SETUPTOOLS = "setuptools"
-# They state their version in a file, or need a compiler to tell it.
-PLAINLY_STATED = ("maturin", "mesonpy", "uv_build")
+PLAINLY_STATED = ("maturin", "uv_build")  # their backends run no code of the project for its version
 ALL, BEFORE, NONE, ONE = "all", "before", "none", "tag:"  # views of the repository, by its tags
 MEND = "`git fetch --unshallow --tags`, or `fetch-depth: 0` for actions/checkout"
 
@@ -216,6 +215,9 @@ def _run(project: ProjectFile, place: Path, copied: Repository | None, installed
     program = shutil.which("git", path=outside.environ.get("PATH"))
     tools = stage / "tools"
     tools.mkdir()
+    # What the project runs finds this Python, without the packages of its environment.
+    tools.joinpath("python3").symlink_to(Path(sys.executable).resolve())
+    tools.joinpath("python").symlink_to("python3")
     if program:
         wrapper = tools / "git"
         options = "-c core.fsmonitor=false -c core.hooksPath=/dev/null -c protocol.allow=never"

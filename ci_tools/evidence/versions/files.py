@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_file_version"]
 
-MESON = re.compile(r"^\s*project\s*\(\s*'[^']*'[^()]*?\bversion\s*:\s*'([^']+)'", re.MULTILINE)
+MESON = re.compile(r"^\s*project\s*\(\s*'[^']*'[^()]*?\bversion\s*:\s*'([^']+)'\s*[,)]", re.MULTILINE)
 # The default pattern of hatchling, which scikit-build-core and pdm-backend follow: their documentation of `regex`.
 PYTHON = re.compile(r"""^(?:__version__|VERSION)\s*(?::\s*str\s*)?=\s*(['"])v?(?P<version>[^'"\n]+)\1""", re.MULTILINE)
 
