@@ -2,8 +2,8 @@
 
 `python -m tests.proof.strangers MIRRORS` goes through strangers.toml and writes the record; with names behind it, only
 those. MIRRORS is a folder of repositories, `OWNER+NAME/repo`, submodules among them. Each command is one that a
-newcomer types. The config is narrowed to one Python, one platform and, for CUDA, one torch and one architecture, and not
-changed otherwise.
+newcomer types. The config is narrowed to one Python, one platform and, for CUDA, one torch and one architecture;
+nothing else is changed.
 """
 
 from __future__ import annotations

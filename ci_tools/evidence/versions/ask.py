@@ -45,8 +45,7 @@ MOST_READ = 1 << 20  # bytes: a larger file states no version
 MOST_TAGS = 8  # of one commit that are tried each by itself
 VERSION = "~"  # git-check-ref-format(1) admits it in no name
 SETUPTOOLS = "setuptools"
-# They state their version in a file, or need a compiler to tell it.
-PLAINLY_STATED = ("maturin", "mesonpy", "uv_build")
+PLAINLY_STATED = ("maturin", "uv_build")  # their backends run no code of the project for its version
 ALL, BEFORE, NONE, ONE = "all", "before", "none", "tag:"  # views of the repository, by its tags
 MEND = "`git fetch --unshallow --tags`, or `fetch-depth: 0` for actions/checkout"
 
@@ -216,6 +215,9 @@ def _run(project: ProjectFile, place: Path, installed: Path, stores: Iterable[Pa
     program = shutil.which("git", path=outside.environ.get("PATH"))
     tools = stage / "tools"
     tools.mkdir()
+    # What the project runs finds this Python, without the packages of its environment.
+    tools.joinpath("python3").symlink_to(Path(sys.executable).resolve())
+    tools.joinpath("python").symlink_to("python3")
     if program:
         wrapper = tools / "git"
         settings = {**git.UNCONFIGURED, **git.LOCAL, "GIT_CEILING_DIRECTORIES": str(stage)}

@@ -13,7 +13,9 @@ import importlib.machinery
 import json
 import os
 import re
+import subprocess
 import sys
+import tempfile
 import traceback
 import types
 from pathlib import Path
@@ -192,6 +194,8 @@ def _ask_apart(request: dict[str, Any], variables: dict[str, str] | None = None)
 def _ask(request: dict[str, Any]) -> str:
     if request["setuptools"]:
         return _ask_setuptools()
+    if request["backend"] == "mesonpy":
+        return _ask_meson(request)
     module, _, attribute = request["backend"].partition(":")
     backend = importlib.import_module(module)
     for name in filter(None, attribute.split(".")):
@@ -202,6 +206,25 @@ def _ask(request: dict[str, Any]) -> str:
     text = (folder / made / "METADATA").read_text(encoding="utf-8")
     found = re.search(r"^Version: *(\S+)", text, re.MULTILINE)
     return found[1] if found else ""
+
+
+def _ask_meson(request: dict[str, Any]) -> str:
+    """Return the version that Meson prints, once it has run what `project()` computes it with.
+
+    That is before it looks for a compiler, where it is stopped. meson-python itself would go on.
+    """
+    main = "from mesonbuild.mesonmain import main; raise SystemExit(main())"
+    command = ["python3", "-u", "-c", main, "setup", "--wrap-mode=nodownload"]
+    command.append(tempfile.mkdtemp(dir=Path(request["metadata"]).parent))
+    error = ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as meson:
+        for line in meson.stdout or ():
+            sys.stdout.write(line)
+            if line.startswith("Project version:"):
+                meson.kill()
+                return line.partition(":")[2].strip()
+            error = line.strip() if "ERROR:" in line else error
+    raise ValueError(error or "Meson ends without a version")
 
 
 def _ask_setuptools() -> str:

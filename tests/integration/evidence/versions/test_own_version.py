@@ -289,3 +289,34 @@ def test_a_version_of_a_build_that_shows_none_is_that_of_setup_py(said: str, tmp
     script = COMPILES_BY_ITSELF.replace("VERSION,", f"{said},")
     folder = repository(tmp_path / "demo", {"setup.py": script, "a.c": "", "a.cu": "", "VERSION": "1.2.0\n"})
     assert ask_plan(folder, outside)["project"]["version"] == "1.2.0"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        pytest.param("files('VERSION')", "3.0", id="a-file"),
+        pytest.param("run_command('cat', 'VERSION', check: true).stdout().strip()", "3.0", id="a-program"),
+        pytest.param("run_command(find_program('python3'), '-c', 'print(4)', check: true).stdout()", "4", id="python"),
+        pytest.param("'3.' + '1'", "3.1", id="an-expression"),
+        pytest.param("run_command('false', check: true).stdout()", "meson.build:1:.* ERROR: Command", id="failing"),
+        pytest.param("run_command('echo', 'one', check: true).stdout()", 'it says "one"', id="no-version"),
+    ],
+)
+def test_meson_says_what_it_computes(version: str, said: str, tmp_path: Path, outside: Outside) -> None:
+    files = {**TOOLS["meson"][0], "VERSION": "3.0\n", "meson.build": f"project('demo', 'c', version: {version})\n"}
+    folder = repository(tmp_path / "demo", files)
+    if said[0].isdigit():
+        assert ask_plan(folder, outside)["project"]["version"] == said
+    else:
+        with pytest.raises(InputError, match=f"mesonpy cannot tell the version: .*{said}"):
+            ask_plan(folder, outside)
+
+
+@pytest.mark.long
+def test_a_shallow_clone_is_refused_where_meson_asks_git(tmp_path: Path, outside: Outside) -> None:
+    folder = repository(tmp_path / "demo", TOOLS["meson"][0], "v1.2.0")
+    commit(folder, "demo/second.py")
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{folder}", "shallow")
+    with pytest.raises(InputError, match="this checkout is shallow"):
+        ask_plan(tmp_path / "shallow", outside)

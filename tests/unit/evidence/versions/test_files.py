@@ -25,6 +25,7 @@ REGEX = 'provider = "scikit_build_core.metadata.regex"\n'
     [
         pytest.param("mesonpy", "", "meson.build", "project('a', 'c',\n  version: '3.0.1')\n", "3.0.1", id="meson"),
         pytest.param("mesonpy", "", "meson.build", "project('a', version: files('V'))", "", id="meson-from-a-file"),
+        pytest.param("mesonpy", "", "meson.build", "project('a', version: '1.' + '2')", "", id="meson-that-computes"),
         pytest.param("mesonpy", "", "meson.build", "# project('a', version: '1')", "", id="meson-in-a-comment"),
         pytest.param("maturin", "", "Cargo.toml", '[package]\nversion = "0.2.0"\n', "0.2.0", id="cargo"),
         pytest.param("maturin", "", "Cargo.toml", '[package]\nversion = "0.2.0-rc.1"\n', "", id="cargo-candidate"),
