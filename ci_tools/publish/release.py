@@ -22,6 +22,7 @@ from ci_tools.publish.index.manifest import GENERIC
 from ci_tools.publish.publishing import LOCAL, folder_edition, publish, refuse_missing_tag, targets_at
 from ci_tools.publish.smart import refuse_unreachable
 from ci_tools.publish.targets.addresses import index_of, targets_of
+from ci_tools.verify.accelerated_torch import lend_accelerated_torch
 from ci_tools.verify.files import (
     CHECKS,
     Here,
@@ -232,6 +233,7 @@ def _install_from_index(
     validator = replace(validator, source=planned.tree.root.resolve(), stock=settings.stock)
     validator = replace(validator, project=planned.plan.project.name, own=own_imports(made[-1].path))
     validator = lend_nightly(validator, made[-1].path, planned.plan.request.catalog)
+    validator = lend_accelerated_torch(validator, made[-1].path)
     key = validator.key(" ".join([*sorted(file.receipt.sha256 for file in made), *what]))
     record = out / "index"
     kept = receipts.load_trials(record, key)
