@@ -254,7 +254,8 @@ def test_a_link_to_a_folder_is_warned_of_only_if_it_leads_out_of_the_source(tmp_
 
 
 def test_a_source_that_is_compiled_through_a_link_is_the_file_behind_it(tmp_path: Path) -> None:
-    setup = "from setuptools import Extension, setup\nsetup(py_modules=['demo'], ext_modules=[Extension('_c', ['lib/a.cpp'])])\n"
+    setup = "from setuptools import Extension, setup\nsetup(py_modules=['demo'], ext_modules=[EXTENSION])\n"
+    setup = setup.replace("EXTENSION", "Extension('_c', ['lib/a.cpp'])")
     project = PROJECT.replace("flit_core.buildapi", "setuptools.build_meta")
     folder = demo(
         tmp_path / "a", {"fatwheel.yml": CONFIG, "pyproject.toml": project, "setup.py": setup, "b/a.cpp": UNSTABLE}
