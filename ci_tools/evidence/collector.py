@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, LabelError
 from ci_tools.evidence import backends
 from ci_tools.evidence.backends.cmake_call import read_cmake_call
 from ci_tools.evidence.backends.facts import FORCED
@@ -95,7 +95,11 @@ def gather(
         platforms: tuple[PlatformEvidence, ...] = ()
         for one in request.platforms:
             platforms = (*platforms, reader.platform(one))
-            teller.ask_again(platforms)
+            try:
+                teller.ask_again(platforms)
+            except LabelError:
+                reader.explain_local_version()
+                raise
             identity = _identify(project, platforms)  # a mistake in it is shown before the other platforms' builds
     builds = _builds(platforms)
     return Evidence(
@@ -247,7 +251,12 @@ class _Reader:
             return
         if any(name == ASKS_GIT for name, _ in self.witness().of(cell, request).asked):
             return  # its label may name the commit: it is asked for later
-        if said := self.witness().explain_local_version(cell, request):
+        self.explain_local_version()
+
+    def explain_local_version(self) -> None:
+        """Raise InputError if a variable, or hiding the repository, leaves the label of the version out."""
+        request = self.project.request.platforms[0]
+        if said := self.witness().explain_local_version(self.cells(request)[0], request):
             msg, hint = said
             raise InputError(msg, hint=hint)
 

@@ -68,7 +68,7 @@ class Teller:
         fields = next((one.metadata for one in shown if one.metadata), ())
         known = read_version(dict(line.partition(": ")[::2] for line in fields).get("Version", ""))
         self.is_done = True
-        if ASKS_GIT in asked and project.tree.commit and not self.failure:
+        if ASKS_GIT in asked and project.tree.commit and project.request.build.git and not self.failure:
             self._ask_setup(known)
         elif self.failure and not self._is_in_file(known):
             raise self.failure

@@ -145,6 +145,13 @@ def test_a_label_that_git_makes_is_told_with_the_key_that_leaves_it_away(tmp_pat
     assert evidence_of(folder).project.version == "1.0"
 
 
+def test_a_variable_that_stands_in_for_git_s_label_is_told_first(tmp_path: Path) -> None:
+    script = LABELS.replace("('+' + said if said else '')", "__import__('os').environ.get('SUFFIX', '+' + said)")
+    folder = tagged(tmp_path / "a", {"setup.py": script, "fatwheel.yml": CONFIG.replace('version: "1.0"\n', "")})
+    with pytest.raises(InputError, match=r"setup\.py:4: SUFFIX, which is not set, makes the version 1\.0\+\w+"):
+        evidence_of(folder)
+
+
 def test_init_hides_a_repository_that_makes_a_label(tmp_path: Path) -> None:
     folder = tagged(tmp_path / "a", {"setup.py": LABELS})
     (folder / "fatwheel.yml").unlink()
