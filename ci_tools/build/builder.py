@@ -335,7 +335,7 @@ def _refuse_project(error: Exception, bench: Bench) -> FatwheelError:
     return add_cause(Rejected(f"the project cannot be built: {error}; log: {bench.log}"))
 
 
-def _tell_backend(toolchain: Toolchain, isolated: Environment, bench: Bench) -> Mapping[str, list[str]]:
+def _tell_backend(toolchain: Toolchain, isolated: Environment, bench: Bench) -> Mapping[str, str | list[str]]:
     """Return the backend's settings (PEP 517)."""
     return write_settings(bench.plan.project.backend, isolated, bench.scratch, is_cross=toolchain.is_cross)
 
@@ -370,15 +370,10 @@ def _refuse_hollow(made: Built, job: Job, bench: Bench) -> None:
 
 def _tell_by_tag(bench: Bench) -> None:
     """Give the copy the tag of the version as its only one, where the project's own tool takes no variable."""
-    project, repository = bench.plan.project, bench.scratch / "source" / ".git"
-    refs = repository / "packed-refs"
-    if not project.told_tag or not refs.is_file():
-        return
-    (repository / "info").mkdir(exist_ok=True)
-    (repository / "info" / "exclude").write_text("*\n", encoding="utf-8")  # files that a build writes change nothing
-    name = f"refs/tags/{project.told_tag.format(version=project.version)}"
-    others = [line for line in refs.read_text(encoding="utf-8").splitlines() if " refs/tags/" not in line]
-    refs.write_text("".join(f"{line}\n" for line in (*others, f"{bench.tree.commit} {name}")), encoding="utf-8")
+    project, checkout = bench.plan.project, bench.tree.checkout
+    if project.told_tag and checkout:
+        tag = project.told_tag.format(version=project.version)
+        checkout.tell(bench.source, checkout.pack_refs([tag], past=False))
 
 
 def _refuse_other(built: str, planned: str | None, bench: Bench) -> None:

@@ -66,7 +66,6 @@ __all__ = [
 ]
 
 NEEDS_NEWER = (2, 34)  # the glibc of the oldest distributions whose GCC, 11, needs symbols that 2.28 lacks
-SDIST_TOOLS = toolchain.Toolchain(identity=SDIST, python=Path(sys.executable))
 
 
 class Made(NamedTuple):
@@ -323,7 +322,9 @@ def _choose_tools(
 ) -> toolchain.Toolchain:
     if container:
         return toolchain.Toolchain(identity=container.identity, python=Path(sys.executable))
-    return toolchains_of(planned, outside).prepare(job, headers.all_includes(planned.tree)) if job else SDIST_TOOLS
+    if job:
+        return toolchains_of(planned, outside).prepare(job, headers.all_includes(planned.tree))
+    return toolchain.Toolchain(identity=SDIST, python=toolchain.choose_sdist_python(planned.plan, outside.environ))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import platform
 import re
 import shutil
 import sys
@@ -30,6 +31,7 @@ from ci_tools.machine import python as interpreter
 from ci_tools.machine.process import output
 from ci_tools.machine.search_path import compiler_variables
 from ci_tools.machine.storage import fill_once
+from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.plan import JobKind
 from ci_tools.model.platforms import Accelerator, AcceleratorKind
 from ci_tools.model.request import ToolchainKind
@@ -41,9 +43,18 @@ if TYPE_CHECKING:
     from ci_tools.build.sdk.msvc import Msvc
     from ci_tools.catalog import Catalog, Headers, PlatformFacts, TorchRelease
     from ci_tools.machine.context import Outside, Step
-    from ci_tools.model.plan import Job
+    from ci_tools.model.plan import Job, Plan
 
-__all__ = ["TORCH_INCLUDE", "Toolchain", "Toolchains", "explain_other_libc", "libc", "libc_doubt", "own_level"]
+__all__ = [
+    "TORCH_INCLUDE",
+    "Toolchain",
+    "Toolchains",
+    "choose_sdist_python",
+    "explain_other_libc",
+    "libc",
+    "libc_doubt",
+    "own_level",
+]
 
 HEADERS = "torch/include/"
 TORCH_INCLUDE = "FATWHEEL_TORCH_INCLUDE"  # the variable of a build that names the folder of torch's headers
@@ -60,6 +71,18 @@ class Toolchain:
     fetch_headers: Callable[[], Path] | None = None  # fetches torch's headers: not called if the build has a torch
     is_cross: bool = False  # whether it compiles for another machine
     variables: Mapping[str, str] = field(default_factory=dict)  # of the compiler's environment: Windows has one
+
+
+def choose_sdist_python(plan: Plan, environ: Mapping[str, str]) -> Path:
+    """Return the Python that makes the sdist: the running one, or one of the plan's if the project refuses that.
+
+    Some backends, such as meson-python, heed `requires-python` when they make an sdist.
+    """
+    own = Path(sys.executable)
+    if parse_specifiers(plan.project.requires_python).contains(platform.python_version(), prereleases=True):
+        return own
+    found = (interpreter.find(python, environ) for python in sorted({job.python for job in plan.jobs}))
+    return next(filter(None, found), own)
 
 
 class Toolchains:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
@@ -13,7 +14,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["distribution_of"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["bring_all", "distribution_of"]
 
 TABLE = Path(__file__).with_name("modules.toml")
 
@@ -24,7 +28,20 @@ def distribution_of(module: str) -> str:
     return _distributions().get(top) or canonicalize_name(top)
 
 
-@functools.cache
+def bring_all(required: Iterable[str]) -> frozenset[str] | None:
+    """Return the distributions that some requirements bring, themselves among them; None if that is not known."""
+    brought: dict[str, list[str]] = _table()["brings"]
+    names = frozenset(required)
+    if not names <= brought.keys():
+        return None
+    return names.union(*(brought[name] for name in names))
+
+
 def _distributions() -> dict[str, str]:
-    table: dict[str, str] = tomllib.loads(TABLE.read_text(encoding="utf-8"))["distributions"]
+    table: dict[str, str] = _table()["distributions"]
     return table
+
+
+@functools.cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))

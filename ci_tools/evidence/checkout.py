@@ -79,6 +79,17 @@ class Checkout:
         return (f"ref: {branch}" if branch else self.head, *listed)
 
     @functools.cached_property
+    def tags(self) -> frozenset[str]:
+        """The tags of the repository."""
+        names = (line.partition(" ")[2] for line in self.refs[1:])
+        return frozenset(name.removeprefix(git.TAGS) for name in names if name.startswith(git.TAGS))
+
+    @functools.cached_property
+    def tags_here(self) -> frozenset[str]:
+        """The tags of the commit."""
+        return git.tags(self.top, self.environ, at_head=True)
+
+    @functools.cached_property
     def shallow(self) -> str:
         """The commits at which a shallow history ends, a line for each."""
         file = self.common / "shallow"
@@ -90,12 +101,13 @@ class Checkout:
         told = "\n".join((self.prefix, self.head, *self.refs, self.shallow))
         return hashlib.sha256(told.encode()).hexdigest()
 
-    def list_changes(self, files: Iterable[str]) -> list[str]:
+    def list_changes(self, files: Iterable[str], *, untracked: bool = True) -> list[str]:
         """Return those files of the source that are not as in the commit, and those that only the commit has.
 
         A filter that the project's settings name does not run: what it has changed is the commit's until it is touched.
+        Without `untracked`, a file that git does not track is left out.
         """
-        files, entries = frozenset(files), self._list_status(".")
+        files, entries = frozenset(files), self._list_status(".", "all" if untracked else "no")
         names = {name.removeprefix(self.prefix) for name in entries}
         found = [name for name in names if name in files or not os.path.lexists(self.root / name)]
         inner = self.nested(files).items()
@@ -108,11 +120,11 @@ class Checkout:
         is_inside = not place.startswith("..") and bool(self._ask("ls-files", "--", place))
         return is_inside and not self._list_status(str(self.top / place))
 
-    def _list_status(self, place: str) -> list[str]:
+    def _list_status(self, place: str, untracked: str = "all") -> list[str]:
         """Return what is not as in the commit, of a place named from the source."""
         set_filters = self._ask("config", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process|required)$")
         off = [word for name in set_filters.splitlines() for word in ("-c", f"{name}=")]
-        options = ("--porcelain", "--branch", "-z", "--no-renames", "-uall", "--ignore-submodules=dirty")
+        options = ("--porcelain", "--branch", "-z", "--no-renames", f"-u{untracked}", "--ignore-submodules=dirty")
         shown = git.ask(self.root, self.environ, *off, "--no-optional-locks", "status", *options, "--", place) or ""
         return [entry[3:] for entry in shown.split("\0")[1:] if entry]  # "M  name", after the branch
 
@@ -145,24 +157,48 @@ class Checkout:
                 found[folder] = Checkout(self.root / folder, self.environ)
         return found
 
-    def write(self, files: Iterable[str], folder: Path, *, lends: bool = True) -> None:
+    def write(self, files: Iterable[str], folder: Path, *, lends: bool = True, modified: Iterable[str] = ()) -> None:
         """Make `folder`, which has the source's files, a checkout, and write what its commit has around them.
 
-        Without `lends`, the copy gets objects of its own. Raises MachineError if git fails.
+        Without `lends`, the copy gets objects of its own. Those files that are `modified` are so in the copy, too.
+        Raises MachineError if git fails.
         """
         files = tuple(files)
         nested = self.nested(files)
         for name, one in nested.items():
             one.write(_below(name, files), folder / name, lends=lends)
-        place = Path(os.path.abspath(folder.joinpath(*[".."] * self.prefix.count("/"))))  # noqa: PTH100 - no link
+        place = self._top_of(folder)
         self._create(place)
         own = [file for file in files if not any(parent in nested for parent in _parents(file))]
-        self._list(place, {f"{self.prefix}{name}" for name in (*own, *nested)})
+        named = ({f"{self.prefix}{name}" for name in names} for names in ((*own, *nested), modified))
+        self._list(place, *named)
         if self.head:
             self._replace(place)
         if not lends:
             self._git(place, "repack", "-a", "-d", "-q")
             (place / ".git" / "objects" / "info" / "alternates").unlink()
+
+    def pack_refs(self, tags: Iterable[str], *, past: bool) -> str:
+        """Return git's list of refs, where the commit has these tags, new or not; without `past`, there is no other."""
+        refs, new = {line.partition(" ")[2]: line for line in self.refs[1:]}, {f"{git.TAGS}{tag}" for tag in tags}
+        here = {f"{git.TAGS}{tag}" for tag in self.tags_here}
+        kept = [
+            line for name, line in refs.items() if name not in here | new and (past or not name.startswith(git.TAGS))
+        ]
+        tagged = [refs[name] if name in here else f"{self.head} {name}" for name in sorted(new)]
+        return "".join(f"{line}\n" for line in (*kept, *tagged))
+
+    def tell(self, folder: Path, refs: str, modified: Iterable[str] = ()) -> None:
+        """Give the copy in `folder` these refs; what is written there later makes nothing but `modified` a change."""
+        place = self._top_of(folder)
+        (place / ".git" / "packed-refs").write_text(refs, encoding="utf-8")
+        (place / ".git" / "info" / "exclude").write_text("*\n", encoding="utf-8")
+        others = {*self._git(place, "ls-files", "-z").split("\0")} - {f"{self.prefix}{name}" for name in modified}
+        self._git(place, "update-index", "-z", "--assume-unchanged", "--stdin", text="\0".join(filter(None, others)))
+
+    def _top_of(self, folder: Path) -> Path:
+        """Return the root of the copy whose source is in `folder`."""
+        return Path(os.path.abspath(folder.joinpath(*[".."] * self.prefix.count("/"))))  # noqa: PTH100 - no link
 
     def _create(self, place: Path) -> None:
         """Create the repository, with the refs, and the objects of the source's."""
@@ -177,8 +213,11 @@ class Checkout:
         with (new / "config").open("a", encoding="utf-8") as file:
             file.write(CONFIG)
 
-    def _list(self, place: Path, listed: set[str]) -> None:
-        """Write git's index: of the source its files, and around it those of the commit, which are written, too."""
+    def _list(self, place: Path, listed: set[str], modified: set[str]) -> None:
+        """Write git's index: of the source its files, and around it those of the commit, which are written, too.
+
+        Those that are modified stay there as in the commit.
+        """
         if self.head:
             self._git(place, "read-tree", self.head)
         entries = self._git(place, "ls-files", "--stage", "-z").split("\0")
@@ -186,9 +225,10 @@ class Checkout:
         inside = {name for name in known if name.startswith(self.prefix)}
         for name in (name for name, mode in known.items() if mode == LINK):
             (place / name).mkdir(parents=True, exist_ok=True)
-        gone = (name for name in inside - listed if known[name] != LINK)
+        modified &= inside
+        gone = (name for name in inside - listed - modified if known[name] != LINK)
         self._git(place, "update-index", "-z", "--force-remove", "--stdin", text="\0".join(gone))
-        self._git(place, "update-index", "-z", "--add", "--replace", "--stdin", text="\0".join(listed))
+        self._git(place, "update-index", "-z", "--add", "--replace", "--stdin", text="\0".join(listed - modified))
         around = (name for name in known.keys() - inside if known[name] != LINK)
         self._git(place, "checkout-index", "-z", "--index", "--force", "--stdin", text="\0".join(around))
 
@@ -208,12 +248,11 @@ class Checkout:
     def _git(self, place: Path, *arguments: str, text: str = "") -> str:
         """Return what git prints of the copy; latin-1 keeps every byte of a commit, whatever its encoding."""
         kept = {name: value for name, value in self.environ.items() if not name.startswith("GIT_")}
-        own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
         is_bytes = arguments[0] in {"cat-file", "hash-object"}
         found = output(
             [*git.COMMAND, *arguments],
             cwd=place,
-            env={**kept, **own},
+            env={**kept, **git.UNCONFIGURED},
             timeout=MINUTES * 60,
             encoding="latin-1" if is_bytes else "utf-8",
             text=text,

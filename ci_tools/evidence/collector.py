@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import re
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,7 @@ from ci_tools.evidence.requirements import (
     explain_torch_of_cmake,
     torch_requirement,
 )
-from ci_tools.evidence.source import matching
+from ci_tools.evidence.source import matching, whole_of
 from ci_tools.evidence.versions.teller import ASKS_GIT, Teller
 from ci_tools.model.evidence import (
     PURE_TAG,
@@ -85,6 +86,7 @@ def gather(
         the project's own code can answer and this machine cannot confine that code.
 
     """
+    tree = replace(tree, checkout=None) if told and told.hides_git else tree
     project = ProjectFile(request, tree)
     teller = Teller(project, outside, tag, told)
     teller.ask()
@@ -95,12 +97,16 @@ def gather(
         platforms: tuple[PlatformEvidence, ...] = ()
         for one in request.platforms:
             platforms = (*platforms, reader.platform(one))
-            try:
-                teller.ask_again(platforms)
-            except LabelError:
-                reader.explain_local_version()
-                raise
-            identity = _identify(project, platforms)  # a mistake in it is shown before the other platforms' builds
+            # A mistake is shown before the other platforms' builds, but one of them may tell the version.
+            if project.own_version("") or _builds(platforms) or one is request.platforms[-1]:
+                try:
+                    teller.ask_again(platforms)
+                except LabelError:
+                    reader.explain_local_version()
+                    raise
+                identity = _identify(project, platforms)
+    if identity.hides_git and tree.checkout:
+        return gather(request, tree, catalog, outside, tag, project.told)
     builds = _builds(platforms)
     return Evidence(
         project=identity,
@@ -182,10 +188,10 @@ def _tag_warnings(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -
 
 def _unseen(request: Request, tree: Tree) -> Iterator[str]:
     """Yield a warning for files that look like native code but match no pattern."""
-    for name in tree.files:
-        path = tree.root / name
-        if path.is_symlink() and path.is_dir():
-            yield f"{name} is a link to a folder: no pattern matches the files behind it"
+    for name in tree.list_ways_out():
+        path, folder = whole_of(request, tree)
+        said = f"{name} is a link to a folder outside the source, where nothing is read"
+        yield f"{said}: `source: {{path: {path}, subdirectory: {folder}}}` has it inside"
     seen = {name for platform in request.platforms for name in matching(tree.files, platform.native)}
     for platform in request.platforms:
         usual = Globs(_usual(platform), platform.native.exclude)
@@ -254,7 +260,7 @@ class _Reader:
         self.explain_local_version()
 
     def explain_local_version(self) -> None:
-        """Raise InputError if a variable, or hiding the repository, leaves the label of the version out."""
+        """Raise InputError if a variable leaves the label of the version out."""
         request = self.project.request.platforms[0]
         if said := self.witness().explain_local_version(self.cells(request)[0], request):
             msg, hint = said

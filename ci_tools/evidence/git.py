@@ -38,7 +38,6 @@ __all__ = [
     "commit_of",
     "find",
     "head",
-    "is_shallow",
     "listed",
     "origin",
     "remote_tags",
@@ -81,6 +80,7 @@ SETTINGS = (
     "safe.bareRepository=explicit",
 )
 COMMAND = ("git", *(word for setting in SETTINGS for word in ("-c", setting)))
+UNCONFIGURED = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}  # no settings but a repository's own
 LOCAL = {"GIT_ALLOW_PROTOCOL": "none"}  # a partial clone would fetch what it lacks, by a program that its config names
 
 
@@ -195,11 +195,6 @@ def tags(folder: Path, environ: Mapping[str, str], *, at_head: bool) -> frozense
     return frozenset(name.removeprefix(TAGS) for name in shown.splitlines())
 
 
-def is_shallow(folder: Path, environ: Mapping[str, str]) -> bool:
-    """Whether the checkout around `folder` is shallow, so that it may lack tags."""
-    return ask(folder, environ, "rev-parse", "--is-shallow-repository") == "true"
-
-
 def top(folder: Path, environ: Mapping[str, str]) -> Path:
     """Return the root of the checkout around `folder`; raise InputError if there is none."""
     if find(folder) is None:
@@ -228,7 +223,7 @@ def revision(root: Path, name: str, environ: Mapping[str, str]) -> str:
 def _unknown(root: Path, name: str, environ: Mapping[str, str]) -> InputError:
     """Return the error for an unknown revision: a shallow checkout may lack revisions that its repository has."""
     shown = ask(root, environ, "for-each-ref", "--format=%(refname:short)") or "HEAD"
-    if is_shallow(root, environ):
+    if ask(root, environ, "rev-parse", "--is-shallow-repository") == "true":  # it may lack tags, too
         msg = f'this checkout is shallow and has no revision "{name}"'
         return InputError(msg, hint="fetch it first: `fetch-depth: 0` for actions/checkout, or `git fetch --unshallow`")
     meant = nearest(name, {"HEAD", *shown.split()})

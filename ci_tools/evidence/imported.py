@@ -1,18 +1,20 @@
 """Finds what importing a package needs and its dependencies do not bring: a trial in a clean environment lacks it.
 
 Only what is certain by the text counts: imports that run whenever the package is imported, of a package that an extra
-of the project names, or of torch or numpy where nothing that the project requires could bring it.
+of the project names, or that nothing which the project requires could bring.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.catalog.distributions import distribution_of
+from ci_tools.catalog.distributions import bring_all, distribution_of
 from ci_tools.evidence.includes import Place
 from ci_tools.evidence.requirements import WITHOUT_TORCH
 from ci_tools.model.pep440 import name_of_required
@@ -27,6 +29,7 @@ __all__ = ["Lacking", "find_lacking"]
 LEFT_TO_USERS = frozenset({"numpy", "torch"})  # what projects use and often do not declare
 EXTRA = re.compile(r"\bextra\s*==\s*['\"]([^'\"]+)")
 PASSED_OVER = frozenset({"BaseException", "Exception", "ImportError", "ModuleNotFoundError"})
+MAKERS = ("setup.py", "setup.cfg", "pyproject.toml", "CMakeLists.txt", "meson.build", "Cargo.toml")  # they name modules
 MOST_FILES = 200  # of a package; what its import reaches is mostly far less
 
 
@@ -61,9 +64,22 @@ def find_lacking(project: ProjectFile, modules: Iterable[str], metadata: Sequenc
         for top, place in _Reader(project).imports(module):
             name = canonicalize_name(re.split("[<>=!~ ]", distribution_of(top))[0])
             is_left = name in LEFT_TO_USERS and {*map(name_of_required, required)} <= WITHOUT_TORCH
-            if name not in known and (name in extras or is_left):
+            if name not in known and (name in extras or is_left or _is_brought_by_none(project, top, name, known)):
                 found.setdefault(name, Lacking(name, module, place, extras.get(name, "")))
     return tuple(found.values())
+
+
+def _is_brought_by_none(project: ProjectFile, top: str, name: str, known: Iterable[str]) -> bool:
+    """Whether a module is of another project, and none of the known requirements can bring it."""
+    brought = bring_all(known)
+    if brought is None or name in brought or top in sys.stdlib_module_names:
+        return False
+    if top.startswith("_") or name.startswith(canonicalize_name(project.request.name)):
+        return False  # it may be an extension module of the project's own
+    if any(top in {part.partition(".")[0] for part in PurePosixPath(file).parts} for file in project.tree.files):
+        return False
+    named = re.compile(rf"""(?:["'][\w.]*|(?:library|module)\s*\(\s*)\b{re.escape(top)}\b""", re.IGNORECASE)
+    return not any(named.search(project.tree.text(project.path(file))) for file in MAKERS)
 
 
 def _extras(project: ProjectFile, observed: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -152,7 +152,7 @@ class ProjectFile:
         pythons, where = self.own_pythons(observed)
         version = VersionText(self._version(observed.get("Version", ""), unseen, variables))
         told = self.told if self.told and version == self.told.public else None
-        by = (told.sentence, told.told_tag) if told else ()
+        by = (told.sentence, told.told_tag, told.hides_git) if told else ()
         return Project(ProjectName(name), version, pythons, self.backend, str(where), *by)
 
     def _asked(self, key: str) -> str:

@@ -42,6 +42,7 @@ class Project(NamedTuple):
     where: str
     told: str = ""  # the answer of the project's own tool about the version, which its builds get
     told_tag: str = ""  # the template of a tag that gives it to them, where no variable does
+    hides_git: bool = False  # whether builds see no repository, as the version has a label where they do
 
 
 class Requirement(NamedTuple):

@@ -85,6 +85,7 @@ def make_plan(
     _tell_changes(tree, request, outside)
     _refuse_pointers(tree)
     evidence = gather(request, tree, catalog, outside, tag, _read_told(expected))
+    tree = replace(tree, checkout=None) if evidence.project.hides_git else tree
     request = _name_tag(request, evidence, tag, expected)
     edition = plan_file.edition_of(expected) if expected else edition
     if edition is None:
@@ -146,7 +147,8 @@ def _read_told(expected: dict[str, Any] | None) -> OwnVersion | None:
     project = (expected or {}).get("project", {})
     if not project.get("told"):
         return None
-    return OwnVersion(project["version"], "", told_tag=project.get("told_tag", ""), said=project["told"])
+    ways = {name: project[name] for name in ("told_tag", "hides_git") if name in project}
+    return OwnVersion(project["version"], "", said=project["told"], **ways)
 
 
 def _name_tag(request: Request, evidence: Evidence, tag: str, expected: dict[str, Any] | None) -> Request:

@@ -35,7 +35,8 @@ NAMED = re.compile(rf"""([\w-]+|[}}*])({COMPILED})["']""")  # in a module: "a.cu
 FOR_WORK = re.compile(
     r"(^|/)(\.[^/]*|__pycache__|tests?|testing|docs?|examples?|benchmarks?|ci|cmake|build|third_?party|vendor|externals?"
     r"|submodules?)/"
-    r"|(^|/)(\.[^/]*|conftest\.py|test_[^/]*|[^/]*_test\.py|setup\.(py|cfg)|CMakeLists\.txt|Makefile[^/]*|meson\.build"
+    r"|(^|/)(\.[^/]*|conftest\.py|test_[^/]*|[^/]*_test\.py|setup(_package)?\.(py|cfg)|CMakeLists\.txt|Makefile[^/]*"
+    r"|meson\.build"
     r"|meson_options\.txt|meson\.options|BUILD(\.bazel)?|Cargo\.(toml|lock)|pyproject\.toml|MANIFEST\.in|SConscript"
     r"|(README|LICEN[SC]E|COPYING|NOTICE|CHANGELOG|CHANGES|AUTHORS|CONTRIBUTING|TODO|HISTORY|OWNERS)[^/]*"
     r"|[^/]*\.(md|rst|in|cmake|orig|rej|patch|bat|build))$",

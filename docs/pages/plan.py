@@ -67,6 +67,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "where": "the file and line where `requires_python` was read",
         "told": "the answer of the project's own tool about the version, which builds get; empty if a file states it",
         "told_tag": "the template of a tag that gives it to them, where no variable does",
+        "hides_git": "whether builds see no repository, as the version has a label where they do",
     },
     "edition": {
         "channel": "`stable`, `test` or `nightly`; null for a commit without the tag of its version",

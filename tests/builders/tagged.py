@@ -50,6 +50,18 @@ from torch.utils.cpp_extension import BuildExtension
 setup(name="demo", packages=["demo"], use_scm_version={"local_scheme": "no-local-version"},
       setup_requires=["setuptools_scm"], cmdclass={"build_ext": BuildExtension})
 """
+MESON = """\
+project('demo', 'c', 'cython', meson_version: '>=1.1',
+  version: run_command(['demo/describe.py', 'v1.2.0'], check: true).stdout().strip())
+import('python').find_installation(pure: false).extension_module('demo', 'demo.c', install: true)
+"""
+SCRIPT = """\
+#!/usr/bin/env python3
+import subprocess, sys
+from packaging.version import Version
+said = subprocess.run(["git", "describe", "--tags"], text=True, capture_output=True).stdout.strip() or "0"
+print(Version(said if said == sys.argv[1] else said.replace("-", ".post", 1).replace("-", "+", 1)))
+"""
 
 
 def _dynamic(requires: str, backend: str, rest: str) -> dict[str, str]:
@@ -88,6 +100,10 @@ TOOLS: Mapping[str, tuple[dict[str, str], str]] = {
                  '[tool.scikit-build]\nwheel.cmake = false\nwheel.packages = ["demo"]\n'
                  'metadata.version.provider = "scikit_build_core.metadata.setuptools_scm"\n[tool.setuptools_scm]\n'),
         "1.2.1.dev1",
+    ),
+    "meson": (
+        {**_dynamic('"meson-python", "packaging"', "mesonpy", ""), "meson.build": MESON, "demo.c": "",
+         "demo/describe.py": SCRIPT}, "1.2.0.post1",
     ),
 }  # fmt: skip
 

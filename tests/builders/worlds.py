@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.builders.sources import git, write
+from tests.servers import github_issues
 from tests.servers.buckets import CREDENTIALS, moto
 from tests.servers.github import REPOSITORY, TOKEN, github_server
 from tests.servers.package_index import over_http
@@ -94,6 +95,9 @@ def open_world(made: Path, folder: Path) -> Iterator[World]:
         over_http(project.parent / "elsewhere") as index,
     ):
         hub.commits.add(git(project, "rev-parse", "HEAD"))
+        talk = github_issues.settle(hub)
+        for _ in range(7):  # the pull request that a page names
+            talk.pulls[talk.open("A change", "", author="octo", is_pull=True).number] = REPOSITORY
         for name in BUCKETS:
             bucket.client().create_bucket(Bucket=name)
         environ = {

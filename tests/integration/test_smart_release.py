@@ -91,7 +91,7 @@ extern "C" const char* scale() { if (false) twice<<<1, 1>>>(nullptr); return "CU
 # What a person changes of the starter: who is served, here what one machine of this kind can build.
 PLAIN = "platforms:\n  linux-cpu: {wheel-platform: linux}\n"
 CUDA = '{cuda: ["13.0"], archs: ["9.0"], wheel-platform: manylinux_2_36}'
-HERE = {"linux-cpu": PLAIN, "linux-cuda": f'version: "0.2.0"\n{PLAIN}  linux-cuda: {CUDA}\n'}
+HERE = {"linux-cpu": PLAIN, "linux-cuda": f"{PLAIN}  linux-cuda: {CUDA}\n"}
 
 
 class Place(NamedTuple):
@@ -165,19 +165,19 @@ def run_python(code: str, folder: Path) -> str:
     return done.stdout.strip()
 
 
-def test_the_page_s_commands_without_a_network_fetch_the_wheel_for_another_machine(
+def test_the_page_s_commands_fetch_the_wheel_for_another_machine_and_write_the_guard(
     released: Place, tmp_path: Path
 ) -> None:
     shutil.copy(released.root.parent / "pypi" / SDIST, tmp_path)
-    (section,) = [block for block in read_blocks(PAGE) if "fatwheel install bundle" in block.text]
-    for command, _ in commands(section.text):
-        named = command.removeprefix("fatwheel ").replace("ao_kernels-0.1.0.tar.gz", SDIST)
-        words, _, output = named.partition(" > ")
-        done = run_prepared(words.split(), cwd=tmp_path, env=released.environ)
-        assert done.returncode == 0, done.stderr
-        if output:
-            (tmp_path / output).write_text(done.stdout)
+    (tmp_path / "src/demo").mkdir(parents=True)
+    for command in (typed for block in read_blocks(PAGE) for typed, _ in commands(block.text)):
+        words, _, output = command.replace("ao_kernels-0.1.0.tar.gz", SDIST).partition(" > ")
+        if words.startswith("fatwheel"):
+            done = run_prepared(words.split()[1:], cwd=tmp_path, env=released.environ)
+            assert done.returncode == 0, done.stderr
+            (tmp_path / (output or "nothing")).write_text(done.stdout)
     assert [path.name for path in (tmp_path / "wheels").glob("*.whl")] == [WHEEL]
+    compile((tmp_path / "src/demo/_guard.py").read_text(), "_guard.py", "exec")
 
 
 def test_the_page_shows_what_init_writes_and_every_setting_of_the_backend(released: Place) -> None:

@@ -29,8 +29,12 @@ DOCS = REPOSITORY / "docs"
 TABLE = REPOSITORY / "tests" / "builders" / "walks.toml"
 WALKS: dict[str, dict[str, Any]] = tomllib.loads(TABLE.read_text(encoding="utf-8"))
 PAGES = sorted(page for folder in ("tutorials", "examples", "how-to") for page in (DOCS / folder).glob("*.md"))
-ENDS = {"an installed import", "an index", "a plan", "stand-ins", "nothing to type"}
+ENDS = {"an installed import", "a wheel", "an index", "a plan", "stand-ins", "nothing to type"}
 RELEASE = "fatwheel release --to dir:dist/index --here"  # what a plan says that comes next
+FILES = [*(REPOSITORY / "tests").rglob("test_*.py")]
+TESTS = {path.stem for path in FILES} | {
+    name for path in FILES for name in re.findall(r"(?m)^def (test_\w+)", path.read_text(encoding="utf-8"))
+}
 PROJECTS, COMMANDS = "test_a_page_of_a_project_ends_in_an_import", "test_the_commands_of_a_page_are_typed"
 
 
@@ -60,6 +64,7 @@ def test_what_stops_a_walk_is_on_the_page_and_has_a_reason(page: str) -> None:
     stops = WALKS[page].get("stops", {})
     assert [start for start in stops if not any(line.startswith(start) for line in typed(page))] == []
     assert all(len(reason.split()) > 2 for reason in stops.values())
+    assert [name for name in re.findall(r"\btest_\w+", " ".join(stops.values())) if name not in TESTS] == []
     assert (WALKS[page]["end"] == "nothing to type") == (typed(page) == [])
 
 

@@ -43,7 +43,7 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["FIELDS", "RECORD", "compare", "list_unexplained", "projects", "record"]
+__all__ = ["FIELDS", "RECORD", "compare", "list_unexplained", "projects", "read_sdist", "read_wheel", "record"]
 
 RECORD = HERE / "plain_way.json"
 SAMPLES = HERE.parent / "samples"
@@ -51,7 +51,6 @@ FIELDS = ("name", "version", "sha256", "sample")
 # The config lies beside the clone, so that both ways have the same files.
 CONFIG = """\
 package: {name}
-version: "{version}"
 source: {{path: {source}}}
 python: ["{python}"]
 platforms:
@@ -124,7 +123,7 @@ def _build_ours(
     sdist, wheel = (one.path for one in made[:2])
     compiles = planned.plan.jobs[0].kind is JobKind.NATIVE
     left_out = find_left_out(planned.tree, "", [wheel], compiles=compiles)
-    return {"sdist": _read_sdist(sdist), "wheel": _read_wheel(wheel)}, list(left_out)
+    return {"sdist": read_sdist(sdist), "wheel": read_wheel(wheel)}, list(left_out)
 
 
 def _build_plainly(source: Path, folder: Path) -> dict[str, dict[str, str]]:
@@ -136,7 +135,7 @@ def _build_plainly(source: Path, folder: Path) -> dict[str, dict[str, str]]:
         msg = f"the plain way failed:\n{ran.stdout[-3000:]}{ran.stderr[-1000:]}"
         raise RuntimeError(msg)
     (sdist,), (wheel,) = ((folder / "plain").glob(pattern) for pattern in ("*.tar.gz", "*.whl"))
-    return {"sdist": _read_sdist(sdist), "wheel": _read_wheel(wheel)}
+    return {"sdist": read_sdist(sdist), "wheel": read_wheel(wheel)}
 
 
 def compare(ours: Mapping[str, str], plain: Mapping[str, str]) -> dict[str, str]:
@@ -156,7 +155,7 @@ def list_unexplained(found: Mapping[str, Any], project: Mapping[str, Any]) -> li
     return [name for differences in found["differences"].values() for name in differences if not is_explained(name)]
 
 
-def _read_sdist(path: Path) -> dict[str, str]:
+def read_sdist(path: Path) -> dict[str, str]:
     """Return what each file of an sdist holds, by its name below the top folder."""
     with tarfile.open(path) as archive:
         files = [member for member in archive.getmembers() if not member.isdir()]
@@ -169,7 +168,7 @@ def _bytes_of(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     return file.read() if file else b""
 
 
-def _read_wheel(path: Path) -> dict[str, str]:
+def read_wheel(path: Path) -> dict[str, str]:
     """Return what each member of a wheel holds; RECORD repeats it, and the SBOM names a build's tools."""
     with zipfile.ZipFile(path) as archive:
         names = [name for name in archive.namelist() if not name.endswith(("/", "/RECORD", SBOM))]

@@ -84,7 +84,7 @@ def explain_own_machine(backend: Backend) -> str:
 
 def write_settings(
     backend: str, isolated: Environment, scratch: Path, *, is_cross: bool = False
-) -> Mapping[str, list[str]]:
+) -> Mapping[str, str | list[str]]:
     """Return a backend's settings (PEP 517), with `is_cross` those for Arm; the file that they name is put into place.
 
     meson-python builds in a folder of a random name, which debug information would repeat: here it has always the same.
@@ -93,7 +93,7 @@ def write_settings(
     """
     if backend != MESON:
         return {}
-    settings = {"build-dir": [str(scratch / "meson")]}
+    settings: dict[str, str | list[str]] = {"build-dir": str(scratch / "meson")}
     if not is_cross:
         return settings
     file = scratch / "cross.ini"

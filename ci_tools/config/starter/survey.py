@@ -80,7 +80,6 @@ class Survey(NamedTuple):
     platforms: tuple[PlatformEvidence, ...]
     told: Told = Told()  # its options of cibuildwheel
     env: tuple[tuple[str, str], ...] = ()  # variables without which its version has a label
-    hides_git: bool = False  # whether its version has one where a build sees the repository
     switches: tuple[Switch, ...] = ()  # at most one for each platform for which nothing is compiled by default
 
 
@@ -107,7 +106,8 @@ def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outsi
     )
 
     def observe(request: Request) -> tuple[PlatformEvidence, ...]:
-        observed = ProjectFile(request, tree if request.build.git else replace(tree, checkout=None))
+        hides_git = project.told and project.told.hides_git
+        observed = ProjectFile(request, replace(tree, checkout=None) if hides_git else tree)
         observed.told = project.told
         with closing(read_platforms(observed, catalog, outside)) as read:
             return tuple(read)
@@ -117,8 +117,10 @@ def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outsi
     teller.ask()
     asked = project.request
     platforms = observe(asked)
-    with suppress(LabelError):  # a variable, or hiding the repository, may leave the label out
+    with suppress(LabelError):  # a variable may leave the label out
         teller.ask_again(platforms)
+    if project.told and project.told.hides_git:
+        platforms = observe(asked)
     found = _summarise(project, package, platforms, builds_with)
     found = found._replace(switches=tuple(_find_switches(found, observe)), told=cibuildwheel)
     return _make_public(found, observe) if "+" in found.version else found
@@ -143,7 +145,7 @@ def _add_variable(build: Build, name: str, value: str) -> Build:
 
 
 def _make_public(found: Survey, observe: Callable[[Request], tuple[PlatformEvidence, ...]]) -> Survey:
-    """Return a survey whose version has no label, by a variable or without git; raise InputError if it has one then.
+    """Return a survey whose version has no label, by a variable; raise InputError if it has one then.
 
     Projects put a commit or a CUDA version there; each wheel of a release gets a label of its own.
     """
@@ -152,15 +154,13 @@ def _make_public(found: Survey, observe: Callable[[Request], tuple[PlatformEvide
     tries = [(name, "") for name in asked if OF_LABELS.fullmatch(name)]
     tries += [(name, "1") for name in asked if OF_RELEASES.fullmatch(name)]
     told = found.project.request
-    ways = [told.build._replace(env=(*told.build.env, env)) for env in tries]
-    ways += [told.build._replace(git=False)] if found.project.tree.checkout else []
-    for build in ways if first else ():
+    for env in tries if first else ():
         only = tuple(one for one in told.platforms if first and one.platform == first.platform)
-        read = observe(replace(told, build=build, platforms=only))
+        read = observe(replace(told, build=_add_variable(told.build, *env), platforms=only))
         seen = dict(line.partition(": ")[::2] for line in read_metadata(read))
         version = seen.get("Version", "+")
         if "+" not in version:
-            return found._replace(version=version, env=build.env[len(told.build.env) :], hides_git=not build.git)
+            return found._replace(version=version, env=(env,))
     said = [f"{name}={value}" if value else f"an empty {name}" for name, value in tries]
     tried = f"; with {' or '.join(said)} it stays the same" if tries else ""
     msg = f"the version of the project is {found.version}, expected one without a label: each wheel gets its own{tried}"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.evidence.backends import declarative, scikit_build_core
+from ci_tools.evidence.backends import declarative, scikit_build_core, unknown
 from ci_tools.evidence.backends.facts import CellFacts, Forced, Read
 from ci_tools.evidence.backends.sdist_contents import select_binaries
 from ci_tools.evidence.project_file import LEGACY_SETUPTOOLS
-from ci_tools.model.evidence import Binding, Extensions, PythonApi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +26,7 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read 
     Returns None if only the project's own code can answer: its setup.py, or a backend inside its source.
     """
     if project.value("build-system", "backend-path") or project.backend in SETUPTOOLS:
-        return None
+        return unknown.read_wrapper(project, env)
     if project.backend in declarative.BACKENDS:
         return declarative.read(project, env)
     if project.backend in scikit_build_core.BACKENDS:
@@ -40,5 +39,4 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read 
         from ci_tools.evidence.backends import maturin  # noqa: PLC0415 - see above
 
         return maturin.read(project, env, cell)
-    where = f"{project.place('build-system', 'build-backend')}: what {project.backend} compiles is not known"
-    return Read(Extensions.UNKNOWN, where, PythonApi(Binding.FULL, f"{project.name}:1"))
+    return unknown.read(project)

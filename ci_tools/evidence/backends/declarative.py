@@ -52,12 +52,16 @@ MINORS = 100  # of Python 2, that hatchling tries
 TRUE = frozenset({"1", "true"})  # values of a variable that hatchling reads as true
 
 
-def read(project: ProjectFile, env: Mapping[str, str]) -> Read:
-    """Return NONE as the extensions, or UNKNOWN if the backend runs project code or the project ships binaries."""
-    tool = BACKENDS[project.backend]
+def read(project: ProjectFile, env: Mapping[str, str], backend: str = "") -> Read:
+    """Return NONE as the extensions, or UNKNOWN if the backend runs project code or the project ships binaries.
+
+    It is the project's own backend, or the one that this passes on.
+    """
+    tool = BACKENDS[backend or project.backend]
     why = next(_doubts(project, tool, env), "")
     extensions = Extensions.UNKNOWN if why else Extensions.NONE
-    where = why or f"{project.place('build-system', 'build-backend')}: {project.backend} compiles nothing"
+    named = f"{project.backend} passes on {backend}, which" if backend else project.backend
+    where = why or f"{project.place('build-system', 'build-backend')}: {named} compiles nothing"
     return Read(extensions, where, PythonApi(Binding.FULL, f"{project.name}:1"), pure_tag=_pure_tag(project, tool))
 
 

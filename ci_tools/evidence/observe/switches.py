@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ci_tools.evidence.observe.run import Observer
 from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_tools.evidence.observe.observation import Observed
-    from ci_tools.evidence.observe.run import View
+    from ci_tools.evidence.observe.run import Observer, View
     from ci_tools.evidence.source import Tree
 
 __all__ = [
@@ -128,7 +125,7 @@ def explain_switch(observer: Observer, switches: tuple[tuple[str, str], ...], ob
 def explain_local_version(observer: Observer, view: View) -> tuple[str, str] | None:
     """Return what makes the version of a build local, and what gives a public one.
 
-    None if the version is public, or if neither a variable that the build asks for decides it, nor git.
+    None if the version is public, or if no variable that the build asks for decides it.
     """
     observed = observer.observe(view)
     version = observed.version
@@ -139,20 +136,7 @@ def explain_local_version(observer: Observer, view: View) -> tuple[str, str] | N
             what = f"{name}, which is not set, makes the version {version}"
             msg = f"{place}: {what}, expected a public one: each wheel gets its own +label"
             return msg, f'`build: {{env: {{{name}: ""}}}}` in the config gives {public}'
-    public = _hide_git(observer, view) if "+" in version else ""
-    if not public or "+" in public:
-        return None
-    msg = f"what git says makes the version {version}, expected a public one: each wheel gets its own +label"
-    return msg, f"`build: {{git: false}}` in the config gives {public}"
-
-
-def _hide_git(observer: Observer, view: View) -> str:
-    """Return the version of a build that sees no repository; "" if there is none to hide."""
-    subject = observer.subject
-    if not subject.tree.checkout:
-        return ""
-    with closing(Observer(subject._replace(tree=replace(subject.tree, checkout=None)), observer.outside)) as other:
-        return other.observe(view).version
+    return None
 
 
 def _list_version_variables(observed: Observed, view: View) -> list[str]:

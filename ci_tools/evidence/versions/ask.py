@@ -7,6 +7,7 @@ import json
 import os
 import posixpath
 import re
+import shlex
 import shutil
 import sys
 from collections import Counter
@@ -16,9 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.errors import InputError, LabelError, MachineError
 from ci_tools.evidence import git
 from ci_tools.evidence.observe.stage import choose_place
-from ci_tools.evidence.source import Tree
 from ci_tools.evidence.versions.files import read_file_version
-from ci_tools.evidence.versions.repository import Repository, copy_repository
 from ci_tools.evidence.versions.tools import find_version_tool, select_tools
 from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
 from ci_tools.machine.sandbox.leftovers import clear, read_safely
@@ -31,8 +30,9 @@ from ci_tools.model.pep440 import parse_version, read_version
 from ci_tools.model.request import GitSource, SdistSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from ci_tools.evidence.checkout import Checkout
     from ci_tools.evidence.project_file import ProjectFile
     from ci_tools.evidence.versions.tools import Tools
     from ci_tools.machine.context import Outside
@@ -43,9 +43,9 @@ SCRIPT = Path(__file__).with_name("inside.py")
 LIMITS = Limits(seconds=120, memory=2 << 30, processes=64, written=1 << 30)
 MOST_READ = 1 << 20  # bytes: a larger file states no version
 MOST_TAGS = 8  # of one commit that are tried each by itself
+VERSION = "~"  # git-check-ref-format(1) admits it in no name
 SETUPTOOLS = "setuptools"
-# They state their version in a file, or need a compiler to tell it.
-PLAINLY_STATED = ("maturin", "mesonpy", "uv_build")
+PLAINLY_STATED = ("maturin", "uv_build")  # their backends run no code of the project for its version
 ALL, BEFORE, NONE, ONE = "all", "before", "none", "tag:"  # views of the repository, by its tags
 MEND = "`git fetch --unshallow --tags`, or `fetch-depth: 0` for actions/checkout"
 
@@ -59,6 +59,7 @@ class OwnVersion(NamedTuple):
     is_of_tag: bool = True  # whether a tag of the repository decides it, or a file
     tags: tuple[str, ...] = ()  # those of the commit that make this version without the others
     told_tag: str = ""  # the template of a tag that tells it to a build, where no variable does
+    hides_git: bool = False  # whether only a build that sees no repository leaves the label out
     said: str = ""  # the sentence of an earlier plan
 
     @property
@@ -72,6 +73,7 @@ class OwnVersion(NamedTuple):
         """The answer in words for people."""
         no_tag = "" if self.is_of_tag else ", as no tag of the repository says a version"
         no_label = "; its label is left out, as each wheel gets its own" if "+" in self.version else ""
+        no_label += ", so builds see no repository" if self.hides_git else ""
         return self.said or f"{self.tool} says {self.version}{no_tag}{no_label}"
 
 
@@ -83,8 +85,9 @@ def ask_version(project: ProjectFile, outside: Outside, tag: str = "", *, is_tol
     """
     if not is_told and not _is_asked(project):
         return None
-    is_shallow = git.is_shallow(project.tree.root, outside.environ)
-    name = _key(project, outside, tag)
+    checkout = project.tree.checkout
+    is_shallow = bool(checkout and checkout.shallow)
+    name = _key(project, tag)
     path = outside.cache.resolve() / "versions" / f"{name}.json"
     kept = read_safely(path, MOST_READ)
     key = read_key(outside.environ)
@@ -115,13 +118,12 @@ def is_setuptools(project: ProjectFile) -> bool:
     return project.backend.startswith(SETUPTOOLS) or project.path("setup.py") in project.tree.names
 
 
-def _key(project: ProjectFile, outside: Outside, tag: str) -> str:
+def _key(project: ProjectFile, tag: str) -> str:
     """Return the hash of all that the answer depends on."""
-    root, tree = project.tree.root, project.tree
-    tags = sorted(git.tags(root, outside.environ, at_head=False)), sorted(git.tags(root, outside.environ, at_head=True))
+    tree = project.tree
     settings = (project.request.subdirectory, project.backend, project.request.build.env, select_tools(project))
     states = [one for one in tree.states.items() if posixpath.basename(one[0]) != CONFIG_FILE]  # as `init` writes it
-    inputs = (sha256_of(SCRIPT), states, tree.commit, tags, tag, settings, sys.version_info[:2])
+    inputs = (sha256_of(SCRIPT), states, tree.git_identity, tag, settings, sys.version_info[:2])
     return hashlib.sha256(repr(inputs).encode()).hexdigest()
 
 
@@ -141,88 +143,88 @@ def _ask(project: ProjectFile, outside: Outside, tag: str) -> dict[str, Any]:
         workplace(choose_place(project.tree, 0, outside), clear) as own,
     ):
         place = own.resolve()
+        tree, checkout = project.tree, project.tree.checkout
         top = place / "stage" / "checkout"
-        top.mkdir(parents=True)
-        copied = copy_repository(project.tree.root, top, outside.environ) if project.tree.commit else None
-        _copy_files(project.tree, top / (copied.prefix if copied else ""))
-        request = _request(project, place, copied, tools, installed, tag)
+        modified = checkout.list_changes(tree.files, untracked=False) if checkout else []
+        stores = tree.list_stores(outside.cache)
+        tree.copy_to(top / tree.prefix)
+        tree.make_checkout(top / tree.prefix, lends=stores is not None, modified=modified)
+        if checkout:
+            checkout.tell(top / tree.prefix, checkout.pack_refs(checkout.tags_here, past=True), modified)
+        request = _request(project, place, tools, installed, tag)
         (place / "request.json").write_text(json.dumps(request), encoding="utf-8")
-        _run(project, place, copied, installed, outside)
+        _run(project, place, installed, stores or (), outside)
         text = (read_safely(Path(request["answer"]), MOST_READ) or b"{}").decode()
         answer = json.loads(text.replace(str(top), "the checkout"))
-    modified = copied.modified if copied else ()
-    here = [one.name for one in copied.here] if copied else []
+    here = sorted(checkout.tags_here) if checkout else []
     return {**answer, "modified": modified, "here": [tag] if tag else here[:MOST_TAGS]}
 
 
-def _copy_files(tree: Tree, folder: Path) -> None:
-    """Copy the files that may state a version; a tool that looks for others finds git's list of them."""
-    small = [name for name in tree.files if (tree.root / name).lstat().st_size <= MOST_READ]
-    folder.mkdir(parents=True, exist_ok=True)
-    Tree(tree.root, tuple(small)).copy_to(folder)
-
-
-def _request(
-    project: ProjectFile, place: Path, copied: Repository | None, tools: Tools, installed: Path, tag: str
-) -> dict[str, Any]:
-    stage = place / "stage"
+def _request(project: ProjectFile, place: Path, tools: Tools, installed: Path, tag: str) -> dict[str, Any]:
+    stage, checkout = place / "stage", project.tree.checkout
     top = stage / "checkout"
     return {
         "path": [str(installed)],
         "left_out": tools.left_out,
-        "project": str(top / (copied.prefix if copied else "") / (project.request.subdirectory or ".")),
+        "project": str(top / project.tree.prefix / (project.request.subdirectory or ".")),
         "backend": project.backend,
         "backend_path": list(map(str, project.list("build-system", "backend-path"))),
         "setuptools": is_setuptools(project),
         "metadata": str(stage / "metadata"),
-        "views": dict(_views(copied, tag)),
+        "views": dict(_views(checkout, tag)),
         "tags": str(top / ".git" / "packed-refs"),
         "used": str(stage / "git-was-asked"),
         "answer": str(stage / "answer.json"),
         "variables": [*tell_version(project.request.name, "")],
-        "prefixes": _list_prefixes(copied, tag),
-        "commit": copied.commit if copied else "",
-        "is_new_tag": bool(tag) and tag not in {one.name for one in copied.tags} if copied else False,
+        "told": dict(_list_ways(checkout, tag)),
+        "is_new_tag": bool(checkout and tag and tag not in checkout.tags),
     }
 
 
-def _list_prefixes(copied: Repository | None, tag: str) -> list[str]:
-    """Return what stands before the version in the tags of a repository, first what does so in most of them."""
-    names = [tag, *(one.name for one in copied.tags)] if copied else []
-    found = Counter(match[0] for name in names if (match := re.match(r"[^0-9]*(?=[0-9])", name)))
-    return [prefix for prefix, _ in found.most_common(MOST_TAGS)]
+def _list_ways(checkout: Checkout | None, tag: str) -> Iterator[tuple[str, str]]:
+    """Yield what may stand before the version in a tag, first what does so in most of them, and the refs with that tag.
+
+    In place of the version, the tag has what no name of a ref may have.
+    """
+    if checkout is None or not checkout.head:
+        return
+    tags = [tag, *sorted(checkout.tags)]
+    found = Counter(match[0] for name in tags if (match := re.match(r"[^0-9]*(?=[0-9])", name)))
+    for prefix, _ in found.most_common(MOST_TAGS):
+        yield prefix, checkout.pack_refs([f"{prefix}{VERSION}"], past=False)
 
 
-def _views(copied: Repository | None, tag: str) -> Iterator[tuple[str, str | None]]:
+def _views(checkout: Checkout | None, tag: str) -> Iterator[tuple[str, str | None]]:
     """Yield the views of a repository: with all tags, without those of the commit, with none, with one of these."""
-    if copied is None:
+    if checkout is None or not checkout.head:
         yield ALL, None
         return
-    here = copied.here
-    past = "".join(one.line for one in copied.tags if one not in here)
-    only = [one.line for one in here if one.name == tag] or [f"{copied.commit} {git.TAGS}{tag}\n"]
-    yield ALL, past + (only[0] if tag else "".join(one.line for one in here))
-    if here or tag:
-        yield BEFORE, past
-    if past:
-        yield NONE, ""
-    for one in here[:MOST_TAGS] if len(here) > 1 and not tag else ():
-        yield f"{ONE}{one.name}", past + one.line
+    here = [tag] if tag else sorted(checkout.tags_here)
+    yield ALL, checkout.pack_refs(here, past=True)
+    if here:
+        yield BEFORE, checkout.pack_refs((), past=True)
+    if checkout.tags - checkout.tags_here:
+        yield NONE, checkout.pack_refs((), past=False)
+    for one in here[:MOST_TAGS] if len(here) > 1 else ():
+        yield f"{ONE}{one}", checkout.pack_refs([one], past=True)
 
 
-def _run(project: ProjectFile, place: Path, copied: Repository | None, installed: Path, outside: Outside) -> None:
+def _run(project: ProjectFile, place: Path, installed: Path, stores: Iterable[Path], outside: Outside) -> None:
     """Run the script in its sandbox, with a git that says when it was asked."""
     stage = place / "stage"
     program = shutil.which("git", path=outside.environ.get("PATH"))
     tools = stage / "tools"
     tools.mkdir()
+    # What the project runs finds this Python, without the packages of its environment.
+    tools.joinpath("python3").symlink_to(Path(sys.executable).resolve())
+    tools.joinpath("python").symlink_to("python3")
     if program:
         wrapper = tools / "git"
-        options = "-c core.fsmonitor=false -c core.hooksPath=/dev/null -c protocol.allow=never"
+        settings = {**git.UNCONFIGURED, **git.LOCAL, "GIT_CEILING_DIRECTORIES": str(stage)}
+        told = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
+        used, command = shlex.quote(str(stage / "git-was-asked")), shlex.join([program, *git.COMMAND[1:]])
         # Tools drop the variables of git that they find, so they are set here.
-        setting = f'export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_CEILING_DIRECTORIES="{stage}"'
-        text = f'#!/bin/sh\n: > "{stage}/git-was-asked"\n{setting}\nexec "{program}" {options} "$@"\n'
-        wrapper.write_text(text, encoding="utf-8")
+        wrapper.write_text(f'#!/bin/sh\n: > {used}\nexport {told}\nexec {command} "$@"\n', encoding="utf-8")
         wrapper.chmod(0o755)
     env = {
         "PATH": os.pathsep.join((str(tools), os.defpath)),
@@ -232,16 +234,12 @@ def _run(project: ProjectFile, place: Path, copied: Repository | None, installed
         "PYTHONPATH": str(installed),
         **dict(project.request.build.env),
     }
-    readable = [place / "request.json", SCRIPT, installed]
-    if program:
-        readable.append(Path(program).resolve().parent)
-    if copied:
-        readable += [copied.objects, *_alternates(copied.objects)]
+    git_itself = [Path(program).resolve().parent] if program else []
     log = place / "log"
     ended = run_in_sandbox(
         [sys.executable, "-I", "-S", "-B", SCRIPT, place / "request.json"],
         folder=stage,
-        readable=readable,
+        readable=[place / "request.json", SCRIPT, *git_itself, installed, *stores],
         env=env,
         log=log,
         limits=LIMITS,
@@ -250,15 +248,6 @@ def _run(project: ProjectFile, place: Path, copied: Repository | None, installed
     if ended.verdict is not Verdict.ENDED:
         msg = f"the project's own tool ran into a limit when asked for the version: {ended.verdict.value}"
         raise MachineError(msg)
-
-
-def _alternates(objects: Path) -> Iterator[Path]:
-    """Yield the folders of objects that a repository borrows."""
-    file = objects / "info" / "alternates"
-    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
-        folder = (objects / line).resolve()
-        yield folder
-        yield from _alternates(folder)
 
 
 # ---------------------------------------------------------------- the answer
@@ -286,13 +275,14 @@ def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) 
     is_release = not parse_version(version).is_devrelease
     tags = [name for name in alone if is_release or "dev" in name]  # a scheme may go on counting from a tag
     if found.get("is_untold"):
-        what = "neither a variable nor a tag leaves the label out, and each wheel gets its own"
+        what = "no variable, tag or hidden repository leaves the label out, and each wheel gets its own"
         msg = f"{place}: {tool} says {version}: {what}"
         raise LabelError(msg, hint="let it read BUILD_VERSION, where that is set, or say the version without a label")
     told_tag = f"{found['told_prefix']}{{version}}" if "told_prefix" in found else ""
     is_of_past = NONE in said and said[NONE].get("version") != version
     is_of_tag = not found["uses_git"] or is_of_commit or is_of_past
-    return OwnVersion(version, tool, bool(found["uses_git"]), is_of_tag, tuple(tags), told_tag)
+    ways = told_tag, bool(found.get("hides_git"))
+    return OwnVersion(version, tool, bool(found["uses_git"]), is_of_tag, tuple(tags), *ways)
 
 
 def _hint(project: ProjectFile) -> str:

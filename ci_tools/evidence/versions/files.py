@@ -5,6 +5,7 @@ A version that only a repository, or running code, can tell is not read.
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["read_file_version"]
 
-MESON = re.compile(r"^\s*project\s*\(\s*'[^']*'[^()]*?\bversion\s*:\s*'([^']+)'", re.MULTILINE)
+SETUP = frozenset({"setup", "setuptools.setup", "core.setup", "skbuild.setup"})
+MESON = re.compile(r"^\s*project\s*\(\s*'[^']*'[^()]*?\bversion\s*:\s*'([^']+)'\s*[,)]", re.MULTILINE)
 # The default pattern of hatchling, which scikit-build-core and pdm-backend follow: their documentation of `regex`.
 PYTHON = re.compile(r"""^(?:__version__|VERSION)\s*(?::\s*str\s*)?=\s*(['"])v?(?P<version>[^'"\n]+)\1""", re.MULTILINE)
 
@@ -73,6 +75,24 @@ def _from_poetry(project: ProjectFile) -> Iterator[str]:
     yield project.text("tool", "poetry", "version")
 
 
+def _from_setuptools(project: ProjectFile) -> Iterator[str]:
+    """Yield the text that setup.py gives `setup()` as its version, itself or by a name that it assigns once."""
+    try:
+        module = ast.parse(project.tree.text(project.path("setup.py")))
+    except (RecursionError, SyntaxError, ValueError):
+        return
+    nodes = [*ast.walk(module)]
+    calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) in SETUP]
+    given = [word.value for call in calls for word in call.keywords if word.arg == "version"]
+    names = {value.id for value in given if isinstance(value, ast.Name)}
+    stored = [
+        node for node in nodes if isinstance(node, ast.Name) and node.id in names and not isinstance(node.ctx, ast.Load)
+    ]
+    given = [node.value for node in module.body if isinstance(node, ast.Assign) and node.targets == stored] or given
+    if len(given) == 1 and isinstance(given[0], ast.Constant):
+        yield str(given[0].value)
+
+
 def _python_versions(project: ProjectFile, path: str) -> Iterator[str]:
     for match in PYTHON.finditer(project.tree.text(project.path(path)) if path else ""):
         yield match["version"]
@@ -86,4 +106,5 @@ READERS: dict[str, Callable[[ProjectFile], Iterator[str]]] = {
     "pdm": _from_pdm,
     "poetry": _from_poetry,
     "scikit_build_core": _from_scikit_build_core,
+    "setuptools": _from_setuptools,
 }

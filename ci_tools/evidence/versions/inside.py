@@ -13,7 +13,9 @@ import importlib.machinery
 import json
 import os
 import re
+import subprocess
 import sys
+import tempfile
 import traceback
 import types
 from pathlib import Path
@@ -124,19 +126,27 @@ def main() -> None:
 
 
 def _find_way(request: dict[str, Any], first: dict[str, str], before: dict[str, bytes | None]) -> dict[str, Any]:
-    """Return how a build gets the version without its label: by variables, or by a tag of the commit."""
+    """Return how a build gets the version without its label: by variables, a tag of the commit, or no repository."""
     public = first.get("version", "").partition("+")[0]
     if not public or (public == first["version"] and not request["is_new_tag"]):
         return {}
     variables = dict.fromkeys(request["variables"], public)
     if _ask_apart(request, variables).get("version") == public:
         return {}
-    for prefix in request["prefixes"]:
+    for prefix, refs in request["told"].items():
         _restore(request["project"], before)
-        Path(request["tags"]).write_text(f"{request['commit']} refs/tags/{prefix}{public}\n", encoding="utf-8")
+        Path(request["tags"]).write_text(refs.replace("~", public), encoding="utf-8")
         if _ask_apart(request).get("version") == public:
             return {"told_prefix": prefix}
-    return {"is_untold": True}
+    repository = Path(request["tags"]).parent
+    hidden = repository.with_name("hidden")
+    if not repository.is_dir():
+        return {"is_untold": True}
+    _restore(request["project"], before)
+    repository.rename(hidden)
+    is_public = _ask_apart(request).get("version") == public
+    hidden.rename(repository)
+    return {"hides_git": True} if is_public else {"is_untold": True}
 
 
 def _read_files(project: str) -> dict[str, bytes | None]:
@@ -184,6 +194,8 @@ def _ask_apart(request: dict[str, Any], variables: dict[str, str] | None = None)
 def _ask(request: dict[str, Any]) -> str:
     if request["setuptools"]:
         return _ask_setuptools()
+    if request["backend"] == "mesonpy":
+        return _ask_meson(request)
     module, _, attribute = request["backend"].partition(":")
     backend = importlib.import_module(module)
     for name in filter(None, attribute.split(".")):
@@ -194,6 +206,25 @@ def _ask(request: dict[str, Any]) -> str:
     text = (folder / made / "METADATA").read_text(encoding="utf-8")
     found = re.search(r"^Version: *(\S+)", text, re.MULTILINE)
     return found[1] if found else ""
+
+
+def _ask_meson(request: dict[str, Any]) -> str:
+    """Return the version that Meson prints, once it has run what `project()` computes it with.
+
+    That is before it looks for a compiler, where it is stopped. meson-python itself would go on.
+    """
+    main = "from mesonbuild.mesonmain import main; raise SystemExit(main())"
+    command = ["python3", "-u", "-c", main, "setup", "--wrap-mode=nodownload"]
+    command.append(tempfile.mkdtemp(dir=Path(request["metadata"]).parent))
+    error = ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as meson:
+        for line in meson.stdout or ():
+            sys.stdout.write(line)
+            if line.startswith("Project version:"):
+                meson.kill()
+                return line.partition(":")[2].strip()
+            error = line.strip() if "ERROR:" in line else error
+    raise ValueError(error or "Meson ends without a version")
 
 
 def _ask_setuptools() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -59,7 +60,7 @@ class Teller:
             self.failure = error if not project.request.version else None
 
     def ask_again(self, platforms: Iterable[PlatformEvidence]) -> None:
-        """Ask setup.py itself, in the checkout, if an observed build was seen to ask git for something."""
+        """Ask setup.py itself, if an observed build was seen to ask git for something, or none has told a version."""
         project = self.project
         shown = [one.shown for one in platforms]
         asked = {name for name, _ in chain.from_iterable(one.asked for one in shown)}
@@ -68,10 +69,14 @@ class Teller:
         fields = next((one.metadata for one in shown if one.metadata), ())
         known = read_version(dict(line.partition(": ")[::2] for line in fields).get("Version", ""))
         self.is_done = True
-        if ASKS_GIT in asked and project.tree.commit and project.request.build.git and not self.failure:
-            self._ask_setup(known)
+        asks_git = ASKS_GIT in asked
+        if (asks_git or (known and known.local)) and project.tree.checkout and not self.failure:
+            self._ask_setup(known, asks_git=asks_git)
         elif self.failure and not self._is_in_file(known):
             raise self.failure
+        elif is_setuptools(project) and not (known or project.request.version or project.own_version("")):
+            with suppress(FatwheelError):  # the plan then says that there is no version, and why the build tells none
+                project.told = ask_version(project, self.outside, self._tag(), is_told=True)
 
     def _is_in_file(self, version: Version | None) -> bool:
         """Whether a file of the project states the version that a build was seen to have."""
@@ -101,15 +106,18 @@ class Teller:
         said_so = f"{VERSION_FILE} says {said}"
         return OwnVersion(said, VERSION_FILE, said=said_so) if read_version(said) else None
 
-    def _ask_setup(self, known: Version | None) -> None:
-        """Note what setup.py says where git answers, if that is not what it says where git does not."""
+    def _ask_setup(self, known: Version | None, *, asks_git: bool) -> None:
+        """Note what setup.py says where git answers, if that is not what it says where git does not.
+
+        One that asks git nothing may read its files: then only a hidden repository changes what it says.
+        """
         try:
             told = ask_version(self.project, self.outside, self._tag(), is_told=True)
         except FatwheelError:
-            if self._is_in_file(known):
+            if self._is_in_file(known) or not asks_git:
                 return
             raise
-        if told and (known is None or known.local or told.version != str(known)):
+        if told and (asks_git or told.hides_git) and (known is None or known.local or told.version != str(known)):
             is_in_file = told.public in _texts(self.project)
             self.project.told = told._replace(is_of_tag=told.is_of_tag or is_in_file)
 
@@ -123,8 +131,9 @@ class Teller:
 
     def _read_tag(self) -> OwnVersion | None:
         """Return the version that the commit's release tag states by the config's template."""
-        root = self.project.tree.root
-        tags = {self.tag} if self.tag else git.tags(root, self.outside.environ, at_head=True)
+        tree = self.project.tree
+        here = tree.checkout.tags_here if tree.checkout else git.tags(tree.root, self.outside.environ, at_head=True)
+        tags = {self.tag} if self.tag else here
         name = self.project.request.name
         pattern = re.escape(self.project.request.release.tag.format(name=name, version="\0")).replace("\0", "(.+?)")
         for tag in sorted(tags):

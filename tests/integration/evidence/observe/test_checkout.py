@@ -135,29 +135,32 @@ setup(name='demo', version='1.0' + ('+' + said if said else ''), packages=['demo
 """
 
 
-def test_a_label_that_git_makes_is_told_with_the_key_that_leaves_it_away(tmp_path: Path) -> None:
+READ = """\
+from setuptools import setup
+try: said = '+' + open('.git/HEAD').read()[-8:].strip()
+except OSError: said = ''
+setup(name='demo', version='1.0' + said.replace('/', ''), packages=['demo'])
+"""
+
+
+@pytest.mark.parametrize("script", [pytest.param(LABELS, id="asked"), pytest.param(READ, id="read")])
+def test_a_repository_that_makes_a_label_is_hidden_from_builds(tmp_path: Path, script: str) -> None:
     config = CONFIG.replace('version: "1.0"\n', "")
-    folder = tagged(tmp_path / "a", {"setup.py": LABELS, "fatwheel.yml": config})
-    with pytest.raises(InputError, match=r"what git says makes the version 1\.0\+\w+, expected a public one") as caught:
-        evidence_of(folder)
-    assert caught.value.hint == "`build: {git: false}` in the config gives 1.0"
-    write(folder, {"fatwheel.yml": f"{config}build: {{git: false}}\n"})
-    assert evidence_of(folder).project.version == "1.0"
+    folder = tagged(tmp_path / "a", {"setup.py": script, "fatwheel.yml": config})
+    project = evidence_of(folder).project
+    assert (project.version, project.hides_git) == ("1.0", True)
+    assert "each wheel gets its own, so builds see no repository" in project.told
+    (folder / "fatwheel.yml").unlink()
+    starter.write(folder, catalog.load(), world_with_tools(tmp_path))
+    assert "git: false" not in (folder / "fatwheel.yml").read_text()
+    assert evidence_of(folder).project == project
 
 
-def test_a_variable_that_stands_in_for_git_s_label_is_told_first(tmp_path: Path) -> None:
+def test_a_variable_that_stands_in_for_git_s_label_is_named(tmp_path: Path) -> None:
     script = LABELS.replace("('+' + said if said else '')", "__import__('os').environ.get('SUFFIX', '+' + said)")
     folder = tagged(tmp_path / "a", {"setup.py": script, "fatwheel.yml": CONFIG.replace('version: "1.0"\n', "")})
     with pytest.raises(InputError, match=r"setup\.py:4: SUFFIX, which is not set, makes the version 1\.0\+\w+"):
         evidence_of(folder)
-
-
-def test_init_hides_a_repository_that_makes_a_label(tmp_path: Path) -> None:
-    folder = tagged(tmp_path / "a", {"setup.py": LABELS})
-    (folder / "fatwheel.yml").unlink()
-    starter.write(folder, catalog.load(), world_with_tools(tmp_path))
-    assert "\nbuild:\n  git: false # or else the version has a label" in (folder / "fatwheel.yml").read_text()
-    assert evidence_of(folder).project.version == "1.0"
 
 
 SCM = """\

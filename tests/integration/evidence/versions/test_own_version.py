@@ -19,6 +19,7 @@ from tests.builders.sources import git, write
 from tests.builders.tagged import CONFIG, TOOLS, ask_plan, commit, repository, tagged_world
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
@@ -121,7 +122,7 @@ def test_a_version_in_the_config_that_is_not_the_tools_is_refused(tmp_path: Path
         InputError, match=r"version is 1.1.0, but the project's is 1.2.0 \(hatch-vcs says 1.2.0\)"
     ) as told:
         ask_plan(repository(tmp_path / "demo", files, "v1.2.0"), outside)
-    assert told.value.hint == "leave `version` out: it is then read anew at each commit"
+    assert told.value.hint == "leave `version` out: it is then read again at each commit"
 
 
 @pytest.mark.long
@@ -221,3 +222,101 @@ def test_a_label_that_no_variable_leaves_out_is_left_out_by_a_tag(tmp_path: Path
     commit(folder, "demo/third.py")
     project = ask_plan(folder, outside)["project"]
     assert (project["version"], project["told_tag"]) == ("1.2.0.post2", "release-{version}")
+
+
+PATCH = """\
+--- a/demo/first.py
++++ b/demo/first.py
+@@ -0,0 +1 @@
++x = 1
+"""
+
+
+def _worktree(folder: Path) -> Path:
+    git(folder, "worktree", "add", "--quiet", "--detach", "../worktree")
+    return folder.parent / "worktree"
+
+
+def _blobless(folder: Path) -> Path:
+    git(folder, "config", "uploadpack.allowFilter", "true")
+    git(folder.parent, "clone", "--quiet", "--filter=blob:none", f"file://{folder}", "partial")
+    return folder.parent / "partial"
+
+
+def _with_a_submodule(folder: Path) -> Path:
+    repository(folder.parent / "part", {"a.h": ""}, "v7.0.0")
+    git(folder, "submodule", "--quiet", "add", str(folder.parent / "part"), "part")
+    git(folder, "commit", "--quiet", "--message", "part")
+    git(folder, "tag", "--force", "v1.2.0")
+    (folder / "part/a.h").write_text("int x;\n")
+    return folder
+
+
+def _patched(folder: Path) -> Path:
+    place = folder.parent / "recipe"
+    config = f"{CONFIG}source: {{git: {folder}, ref: v1.2.0, patches: [{{file: one.patch, reason: x is missing}}]}}\n"
+    return write(place, {"one.patch": PATCH, "fatwheel.yml": config})
+
+
+def _patched_beside(folder: Path) -> Path:
+    config = f"{CONFIG}source: {{path: ../demo, patches: [{{file: one.patch, reason: x is missing}}]}}\n"
+    return write(folder.parent / "beside", {"one.patch": PATCH, "fatwheel.yml": config})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("move", [_worktree, _blobless, _with_a_submodule, _patched, _patched_beside])
+def test_a_source_of_any_kind_is_asked(move: Callable[[Path], Path], tmp_path: Path, outside: Outside) -> None:
+    files = {**TOOLS["setuptools-scm"][0], "demo/first.py": ""}
+    folder = move(repository(tmp_path / "demo", files, "v1.2.0"))
+    assert ask_plan(folder, outside)["project"]["version"] == "1.2.0"
+
+
+COMPILES_BY_ITSELF = """\
+import subprocess
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+class Build(build_ext):
+    def build_extension(self, ext):
+        subprocess.check_call(["nvcc", "-c", "a.cu", "-o", "a.o"])
+setup(name="demo", packages=["demo"], version=VERSION, ext_modules=[Extension("demo._c", ["a.c"])],
+      cmdclass={"build_ext": Build})
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("said", ["'1.2.0'", "'.'.join(['1', '2', '0'])", "open('VERSION').read().strip()"])
+def test_a_version_of_a_build_that_shows_none_is_that_of_setup_py(said: str, tmp_path: Path, outside: Outside) -> None:
+    script = COMPILES_BY_ITSELF.replace("VERSION,", f"{said},")
+    folder = repository(tmp_path / "demo", {"setup.py": script, "a.c": "", "a.cu": "", "VERSION": "1.2.0\n"})
+    assert ask_plan(folder, outside)["project"]["version"] == "1.2.0"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        pytest.param("files('VERSION')", "3.0", id="a-file"),
+        pytest.param("run_command('cat', 'VERSION', check: true).stdout().strip()", "3.0", id="a-program"),
+        pytest.param("run_command(find_program('python3'), '-c', 'print(4)', check: true).stdout()", "4", id="python"),
+        pytest.param("'3.' + '1'", "3.1", id="an-expression"),
+        pytest.param("run_command('false', check: true).stdout()", "meson.build:1:.* ERROR: Command", id="failing"),
+        pytest.param("run_command('echo', 'one', check: true).stdout()", 'it says "one"', id="no-version"),
+    ],
+)
+def test_meson_says_what_it_computes(version: str, said: str, tmp_path: Path, outside: Outside) -> None:
+    files = {**TOOLS["meson"][0], "VERSION": "3.0\n", "meson.build": f"project('demo', 'c', version: {version})\n"}
+    folder = repository(tmp_path / "demo", files)
+    if said[0].isdigit():
+        assert ask_plan(folder, outside)["project"]["version"] == said
+    else:
+        with pytest.raises(InputError, match=f"mesonpy cannot tell the version: .*{said}"):
+            ask_plan(folder, outside)
+
+
+@pytest.mark.long
+def test_a_shallow_clone_is_refused_where_meson_asks_git(tmp_path: Path, outside: Outside) -> None:
+    folder = repository(tmp_path / "demo", TOOLS["meson"][0], "v1.2.0")
+    commit(folder, "demo/second.py")
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{folder}", "shallow")
+    with pytest.raises(InputError, match="this checkout is shallow"):
+        ask_plan(tmp_path / "shallow", outside)

@@ -11,6 +11,8 @@ __global__ void scan_kernel(float* out, const float* x, int rows, int columns) {
   for (int i = 0; i < columns; ++i) out[row * columns + i] = sum += x[row * columns + i];
 }
 
+}  // namespace
+
 at::Tensor scan(const at::Tensor& x) {
   auto out = at::empty_like(x);
   const int columns = static_cast<int>(x.size(-1)), rows = static_cast<int>(x.numel()) / columns;
@@ -18,8 +20,6 @@ at::Tensor scan(const at::Tensor& x) {
       out.data_ptr<float>(), x.data_ptr<float>(), rows, columns);
   return out;
 }
-
-}  // namespace
 
 TORCH_LIBRARY(fast_scan, m) { m.def("scan(Tensor x) -> Tensor"); }
 TORCH_LIBRARY_IMPL(fast_scan, CUDA, m) { m.impl("scan", &scan); }

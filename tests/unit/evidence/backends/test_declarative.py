@@ -128,7 +128,6 @@ def pyproject(backend: str, more: str = "", requires: str = "") -> str:
             "pyproject.toml:7: ",
             id="pdm-with-setuptools",
         ),
-        pytest.param(pyproject("whey"), {}, UNKNOWN, "pyproject.toml:2: what whey compiles", id="unknown-backend"),
     ],
 )
 def test_what_compiles_nothing_is_told_from_what_may(

@@ -25,6 +25,7 @@ REGEX = 'provider = "scikit_build_core.metadata.regex"\n'
     [
         pytest.param("mesonpy", "", "meson.build", "project('a', 'c',\n  version: '3.0.1')\n", "3.0.1", id="meson"),
         pytest.param("mesonpy", "", "meson.build", "project('a', version: files('V'))", "", id="meson-from-a-file"),
+        pytest.param("mesonpy", "", "meson.build", "project('a', version: '1.' + '2')", "", id="meson-that-computes"),
         pytest.param("mesonpy", "", "meson.build", "# project('a', version: '1')", "", id="meson-in-a-comment"),
         pytest.param("maturin", "", "Cargo.toml", '[package]\nversion = "0.2.0"\n', "0.2.0", id="cargo"),
         pytest.param("maturin", "", "Cargo.toml", '[package]\nversion = "0.2.0-rc.1"\n', "", id="cargo-candidate"),
@@ -42,6 +43,15 @@ REGEX = 'provider = "scikit_build_core.metadata.regex"\n'
         pytest.param("flit_core.buildapi", "", "demo.py", "__version__ = find()\n", "", id="flit-that-asks"),
         pytest.param("poetry.core.masonry.api", '[tool.poetry]\nversion = "7"\n', "a", "", "7", id="poetry"),
         pytest.param("setuptools.build_meta", "", "demo.py", '__version__ = "1"\n', "", id="setuptools-is-observed"),
+        pytest.param("setuptools.build_meta", "", "setup.py", 'setup(name="a", version="0.2")', "0.2", id="setup-py"),
+        pytest.param("setuptools.build_meta", "", "setup.py", 'V = "2.1"\nsetuptools.setup(version=V)', "2.1",
+                     id="setup-py-by-a-name"),
+        pytest.param("setuptools.build_meta", "", "setup.py", 'V = "2"\nif x: V += "1"\nsetup(version=V)', "",
+                     id="setup-py-that-changes-it"),
+        pytest.param("setuptools.build_meta", "", "setup.py", "setup(version=find())", "", id="setup-py-that-asks"),
+        pytest.param("setuptools.build_meta", "", "setup.py", "if x: setup(version='1')\nelse: setup(version='2')", "",
+                     id="setup-py-with-two"),
+        pytest.param("setuptools.build_meta", "", "setup.py", "setup(version='1'", "", id="setup-py-that-is-broken"),
         pytest.param("mesonpy", "", "meson.build", "project('a', version: 'one')", "", id="no-version"),
     ],
 )  # fmt: skip
