@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FatwheelError",
     "InputError",
+    "LabelError",
     "LeftUndone",
     "MachineError",
     "Problem",
@@ -57,6 +58,10 @@ class InputError(FatwheelError):
     """The input is wrong: an argument, a config, a source tree."""
 
     status = 2
+
+
+class LabelError(InputError):
+    """The project's version has a label that no released version and no tag leaves out."""
 
 
 class MachineError(FatwheelError):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, LabelError
 from ci_tools.evidence import backends
 from ci_tools.evidence.backends.cmake_call import read_cmake_call
 from ci_tools.evidence.backends.facts import FORCED
@@ -99,7 +99,11 @@ def gather(
             platforms = (*platforms, reader.platform(one))
             # A mistake is shown before the other platforms' builds, but one of them may tell the version.
             if project.own_version("") or _builds(platforms) or one is request.platforms[-1]:
-                teller.ask_again(platforms)
+                try:
+                    teller.ask_again(platforms)
+                except LabelError:
+                    reader.explain_local_version()
+                    raise
                 identity = _identify(project, platforms)
     if identity.hides_git and tree.checkout:
         return gather(request, tree, catalog, outside, tag, project.told)
@@ -253,7 +257,12 @@ class _Reader:
             return
         if any(name == ASKS_GIT for name, _ in self.witness().of(cell, request).asked):
             return  # its label may name the commit: it is asked for later
-        if said := self.witness().explain_local_version(cell, request):
+        self.explain_local_version()
+
+    def explain_local_version(self) -> None:
+        """Raise InputError if a variable leaves the label of the version out."""
+        request = self.project.request.platforms[0]
+        if said := self.witness().explain_local_version(self.cells(request)[0], request):
             msg, hint = said
             raise InputError(msg, hint=hint)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.config.starter.cibuildwheel import Told, read_cibuildwheel
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, LabelError
 from ci_tools.evidence.collector import read_metadata, read_platforms
 from ci_tools.evidence.includes import uncommented
 from ci_tools.evidence.observe.switches import MOST_TRIED, VALUES
@@ -117,7 +117,8 @@ def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outsi
     teller.ask()
     asked = project.request
     platforms = observe(asked)
-    teller.ask_again(platforms)
+    with suppress(LabelError):  # a variable may leave the label out
+        teller.ask_again(platforms)
     if project.told and project.told.hides_git:
         platforms = observe(asked)
     found = _summarise(project, package, platforms, builds_with)

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.errors import InputError, MachineError
+from ci_tools.errors import InputError, LabelError, MachineError
 from ci_tools.evidence import git
 from ci_tools.evidence.observe.stage import choose_place
 from ci_tools.evidence.versions.files import read_file_version
@@ -277,7 +277,7 @@ def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) 
     if found.get("is_untold"):
         what = "no variable, tag or hidden repository leaves the label out, and each wheel gets its own"
         msg = f"{place}: {tool} says {version}: {what}"
-        raise InputError(msg, hint="let it read BUILD_VERSION, where that is set, or say the version without a label")
+        raise LabelError(msg, hint="let it read BUILD_VERSION, where that is set, or say the version without a label")
     told_tag = f"{found['told_prefix']}{{version}}" if "told_prefix" in found else ""
     is_of_past = NONE in said and said[NONE].get("version") != version
     is_of_tag = not found["uses_git"] or is_of_commit or is_of_past

@@ -8,6 +8,7 @@ import pytest
 
 from ci_tools import catalog
 from ci_tools.config import starter
+from ci_tools.errors import InputError
 from ci_tools.model.evidence import Extensions
 from tests.builders.sources import committed, evidence_of, git, world_with_tools, write
 
@@ -153,6 +154,13 @@ def test_a_repository_that_makes_a_label_is_hidden_from_builds(tmp_path: Path, s
     starter.write(folder, catalog.load(), world_with_tools(tmp_path))
     assert "git: false" not in (folder / "fatwheel.yml").read_text()
     assert evidence_of(folder).project == project
+
+
+def test_a_variable_that_stands_in_for_git_s_label_is_named(tmp_path: Path) -> None:
+    script = LABELS.replace("('+' + said if said else '')", "__import__('os').environ.get('SUFFIX', '+' + said)")
+    folder = tagged(tmp_path / "a", {"setup.py": script, "fatwheel.yml": CONFIG.replace('version: "1.0"\n', "")})
+    with pytest.raises(InputError, match=r"setup\.py:4: SUFFIX, which is not set, makes the version 1\.0\+\w+"):
+        evidence_of(folder)
 
 
 SCM = """\
