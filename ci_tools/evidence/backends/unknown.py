@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["read", "read_wrapper"]
+__all__ = ["list_compiled", "read", "read_wrapper"]
 
 OTHER_LANGUAGES = re.compile(
     r"\.(f|for|f\d\d|go|pyf|rs|sip|swift|zig)$|(^|/)(CMakeLists\.txt|Cargo\.toml|SConstruct|meson\.build)$",
@@ -42,7 +42,7 @@ IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
 
 def read(project: ProjectFile) -> Read:
     """Return NONE as the extensions if the source has nothing to compile, else UNKNOWN."""
-    doubt = next(_to_compile(project), "")
+    doubt = next(list_compiled(project), "")
     where = f"{project.place('build-system', 'build-backend')}: what {project.backend} compiles is not known"
     why = f", beside {doubt}" if doubt else ", and the source has no file that a compiler reads"
     extensions = Extensions.UNKNOWN if doubt else Extensions.NONE
@@ -58,17 +58,18 @@ def read_wrapper(project: ProjectFile, env: Mapping[str, str]) -> Read | None:
     text = next(filter(None, map(project.tree.text, files)), "")
     modules = {module.partition(".")[0] for module in IMPORT.findall(text)}
     known = [one for one in declarative.BACKENDS if re.split(r"[.:]", one)[0] in modules]
-    if not known or DOES_MORE.search(text) or any(_to_compile(project)):
+    if not known or DOES_MORE.search(text) or any(list_compiled(project)):
         return None
     return declarative.read(project, env, known[0])
 
 
-def _to_compile(project: ProjectFile) -> Iterator[str]:
-    """Yield what may be compiled, or is, outside of tests and documentation."""
-    for name in (*project.tree.files, *project.tree.binaries):
+def list_compiled(project: ProjectFile) -> Iterator[str]:
+    """Yield what may be compiled, or is, outside of tests and documentation: files, and build requirements."""
+    binaries = set(project.tree.binaries)
+    for name in project.tree.files:
         folders = PurePosixPath(name).parts[:-1]
         is_packed = not any(folder in NOT_PACKED or folder.startswith(".") for folder in folders)
-        if is_packed and (COMPILED.search(name) or OTHER_LANGUAGES.search(name) or name in project.tree.binaries):
+        if is_packed and (COMPILED.search(name) or OTHER_LANGUAGES.search(name) or name in binaries):
             yield name
     for requirement, place in build_requirements(project):
         if COMPILERS.fullmatch(name_of_required(requirement)):
