@@ -1,6 +1,6 @@
 """Build backends that nobody knows, and those in a project's own source that only pass on what a known one does.
 
-What they run is not read. But where the source has nothing that a compiler reads, a plan says one pure wheel, which the
+None of their code runs. But where the source has nothing that a compiler reads, a plan says one pure wheel, which the
 build and the audit hold to; where it has, the platforms count as native.
 """
 
@@ -33,7 +33,7 @@ COMPILERS = re.compile(  # build requirements that compile, some of them Python 
     r"cffi|cmake|cython|maturin|meson(-python)?|mypyc?|nanobind|ninja|nuitka|py-?build-?cmake|pybind11|pythran"
     r"|scikit-build(-core)?|scons|setuptools-(golang|rust)|sip|swig|torch|ziglang|zig"
 )
-# What a backend does that is more than to pass on: it fetches, runs a program, or tags the wheel itself.
+# Words of a backend that does more than pass on: it fetches, runs a program, or tags the wheel itself.
 DOES_MORE = re.compile(
     r"urllib|urlopen|requests|httpx|ctypes|subprocess|os\.system|\btags?\b|pure_?(python|lib)|platlib"
 )
