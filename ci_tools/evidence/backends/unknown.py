@@ -1,6 +1,6 @@
 """Build backends that nobody knows, and those in a project's own source that only pass on what a known one does.
 
-What they run is not read. But where the source has nothing that a compiler reads, a plan says one pure wheel, which the
+None of their code runs. But where the source has nothing that a compiler reads, a plan says one pure wheel, which the
 build and the audit hold to; where it has, the platforms count as native.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["read", "read_wrapper"]
+__all__ = ["list_compiled", "read", "read_wrapper"]
 
 OTHER_LANGUAGES = re.compile(
     r"\.(f|for|f\d\d|go|pyf|rs|sip|swift|zig)$|(^|/)(CMakeLists\.txt|Cargo\.toml|SConstruct|meson\.build)$",
@@ -33,7 +33,7 @@ COMPILERS = re.compile(  # build requirements that compile, some of them Python 
     r"cffi|cmake|cython|maturin|meson(-python)?|mypyc?|nanobind|ninja|nuitka|py-?build-?cmake|pybind11|pythran"
     r"|scikit-build(-core)?|scons|setuptools-(golang|rust)|sip|swig|torch|ziglang|zig"
 )
-# What a backend does that is more than to pass on: it fetches, runs a program, or tags the wheel itself.
+# Words of a backend that does more than pass on: it fetches, runs a program, or tags the wheel itself.
 DOES_MORE = re.compile(
     r"urllib|urlopen|requests|httpx|ctypes|subprocess|os\.system|\btags?\b|pure_?(python|lib)|platlib"
 )
@@ -42,7 +42,7 @@ IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
 
 def read(project: ProjectFile) -> Read:
     """Return NONE as the extensions if the source has nothing to compile, else UNKNOWN."""
-    doubt = next(_to_compile(project), "")
+    doubt = next(list_compiled(project), "")
     where = f"{project.place('build-system', 'build-backend')}: what {project.backend} compiles is not known"
     why = f", beside {doubt}" if doubt else ", and the source has no file that a compiler reads"
     extensions = Extensions.UNKNOWN if doubt else Extensions.NONE
@@ -58,17 +58,18 @@ def read_wrapper(project: ProjectFile, env: Mapping[str, str]) -> Read | None:
     text = next(filter(None, map(project.tree.text, files)), "")
     modules = {module.partition(".")[0] for module in IMPORT.findall(text)}
     known = [one for one in declarative.BACKENDS if re.split(r"[.:]", one)[0] in modules]
-    if not known or DOES_MORE.search(text) or any(_to_compile(project)):
+    if not known or DOES_MORE.search(text) or any(list_compiled(project)):
         return None
     return declarative.read(project, env, known[0])
 
 
-def _to_compile(project: ProjectFile) -> Iterator[str]:
-    """Yield what may be compiled, or is, outside of tests and documentation."""
-    for name in (*project.tree.files, *project.tree.binaries):
+def list_compiled(project: ProjectFile) -> Iterator[str]:
+    """Yield what may be compiled, or is, outside of tests and documentation: files, and build requirements."""
+    binaries = set(project.tree.binaries)
+    for name in project.tree.files:
         folders = PurePosixPath(name).parts[:-1]
         is_packed = not any(folder in NOT_PACKED or folder.startswith(".") for folder in folders)
-        if is_packed and (COMPILED.search(name) or OTHER_LANGUAGES.search(name) or name in project.tree.binaries):
+        if is_packed and (COMPILED.search(name) or OTHER_LANGUAGES.search(name) or name in binaries):
             yield name
     for requirement, place in build_requirements(project):
         if COMPILERS.fullmatch(name_of_required(requirement)):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from ci_tools.evidence.backends.unknown import list_compiled
 from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.observe.build import (
     CMAKE,
@@ -117,7 +118,7 @@ class Witness:
 
     def of(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
         """Return the evidence of a cell's build."""
-        for name, _ in self.observer.subject.provided:
+        for name, _ in self.observer.subject.provided if self.may_compile else ():
             if name in HARMLESS:
                 continue
             if hook := self.explain_addition(name):
@@ -126,6 +127,11 @@ class Witness:
         if any(one != found[0] for one in found):
             return self.once("its build depends on the version of the accelerator, and the config names none")
         return found[0]
+
+    @cached_property
+    def may_compile(self) -> bool:
+        """Whether the source has anything to compile: if not, nothing that is added to its build does."""
+        return any(list_compiled(self.project))
 
     def explain_addition(self, name: str) -> str:
         """Return why a build requirement may change what its build does, though nothing imports it; "" if it cannot."""

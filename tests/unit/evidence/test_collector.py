@@ -312,7 +312,7 @@ def test_which_torch_a_project_requires(tmp_path: Path, files: dict[str, str], e
     ("files", "message"),
     [
         pytest.param({"pyproject.toml": PROJECT.replace('version = "1.0"', 'dynamic = ["version"]')
-                      .replace("flit_core.buildapi", "mesonpy")},
+                      .replace("flit_core.buildapi", "maturin")},
                      "fatwheel.yml: it has no `version`, and the project states none (pyproject.toml)",
                      id="dynamic-version"),
         pytest.param({"pyproject.toml": PROJECT.replace("1.0", "one")},
