@@ -17,6 +17,7 @@ from ci_tools.build.sdk.offers import find_offers
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_parts import label_of
 from ci_tools.errors import FatwheelError
+from ci_tools.formats import receipts
 from ci_tools.formats.linking import linking
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.package_index import UNANSWERED
@@ -42,9 +43,13 @@ LABEL = re.compile(r"(cpu|cu\d|rocm|xpu)")
 def lend_accelerated_torch(validator: Validator, wheel: Path) -> Validator:
     """Return a validator with the build of torch that a wheel is linked with, if the installer would take another one.
 
-    The config's index or local version decides where it names one, and the installer where nothing fits.
+    The config's index or local version decides where it names one, and the installer where nothing fits. A wheel that
+    was not built with a toolkit has to do without: for CPUs, or by whomever.
     """
-    torch = validator.validation.torch
+    receipt, torch = receipts.load(wheel), validator.validation.torch
+    if receipt is None or not receipt.built_with.toolkit:
+        return validator
+    validator = replace(validator, is_accelerated=True)
     label = _find_label(wheel) if torch and "+" not in torch and not validator.validation.torch_index else ""
     if not torch or not label:
         return validator
