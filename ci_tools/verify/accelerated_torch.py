@@ -11,8 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from packaging.specifiers import SpecifierSet
-
 from ci_tools.build.sdk.offers import find_offers
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_parts import label_of
@@ -22,6 +20,7 @@ from ci_tools.formats.linking import linking
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.package_index import UNANSWERED
 from ci_tools.machine.python import identity
+from ci_tools.model.pep440 import parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,9 +75,9 @@ def _find_label(wheel: Path) -> str:
 
 def _choose(torch: str, label: str, offers: Offers, validator: Validator) -> tuple[Version, Version, str] | None:
     """Return the build that the installer takes, the newest with this label, and its label; None if they are one."""
-    python, asked = identity(validator.interpreter), SpecifierSet(f"=={torch}", prereleases=True)
+    python, asked = identity(validator.interpreter), parse_specifiers(f"=={torch}")
     fitting = [one for one in offers.wheels if one.is_for(validator.outside.host) and one.is_for_python(python)]
-    builds = {one.version: one for one in fitting if one.version in asked}
+    builds = {one.version: one for one in fitting if asked.contains(one.version, prereleases=True)}
     order = sorted(builds, reverse=True)  # as installers prefer them
     for version, found in _labels(order, builds, offers, validator):
         if found.startswith(label):
