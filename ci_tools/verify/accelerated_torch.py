@@ -11,16 +11,16 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from packaging.specifiers import SpecifierSet
-
 from ci_tools.build.sdk.offers import find_offers
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_parts import label_of
 from ci_tools.errors import FatwheelError
+from ci_tools.formats import receipts
 from ci_tools.formats.linking import linking
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.package_index import UNANSWERED
 from ci_tools.machine.python import identity
+from ci_tools.model.pep440 import parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,9 +42,13 @@ LABEL = re.compile(r"(cpu|cu\d|rocm|xpu)")
 def lend_accelerated_torch(validator: Validator, wheel: Path) -> Validator:
     """Return a validator with the build of torch that a wheel is linked with, if the installer would take another one.
 
-    The config's index or local version decides where it names one, and the installer where nothing fits.
+    The config's index or local version decides where it names one, and the installer where nothing fits. A wheel that
+    was not built with a toolkit has to do without: for CPUs, or by whomever.
     """
-    torch = validator.validation.torch
+    receipt, torch = receipts.load(wheel), validator.validation.torch
+    if receipt is None or not receipt.built_with.toolkit:
+        return validator
+    validator = replace(validator, is_accelerated=True)
     label = _find_label(wheel) if torch and "+" not in torch and not validator.validation.torch_index else ""
     if not torch or not label:
         return validator
@@ -71,9 +75,9 @@ def _find_label(wheel: Path) -> str:
 
 def _choose(torch: str, label: str, offers: Offers, validator: Validator) -> tuple[Version, Version, str] | None:
     """Return the build that the installer takes, the newest with this label, and its label; None if they are one."""
-    python, asked = identity(validator.interpreter), SpecifierSet(f"=={torch}", prereleases=True)
+    python, asked = identity(validator.interpreter), parse_specifiers(f"=={torch}")
     fitting = [one for one in offers.wheels if one.is_for(validator.outside.host) and one.is_for_python(python)]
-    builds = {one.version: one for one in fitting if one.version in asked}
+    builds = {one.version: one for one in fitting if asked.contains(one.version, prereleases=True)}
     order = sorted(builds, reverse=True)  # as installers prefer them
     for version, found in _labels(order, builds, offers, validator):
         if found.startswith(label):

@@ -103,7 +103,8 @@ class Validator:
     indexes: tuple[str, ...] = ()  # where a nightly of torch is, beside the places that the installer looks at
     project: str = ""
     own: tuple[str, ...] = ()  # the modules of the wheel, which are imported where the config names none
-    torch_build: str = ""  # the version of the very build of torch, as its file name has it; "": the installer chooses
+    is_accelerated: bool = False  # whether the wheel was built for an accelerator
+    torch_build: str = ""  # a build of torch, by the version in its file name; "": the installer chooses
 
     @property
     def where(self) -> str:
@@ -115,7 +116,7 @@ class Validator:
         """Return a hash of `what` and of everything else that decides a trial's outcome."""
         scripts = [sha256_of(path) for path in self._scripts()]
         installer = choose_installer(self.outside.environ).name
-        torch = (repr(self.validation), self.torch_build)
+        torch = (repr(self.validation), self.is_accelerated, self.torch_build)
         parts = [what, *torch, self.own, str(self.interpreter), self.gpu, installer, *scripts]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -227,7 +228,7 @@ class Validator:
 
     def _excuse(self, environment: Environment, trial: Trial) -> Trial:
         """Return a failed trial as not exercised if the torch here has no libraries of the wheel's accelerator."""
-        kind, release = needs_accelerator(trial.detail) if trial.outcome is Outcome.FAILED else ("", "")
+        kind, release = needs_accelerator(trial.detail) if self.is_accelerated else ("", "")
         if not kind:
             return trial
         question = f"import torch; print(torch.__version__, getattr(torch.version, '{kind}', None) or '-')"

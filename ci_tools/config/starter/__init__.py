@@ -71,7 +71,7 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
         raise explain_no_package(root)
     blank = replace(BLANK, source=sdist) if sdist else replace(BLANK, subdirectory=_folder_of(package, root, outside))
     tree = open_tree(blank, root, outside)
-    if tree.list_ways_out():  # what is behind them decides what is compiled
+    if tree.list_ways_out():  # the build compiles what they lead to
         whole, package = whole_of(blank, tree)
         blank = replace(BLANK, source=PathSource(path=whole), subdirectory=package)
         tree = open_tree(blank, root, outside)

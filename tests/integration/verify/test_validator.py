@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ci_tools.formats import receipts
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.model.files import Outcome, Trial
+from ci_tools.model.files import BuiltWith, Outcome, Trial
 from ci_tools.model.request import Command, Validation
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.accelerated_torch import lend_accelerated_torch
@@ -78,15 +79,16 @@ def test_torch_comes_from_its_index_alone(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("cuda", "outcome"),
+    ("cuda", "toolkit", "outcome"),
     [
-        pytest.param("13.0", Outcome.PASSED, id="offered"),
-        pytest.param("12.8", Outcome.NOT_EXERCISED, id="of-another-cuda"),
-        pytest.param("", Outcome.NOT_EXERCISED, id="not-offered"),
+        pytest.param("13.0", "CUDA 13.0", Outcome.PASSED, id="offered"),
+        pytest.param("12.8", "CUDA 13.0", Outcome.NOT_EXERCISED, id="of-another-cuda", marks=pytest.mark.long),
+        pytest.param("", "CUDA 13.0", Outcome.NOT_EXERCISED, id="not-offered"),
+        pytest.param("13.0", "", Outcome.FAILED, id="a-wheel-for-cpus"),
     ],
 )
 def test_a_wheel_that_is_linked_with_torch_for_cuda_is_tried_with_it_where_it_is_offered(
-    cuda: str, outcome: Outcome, tmp_path: Path
+    cuda: str, toolkit: str, outcome: Outcome, tmp_path: Path
 ) -> None:
     for version, says in (("9.0+cpu", "None"), *((("9.0", f"'{cuda}'"),) if cuda else ())):
         files = {"torch/__init__.py": b"from torch import version as version\nfrom torch.version import __version__"}
@@ -100,10 +102,10 @@ def test_a_wheel_that_is_linked_with_torch_for_cuda_is_tried_with_it_where_it_is
         validation=Validation(torch="9.0", imports=("demo",)), interpreter=Path(sys.executable), logs=tmp_path / "logs",
         outside=world(tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path / "links")), gpu=False,
     )  # fmt: skip
+    receipts.save(wheel, replace(releases.receipt(wheel, "job"), built_with=BuiltWith(toolkit=toolkit)))
     trial = lend_accelerated_torch(trying, wheel).install_from_file(wheel)[-1]
-    assert (trial.outcome, "validate: {torch-index: …}" in trial.detail) == (outcome, outcome is not Outcome.PASSED), (
-        trial
-    )
+    is_told = "the torch of this trial, 9.0+cpu, has no CUDA 13: `validate: {torch-index: …}`" in trial.detail
+    assert (trial.outcome, is_told) == (outcome, outcome is Outcome.NOT_EXERCISED), trial
 
 
 # ---------------------------------------------------------------- what is imported, and what that needs
