@@ -36,7 +36,7 @@ from ci_tools.evidence.requirements import (
     explain_torch_of_cmake,
     torch_requirement,
 )
-from ci_tools.evidence.source import matching
+from ci_tools.evidence.source import matching, whole_of
 from ci_tools.evidence.versions.teller import ASKS_GIT, Teller
 from ci_tools.model.evidence import (
     PURE_TAG,
@@ -184,10 +184,10 @@ def _tag_warnings(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -
 
 def _unseen(request: Request, tree: Tree) -> Iterator[str]:
     """Yield a warning for files that look like native code but match no pattern."""
-    for name in tree.files:
-        path = tree.root / name
-        if path.is_symlink() and path.is_dir():
-            yield f"{name} is a link to a folder: no pattern matches the files behind it"
+    for name in tree.list_ways_out():
+        path, folder = whole_of(request, tree)
+        said = f"{name} is a link to a folder outside the source, where nothing is read"
+        yield f"{said}: `source: {{path: {path}, subdirectory: {folder}}}` has it inside"
     seen = {name for platform in request.platforms for name in matching(tree.files, platform.native)}
     for platform in request.platforms:
         usual = Globs(_usual(platform), platform.native.exclude)

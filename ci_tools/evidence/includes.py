@@ -168,8 +168,15 @@ class Includes:
         return self.generated[file] if file in self.generated else self.tree.text(file)
 
     def has(self, file: str) -> bool:
-        """Whether the source has the file, or a build writes it."""
-        return file in self.generated or file in self.tree.names
+        """Whether the source has the file, also behind a link, or a build writes it."""
+        return bool(self.find(file))
+
+    def find(self, file: str) -> str:
+        """Return the file's own name, which is another one behind a link to a folder; "" if there is no such file."""
+        if file in self.generated or file in self.tree.names:
+            return file
+        found = self.tree.resolve(file)
+        return found if found in self.tree.names else ""
 
     def own(self, header: str) -> list[str]:
         """Return the source's own files an include may mean: beside the includer, or below any include folder."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.request import Request, SdistSource
 
-__all__ = ["Tree", "copy_revision", "matching", "open_tree", "tree_at"]
+__all__ = ["Tree", "copy_revision", "matching", "open_tree", "tree_at", "whole_of"]
 
 PROJECT = frozenset({"pyproject.toml", "setup.py"})
 NOT_SOURCE = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache"})
@@ -101,11 +101,19 @@ class Tree:
             return self.states[name]
         if ".git" in name.split("/"):
             return self.git_identity if name.rstrip("/").rpartition("/")[2] != ".git" else str(bool(self.checkout))
+        found = self.resolve(name)
+        return self.git_identity if found.startswith("../") else self.states.get(found, "")
+
+    def resolve(self, name: str) -> str:
+        """Return the path below the root to which a path leads through links; it starts with `../` outside the root."""
         if name not in self._resolved:  # each observed build asks for the same names
             path = os.path.realpath(f"{self.root}{os.sep}{name}")
-            self._resolved[name] = os.path.relpath(path, os.path.realpath(self.root))
-        found = self._resolved[name]
-        return self.git_identity if found.startswith(f"..{os.sep}") else self.states.get(found, "")
+            self._resolved[name] = Path(os.path.relpath(path, os.path.realpath(self.root))).as_posix()
+        return self._resolved[name]
+
+    def list_ways_out(self) -> list[str]:
+        """Return the links to folders outside the root: the repository has them, and the tree does not list them."""
+        return [name for name in self.links if self.resolve(name).startswith("../") and (self.root / name).is_dir()]
 
     @functools.cached_property
     def _resolved(self) -> dict[str, str]:
@@ -215,6 +223,13 @@ def open_tree(request: Request, folder: Path, outside: Outside, commit: str | No
     for name in files:
         _refuse_unread(tree, name)
     return tree
+
+
+def whole_of(request: Request, tree: Tree) -> tuple[str, str]:
+    """Return the path of a checkout's root, as a config names it, and the project's folder in it."""
+    path = request.source.path if isinstance(request.source, PathSource) else "."
+    folder = posixpath.join(tree.prefix, request.subdirectory).rstrip("/")
+    return posixpath.normpath(posixpath.join(path, *[".."] * tree.prefix.count("/"))), folder
 
 
 def _leave_empty(request: Request, tree: Tree, outside: Outside) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from ci_tools.publish.index.manifest import GENERIC
 from ci_tools.publish.publishing import LOCAL, folder_edition, publish, refuse_missing_tag, targets_at
 from ci_tools.publish.smart import refuse_unreachable
 from ci_tools.publish.targets.addresses import index_of, targets_of
+from ci_tools.verify.accelerated_torch import lend_accelerated_torch
 from ci_tools.verify.files import (
     CHECKS,
     Here,
@@ -154,27 +155,46 @@ def _build_here(
     planned: Planned, names: Sequence[str], out: Path, outside: Outside, checks: Checks
 ) -> tuple[tuple[Made, ...], Planned]:
     """Build the files, and return them with their plan: where that may be, wheels take this machine's level."""
+    if checks.compiled is not None:
+        planned = _go_on(planned, out, outside)
     try:
         return build(planned, names, out, outside, checks), planned
     except NewerSystem as error:
-        planned = _take_own_level(planned, error, checks, outside)
-        compiled = {**(checks.compiled or {}), error.job.name: error.made}
-        return _build_here(planned, names, out, outside, checks._replace(compiled=compiled))
+        taken = None if checks.compiled is None else _take_own_level(planned, error.job)
+        if checks.compiled is None or taken is None or error.job.name in checks.compiled:
+            raise
+        outside.reporter.say(taken.why)
+        compiled = {**checks.compiled, error.job.name: error.made}
+        return _build_here(taken.planned, names, out, outside, checks._replace(compiled=compiled))
 
 
-def _take_own_level(planned: Planned, error: NewerSystem, checks: Checks, outside: Outside) -> Planned:
-    """Return the plan whose wheels of a platform have this machine's level; raise the error again if it must not be.
+def _go_on(planned: Planned, out: Path, outside: Outside) -> Planned:
+    """Return the plan with this machine's level where an earlier run has left a wheel of it: it is not built again."""
+    for job in planned.plan.jobs:
+        taken = _take_own_level(planned, job) if job.kind is JobKind.NATIVE else None
+        if taken and receipts.load(out / taken.planned.job(job.name).wheel):
+            outside.reporter.say(taken.why)
+            planned = taken.planned
+    return planned
 
-    A level that the config names stays, and so does the one of a folder for others.
-    """
-    platform, level = error.job.platform, own_level(libc())
-    usual = planned.catalog.platforms[platform].wheel_platform if platform else ""
-    is_usual = error.job.wheel_platform.startswith(f"{usual}_")
-    if platform is None or checks.compiled is None or error.job.name in checks.compiled or not is_usual:
-        raise error
+
+class _Taken(NamedTuple):
+    """The plan whose wheels of a platform have this machine's level, and why."""
+
+    planned: Planned
+    why: str
+
+
+def _take_own_level(planned: Planned, job: Job) -> _Taken | None:
+    """Return the plan with this machine's level for a job's platform; None if the config names that platform's."""
+    level = own_level(libc())
+    usual = planned.catalog.platforms[job.platform].wheel_platform if job.platform else ""
+    is_usual = usual.startswith("manylinux") and planned.job(job.name).wheel_platform.startswith(f"{usual}_")
+    if not job.platform or not level or not is_usual:
+        return None
     why = f"its compiler needs {libc()} here, and an older one in a `container`"
-    outside.reporter.say(f"{platform}: its wheels are tagged {level}, not {usual}: {why}")
-    return take_level(planned, platform, level)
+    said = f"{job.platform}: its wheels are tagged {level}, not {usual}: {why}"
+    return _Taken(take_level(planned, job.platform, level), said)
 
 
 def say_clashes(planned: Planned, outside: Outside) -> Look:
@@ -232,6 +252,7 @@ def _install_from_index(
     validator = replace(validator, source=planned.tree.root.resolve(), stock=settings.stock)
     validator = replace(validator, project=planned.plan.project.name, own=own_imports(made[-1].path))
     validator = lend_nightly(validator, made[-1].path, planned.plan.request.catalog)
+    validator = lend_accelerated_torch(validator, made[-1].path)
     key = validator.key(" ".join([*sorted(file.receipt.sha256 for file in made), *what]))
     record = out / "index"
     kept = receipts.load_trials(record, key)

@@ -26,6 +26,7 @@ from ci_tools.model.plan import SDIST
 from ci_tools.model.request import Validation
 from ci_tools.plan import plan_file
 from ci_tools.plan.axes import PURE
+from ci_tools.verify.accelerated_torch import lend_accelerated_torch
 from ci_tools.verify.audit import audit, device_images
 from ci_tools.verify.modules import own_imports
 from ci_tools.verify.nightlies import lend_nightly
@@ -244,7 +245,7 @@ def _validate(path: Path, request: Request | None, here: Here, outside: Outside)
     validator = validator_for(validation, here.python or own_python(path.name), path.parent, outside)
     validator = replace(validator, source=here.source and here.source.resolve(), stock=here.stock)
     validator = replace(validator, project=path.name.partition("-")[0], own=own_imports(path))
-    validator = lend_nightly(validator, path, request.catalog if request else ())
+    validator = lend_accelerated_torch(lend_nightly(validator, path, request.catalog if request else ()), path)
     where, key = here.where or validator.where, validator.key(sha256_of(path))
     receipt = receipts.load(path)
     # At a site, the receipt came from another machine, where the project's code ran: it is not trusted, so try again.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.wheel import Wheel
 
-__all__ = ["explain_missing", "needs_driver", "needs_torch", "own_imports"]
+__all__ = ["explain_missing", "needs_accelerator", "needs_driver", "needs_torch", "own_imports"]
 
 # Packages beside the real one, which wheels should not have and often do.
 BESIDE = frozenset(
@@ -36,6 +36,9 @@ REMOVED = frozenset(
 )
 # Libraries that only a driver brings, and torch's own, which `import torch` loads.
 OF_DRIVER = re.compile(r"\b(libcuda\.so\.1|libnvidia-ml\.so\.1|nvcuda\.dll|libamdhip64\.so\S*|libze_loader\.so\.1): ")
+OF_ACCELERATOR = re.compile(
+    r"\blib((c10|torch)_(?P<kind>cuda|hip|xpu)\w*\.so|cudart\.so\.(?P<cuda>\d+)\S*): cannot open shared object file"
+)
 OF_TORCH = re.compile(r"\b(libc10|libtorch)\w*\.so: cannot open shared object file")
 
 
@@ -101,3 +104,12 @@ def needs_driver(said: str) -> str:
 def needs_torch(said: str) -> bool:
     """Whether an import failed for a library of torch, which is loaded by `import torch`."""
     return bool(OF_TORCH.search(said))
+
+
+def needs_accelerator(said: str) -> tuple[str, str]:
+    """Return the accelerator of torch whose libraries an import lacked, as torch.version names it, and its release.
+
+    Both are "" if it failed for another reason; the release is, where no library names it.
+    """
+    found = OF_ACCELERATOR.search(said)
+    return (found["kind"] or "cuda", found["cuda"] or "") if found else ("", "")

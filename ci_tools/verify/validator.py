@@ -33,7 +33,7 @@ from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.files import Outcome, Trial
 from ci_tools.model.versions import Minor, Python
-from ci_tools.verify.modules import explain_missing, needs_driver, needs_torch
+from ci_tools.verify.modules import explain_missing, needs_accelerator, needs_driver, needs_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,6 +47,8 @@ __all__ = ["Validator", "gpu_here", "has_gpu", "own_python"]
 
 # Other places where pip looks for packages; pip treats an empty value as unset.
 NOWHERE_ELSE = {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_NO_INDEX": "", "PIP_CONFIG_FILE": os.devnull}
+
+NAMES = {"cuda": "CUDA", "hip": "ROCm", "xpu": "XPU"}  # by the attribute of torch.version
 
 
 def has_gpu() -> bool:
@@ -101,6 +103,7 @@ class Validator:
     indexes: tuple[str, ...] = ()  # where a nightly of torch is, beside the places that the installer looks at
     project: str = ""
     own: tuple[str, ...] = ()  # the modules of the wheel, which are imported where the config names none
+    torch_build: str = ""  # the version of the very build of torch, as its file name has it; "": the installer chooses
 
     @property
     def where(self) -> str:
@@ -112,7 +115,8 @@ class Validator:
         """Return a hash of `what` and of everything else that decides a trial's outcome."""
         scripts = [sha256_of(path) for path in self._scripts()]
         installer = choose_installer(self.outside.environ).name
-        parts = [what, repr(self.validation), self.own, str(self.interpreter), self.gpu, installer, *scripts]
+        torch = (repr(self.validation), self.torch_build)
+        parts = [what, *torch, self.own, str(self.interpreter), self.gpu, installer, *scripts]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def _scripts(self) -> Iterator[Path]:
@@ -196,7 +200,8 @@ class Validator:
 
     def _torch_key(self) -> str:
         """Return all that decides how torch is installed in a run, whose environment variables stay as they are."""
-        return json.dumps([str(self.interpreter), self.validation.torch, self.validation.torch_index, self.indexes])
+        asked = (self.validation.torch, self.validation.torch_index, self.torch_build)
+        return json.dumps([str(self.interpreter), *asked, self.indexes])
 
     def _name_indexes(self) -> Iterator[str]:
         for index in self.indexes:
@@ -207,7 +212,9 @@ class Validator:
         index = self.validation.torch_index
         variables = {**NOWHERE_ELSE, "PIP_INDEX_URL": index} if index else {}
         if self.validation.torch:
-            environment.install(*self._name_indexes(), f"torch=={self.validation.torch}", variables=variables)
+            # `==2.13.0` also means 2.13.0+cpu, and prefers it; `===` is only this one (PEP 440)
+            named = f"torch==={self.torch_build}" if self.torch_build else f"torch=={self.validation.torch}"
+            environment.install(*self._name_indexes(), named, variables=variables)
 
     def _try_import(self, environment: Environment, module: str) -> Trial:
         trial = self._run_import(environment, f"import {module}")
@@ -216,7 +223,20 @@ class Validator:
         driver = needs_driver(trial.detail)
         if driver and not self.gpu and self.validation.imports is None:  # nobody said that it works without one
             return Trial(trial.what, Outcome.NOT_EXERCISED, f"it needs {driver} of a driver, and no GPU is here")
-        return trial
+        return self._excuse(environment, trial)
+
+    def _excuse(self, environment: Environment, trial: Trial) -> Trial:
+        """Return a failed trial as not exercised if the torch here has no libraries of the wheel's accelerator."""
+        kind, release = needs_accelerator(trial.detail) if trial.outcome is Outcome.FAILED else ("", "")
+        if not kind:
+            return trial
+        question = f"import torch; print(torch.__version__, getattr(torch.version, '{kind}', None) or '-')"
+        torch, _, has = (output([environment.python, "-c", question], env=environment.variables) or "").partition(" ")
+        if not torch or (has != "-" and has.startswith(f"{release}." if release else "")):
+            return trial
+        name = f"{NAMES[kind]}{f' {release}' if release else ''}"
+        why = f"the torch of this trial, {torch}, has no {name}: `validate: {{torch-index: …}}` names an index with it"
+        return Trial(trial.what, Outcome.NOT_EXERCISED, why)
 
     def _run_import(self, environment: Environment, statement: str) -> Trial:
         return self._run(environment, statement, ["python", "-c", statement])
@@ -224,7 +244,7 @@ class Validator:
     def _try_command(self, environment: Environment, command: Command) -> Trial:
         if command.needs_gpu and not self.gpu:
             return Trial(command.run, Outcome.NOT_EXERCISED, "no GPU here")
-        return self._run(environment, command.run, resolve_script(command.run, self.source))
+        return self._excuse(environment, self._run(environment, command.run, resolve_script(command.run, self.source)))
 
     def _run(self, environment: Environment, what: str, command: list[str]) -> Trial:
         """Run one command in the environment, outside any source tree."""

@@ -45,6 +45,8 @@ def test_a_release_into_a_folder_takes_the_level_of_this_machine(fatwheel: Comma
     (wheel,) = (project / "dist").glob("*.whl")
     assert f"-{own_level(libc())}_" in wheel.name
     assert not [*(project / "dist/logs").glob("*.whl")]
+    again = fatwheel("release", "--to", "dir:dist/index", "--here", cwd=project)
+    assert (again.status, f"keep {wheel.name}: " in again.stderr) == (0, True), again.stderr
 
 
 def test_a_level_that_the_config_names_stays(fatwheel: CommandLine, project: Path) -> None:

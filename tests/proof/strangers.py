@@ -15,13 +15,13 @@ import re
 import resource
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
+from ci_tools.formats.tar import tarfile
 from ci_tools.machine import package_index
 from ci_tools.machine.python import find
 from ci_tools.machine.storage import write_atomically

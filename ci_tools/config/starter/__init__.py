@@ -13,7 +13,7 @@ from ci_tools.config.starter.survey import survey
 from ci_tools.config.starter.text import render
 from ci_tools.errors import InputError
 from ci_tools.evidence import git
-from ci_tools.evidence.source import open_tree, tree_at
+from ci_tools.evidence.source import open_tree, tree_at, whole_of
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import CONFIG_FILE, ProjectName
 from ci_tools.model.request import PathSource, Request
@@ -71,6 +71,10 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
         raise explain_no_package(root)
     blank = replace(BLANK, source=sdist) if sdist else replace(BLANK, subdirectory=_folder_of(package, root, outside))
     tree = open_tree(blank, root, outside)
+    if tree.list_ways_out():  # what is behind them decides what is compiled
+        whole, package = whole_of(blank, tree)
+        blank = replace(BLANK, source=PathSource(path=whole), subdirectory=package)
+        tree = open_tree(blank, root, outside)
     starter, others = read_starter(tree, catalog, outside, package=package, torch=torch, blank=blank)
     origin = (git.origin(root, outside.environ) or "") if folder.exists() else ""
     if not starter.version:

@@ -17,7 +17,7 @@ from ci_tools.evidence.imported import find_lacking
 from ci_tools.evidence.includes import uncommented
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
-from ci_tools.model.request import ToolchainKind
+from ci_tools.model.request import PathSource, ToolchainKind
 from ci_tools.model.versions import CudaArch
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class Starter(NamedTuple):
     lacking: tuple[Lacking, ...] = ()  # what these imports need and is not installed with the package
     env: tuple[tuple[str, str], ...] = ()
     told: Told = Told()  # its options of cibuildwheel
+    path: str = "."  # of the source, from the config's folder
     is_per_python: bool = False  # whether a wheel with native code serves one Python only, or may do so
 
     @property
@@ -103,6 +104,7 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
     pythons = _choose_pythons(found, native, catalog)
     choice = _choose_torch(found, native, pythons, catalog, torch)
     imports = find_imports(found.name, found.project, found.platforms)
+    source = found.project.request.source
     lacking = find_lacking(found.project, imports, read_metadata(found.platforms))
     shipped = {python for version in _served(choice, catalog) for python in catalog.torch[version].pythons[HOST]}
     return Starter(
@@ -118,6 +120,7 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
         backend=found.project.backend,
         env=found.env,
         told=found.told,
+        path=source.path if isinstance(source, PathSource) else ".",
         is_per_python=any(one.shown.python_api.kind in {Binding.FULL, Binding.UNKNOWN} for one in native),
     )
 

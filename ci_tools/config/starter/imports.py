@@ -6,6 +6,8 @@ import difflib
 import re
 from typing import TYPE_CHECKING
 
+from ci_tools.model.pep440 import name_of_required
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -25,13 +27,18 @@ def find_imports(name: str, project: ProjectFile, platforms: Iterable[PlatformEv
     wanted = re.sub(r"[-_.]+", "_", name).lower()
     observed = {module for one in platforms for module in _top_modules(one.shown.members or ())}
     stated = project.text("tool", "maturin", "module-name").partition(".")[0]
-    found = sorted(observed or {stated} - {""} or set(_modules_in(project)))
+    found = sorted(observed or {stated} - {""} or set(_modules_in(project)) - _required(project))
     same = [module for module in found if module.lower() == wanted]
     named = same or [module for module in found if module not in BESIDE and not module.startswith("_")]
     if len(named) > 1:
         # the whole of a name before its parts: "fast_transformers" for pytorch-fast-transformers
         named = difflib.get_close_matches(wanted, named, n=1, cutoff=0.6)
     return tuple(named)
+
+
+def _required(project: ProjectFile) -> set[str]:
+    """Return what the project requires: a folder of such a name is its part for that, in a namespace."""
+    return {name_of_required(text).replace("-", "_") for text, _ in project.dependencies()}
 
 
 def _top_modules(members: Iterable[str]) -> Iterator[str]:

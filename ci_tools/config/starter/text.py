@@ -32,7 +32,7 @@ def render(starter: Starter, origin: str, *, smart: bool, sdist: SdistSource | N
         "# Read by `fatwheel plan`: who is served. Every key: docs/reference/config.md",
         f"package: {to_scalar(starter.name)}",
         *([f"owner: {to_scalar(owner)} # who looks after the native code"] if starter.is_native else []),
-        *_source(starter.folder, sdist),
+        *_source(starter, sdist),
         "",
         f"python: [{', '.join(quote_names(map(str, starter.pythons)))}]",
         *_torch(starter.torch),
@@ -47,9 +47,12 @@ def render(starter: Starter, origin: str, *, smart: bool, sdist: SdistSource | N
     return "\n".join(lines) + "\n"
 
 
-def _source(folder: str, sdist: SdistSource | None) -> Iterator[str]:
+def _source(starter: Starter, sdist: SdistSource | None) -> Iterator[str]:
+    folder = starter.folder
     if folder or sdist:
         yield from ("", "source:")
+    if starter.path != ".":
+        yield f"  path: {to_scalar(starter.path)} # links of the project lead to folders beside it"
     if sdist:
         name, version = to_scalar(sdist.name), to_scalar(sdist.version)
         yield f"  sdist: {{ name: {name}, version: {version}, sha256: {to_scalar(sdist.sha256)} }}"

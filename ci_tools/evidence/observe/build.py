@@ -98,8 +98,8 @@ class Build:
         """Return a command whose source is named as in the tree; for code that Cython writes, its `.pyx`."""
         name = posixpath.normpath(posixpath.join(self.folder, command.source))
         cython = [str(PurePosixPath(name).with_suffix(ending)) for ending in (".pyx", ".py")]
-        found = [one for one in (name, *cython) if self.includes.has(one)]
-        return command._replace(source=found[0] if found else name)
+        found = filter(None, map(self.includes.find, (name, *cython)))
+        return command._replace(source=next(found, name))
 
     @cached_property
     def compiles(self) -> tuple[Compile, ...]:

@@ -10,12 +10,13 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.files import Outcome, Trial
 from ci_tools.model.request import Command, Validation
 from ci_tools.model.versions import Minor, Python
+from ci_tools.verify.accelerated_torch import lend_accelerated_torch
 from ci_tools.verify.files import Here, validate_files
 from ci_tools.verify.modules import own_imports
 from ci_tools.verify.validator import Validator, own_python
 from tests.builders import releases
 from tests.builders.sources import demo, request_of, world
-from tests.builders.wheels import make
+from tests.builders.wheels import linked, make
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,36 @@ def test_torch_comes_from_its_index_alone(tmp_path: Path) -> None:
     trials = trying.install_from_file(make(tmp_path))
     assert [trial.outcome for trial in trials] == [Outcome.PASSED] * 2, trials
     assert "--index-url" not in (tmp_path / "logs/validate-demo-1.0-py3-none-any.whl.log").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cuda", "outcome"),
+    [
+        pytest.param("13.0", Outcome.PASSED, id="offered"),
+        pytest.param("12.8", Outcome.NOT_EXERCISED, id="of-another-cuda"),
+        pytest.param("", Outcome.NOT_EXERCISED, id="not-offered"),
+    ],
+)
+def test_a_wheel_that_is_linked_with_torch_for_cuda_is_tried_with_it_where_it_is_offered(
+    cuda: str, outcome: Outcome, tmp_path: Path
+) -> None:
+    for version, says in (("9.0+cpu", "None"), *((("9.0", f"'{cuda}'"),) if cuda else ())):
+        files = {"torch/__init__.py": b"from torch import version as version\nfrom torch.version import __version__"}
+        files["torch/version.py"] = f"__version__ = '{version}'\ncuda = {says}\n".encode()
+        make(tmp_path / "links", f"torch-{version}-py3-none-any.whl", files)
+    missing = b"libcudart.so.13: cannot open shared object file"
+    lacking = b"import torch\nif torch.version.cuda != '13.0': raise ImportError('%b')" % missing
+    files = {"demo/__init__.py": lacking, "demo/_C.so": linked("int x;", needs="libcudart.so.13")}
+    wheel = make(tmp_path, files=files)
+    trying = Validator(
+        validation=Validation(torch="9.0", imports=("demo",)), interpreter=Path(sys.executable), logs=tmp_path / "logs",
+        outside=world(tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path / "links")), gpu=False,
+    )  # fmt: skip
+    trial = lend_accelerated_torch(trying, wheel).install_from_file(wheel)[-1]
+    assert (trial.outcome, "validate: {torch-index: …}" in trial.detail) == (outcome, outcome is not Outcome.PASSED), (
+        trial
+    )
 
 
 # ---------------------------------------------------------------- what is imported, and what that needs

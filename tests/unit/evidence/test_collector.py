@@ -7,7 +7,7 @@ import pytest
 from ci_tools.errors import InputError
 from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.versions import Minor
-from tests.builders.sources import PROJECT, demo, evidence_of
+from tests.builders.sources import PROJECT, committed, demo, evidence_of, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -243,10 +243,29 @@ def test_native_files_that_no_glob_matches_are_warned_of(
     assert list(evidence_of(demo(tmp_path / "a", {"fatwheel.yml": config, **files})).warnings) == expected
 
 
-def test_a_linked_folder_is_warned_of(tmp_path: Path) -> None:
-    folder = demo(tmp_path / "a", {"b/c.txt": ""})
-    (folder / "link").symlink_to("b")
-    assert evidence_of(folder).warnings == ("link is a link to a folder: no pattern matches the files behind it",)
+def test_a_link_to_a_folder_is_warned_of_only_if_it_leads_out_of_the_source(tmp_path: Path) -> None:
+    folder = demo(write(tmp_path / "a", {"lib/a.cu": ""}) / "python/one", {"b/c.txt": ""})
+    for name, target in (("inside", "b"), ("lib", "../../lib")):
+        (folder / name).symlink_to(target)
+    committed(tmp_path / "a")
+    (warning,) = evidence_of(folder).warnings
+    assert warning.startswith("lib is a link to a folder outside the source")
+    assert "`source: {path: ../.., subdirectory: python/one}`" in warning
+
+
+def test_a_source_that_is_compiled_through_a_link_is_the_file_behind_it(tmp_path: Path) -> None:
+    setup = "from setuptools import Extension, setup\nsetup(py_modules=['demo'], ext_modules=[EXTENSION])\n"
+    setup = setup.replace("EXTENSION", "Extension('_c', ['lib/a.cpp'])")
+    project = PROJECT.replace("flit_core.buildapi", "setuptools.build_meta")
+    folder = demo(
+        tmp_path / "a", {"fatwheel.yml": CONFIG, "pyproject.toml": project, "setup.py": setup, "b/a.cpp": UNSTABLE}
+    )
+    (folder / "lib").symlink_to("b")
+    shown = evidence_of(folder).platforms[0].shown
+    assert (shown.built[0].compiles[0].source, shown.torch_abi.where) == (
+        "b/a.cpp",
+        "b/a.cpp:1: includes torch/extension.h",
+    )
 
 
 def test_an_excluded_source_is_not_read(tmp_path: Path) -> None:

@@ -217,9 +217,8 @@ class CmakeWitness:
 
     def in_source(self, command: Compile) -> Compile:
         """Return a command with the file of the source that it compiles."""
-        if self.includes.has(command.source):
-            return command
-        return command._replace(source=self.cython(command.source) or command.source)
+        found = self.includes.find(command.source) or self.cython(command.source)
+        return command._replace(source=found or command.source)
 
     def torch_abi(self, targets: Sequence[Target]) -> TorchAbi:
         """Return the torch ABI that the targets need: by what they include, and by what they link."""

@@ -12,10 +12,10 @@ from ci_tools import catalog
 from ci_tools.config import loader, starter
 from ci_tools.errors import InputError
 from ci_tools.model.platforms import Platform
-from ci_tools.model.request import Route, ToolchainKind
+from ci_tools.model.request import PathSource, Route, ToolchainKind
 from ci_tools.model.versions import Minor
 from ci_tools.plan.make import make_plan
-from tests.builders.sources import git, shared_world, world, write
+from tests.builders.sources import committed, git, shared_world, world, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -208,6 +208,20 @@ def test_what_only_setup_py_says_is_observed(tmp_path: Path) -> None:
     assert (request.torch, request.validate.imports) == (None, ("demo",))
     assert [str(python) for python in request.pythons if python.free_threaded] == []
     assert {platform.owner for platform in request.platforms} == {"@your-org/your-team"}
+
+
+def test_a_project_whose_links_lead_to_folders_beside_it_has_all_of_its_repository_as_its_source(
+    tmp_path: Path,
+) -> None:
+    project = PROJECT.replace("demo", "demo-torch")
+    files = {"pyproject.toml": pyproject(project=project), "src/demo/torch/__init__.py": ""}
+    root = write(tmp_path / "a", {"lib/CMakeLists.txt": CMAKE}) / "python/one"
+    (write(root, files) / "lib").symlink_to("../../lib")
+    committed(tmp_path / "a")
+    written = starter.write(root, catalog.load(), shared_world())
+    request = loader.load(written.path, catalog.load())
+    assert (request.source, request.subdirectory) == (PathSource(path="../.."), "python/one")
+    assert request.validate.imports is None  # demo.torch, and not the torch that it requires
 
 
 def test_what_only_an_extra_brings_is_installed_for_the_trials(tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""Lets a wheel that is linked with a torch for CUDA, ROCm or XPU be tried with one where installers prefer another.
+
+That may be a CPU build in a folder: no library of the wheel could be loaded with it.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+
+from ci_tools.build.sdk.offers import find_offers
+from ci_tools.build.sdk.parts import open_parts
+from ci_tools.build.sdk.torch_parts import label_of
+from ci_tools.errors import FatwheelError
+from ci_tools.formats.linking import linking
+from ci_tools.formats.wheel import open_wheel
+from ci_tools.machine.package_index import UNANSWERED
+from ci_tools.machine.python import identity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from packaging.version import Version
+
+    from ci_tools.build.sdk.offers import Offer, Offers
+    from ci_tools.verify.validator import Validator
+
+__all__ = ["lend_accelerated_torch"]
+
+# What only such a torch brings; of CUDA's own libraries, that of every program, whose name has the major version.
+LIBRARY = re.compile(r"lib(?:c10|torch)_(?P<kind>cuda|hip|xpu)\w*\.so|libcudart\.so\.(?P<major>\d+)")
+LABELS = {"cuda": "cu", "hip": "rocm", "xpu": "xpu"}
+LABEL = re.compile(r"(cpu|cu\d|rocm|xpu)")
+
+
+def lend_accelerated_torch(validator: Validator, wheel: Path) -> Validator:
+    """Return a validator with the build of torch that a wheel is linked with, if the installer would take another one.
+
+    The config's index or local version decides where it names one, and the installer where nothing fits.
+    """
+    torch = validator.validation.torch
+    label = _find_label(wheel) if torch and "+" not in torch and not validator.validation.torch_index else ""
+    if not torch or not label:
+        return validator
+    with suppress(FatwheelError, *UNANSWERED):  # the installer will say so, too
+        with find_offers("torch", validator.outside.environ) as offers:
+            found = _choose(torch, label, offers, validator)
+        if found:
+            why = f"the wheel is linked with it, and the installer would take {found[0]}"
+            validator.outside.reporter.say(f"{wheel.name} is tried with the torch {found[1]} for {found[2]}: {why}")
+            return replace(validator, torch_build=str(found[1]))
+    return validator
+
+
+def _find_label(wheel: Path) -> str:
+    """Return how the label of the torch starts that a wheel's libraries need, such as cu13; "" if any torch will do."""
+    found = open_wheel(wheel)
+    with found.archive:
+        needed = {name for info in found.libraries for name in linking(io.BytesIO(found.read(info))).needed}
+    matched = [match for match in map(LIBRARY.fullmatch, needed) if match]
+    kind = next((match["kind"] for match in matched if match["kind"]), "cuda" if matched else "")
+    major = next((match["major"] for match in matched if match["major"]), "")
+    return f"{LABELS[kind]}{major}" if kind else ""
+
+
+def _choose(torch: str, label: str, offers: Offers, validator: Validator) -> tuple[Version, Version, str] | None:
+    """Return the build that the installer takes, the newest with this label, and its label; None if they are one."""
+    python, asked = identity(validator.interpreter), SpecifierSet(f"=={torch}", prereleases=True)
+    fitting = [one for one in offers.wheels if one.is_for(validator.outside.host) and one.is_for_python(python)]
+    builds = {one.version: one for one in fitting if one.version in asked}
+    order = sorted(builds, reverse=True)  # as installers prefer them
+    for version, found in _labels(order, builds, offers, validator):
+        if found.startswith(label):
+            return None if version == order[0] else (order[0], version, found)
+    return None
+
+
+def _labels(
+    order: list[Version], builds: dict[Version, Offer], offers: Offers, validator: Validator
+) -> Iterator[tuple[Version, str]]:
+    """Yield each build with its label; one whose name has none is asked for it."""
+    for version in order:
+        if version.local and LABEL.match(version.local):
+            yield version, version.local
+        else:
+            with open_parts(builds[version], offers.session, validator.outside.reporter.say) as parts:
+                yield version, label_of(parts.peek("torch/version.py"))[1]
