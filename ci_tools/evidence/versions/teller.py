@@ -102,11 +102,14 @@ class Teller:
         return OwnVersion(said, VERSION_FILE, said=said_so) if read_version(said) else None
 
     def _ask_setup(self, known: Version | None) -> None:
-        """Note what setup.py says where git answers, if that is not what it says where git does not."""
+        """Note what setup.py says where git answers, if that is not what it says where git does not.
+
+        What the config or a file says stands where it cannot tell.
+        """
         try:
             told = ask_version(self.project, self.outside, self._tag(), is_told=True)
         except FatwheelError:
-            if self._is_in_file(known):
+            if self.project.request.version or self._is_in_file(known):
                 return
             raise
         if told and (known is None or known.local or told.version != str(known)):
