@@ -109,12 +109,13 @@ class Teller:
     def _ask_setup(self, known: Version | None, *, asks_git: bool) -> None:
         """Note what setup.py says where git answers, if that is not what it says where git does not.
 
-        One that asks git nothing may read its files: then only a hidden repository changes what it says.
+        One that asks git nothing may read its files: then only a hidden repository changes what it says. What the
+        config or a file says stands where it cannot tell.
         """
         try:
             told = ask_version(self.project, self.outside, self._tag(), is_told=True)
         except FatwheelError:
-            if self._is_in_file(known) or not asks_git:
+            if self.project.request.version or self._is_in_file(known) or not asks_git:
                 return
             raise
         if told and (asks_git or told.hides_git) and (known is None or known.local or told.version != str(known)):
