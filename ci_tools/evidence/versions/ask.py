@@ -215,11 +215,7 @@ def _run(project: ProjectFile, place: Path, installed: Path, stores: Iterable[Pa
     program = shutil.which("git", path=outside.environ.get("PATH"))
     tools = stage / "tools"
     tools.mkdir()
-<<<<<<< HEAD
-    # Programs of the project find this Python, without the packages of its environment.
-=======
     # Programs that the project starts find this Python, without the packages of its environment.
->>>>>>> scm2
     tools.joinpath("python3").symlink_to(Path(sys.executable).resolve())
     tools.joinpath("python").symlink_to("python3")
     if program:
