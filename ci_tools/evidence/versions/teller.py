@@ -109,8 +109,8 @@ class Teller:
     def _ask_setup(self, known: Version | None, *, asks_git: bool) -> None:
         """Note what setup.py says where git answers, if that is not what it says where git does not.
 
-        One that asks git nothing may read its files: then only a hidden repository changes what it says. What the
-        config or a file says stands where it cannot tell.
+        One that asks git nothing may read its files: then only a hidden repository changes what it says. The version of
+        the config or of a file stands where it cannot tell.
         """
         try:
             told = ask_version(self.project, self.outside, self._tag(), is_told=True)
