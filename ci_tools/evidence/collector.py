@@ -115,17 +115,18 @@ def gather(
         platforms=platforms,
         requires_torch=torch_requirement([*project.dependencies()] or _common_dependencies(builds)),
         builds_with_torch=torch_requirement(build_requirements(project)),
-        warnings=(*_tag_warnings(project, platforms), *_unseen(request, tree), *_list_flaws(project, builds)),
+        warnings=(
+            *_tag_warnings(project, platforms),
+            *_unseen(request, tree),
+            *_unneeded_drops(project, builds),
+            *_lacking_in_trials(project, builds),
+            *(
+                f"{name} is a pointer of Git LFS, to be fetched by `git lfs pull`"
+                for name in tree.pointers[:MOST_NAMED]
+            ),
+        ),
         release_tags=project.told.tags if project.told else (),
     )
-
-
-def _list_flaws(project: ProjectFile, builds: Sequence[Metadata]) -> Iterator[str]:
-    """Yield what a build or a trial would lack, and what the config drops for nothing."""
-    yield from _unneeded_drops(project, builds)
-    yield from _lacking_in_trials(project, builds)
-    for name in project.tree.pointers[:MOST_NAMED]:
-        yield f"{name} is a pointer of Git LFS, to be fetched by `git lfs pull`"
 
 
 def read_platforms(project: ProjectFile, catalog: Catalog, outside: Outside) -> Generator[PlatformEvidence]:
