@@ -99,11 +99,7 @@ def gather(
             platforms = (*platforms, reader.platform(one))
             # A mistake is shown before the other platforms' builds, but one of them may tell the version.
             if project.own_version("") or _builds(platforms) or one is request.platforms[-1]:
-                try:
-                    teller.ask_again(platforms)
-                except LabelError:
-                    reader.explain_local_version()
-                    raise
+                reader.ask_again(teller, platforms)
                 identity = _identify(project, platforms)
     if identity.hides_git and tree.checkout:
         return gather(request, tree, catalog, outside, tag, project.told)
@@ -258,6 +254,14 @@ class _Reader:
         if any(name == ASKS_GIT for name, _ in self.witness().of(cell, request).asked):
             return  # its label may name the commit: it is asked for later
         self.explain_local_version()
+
+    def ask_again(self, teller: Teller, platforms: tuple[PlatformEvidence, ...]) -> None:
+        """Ask for the version again; raise InputError that names the variable that leaves its label out, if one does."""
+        try:
+            teller.ask_again(platforms)
+        except LabelError:
+            self.explain_local_version()
+            raise
 
     def explain_local_version(self) -> None:
         """Raise InputError if a variable leaves the label of the version out."""
