@@ -256,7 +256,7 @@ class _Reader:
         self.explain_local_version()
 
     def ask_again(self, teller: Teller, platforms: tuple[PlatformEvidence, ...]) -> None:
-        """Ask for the version again; raise InputError that names the variable that leaves its label out, if one does."""
+        """Ask for the version; raise InputError that names the variable that leaves its label out, if one does."""
         try:
             teller.ask_again(platforms)
         except LabelError:
