@@ -132,7 +132,9 @@ class Attempt:
         if "sdist" in project:
             archive = self.folder / f"{project['name']}-{project['sdist']}.tar.gz"
             index = package_index.users_index(os.environ)
-            package_index.download(project["name"], archive.name, project["sha256"], archive, index=index)
+            package_index.download(
+                project["name"], archive.name, project["sha256"], archive, index=index, progress=lambda *_: None
+            )
             with tarfile.open(archive) as tar:
                 tar.extractall(self.folder / "unpacked", filter="data")
             (self.folder / "unpacked" / archive.name.removesuffix(".tar.gz")).rename(root)
