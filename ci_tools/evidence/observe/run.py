@@ -315,7 +315,7 @@ class Observer:
         return "" if self.subject.folder in {"", "."} else f"{self.subject.folder}/"
 
     def _known(self, stage: Stage, prepared: Prepared, view: View) -> dict[str, Any]:
-        """Return what the observed build is told of its cell, and of the places that it may read."""
+        """Return what the observed build knows of its cell, and of the places that it may read."""
         places = (stage.checkout, stage.accelerator, stage.wheels, stage.scratch)
         return {
             **_facts(view),

@@ -104,7 +104,7 @@ class Teller:
     def _ask_setup(self, known: Version | None) -> None:
         """Note what setup.py says where git answers, if that is not what it says where git does not.
 
-        What the config or a file says stands where it cannot tell.
+        The version of the config or of a file stands where it cannot tell.
         """
         try:
             told = ask_version(self.project, self.outside, self._tag(), is_told=True)
