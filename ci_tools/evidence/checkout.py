@@ -53,7 +53,7 @@ class Checkout:
     @functools.cached_property
     def top(self) -> Path:
         """The root of the checkout."""
-        return git.find(self.root.resolve()) or self.root
+        return git.find(self.root) or self.root
 
     @functools.cached_property
     def prefix(self) -> str:

@@ -85,8 +85,8 @@ LOCAL = {"GIT_ALLOW_PROTOCOL": "none"}  # a partial clone would fetch what it la
 
 
 def find(folder: Path) -> Path | None:
-    """Return the root of the checkout around `folder`; None if there is none."""
-    return next(filter(_is_checkout, _parents_on_device(folder)), None)
+    """Return the absolute path of the root of the checkout around `folder`; None if there is none."""
+    return next(filter(_is_checkout, _parents_on_device(folder.resolve())), None)
 
 
 def ask(folder: Path, environ: Mapping[str, str], *arguments: str) -> str | None:
@@ -122,7 +122,8 @@ def listed(root: Path, environ: Mapping[str, str]) -> list[str] | None:
     if shutil.which("git", path=environ.get("PATH")) is None:
         msg = "git is not on PATH"
         raise MachineError(msg, hint=f"{root} is a git checkout, and only git knows which files are in it")
-    if top != root and ask(root, environ, "check-ignore", "-q", ".") is not None:  # no checkout ignores its own root
+    is_top = top == root.resolve()  # no checkout ignores its own root
+    if not is_top and ask(root, environ, "check-ignore", "-q", ".") is not None:
         return None
     untracked = ("--others", "--exclude-standard")
     names = _list(root, environ, "--cached", *untracked)

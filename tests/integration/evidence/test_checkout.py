@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +19,6 @@ from tests.builders.sources import CONFIG, committed, demo, git, request_of, wor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 
@@ -172,6 +173,20 @@ def test_a_project_below_its_repository_sees_all_of_it(tmp_path: Path) -> None:
     assert git(copy, "describe", "--tags", "--dirty") == "v3"
     assert git(copy, "status", "--porcelain") == ""
     assert (tmp_path / "copy/README.md").read_text() == "whole"
+
+
+@pytest.mark.parametrize(("here", "folder"), [(".", "."), (".", "package"), ("package", "."), ("package/deep", "..")])
+def test_a_checkout_is_found_from_a_relative_path(
+    here: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = demo(tmp_path / "root", {"package/deep/more.py": ""})
+    committed(root)
+    git(root, "tag", "v1.0")
+    (tmp_path / "link").symlink_to(root)
+    monkeypatch.chdir(root / here)
+    for place in (Path(folder), tmp_path / "link" / "package"):
+        assert git_of.find(place) == root.resolve()
+        assert git_of.tags(place, os.environ, at_head=True) == {"v1.0"}
 
 
 def test_a_repository_without_a_commit_has_its_files(tmp_path: Path) -> None:
