@@ -151,8 +151,11 @@ class ProjectFile:
             raise InputError(msg)
         pythons, where = self.own_pythons(observed)
         version = VersionText(self._version(observed.get("Version", ""), unseen, variables))
-        told = self.told if self.told and version == self.told.public else None
-        by = (told.sentence, told.told_tag, told.hides_git) if told else ()
+        told = self.told
+        if told and version != told.public and version == self.sdist_version():
+            where_from = f"{self.path('PKG-INFO')} says {version}, as no tag of the repository says a version"
+            told = told._replace(version=version, said=where_from)
+        by = (told.sentence, told.told_tag, told.hides_git) if told and version == told.public else ()
         return Project(ProjectName(name), version, pythons, self.backend, str(where), *by)
 
     def _asked(self, key: str) -> str:
