@@ -13,6 +13,8 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.catalog.distributions import distribution_of
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["BUILD", "INSTALL", "TRIAL", "Cause", "Explained", "explain", "page_of", "read_causes"]
 
 BUILD, INSTALL, TRIAL = "build_failures", "install_failures", "trial_failures"
-PACKAGES = "packages"  # the table of what has a module on the package index
 MOST_READ = 1 << 20  # characters of the output's end: a million take 2 s
 MOST_QUOTED = 4  # lines
 LONG = re.compile(r"^(.{1000}).+", re.MULTILINE)  # a line's rest: the time of a search grows with its square
@@ -64,21 +65,23 @@ def explain(output: str, table: str = BUILD) -> Explained | None:
     whole = LONG.sub(r"\1", COLOURS.sub("", output))
     shown = whole[-MOST_READ:]
     text = shown.translate(PLAIN_QUOTES)
-    causes, packages = _load(table)
+    causes = read_causes(table)
     found = [(cause.is_late, match.start(), cause, match) for cause in causes for match in _find(cause, text)]
     if not found:
         return None
     _, start, cause, match = min(found, key=lambda one: one[:2])  # at the same place: the first of the table
     begin = text.rfind("\n", 0, start) + 1
     line = whole.count("\n", 0, len(whole) - len(shown) + begin) + 1
-    names = _name_groups(match, packages)
+    names = _name_groups(match)
     says, hint = Template(cause.says).safe_substitute(names), Template(cause.hint).safe_substitute(names)
     return Explained(cause.name, says, hint, _quote(shown, begin, match.end()), line, page_of(table, cause.name))
 
 
+@functools.cache
 def read_causes(table: str = BUILD) -> tuple[Cause, ...]:
     """Return the causes of a table, in its order."""
-    return _load(table)[0]
+    tables = tomllib.loads(Path(__file__).with_name(f"{table}.toml").read_text(encoding="utf-8"))
+    return tuple(_read(name, row) for name, row in tables.items())
 
 
 def page_of(table: str, name: str) -> str:
@@ -101,18 +104,10 @@ def _quote(text: str, start: int, end: int) -> str:
     return "\n".join(text[begin : stop if stop >= 0 else None].splitlines()[:MOST_QUOTED])
 
 
-def _name_groups(match: re.Match[str], packages: Mapping[str, str]) -> dict[str, str]:
+def _name_groups(match: re.Match[str]) -> dict[str, str]:
     """Return the named groups of a match, each on one line, and the package that has its module or header."""
     names = {name: " ".join(value.split()) for name, value in match.groupdict(default="").items()}
-    module = names.get("module", "").split(".")[0]
-    return {"package": packages.get(module, module.replace("_", "-")), **names}
-
-
-@functools.cache
-def _load(table: str) -> tuple[tuple[Cause, ...], Mapping[str, str]]:
-    tables = tomllib.loads(Path(__file__).with_name(f"{table}.toml").read_text(encoding="utf-8"))
-    packages = tables.pop(PACKAGES, {})
-    return tuple(_read(name, row) for name, row in tables.items()), packages
+    return {"package": distribution_of(names.get("module", "")), **names}
 
 
 def _read(name: str, row: Mapping[str, Any]) -> Cause:

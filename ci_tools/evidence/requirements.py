@@ -6,6 +6,7 @@ import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from ci_tools.catalog.distributions import distribution_of
 from ci_tools.model.evidence import Binding, Requirement, TorchAbi
 from ci_tools.model.pep440 import name_of_required, read_required
 
@@ -33,8 +34,6 @@ WITHOUT_TORCH = frozenset(
     "setuptools-scm swig tomli typing-extensions versioningit wheel".split()
 )
 
-# Packages that have another name than the module that setup.py files import of them.
-PACKAGES = {"PIL": "pillow", "git": "gitpython", "skbuild": "scikit-build", "sklearn": "scikit-learn", "yaml": "pyyaml"}
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)[\w.]*'")
 FINDS_TORCH = re.compile(r"^[^#\n]*\bfind_package\s*\(\s*Torch\b", re.IGNORECASE | re.MULTILINE)
 # The packages of the modules that observed code can import without an installation.
@@ -85,7 +84,7 @@ def explain_missing_module(error: str, project: ProjectFile) -> str:
     found = MISSING.fullmatch(error)
     if not found or any(re.search(rf"(^|/){found[1]}(\.py$|/)", name) for name in project.tree.files):
         return ""
-    package = PACKAGES.get(found[1], found[1].replace("_", "-").lower())
+    package = distribution_of(found[1])
     return f", which no build requirement has: name it in the config, `build: {{requires: [{package}]}}`"
 
 
