@@ -50,7 +50,7 @@ class World(NamedTuple):
     environ: Mapping[str, str]
     words: Mapping[str, str]
 
-    def type(self, line: str, timeout: float = 550) -> subprocess.CompletedProcess[str]:
+    def type(self, line: str, timeout: float = 1800) -> subprocess.CompletedProcess[str]:
         """Type a line into a shell, with names of the page replaced, and return what came of it."""
         for name, stands_for in self.words.items():
             line = line.replace(name, stands_for)
