@@ -171,7 +171,7 @@ class Attempt:
             return f"pip: {_shorten(installed.printed)}"
         config = yaml.safe_load((self.source / "fatwheel.yml").read_text(encoding="utf-8"))
         modules = config.get("validate", {}).get("imports", [])
-        ended = self._run(str(environment / "bin" / "python"), "-c", f"import {', '.join(modules)}")
+        ended = self._run(str(environment / "bin" / "python"), "-P", "-c", f"import {', '.join(modules)}")
         return _shorten(ended.printed) if ended.status else ", ".join(modules)
 
     def _run(self, *command: str) -> Step:
