@@ -384,7 +384,9 @@ def _explain_other_machine(job: Job, planned: Planned, outside: Outside, *, here
     if here and is_cross(job, planned.catalog, outside.host):
         return f"it is for another machine than this {outside.host}; `fatwheel build --job {job.name}` compiles it here"
     served = {platforms[cell.platform].host for cell in job.covers}
-    compiled = {each.platform and platforms[each.platform].host for each in planned.plan.jobs}
+    own = {asked.platform: {*asked.env} for asked in planned.plan.request.platforms}  # what may be why it compiles
+    native = (each.platform for each in planned.plan.jobs if each.platform)
+    compiled = {platforms[platform].host for platform in native if own[platform] <= {*job.env}}
     if job.kind is JobKind.NATIVE or outside.host in served or outside.host not in compiled:
         return ""
     where = " or ".join(sorted(served))

@@ -74,3 +74,13 @@ def test_a_pure_wheel_of_other_platforms_is_not_built_where_the_source_compiles(
     assert left["pure"] == (
         "the source compiles on linux-x86_64, and this wheel has nothing compiled: it is built on macos-arm64"
     )
+
+
+def test_a_pure_wheel_is_built_where_only_a_variable_of_a_platform_makes_the_source_compile(tmp_path: Path) -> None:
+    setup = FILES["setup.py"].replace('sys.platform == "linux"', '"NATIVE" in os.environ').replace("sys", "os")
+    config = FILES["fatwheel.yml"].replace("wheel-platform: linux", "wheel-platform: linux, env: {NATIVE: 1}")
+    files = {**FILES, "setup.py": setup, "fatwheel.yml": config.replace('  linux-aarch64: {native: ["*.c"]}\n', "")}
+    outside = replace(world(tmp_path), host=arm.FROM)
+    planned = make_plan(write(tmp_path / "a", files) / "fatwheel.yml", outside)
+    assert [job.name for job in planned.plan.jobs] == ["pure", f"linux-cpu-cp{TAG}"]
+    assert list_left_over(planned, outside, here=False) == ()
