@@ -118,7 +118,7 @@ class Witness:
 
     def of(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
         """Return the evidence of a cell's build."""
-        for name, _ in self.observer.subject.provided if self.may_compile else ():
+        for name, _ in self.observer.subject.provided:
             if name in HARMLESS:
                 continue
             if hook := self.explain_addition(name):
@@ -130,7 +130,7 @@ class Witness:
 
     @cached_property
     def may_compile(self) -> bool:
-        """Whether the source has anything to compile: if not, nothing that is added to its build does."""
+        """Whether the source has anything to compile: if not, no hook that the catalog knows does."""
         return any(list_compiled(self.project))
 
     def explain_addition(self, name: str) -> str:
@@ -139,7 +139,7 @@ class Witness:
         hook = self.catalog.find_hook(name, FAKED | HARMLESS)
         if hook is None:
             return f"what {name} adds to {to} is not known"
-        return f"{name} adds {hook} to {to}, and what that does is not known" if hook else ""
+        return f"{name} adds {hook} to {to}, and what that does is not known" if hook and self.may_compile else ""
 
     def of_version(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
         """Return the evidence of the build of a cell, for the one version of its accelerator if that has versions."""
