@@ -166,10 +166,11 @@ class Attempt:
         command = re.findall(r"^pip install (.*)$", printed, re.MULTILINE)[-1]
         environment = self.folder / "environment"
         self._run(self.python, "-m", "venv", str(environment))
-        installed = self._run(str(environment / "bin" / "pip"), "install", "--quiet", *command.split())
+        config = yaml.safe_load((self.source / "fatwheel.yml").read_text(encoding="utf-8"))
+        needed = config.get("validate", {}).get("requires", [])  # what `init` said that nothing else brings
+        installed = self._run(str(environment / "bin" / "pip"), "install", "--quiet", *command.split(), *needed)
         if installed.status:
             return f"pip: {_shorten(installed.printed)}"
-        config = yaml.safe_load((self.source / "fatwheel.yml").read_text(encoding="utf-8"))
         modules = config.get("validate", {}).get("imports", [])
         ended = self._run(str(environment / "bin" / "python"), "-P", "-c", f"import {', '.join(modules)}")
         return _shorten(ended.printed) if ended.status else ", ".join(modules)
