@@ -10,7 +10,8 @@ import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from ci_tools.evidence.backends import declarative
+from ci_tools.evidence.backends.declarative import BACKENDS
+from ci_tools.evidence.backends.declarative import read as read_declared
 from ci_tools.evidence.backends.facts import Read
 from ci_tools.evidence.backends.sdist_contents import NOT_PACKED
 from ci_tools.evidence.includes import COMPILED
@@ -57,10 +58,10 @@ def read_wrapper(project: ProjectFile, env: Mapping[str, str]) -> Read | None:
     files = (f"{path}{end}" for path in paths for end in (".py", "/__init__.py"))
     text = next(filter(None, map(project.tree.text, files)), "")
     modules = {module.partition(".")[0] for module in IMPORT.findall(text)}
-    known = [one for one in declarative.BACKENDS if re.split(r"[.:]", one)[0] in modules]
+    known = [one for one in BACKENDS if re.split(r"[.:]", one)[0] in modules]
     if not known or DOES_MORE.search(text) or any(list_compiled(project)):
         return None
-    return declarative.read(project, env, known[0])
+    return read_declared(project, env, known[0])
 
 
 def list_compiled(project: ProjectFile) -> Iterator[str]:
