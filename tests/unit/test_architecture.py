@@ -67,14 +67,7 @@ SPEAKS = (
     *(BACKEND, IN_AN_IMAGE),
 )
 KNOWS_THE_ENVIRONMENT = (
-    *(
-        "cli.dispatch",
-        "cli.failures",
-        "cli.maintain.requirement_table",
-        "cli.temporary",
-        "cli.maintain.torch_names_table",
-        "cli.maintain.torch_table",
-    ),
+    *("cli.dispatch", "cli.failures", "cli.temporary"),
     *("machine.process", "machine._lifeline", "machine.objects.bucket_reader", "machine.sandbox._fork_server"),
     *(ASKED, INSIDE, BACKEND, "build.sdk.inside"),
 )
