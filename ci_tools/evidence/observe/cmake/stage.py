@@ -16,7 +16,7 @@ from ci_tools.model.versions import CudaArch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ci_tools.evidence.observe.run import View
+    from ci_tools.evidence.observe.views import View
     from ci_tools.evidence.source import Tree
 
 __all__ = ["Stage"]
