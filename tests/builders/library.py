@@ -57,7 +57,7 @@ def observe_lines(folder: Path, lines: list[str], view: View) -> Observed:
     try:
         return observer.observe(view)
     finally:
-        observer.laboratory.close()
+        observer.close()
 
 
 def answers(observed: Observed) -> list[bool]:

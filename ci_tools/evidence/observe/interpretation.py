@@ -95,11 +95,11 @@ class Witness:
 
     def close(self) -> None:
         """Close the observer, which reports the number of builds if any ran."""
-        self.observer.laboratory.close()
+        self.observer.close()
 
     def count(self, known: int, total: int) -> None:
         """Show how many cells are known."""
-        self.observer.laboratory.count(known, total)
+        self.observer.count(known, total)
 
     def subject(self) -> Subject:
         """Return the project to observe."""

@@ -22,39 +22,22 @@ from ci_tools.machine.storage import write_atomically
 from ci_tools.machine.workplace import workplace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside, Step
 
-__all__ = ["Experiment", "Laboratory", "TrialResult", "name_folders_alike"]
+__all__ = ["Laboratory", "TrialResult", "name_folders_alike"]
 
 LOG = logging.getLogger(__name__)
 MOST_KEPT = 256 << 20  # bytes of one result
 ENDED_EARLY = {
     Verdict.TIMED_OUT: "{code} computes or waits for over {limits.seconds} seconds",
-    Verdict.OUT_OF_MEMORY: "{code} took over {gibibytes} GiB of memory",
+    Verdict.OUT_OF_MEMORY: "{code} took over {memory} GiB of memory",
     Verdict.TOO_MANY_PROCESSES: "{code} started over {limits.processes} processes",
     Verdict.TOO_MUCH_WRITTEN: "{code} wrote over {written} GiB",
 }
-
-
-class Experiment(NamedTuple):
-    """The code that is run for every cell: its name in messages, what it shows, and its limits."""
-
-    code: str  # such as setup.py
-    shows: str  # such as `setup.py builds`
-    unit: str  # of a run: build
-    store: str  # the folder of the results below the user's cache
-    limits: Limits
-    refusal: str  # the sentence where this machine cannot confine it
-
-    def explain(self, verdict: Verdict) -> str:
-        """Return by which limit the code ended, or "" if it ended by itself."""
-        limits, form = self.limits, ENDED_EARLY.get(verdict, "")
-        sizes = {"gibibytes": limits.memory >> 30, "written": limits.written >> 30}
-        return form.format(code=self.code, limits=limits, **sizes)
 
 
 class TrialResult(NamedTuple):
@@ -67,12 +50,17 @@ class TrialResult(NamedTuple):
 
 
 class Laboratory:
-    """Runs one experiment for one source, again and again."""
+    """Runs one experiment, which a subclass describes, for one source, again and again."""
 
-    def __init__(self, experiment: Experiment, tree: Tree, outside: Outside) -> None:
-        self.experiment = experiment
+    code: str  # that is run, such as setup.py, as messages name it
+    shows: str  # `setup.py builds`
+    unit: str  # of a run: build
+    store: str  # the folder of the results below the user's cache
+
+    def __init__(self, tree: Tree, outside: Outside, limits: Limits) -> None:
         self.tree = tree
         self.outside = outside
+        self.limits = limits
         self.sealing = read_key(outside.environ)
         self.open = ExitStack()  # what ends with the last run: folders, processes, the step that the user sees
         self.step: Step | None = None
@@ -83,7 +71,7 @@ class Laboratory:
     def close(self) -> None:
         """Remove what the runs left, and end the step that the user sees, if there is one."""
         if self.step:
-            self.step.result(f"{self.runs} {self.experiment.unit}{'' if self.runs == 1 else 's'}")
+            self.step.result(f"{self.runs} {self.unit}{'' if self.runs == 1 else 's'}")
         self.open.close()
 
     def count(self, known: int, total: int) -> None:
@@ -95,7 +83,7 @@ class Laboratory:
     @cached_property
     def folder(self) -> Path:
         """The folder for the stages, which only this process uses."""
-        place = choose_place(self.tree, self.experiment.limits.written, self.outside)
+        place = choose_place(self.tree, self.limits.written, self.outside)
         return self.open.enter_context(workplace(place, clear)).resolve()
 
     @cached_property
@@ -112,7 +100,7 @@ class Laboratory:
         unconfined = self.outside.trusts_source and why_not()
         key = repr((tree.listing, bool(tree.checkout), unconfined, *inputs))  # a listing reads the files' states
         name = hashlib.sha256(key.encode()).hexdigest()
-        path = self.outside.cache.resolve() / self.experiment.store / f"{name}.json"
+        path = self.outside.cache.resolve() / self.store / f"{name}.json"
         kept = read_safely(path, MOST_KEPT)
         entry = unseal(name, kept, self.sealing) if kept is not None else None
         is_current = (
@@ -135,12 +123,16 @@ class Laboratory:
     def run(self, command: Sequence[str | Path], **confinement: Any) -> Confined:  # noqa: ANN401 - those of the sandbox
         """Run the experiment's command within its limits; the user sees a step from the first on."""
         if self.step is None:
-            step = self.outside.reporter.step(f"observe what {self.experiment.shows}")
-            self.step = self.open.enter_context(step)
+            self.step = self.open.enter_context(self.outside.reporter.step(f"observe what {self.shows}"))
             self.count(*self.counted)
         self.runs += 1
-        limits = self.experiment.limits
-        return run_in_sandbox(command, limits=limits, trusted=bool(why_not()), **confinement)
+        return run_in_sandbox(command, limits=self.limits, trusted=bool(why_not()), **confinement)
+
+    def explain_end(self, verdict: Verdict) -> str:
+        """Return by which limit the code ended, or "" if it ended by itself."""
+        memory, written = self.limits.memory >> 30, self.limits.written >> 30
+        form = ENDED_EARLY.get(verdict, "")
+        return form.format(code=self.code, limits=self.limits, memory=memory, written=written)
 
     def _list_states(self, names: Iterable[str]) -> dict[str, str]:
         """Return the states of files that the code has read or looked at."""
@@ -150,20 +142,20 @@ class Laboratory:
         """Report once why the code is run again: a cache that another user filled has many such files."""
         if what and not self.said:
             self.said = True
-            self.outside.reporter.say(f"{what}, so {self.experiment.code} is observed again")
+            self.outside.reporter.say(f"{what}, so {self.code} is observed again")
 
     def _refuse_unconfined(self) -> None:
         """Raise InputError where this machine cannot confine the code, and the user does not trust it."""
         if not self.outside.trusts_source and (reason := why_not()):
-            msg = f"{self.experiment.refusal}: {reason}"
+            msg = f"{self.code} must run to show what it builds, and this machine cannot confine it: {reason}"
             hint = "--trust-source runs it without confinement: use it only for a source that you trust"
             raise InputError(msg, hint=hint, page="explanation/evidence.md#what-confinement-guarantees")
 
 
-def name_folders_alike(answer: dict[str, Any], folders: Iterable[tuple[object, str]]) -> dict[str, Any]:
+def name_folders_alike(answer: dict[str, Any], folders: Mapping[Any, str]) -> dict[str, Any]:
     """Return an answer with this host's folders replaced by names that are the same on every host, the first first."""
     text = json.dumps(answer)
-    for folder, name in folders:
+    for folder, name in folders.items():
         text = text.replace(json.dumps(str(folder))[1:-1], name)
     alike: dict[str, Any] = json.loads(text)
     return alike

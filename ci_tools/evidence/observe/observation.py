@@ -119,18 +119,18 @@ def _list_without_jobs(flags: Sequence[str], jobs: re.Pattern[str] = JOBS) -> It
         yield re.sub(r"\d+", "", flag) if is_of_jobs else flag
 
 
-def list_folders(stage: Stage, prepared: Prepared) -> list[tuple[object, str]]:
+def list_folders(stage: Stage, prepared: Prepared) -> dict[object, str]:
     """Return this host's folders in an answer, each with the name that it gets on every host."""
-    return [
-        (f"{stage.source}/", ""),
-        (stage.source, "."),
-        (f"{prepared.fakes}/", "<package>/"),
-        (stage.accelerator, "<accelerator>"),
-        (stage.tools / "python", "<python>"),
-        (stage.folder, "<stage>"),
-        (prepared.modules, "<modules>"),
-        *((folder, "<python>") for folder in _list_python_folders()),
-    ]
+    return {
+        f"{stage.source}/": "",
+        stage.source: ".",
+        f"{prepared.fakes}/": "<package>/",
+        stage.accelerator: "<accelerator>",
+        stage.tools / "python": "<python>",
+        stage.folder: "<stage>",
+        prepared.modules: "<modules>",
+        **dict.fromkeys(_list_python_folders(), "<python>"),
+    }
 
 
 @functools.cache  # sysconfig expands all of its variables for each path

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
 from ci_tools.evidence.observe import journal
-from ci_tools.evidence.observe.laboratory import Experiment, Laboratory, TrialResult, name_folders_alike
+from ci_tools.evidence.observe.laboratory import Laboratory, TrialResult, name_folders_alike
 from ci_tools.evidence.observe.observation import Observed, list_folders, parse_answer, read_wheel
 from ci_tools.evidence.observe.prepared import PYTHON, Prepared, prepare
 from ci_tools.evidence.observe.stage import PROGRAMS, TOOLS, Stage, identify_tools, readable
@@ -79,23 +79,14 @@ class Subject(NamedTuple):
     capped: bool = False  # whether the project asks for an older setuptools than the newest
 
 
-class Observer:
+class Observer(Laboratory):
     """Observes the builds of one project, each only once."""
 
+    code, shows, unit, store = "setup.py", "setup.py builds", "build", "observations"
+
     def __init__(self, subject: Subject, outside: Outside) -> None:
+        super().__init__(subject.tree, outside, LIMITS)
         self.subject = subject
-        self.laboratory = Laboratory(
-            Experiment(
-                code="setup.py",
-                shows="setup.py builds",
-                unit="build",
-                store="observations",
-                limits=LIMITS,
-                refusal="setup.py must run to show what it builds, and this machine cannot confine it",
-            ),
-            subject.tree,
-            outside,
-        )
         self.seen: list[tuple[View, Observed]] = []
         self.stopped: Observed | None = None  # a build that did not end by itself: no other is started
 
@@ -129,41 +120,41 @@ class Observer:
     def _recall(self, view: View) -> Observed:
         # Few builds ask for the version, and it changes with each commit.
         inputs = (self.subject[1:], identify_tools(), view._replace(version=""))
-        return parse_answer(self.laboratory.recall(inputs, partial(self._run, view), view.version).answer, view.python)
+        return parse_answer(self.recall(inputs, partial(self._run, view), view.version).answer, view.python)
 
     # -- one run
 
     @cached_property
     def stage(self) -> Stage:
         """The folder in which the builds are observed."""
-        return Stage(self.laboratory.folder / "stage", self.subject.tree.prefix)
+        return Stage(self.folder / "stage", self.tree.prefix)
 
     @cached_property
     def prepared(self) -> Prepared:
         """The process that the builds are forked from."""
-        return self.laboratory.open.enter_context(prepare({name: PLUGINS[name] for name in self.subject.plugins}))
+        return self.open.enter_context(prepare({name: PLUGINS[name] for name in self.subject.plugins}))
 
     def _run(self, view: View) -> TrialResult:
         """Run the build of a view; return its answer, or why it has none."""
         LOG.debug(
             "observe on %s %s with Python %s and torch %s", view.os, view.machine, view.python, view.torch or "none"
         )
-        stage, prepared, stores = self.stage, self.prepared, self.laboratory.stores
-        stage.set(self.subject.tree, view.accelerator, view.oneapi, lends=stores is not None)
+        stage, prepared, stores = self.stage, self.prepared, self.stores
+        stage.set(self.tree, view.accelerator, view.oneapi, lends=stores is not None)
         stage.request.write_text(json.dumps(self._request(stage, prepared, view)), encoding="utf-8")
         places = {"HOME": str(stage.home), "TMPDIR": str(stage.scratch)}
         word = secrets.token_hex()
         env = {"PATH": str(stage.tools), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", **places}
-        ended = self.laboratory.run(
+        ended = self.run(
             [*PYTHON, stage.request],
             folder=stage.folder,
             readable=[stage.request, prepared.modules, *(stores or ()), *readable()],
             env={**env, WORD: word},
-            log=self.laboratory.folder / "log",
+            log=self.folder / "log",
             journal=stage.journal,
             server=prepared.server,
         )
-        stopped = self.laboratory.experiment.explain(ended.verdict)
+        stopped = self.explain_end(ended.verdict)
         answer = None if stopped else journal.read(ended.journal, word)
         if answer is None:
             early = f"setup.py ended Python before the build was done (exit status {ended.status})"
@@ -226,7 +217,7 @@ class Observer:
             "fork_server": str(SERVER),
             "around": str(stage.folder.parent),
             "checkout": f"{stage.checkout}/",
-            "tracked": _list_tracked(self.subject.tree, self._prefix),
+            "tracked": _list_tracked(self.tree, self._prefix),
             "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),
             "suffix": OWN_SUFFIX,
             "plugins": [name.replace("-", "_") for name in self.subject.plugins],

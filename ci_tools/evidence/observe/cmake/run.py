@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.evidence.checkout import COMMIT_DECIDES
 from ci_tools.evidence.observe.cmake.options import Option, select_off
 from ci_tools.evidence.observe.cmake.reply import Target, read_targets
-from ci_tools.evidence.observe.cmake.stage import Stage
+from ci_tools.evidence.observe.cmake.stage import ConfigureStage
 from ci_tools.evidence.observe.cmake.tool import Cmake, open_cmake, pinned_version
 from ci_tools.evidence.observe.cmake.trace import FACTS, GIT, Heard, read_trace
-from ci_tools.evidence.observe.laboratory import Experiment, Laboratory, TrialResult, name_folders_alike
+from ci_tools.evidence.observe.laboratory import Laboratory, TrialResult, name_folders_alike
 from ci_tools.machine.sandbox import Limits, why_not
 from ci_tools.machine.sandbox.leftovers import read_safely
 from ci_tools.machine.sandbox.starter import lend_starter
@@ -76,31 +76,21 @@ class Configured(NamedTuple):
         return {name: place for name, place in self.asked if name not in FACTS}
 
 
-class Configurer:
+class Configurer(Laboratory):
     """Observes the configure steps of one project, each only once."""
 
+    code, shows, unit, store = "cmake's configure step", "cmake configures", "run", "configured"
+
     def __init__(self, tree: Tree, folder: str, outside: Outside) -> None:
-        self.tree = tree
-        self.folder = folder
-        self.laboratory = Laboratory(
-            Experiment(
-                code="cmake's configure step",
-                shows="cmake configures",
-                unit="run",
-                store="configured",
-                limits=LIMITS,
-                refusal="cmake must configure the project to show what it builds, and cannot be confined here",
-            ),
-            tree,
-            outside,
-        )
+        super().__init__(tree, outside, LIMITS)
+        self.project = folder
         self.seen: list[tuple[View, CmakeCall, tuple[str, ...], Configured]] = []
         self.stopped: Configured | None = None  # a step that did not end by itself: no other is started
         self.lines_of = functools.cache(lambda file: tree.text(file).splitlines())
 
     def script_of(self, call: CmakeCall) -> str:
         """Return the path of the first file that cmake reads."""
-        return posixpath.normpath(f"{self.folder or '.'}/{call.folder}/CMakeLists.txt")
+        return posixpath.normpath(f"{self.project or '.'}/{call.folder}/CMakeLists.txt")
 
     def configure(self, view: View, call: CmakeCall, no: tuple[str, ...] = ()) -> Configured:
         """Return what the configure step shows for a view, with a compiler that says no to some questions."""
@@ -109,8 +99,8 @@ class Configurer:
         for earlier, its_call, said, found in self.seen:
             if (its_call, said) == (call, no) and _is_alike(earlier, view, found):
                 return found
-        inputs = (self.folder, pinned_version(), _identify_observer(), _decisive(view), call, no)
-        shown = self.laboratory.recall(inputs, partial(self._run, view, call, no))
+        inputs = (self.project, pinned_version(), _identify_observer(), _decisive(view), call, no)
+        shown = self.recall(inputs, partial(self._run, view, call, no))
         found = _parse(shown.answer)
         self.seen.append((view, call, no, found))
         self.stopped = found if shown.stopped else None
@@ -123,28 +113,28 @@ class Configurer:
         return told + [name for name in self.tree.files if posixpath.basename(name) in named or SCRIPT.search(name)]
 
     @cached_property
-    def stage(self) -> Stage:
+    def stage(self) -> ConfigureStage:
         """The folder in which the steps are observed."""
-        return Stage(self.laboratory.folder / "stage", self.tree.prefix)
+        return ConfigureStage(self.folder / "stage", self.tree.prefix)
 
     @cached_property
     def cmake(self) -> Cmake:
         """The pinned cmake."""
-        return open_cmake(self.laboratory.outside)
+        return open_cmake(self.outside)
 
     @cached_property
     def starter(self) -> ForkServer | None:
         """The process that the steps are forked from; None where this machine confines no process."""
-        return None if why_not() else self.laboratory.open.enter_context(lend_starter())
+        return None if why_not() else self.open.enter_context(lend_starter())
 
     def _run(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> TrialResult:
         """Run a configure step; return what it showed, and the files that it may have read."""
-        cmake, stage, stores = self.cmake, self.stage, self.laboratory.stores
+        cmake, stage, stores = self.cmake, self.stage, self.stores
         stage.set(self.tree, view, no, lends=stores is not None)
         stage.write(call.written)
-        log = self.laboratory.folder / "log"
+        log = self.folder / "log"
         log.unlink(missing_ok=True)
-        ended = self.laboratory.run(
+        ended = self.run(
             [cmake.program, *self._arguments(stage, call)],
             folder=stage.folder,
             readable=[cmake.folder, stage.stand_ins, *(stores or ())],
@@ -159,7 +149,7 @@ class Configurer:
             log=log,
             server=self.starter,
         )
-        stopped = self.laboratory.experiment.explain(ended.verdict)
+        stopped = self.explain_end(ended.verdict)
         trace = None if stopped else read_safely(stage.trace, MOST_TRACE)
         if trace is None:
             found = Configured(doubt=stopped or "cmake's configure step left no trace that can be read")
@@ -167,12 +157,13 @@ class Configurer:
         own = (stage.folder, stage.stand_ins, cmake.folder)
         heard = read_trace(trace.splitlines(), str(stage.source), tuple(map(str, own)), self.line_of)
         found = self._read(stage, heard, ended.status, log.read_text(encoding="utf-8", errors="replace"))
-        alike = name_folders_alike(found._asdict(), _list_folders(stage, cmake))
-        return TrialResult(alike, self._list_read(heard.read))
+        places = {f"{stage.source}/": "", stage.source: ".", stage.build: "<build>", stage.root: "<builder>"}
+        places |= {stage.stand_ins: "<package>", cmake.folder: "<cmake>"}
+        return TrialResult(name_folders_alike(found._asdict(), places), self._list_read(heard.read))
 
-    def _arguments(self, stage: Stage, call: CmakeCall) -> list[str]:
+    def _arguments(self, stage: ConfigureStage, call: CmakeCall) -> list[str]:
         return [
-            *("-S", str(stage.source / self.folder / call.folder), "-B", str(stage.build), "-G", "Ninja"),
+            *("-S", str(stage.source / self.project / call.folder), "-B", str(stage.build), "-G", "Ninja"),
             f"-DCMAKE_MAKE_PROGRAM={stage.root}/bin/ninja",
             f"-DCMAKE_TOOLCHAIN_FILE={stage.stand_ins}/builder.cmake",
             f"-DCMAKE_PROJECT_TOP_LEVEL_INCLUDES={stage.stand_ins}/world.cmake",
@@ -186,7 +177,7 @@ class Configurer:
             *(stage.fill_in(one) for one in call.arguments),
         ]
 
-    def _read(self, stage: Stage, heard: Heard, status: int, log: str) -> Configured:
+    def _read(self, stage: ConfigureStage, heard: Heard, status: int, log: str) -> Configured:
         """Return what a configure step that ended by itself has left."""
         source = str(stage.source)
         cache = _read_cache(read_safely(stage.build / "CMakeCache.txt", MOST_CACHE) or b"")
@@ -235,18 +226,6 @@ def _always_asked(view: View) -> tuple[object, ...]:
 
 def _decisive(view: View) -> tuple[object, ...]:
     return (*_always_asked(view), view.python.version, view.torch)
-
-
-def _list_folders(stage: Stage, cmake: Cmake) -> list[tuple[object, str]]:
-    """Return this host's folders in an observation, each with the name that it gets on every host."""
-    return [
-        (f"{stage.source}/", ""),
-        (stage.source, "."),
-        (stage.build, "<build>"),
-        (stage.root, "<builder>"),
-        (stage.stand_ins, "<package>"),
-        (cmake.folder, "<cmake>"),
-    ]
 
 
 def _parse(entry: Mapping[str, Any]) -> Configured:

@@ -78,7 +78,7 @@ class CmakeWitness:
 
     def close(self) -> None:
         """Remove what the observations left."""
-        self.configurer.laboratory.close()
+        self.configurer.close()
 
     def with_generated(self, generated: Mapping[str, str]) -> CmakeWitness:
         """Return the witness of the source with the files that a build writes."""
