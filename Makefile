@@ -39,7 +39,7 @@ proof: $(VENV)/.tests ## run the longest tests, hold the toolkit against other p
 	@$(BIN)/python -m tests.proof.full_torch
 	@$(BIN)/python -m tests.proof.recipe_builds
 
-lint: $(VENV)/.lint $(PARSER) ## check style, types, formatting and workflow files
+lint: $(VENV)/.lint $(PARSER) ## check style, types, formatting, workflow files and the count of lines
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
@@ -47,6 +47,7 @@ lint: $(VENV)/.lint $(PARSER) ## check style, types, formatting and workflow fil
 	@git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.cpp' 'kernels/*.h' 'package/*.cpp' 'tests/kernels/*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
 	@$(BIN)/python -m tests.workflows.lint
 	@$(BIN)/python -m tests.language
+	@$(BIN)/python -m tests.budget
 
 docs: $(VENV)/.docs ## build the website in dist/site; a broken link or anchor fails. RELEASES=1 adds the released versions
 	@$(BIN)/python -m docs.site $(if $(RELEASES),--releases)

@@ -37,7 +37,7 @@ from ci_tools.build.folders import (
     refuse_stranger,
     sweep,
 )
-from ci_tools.build.requirements import Place, job_of_sdist, needs_of_job, needs_of_sdist
+from ci_tools.build.requirements import InstallPlace, job_of_sdist, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk.compiler_cache import cache_for
 from ci_tools.build.sdk.stand_ins import put_toolkit
@@ -255,11 +255,11 @@ class Workshop:
 
     # -- the backend
 
-    def _place(self, bench: Bench) -> Place:
+    def _place(self, bench: Bench) -> InstallPlace:
         """Return where the requirements of a build come from."""
         request = bench.plan.request
         constraints = bench.source / request.build.constraints if request.build.constraints else None
-        return Place(bench.scratch, constraints, catalogs.load(request.catalog), self.outside, bench.copies)
+        return InstallPlace(bench.scratch, constraints, catalogs.load(request.catalog), self.outside, bench.copies)
 
     def _backend(
         self,

@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
 from ci_tools.build.build_torch import Expected, require_torch, torch_of_job
-from ci_tools.build.sdk.lending import lend_torch
+from ci_tools.build.sdk.lending import InstallPlace, lend_torch
 from ci_tools.build.sdk.torch_choice import Wanted
 from ci_tools.machine.package_index import add_indexes
 from ci_tools.machine.python import identity
@@ -25,28 +25,15 @@ if TYPE_CHECKING:
 
     from packaging.requirements import Requirement
 
-    from ci_tools.build.bench.copies import Copies
-    from ci_tools.catalog import Catalog
-    from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.platforms import Accelerator
     from ci_tools.model.versions import Minor
 
-__all__ = ["Needs", "Place", "job_of_sdist", "needs_of_job", "needs_of_sdist", "takes_parts"]
+__all__ = ["InstallPlace", "Needs", "job_of_sdist", "needs_of_job", "needs_of_sdist", "takes_parts"]
 
 OF_HOSTS = ("linux-", "windows-amd64")
 OF_PARTS = frozenset({None, AcceleratorKind.CUDA})  # ROCm's torch also translates sources, and XPU's was never tried
-
-
-class Place(NamedTuple):
-    """Where a build's requirements are installed from, and the run's context."""
-
-    scratch: Path
-    constraints: Path | None  # the project's own file
-    catalog: Catalog
-    outside: Outside
-    copies: Copies
 
 
 class Needs(NamedTuple):
@@ -61,7 +48,7 @@ class Needs(NamedTuple):
     speaks_for: Accelerator | None = None  # the CUDA that those parts are to answer for, whatever torch they are of
     indexes: tuple[str, ...] = ()  # where a nightly of torch is, beside the places that pip looks at
 
-    def install(self, requirements: Iterable[str], isolated: Environment, place: Place) -> None:
+    def install(self, requirements: Iterable[str], isolated: Environment, place: InstallPlace) -> None:
         """Install build requirements within the pins and the config's constraints, and of torch its parts if so set.
 
         Raises MachineError if the torch would be another than the job's.
@@ -83,7 +70,7 @@ class Needs(NamedTuple):
         require_torch(isolated, self.torch, variables)
 
     def _lend_torch(
-        self, requirements: set[str], isolated: Environment, place: Place, variables: Mapping[str, str]
+        self, requirements: set[str], isolated: Environment, place: InstallPlace, variables: Mapping[str, str]
     ) -> set[str]:
         """Put a build torch into the environment if a requirement names torch; return what is left to install."""
         of_torch = {line: found for line in requirements if (found := _torch_requirement(line))}

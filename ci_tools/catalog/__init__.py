@@ -64,8 +64,8 @@ __all__ = [
 
 HERE = Path(__file__).parent
 NAMES = ("cuda", "libraries", "limits", "minutes", "platforms", "python", "requirements", "rocm", "torch", "xpu")
-STANDARD_LIBRARY = HERE / "standard_library.json"  # written by ci_tools.cli.maintain.library_table
-TORCH_NAMES = HERE / "torch_names.json"  # written by ci_tools.cli.maintain.torch_names_table
+STANDARD_LIBRARY = HERE / "standard_library.json"  # written by tests.maintain.library_table
+TORCH_NAMES = HERE / "torch_names.json"  # written by tests.maintain.torch_names_table
 
 
 class PlatformFacts(NamedTuple):

@@ -8,7 +8,7 @@ exports as well: an extension that is linked with it takes them from there, and 
 older system may lack. Other builds of a release may differ: torch 2.6 for CUDA was read from a
 wheel with the old ABI of `std::string`, so its CUDA functions that take a string are known only by their old names.
 
-A maintainer adds a release with `python -m ci_tools.cli.maintain.torch_table 2.16.0`.
+A maintainer adds a release with `python -m tests.maintain.torch_table 2.16.0`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ci_tools.model.names import Sha256
 
-__all__ = ["FOLDER", "Source", "Tables", "is_torch_symbol", "missing", "records", "tables", "write_tables"]
+__all__ = ["FOLDER", "Source", "Tables", "is_torch_symbol", "missing", "records", "tables"]
 
 FOLDER = Path(__file__).parent / "torch_symbols"
 RELEASES, C_TABLE, CPP_TABLE, STANDARD_TABLE = "releases.toml", "c.tsv", "cpp.tsv.xz", "standard.tsv"
@@ -134,42 +134,3 @@ def _between(text: str, releases: Sequence[Minor]) -> Iterator[Minor]:
     for part in text.split(","):
         first, _, last = part.partition("-")
         yield from (one for one in releases if Minor.parse(first) <= one <= Minor.parse(last or first))
-
-
-def write_tables(table: Tables, folder: Path) -> None:
-    """Write the tables to `folder`, sorted, so that the same symbols always give the same files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = sorted(_lines(table))
-    (folder / RELEASES).write_text("\n".join(map(_format_source, table.sources)), encoding="utf-8")
-    c_lines = [line for line in lines if not line.startswith("_Z")]
-    (folder / C_TABLE).write_text("".join(c_lines), encoding="utf-8")
-    standard = [line for line in lines if "\tstandard\t" in line]
-    (folder / STANDARD_TABLE).write_text("".join(standard), encoding="utf-8")
-    cpp_text = "".join(line for line in lines if line.startswith("_Z") and "\tstandard\t" not in line)
-    (folder / CPP_TABLE).write_bytes(lzma.compress(cpp_text.encode(), preset=9))
-
-
-def _format_source(source: Source) -> str:
-    wheels = "".join(f'  "{wheel}",\n' for wheel in source.wheels)
-    lines = "".join(f'"{file}" = "{sha256}"\n' for file, sha256 in source.records)
-    listed = f"[release.records]\n{lines}" if lines else ""
-    return f'[[release]]\nversion = "{source.version}"\npatch = "{source.patch}"\nwheels = [\n{wheels}]\n{listed}'
-
-
-def _lines(table: Tables) -> Iterator[str]:
-    ranges = functools.cache(lambda found: ",".join(_ranges(found, table.releases)))
-    kinds = {"every": table.every_build, "cuda": table.cuda_builds, "standard": table.standard}
-    for builds, symbols in kinds.items():
-        for name, found in symbols.items():
-            yield f"{name}\t{builds}\t{ranges(found)}\n"
-
-
-def _ranges(found: frozenset[Minor], releases: Sequence[Minor]) -> Iterator[str]:
-    """Yield the releases as ranges of consecutive ones: `2.6-2.8`, `2.10`."""
-    run: list[Minor] = []
-    for release in (*releases, None):
-        if release in found:
-            run.append(release)
-        elif run:
-            yield str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}"
-            run = []

@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 from ci_tools.errors import InputError, LabelError
 from ci_tools.evidence import backends
 from ci_tools.evidence.backends.cmake_call import read_cmake_call
+from ci_tools.evidence.backends.declared_tag import apply_declared_tag
 from ci_tools.evidence.backends.facts import FORCED
 from ci_tools.evidence.backends.scikit_build_core import has_conditions, reads_request_archs
 from ci_tools.evidence.cells import cells_of, is_offered, torches_of
@@ -28,7 +29,6 @@ from ci_tools.evidence.includes import (
     select_sources,
     torch_abi,
 )
-from ci_tools.evidence.observe.declared_tag import apply_declared_tag
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.requirements import (
     build_requirements,

@@ -141,12 +141,6 @@ VERBS: Mapping[str, Verb] = {
     ),
     "make": Verb({"config": POSITIONAL, "out": "--out", "to": "--to"}, always=HERE, verb="release"),
     "update": Verb({"config": POSITIONAL}, several={"index": "--index"}, group="catalog"),
-    "canary": Verb({"check": POSITIONAL, "name": "--name", "expected": "--expected", "folder": "--folder"}, group=CI),
-    "canary-table": Verb(
-        {name: f"--{name}" for name in ("folder", "needs", "only", "elsewhere", "repository")},
-        prints=Prints.PAGE,
-        group=CI,
-    ),
     "publish": Verb(
         {"folder": POSITIONAL, "only": "--only"},
         always=("--released",),  # a workflow never publishes an untagged commit, not even to a folder that it uploads

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.evidence.observe.observation import Observed
-    from ci_tools.evidence.observe.run import View
+    from ci_tools.evidence.observe.views import View
 
 HEAD = """\
 import importlib, inspect, operator, os, pathlib, pkgutil, subprocess, sys

@@ -71,7 +71,6 @@ def _make_plan() -> None:
 
 def _learn_kinds() -> None:
     """Make the functions that read what verbs read, of which cattrs writes the code."""
-    from ci_tools.github.canary import Note  # noqa: PLC0415 - see above
     from ci_tools.model.facts import Row  # noqa: PLC0415 - see above
     from ci_tools.model.files import Receipt  # noqa: PLC0415 - see above
     from ci_tools.plan.plan_reader import Cell, Plan, Request  # noqa: PLC0415 - see above
@@ -83,7 +82,7 @@ def _learn_kinds() -> None:
         _learn_kind(Plan, kept=(Cell, Request))
         for kind in (Request, tuple[Row, ...], ListingTable):
             _learn_kind(kind)
-        for kind in (Receipt, DirectoryTable, ManifestTable, StagedTable, Note):
+        for kind in (Receipt, DirectoryTable, ManifestTable, StagedTable):
             _learn_kind(kind, exact=True)
 
 

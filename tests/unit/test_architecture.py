@@ -24,14 +24,11 @@ PURE = tuple(
     "github.doctor.rules github.doctor.rules.environments github.doctor.rules.jobs github.doctor.rules.permissions "
     "github.doctor.rules.pins github.doctor.rules.repository github.doctor.rules.secrets "
     "github.doctor.rules.unseen github.step install.lock machine.context model model.edition model.pep440 "
-    "model.published "
     "plan.additions plan.advise.advice plan.advise.chip_options plan.advise.option plan.advise.options "
     "plan.advise.project_view "
     "plan.advise.python_options plan.advise.request_options plan.advise.torch_options plan.axes plan.batches "
     "plan.cell_ranges "
-    "plan.compare.changes plan.compare.comparison plan.compare.contents plan.compare.published "
-    "plan.compare.published_sentences plan.compare.reach plan.compare.sentences plan.contradictions plan.matrix "
-    "plan.planner "
+    "plan.compare.changes plan.compare.comparison plan.compare.sentences plan.contradictions plan.matrix plan.planner "
     "plan.sites plan.wheel_names publish.index.directory publish.index.manifest publish.index.pages publish.notes "
     "publish.retention.judgement publish.retention.naming publish.retention.tags publish.units recipes.choice "
     "recipes.due".split()
@@ -70,14 +67,7 @@ SPEAKS = (
     *(BACKEND, IN_AN_IMAGE),
 )
 KNOWS_THE_ENVIRONMENT = (
-    *(
-        "cli.dispatch",
-        "cli.failures",
-        "cli.maintain.requirement_table",
-        "cli.temporary",
-        "cli.maintain.torch_names_table",
-        "cli.maintain.torch_table",
-    ),
+    *("cli.dispatch", "cli.failures", "cli.temporary"),
     *("machine.process", "machine._lifeline", "machine.objects.bucket_reader", "machine.sandbox._fork_server"),
     *(ASKED, INSIDE, BACKEND, "build.sdk.inside"),
 )

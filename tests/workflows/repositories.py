@@ -39,7 +39,13 @@ cat >"$RUNNER_TEMP/fatwheel/bin/fatwheel" <<END
 [ -z "\\$STANDIN_CONTAINER" ] || export PATH="\\$PATH:FOLDERS" # an image of manylinux has every Python
 exec COMMAND "\\$@"
 END
-chmod +x "$RUNNER_TEMP/fatwheel/bin/fatwheel"
+mkdir -p "$RUNNER_TEMP/fatwheel/env/bin"
+cat >"$RUNNER_TEMP/fatwheel/env/bin/python" <<END
+#!/bin/sh
+shift # -I, which would not let it find the toolkit
+PYTHONPATH="ROOT" exec "PYTHON" "\\$@"
+END
+chmod +x "$RUNNER_TEMP/fatwheel/bin/fatwheel" "$RUNNER_TEMP/fatwheel/env/bin/python"
 echo "$RUNNER_TEMP/fatwheel/bin" >>"$GITHUB_PATH"
 """
 QUEUE = re.compile(r"^\s+queue: max\b.*|(?<=[{,])\s*queue: max,?|,\s*queue: max(?=\s*\})")
@@ -101,7 +107,8 @@ def _installed(copy: Path | None) -> str:
     folders = os.pathsep.join(str(Path(path).parent) for _, path in pythons())
     command = (sys.executable, "-I", STANDINS / "toolkit.py", copy) if copy else caller_of(prepared.FATWHEEL)
     words = " ".join(f'"{word}"' for word in command)
-    return INSTALLED.replace("FOLDERS", folders).replace("COMMAND", words)
+    script = INSTALLED.replace('"ROOT"', f'"{ROOT}"').replace('"PYTHON"', f'"{sys.executable}"')
+    return script.replace("FOLDERS", folders).replace("COMMAND", words)
 
 
 def make_repository(

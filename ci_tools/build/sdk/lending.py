@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.folders import link_or_name
 from ci_tools.build.sdk.stand_ins import open_answers
@@ -10,21 +10,34 @@ from ci_tools.build.sdk.torch_choice import find_torch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-    from ci_tools.build.requirements import Place
+    from ci_tools.build.bench.copies import Copies
     from ci_tools.build.sdk.torch_choice import Wanted
+    from ci_tools.catalog import Catalog
+    from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
     from ci_tools.model.platforms import Accelerator
 
-__all__ = ["lend_torch"]
+__all__ = ["InstallPlace", "lend_torch"]
 
 LENT = "fatwheel-lent"  # the folder of an environment that has the build torch
+
+
+class InstallPlace(NamedTuple):
+    """Where a build's requirements are installed from, and the run's context."""
+
+    scratch: Path
+    constraints: Path | None  # the project's own file
+    catalog: Catalog
+    outside: Outside
+    copies: Copies
 
 
 def lend_torch(
     wanted: Wanted,
     isolated: Environment,
-    place: Place,
+    place: InstallPlace,
     variables: Mapping[str, str],
     speaks_for: Accelerator | None = None,
 ) -> tuple[str, ...]:

@@ -231,14 +231,6 @@ VERBS: Mapping[str, Verb] = {
         "write a file into one comment of a pull request or an issue, or update that comment",
         "fatwheel ci comment plan.md --pull 7 --repository my-org/demo",
     ),
-    "ci canary": Verb(
-        "ci",
-        "check one thing that only GitHub can show, and record the result",
-        "fatwheel ci canary container --expected manylinux",
-    ),
-    "ci canary-table": Verb(
-        "ci", "print the results of all checks of canary.yml", 'fatwheel ci canary-table --needs "$NEEDS"'
-    ),
 }
 GROUPS: Mapping[str, str] = {
     "index": "look after a published index: {verbs}",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import add_config_path, parse_nonempty, parse_number
-from ci_tools.cli.statuses import BAD, DONE
+from ci_tools.cli.statuses import DONE
 from ci_tools.errors import InputError, LeftUndone
 
 if TYPE_CHECKING:
@@ -277,50 +277,3 @@ def run_comment(options: argparse.Namespace, outside: Outside) -> int:
     else:
         print(comment.comment(hub, options.pull, text, options.name))
     return DONE
-
-
-# ---------------------------------------------------------------- the canary, which tests GitHub
-
-
-def _add_folder(parser: Parser) -> None:
-    text = "the folder of the results; default: %(default)s"
-    parser.add_argument("--folder", type=Path, default=Path("canary"), metavar="DIR", help=text)
-
-
-def declare_canary(parser: Parser) -> None:
-    """Add the arguments of `fatwheel ci canary`."""
-    parser.add_argument("check", metavar="CHECK", help="the name of the check in canary.yml")
-    parser.add_argument("--name", default="", metavar="NAME", help="the name of this job, if several run it")
-    parser.add_argument("--expected", default="", metavar="TEXT", help="the expected result")
-    _add_folder(parser)
-
-
-def run_canary(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel ci canary`."""
-    from ci_tools.github import canary
-
-    note = canary.take_note(options.check, options.name, options.expected, options.folder, outside)
-    print(f"{note.check}: {'held' if note.held else 'did not hold'} {note.detail}".rstrip())
-    return DONE
-
-
-def declare_canary_table(parser: Parser) -> None:
-    """Add the arguments of `fatwheel ci canary-table`."""
-    text = "the context `needs` of the job, as JSON"
-    parser.add_argument("--needs", required=True, type=parse_nonempty, metavar="JSON", help=text)
-    parser.add_argument("--only", default="", metavar="PLATFORM", help="the one platform that wheels were built for")
-    text = "a repository that calls this one's wheels.yml, whose newest run is checked"
-    parser.add_argument("--elsewhere", default="", metavar="OWNER/REPO", help=text)
-    parser.add_argument("--repository", default="", metavar="OWNER/REPO", help="this repository")
-    _add_folder(parser)
-
-
-def run_canary_table(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel ci canary-table`."""
-    from ci_tools.github import canary
-
-    results = canary.results_of(options.needs)
-    asked = canary.Asked(results, options.only, options.elsewhere, options.repository)
-    found = canary.rows(options.folder, asked, outside)
-    print(canary.page(found), end="")
-    return BAD if any(row.state is canary.State.NOT_HELD for row in found) else DONE

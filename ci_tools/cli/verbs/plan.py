@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
-    from ci_tools.model.published import Release
     from ci_tools.plan.advise.advice import Advised
     from ci_tools.plan.make import Planned
     from ci_tools.verify.patches import Patched
@@ -118,10 +117,6 @@ def declare_plan(parser: Parser) -> None:
     parser.add_argument("--prove", action="store_true", help=text)
     text = "also show the differences from the plan of a git revision such as main, a plan.json, or a release's folder"
     parser.add_argument("--against", type=parse_nonempty, metavar="REV", help=text)
-    text = "also compare with the wheels of this release on the package index, such as demo==1.0, read by parts"
-    parser.add_argument("--published", type=parse_nonempty, metavar="NAME==VERSION", help=text)
-    text = "a folder with finished wheels of this plan, for --published: compare members and symbols of these"
-    parser.add_argument("--dist", type=Path, metavar="FOLDER", help=text)
 
 
 def run_plan(options: argparse.Namespace, outside: Outside) -> int:
@@ -130,7 +125,6 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.machine.storage import write_atomically
     from ci_tools.plan import plan_file
 
-    release = _read_release(options)
     _refuse_contradictions(options)
     if options.to:
         from ci_tools.publish.targets import addresses
@@ -149,8 +143,6 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
         _ask_targets(planned.plan, outside)
     if options.against:
         return _compare(planned, path, options, outside)
-    if release:
-        return _compare_with_published(planned, release, options, outside)
     narrowed = share if options.format == "github" else narrow
     planned = planned._replace(plan=narrowed(planned.plan, options.only))
     if options.prove:
@@ -171,18 +163,8 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
     if options.prove and options.format in {"github", "markdown"}:
         msg = f"--prove: --format {options.format} holds no proof, expected --format table or json"
         raise InputError(msg)
-    if options.published and options.format in {"github", "markdown"}:
-        msg = f"--published: --format {options.format} holds no comparison, expected --format table or json"
-        raise InputError(msg)
-    for name in ("against", "published"):
-        if getattr(options, name) and (options.prove or options.only):
-            msg = f"--{name} compares whole plans, expected no --prove or --only beside it"
-            raise InputError(msg)
-    if options.against and options.published:
-        msg = "--against and --published compare with different things, expected one of them"
-        raise InputError(msg)
-    if options.dist and not options.published:
-        msg = "--dist is compared with published wheels, expected --published NAME==VERSION beside it"
+    if options.against and (options.prove or options.only):
+        msg = "--against compares whole plans, expected no --prove or --only beside it"
         raise InputError(msg)
 
 
@@ -266,41 +248,6 @@ def _compare(planned: Planned, path: Path, options: argparse.Namespace, outside:
     else:
         _print_plan(planned, options.format, explain=options.explain)
         show(comparison_tables(found))
-    return DONE
-
-
-def _read_release(options: argparse.Namespace) -> Release | None:
-    """Return the release that --published names, or None without it; raise InputError if it names none."""
-    if not options.published:
-        return None
-    from ci_tools.model.published import Release
-    from ci_tools.publish.index.maintain.selection import selection_of
-
-    try:
-        selection = selection_of(options.published)
-    except InputError:
-        selection = None
-    if selection is None or selection.file:
-        msg = f'--published: "{options.published}" is not a release, expected one such as demo==1.0'
-        raise InputError(msg)
-    return Release(selection.project, selection.version)
-
-
-def _compare_with_published(planned: Planned, release: Release, options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.cli.tables.layout import show
-    from ci_tools.cli.tables.published import published_tables
-    from ci_tools.cli.temporary import own_temporary
-    from ci_tools.plan import plan_file
-    from ci_tools.plan.compare import published_sentences, upstream
-
-    with own_temporary():
-        beside = upstream.compare_with_published(planned, release, options.dist, outside)
-    if options.format == "json":
-        whole = {**plan_file.to_json(planned.plan), "published": published_sentences.to_json(beside)}
-        print(json.dumps(whole, indent=1, ensure_ascii=False))
-    else:
-        _print_plan(planned, options.format, explain=options.explain)
-        show(published_tables(beside, planned.plan, explain=options.explain))
     return DONE
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -14,11 +13,6 @@ from ci_tools.config.test_infra.env_script import parse_exports
 from ci_tools.config.test_infra.inputs import SERVED, UNSERVED, Fate, Known, Row, Wish, load_fates, newest
 from ci_tools.model.platforms import Accelerator, AcceleratorKind
 from ci_tools.model.versions import CudaArch
-
-if sys.version_info >= (3, 11):
-    pass
-else:
-    pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

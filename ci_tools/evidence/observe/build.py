@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.includes import Includes
     from ci_tools.evidence.observe.observation import Observed
-    from ci_tools.evidence.observe.run import View
+    from ci_tools.evidence.observe.views import View
 
     Switches = tuple[tuple[str, str], ...]
 

@@ -22,7 +22,7 @@ from ci_tools.evidence.observe.gpus.own_archs import ArchVariables, find_cmake_a
 from ci_tools.evidence.observe.observation import DEVICE_ENDINGS
 from ci_tools.evidence.observe.owned import Owned, explain_loss
 from ci_tools.evidence.observe.python_label import explain_platform, name_by_oldest, trust_tag
-from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject, View
+from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject
 from ci_tools.evidence.observe.suppositions import (
     Looked,
     decide,
@@ -42,7 +42,7 @@ from ci_tools.evidence.observe.switches import (
     list_off,
     list_switches,
 )
-from ci_tools.evidence.observe.views import list_versions, make_view
+from ci_tools.evidence.observe.views import View, list_versions, make_view
 from ci_tools.evidence.requirements import doubt_torch_abi, exclude_torch, explain_missing_module, list_undeclared
 from ci_tools.model.evidence import CellEvidence, LeftOut, TorchAbi
 from ci_tools.model.pep440 import name_of_required

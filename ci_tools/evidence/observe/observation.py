@@ -6,7 +6,6 @@ The project's code could have changed both, so anything unexpected in them is a 
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import sys
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.stage import Stage
     from ci_tools.model.versions import Python
 
-__all__ = ["DEVICE_ENDINGS", "Failure", "Linked", "Observed", "name_folders_alike", "parse_answer", "read_wheel"]
+__all__ = ["DEVICE_ENDINGS", "Failure", "Linked", "Observed", "list_folders", "parse_answer", "read_wheel"]
 
 NETWORK = "opens the network"  # the start of that doubt's text
 DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
@@ -120,22 +119,18 @@ def _list_without_jobs(flags: Sequence[str], jobs: re.Pattern[str] = JOBS) -> It
         yield re.sub(r"\d+", "", flag) if is_of_jobs else flag
 
 
-def name_folders_alike(answer: dict[str, Any], stage: Stage, prepared: Prepared) -> dict[str, Any]:
-    """Return the answer with this host's folders replaced by names that are the same on every host."""
-    text = json.dumps(answer)
-    for folder, name in (
-        (f"{stage.source}/", ""),
-        (stage.source, "."),
-        (f"{prepared.fakes}/", "<package>/"),
-        (stage.accelerator, "<accelerator>"),
-        (stage.tools / "python", "<python>"),
-        (stage.folder, "<stage>"),
-        (prepared.modules, "<modules>"),
-        *((folder, "<python>") for folder in _list_python_folders()),
-    ):
-        text = text.replace(json.dumps(str(folder))[1:-1], name)
-    same: dict[str, Any] = json.loads(text)
-    return same
+def list_folders(stage: Stage, prepared: Prepared) -> dict[object, str]:
+    """Return this host's folders in an answer, each with the name that it gets on every host."""
+    return {
+        f"{stage.source}/": "",
+        stage.source: ".",
+        f"{prepared.fakes}/": "<package>/",
+        stage.accelerator: "<accelerator>",
+        stage.tools / "python": "<python>",
+        stage.folder: "<stage>",
+        prepared.modules: "<modules>",
+        **dict.fromkeys(_list_python_folders(), "<python>"),
+    }
 
 
 @functools.cache  # sysconfig expands all of its variables for each path

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog
     from ci_tools.evidence.observe.build import Build
-    from ci_tools.evidence.observe.run import View
+    from ci_tools.evidence.observe.views import View
     from ci_tools.evidence.source import Tree
     from ci_tools.model.evidence import LeftOut
     from ci_tools.model.request import Request

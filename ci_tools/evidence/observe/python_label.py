@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.observe.build import Build
     from ci_tools.evidence.observe.observation import Observed
-    from ci_tools.evidence.observe.run import View
+    from ci_tools.evidence.observe.views import View
     from ci_tools.model.evidence import Compile, Extension
     from ci_tools.model.versions import Python
 

@@ -38,6 +38,7 @@ __all__ = [
     "OBSERVER",
     "PROGRAMS",
     "TOOLS",
+    "SourceCopy",
     "Stage",
     "choose_place",
     "identify_tools",
@@ -104,12 +105,11 @@ NO_REPOSITORY = "#!/bin/sh\necho 'fatal: not a git repository (or any of the par
 
 
 @dataclass(frozen=True)
-class Stage:
-    """The folder in which a project's builds are observed."""
+class SourceCopy:
+    """The folder in which a project's code runs, on a copy of its source."""
 
     folder: Path
     prefix: str = ""  # the folder of the source below the root of its checkout
-    copied: dict[str, tuple[int, ...]] = field(default_factory=dict)  # the stamps of the source's files after copying
 
     @property
     def checkout(self) -> Path:
@@ -120,6 +120,13 @@ class Stage:
     def source(self) -> Path:
         """The copy of the source."""
         return self.checkout / self.prefix
+
+
+@dataclass(frozen=True)
+class Stage(SourceCopy):
+    """The folder in which a project's builds are observed."""
+
+    copied: dict[str, tuple[int, ...]] = field(default_factory=dict)  # the stamps of the source's files after copying
 
     @property
     def machine(self) -> Path:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.evidence.observe.build import CMAKE
 from ci_tools.evidence.observe.python_label import GET_TAG
-from ci_tools.evidence.observe.run import SUPPOSED
 from ci_tools.evidence.observe.torch_questions import is_question, is_same_everywhere, name_subject
+from ci_tools.evidence.observe.views import SUPPOSED
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ci_tools.evidence.observe.run import View
+    from ci_tools.evidence.observe.views import View
 
 __all__ = ["Looked", "decide", "describe_question", "is_told", "make_unknown", "select_suppositions"]
 

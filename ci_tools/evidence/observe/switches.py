@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_tools.evidence.observe.observation import Observed
-    from ci_tools.evidence.observe.run import Observer, View
+    from ci_tools.evidence.observe.run import Observer
+    from ci_tools.evidence.observe.views import View
     from ci_tools.evidence.source import Tree
 
 __all__ = [

@@ -24,7 +24,7 @@ from ci_tools.publish.index.directory import Root, activate_folders, announce_fo
 from ci_tools.publish.index.finder import data_path, front_page, project_data, read_newest, shelf_of
 from ci_tools.publish.index.foreign.entries import join, store_metadata, unknown_files
 from ci_tools.publish.index.foreign.files import METADATA_SUFFIX, complete, merge_listings, resolve
-from ci_tools.publish.index.foreign.pages import add_projects, parse_project_page, projects_on
+from ci_tools.publish.index.foreign.pages import add_projects, parse_project_page
 from ci_tools.publish.index.foreign.strangers import Stranger, lists_more, stranger_in
 from ci_tools.publish.index.ledger import ATTEMPTS, contention_error, pauses
 from ci_tools.publish.index.manifest import GENERIC
@@ -367,11 +367,6 @@ class PageWriter:
             title = TITLES.get(last, "Wheels")
             page = front_page(sorted(directory.projects), title=title, folders=sorted(directory.folders))
             yield Page(self.store.page_keys(root), page, directory.generation)
-
-    def lines_missing(self, page: Page, projects: Iterable[str]) -> bool:
-        """Return whether a front page of others lacks one of our lines."""
-        strangers = filter(None, (self.stranger_at(key, self.store.find(key)) for key in page.keys))
-        return any(set(projects) - set(projects_on(stranger.data, stranger.key)) for stranger in strangers)
 
 
 def _is_listed(file: IndexedFile, folder: str) -> bool:

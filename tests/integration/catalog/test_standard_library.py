@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools import catalog
-from ci_tools.cli.maintain import library_table
 from ci_tools.machine import python as interpreter
 from tests.builders.library import holds
+from tests.maintain import library_table
 
 if TYPE_CHECKING:
     from ci_tools.model.versions import Python

@@ -17,11 +17,10 @@ from ci_tools.catalog.symbols import (
     is_torch_symbol,
     missing,
     tables,
-    write_tables,
 )
-from ci_tools.cli.maintain.torch_table import add
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.machine.context import Silent
+from tests.maintain.torch_table import add, write_tables
 from tests.servers.package_index import index_of
 from tests.unit.catalog.test_symbols import (
     ALWAYS,

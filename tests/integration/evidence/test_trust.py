@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.evidence.observe import run
+from ci_tools.evidence.observe import laboratory
 from ci_tools.plan import make
 from tests.builders.sources import world, write
 
@@ -21,7 +21,7 @@ SETUP = "from setuptools import setup\nsetup(name='demo', version='1.0', py_modu
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project whose code has to run, on a machine that cannot confine it."""
-    monkeypatch.setattr(run, "why_not", lambda: "this kernel has no Landlock")
+    monkeypatch.setattr(laboratory, "why_not", lambda: "this kernel has no Landlock")
     return write(tmp_path / "a", {"fatwheel.yml": CONFIG, "setup.py": SETUP, "demo.py": ""})
 
 

@@ -13,7 +13,6 @@ from ci_tools.catalog.symbols import (
     missing,
     tables,
 )
-from ci_tools.cli.maintain.torch_table import add
 from ci_tools.errors import InputError
 from ci_tools.machine.context import Silent
 from ci_tools.model.cell import Cell
@@ -24,6 +23,7 @@ from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import audit
 from tests.builders.wheels import LINUX, library, make
+from tests.maintain.torch_table import add
 from tests.servers.package_index import index_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ci_tools.evidence.includes import Includes
     from ci_tools.evidence.observe.cmake.witness import CmakeWitness
     from ci_tools.evidence.observe.observation import Observed
-    from ci_tools.evidence.observe.run import Observer, View
+    from ci_tools.evidence.observe.run import Observer
+    from ci_tools.evidence.observe.views import View
     from ci_tools.model.evidence import CellEvidence
 
 __all__ = ["Followed", "follow"]

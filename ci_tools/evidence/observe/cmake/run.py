@@ -3,44 +3,39 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import posixpath
 import re
-from contextlib import ExitStack
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.errors import InputError
 from ci_tools.evidence.checkout import COMMIT_DECIDES
 from ci_tools.evidence.observe.cmake.options import Option, select_off
 from ci_tools.evidence.observe.cmake.reply import Target, read_targets
-from ci_tools.evidence.observe.cmake.stage import Stage
+from ci_tools.evidence.observe.cmake.stage import ConfigureStage
 from ci_tools.evidence.observe.cmake.tool import Cmake, open_cmake, pinned_version
 from ci_tools.evidence.observe.cmake.trace import FACTS, GIT, Heard, read_trace
-from ci_tools.evidence.observe.stage import choose_place
-from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
-from ci_tools.machine.sandbox.leftovers import clear, read_safely
+from ci_tools.evidence.observe.laboratory import Laboratory, TrialResult, name_folders_alike
+from ci_tools.machine.sandbox import Limits, why_not
+from ci_tools.machine.sandbox.leftovers import read_safely
 from ci_tools.machine.sandbox.starter import lend_starter
-from ci_tools.machine.seals import read_key, seal, unseal
-from ci_tools.machine.storage import sha256_of, write_atomically
-from ci_tools.machine.workplace import workplace
+from ci_tools.machine.storage import sha256_of
 from ci_tools.model.evidence import Compile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from ci_tools.evidence.backends.cmake_call import CmakeCall
-    from ci_tools.evidence.observe.run import View
+    from ci_tools.evidence.observe.views import View
     from ci_tools.evidence.source import Tree
-    from ci_tools.machine.context import Outside, Step
+    from ci_tools.machine.context import Outside
     from ci_tools.machine.sandbox.groups import ForkServer
 
 __all__ = ["Configured", "Configurer"]
 
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=16, written=2 << 30)
 MOST_TRACE = 256 << 20  # bytes
-MOST_KEPT = 64 << 20
+MOST_CACHE = 64 << 20
 MOST_TOLD = 200  # characters of an error
 ERROR = re.compile(
     r"""
@@ -81,53 +76,34 @@ class Configured(NamedTuple):
         return {name: place for name, place in self.asked if name not in FACTS}
 
 
-class Configurer:
+class Configurer(Laboratory):
     """Observes the configure steps of one project, each only once."""
 
-    def __init__(self, tree: Tree, folder: str, outside: Outside) -> None:
-        self.tree = tree
-        self.folder = folder
-        self.outside = outside
-        self.sealing = read_key(outside.environ)
-        self.seen: list[tuple[View, CmakeCall, tuple[str, ...], Configured]] = []
-        self.open = ExitStack()
-        self.stage: Stage | None = None
-        self.starter: ForkServer | None = None
-        self.cmake: Cmake | None = None
-        self.step: Step | None = None
-        self.runs = 0
-        self.lines_of = functools.cache(lambda file: tree.text(file).splitlines())
+    code, shows, unit, store = "cmake's configure step", "cmake configures", "run", "configured"
 
-    def close(self) -> None:
-        """Remove the folder of the observations, and end the step that the user sees."""
-        if self.step:
-            self.step.result(f"{self.runs} run{'' if self.runs == 1 else 's'}")
-        self.open.close()
+    def __init__(self, tree: Tree, folder: str, outside: Outside) -> None:
+        super().__init__(tree, outside, LIMITS)
+        self.project = folder
+        self.seen: list[tuple[View, CmakeCall, tuple[str, ...], Configured]] = []
+        self.stopped: Configured | None = None  # a step that did not end by itself: no other is started
+        self.lines_of = functools.cache(lambda file: tree.text(file).splitlines())
 
     def script_of(self, call: CmakeCall) -> str:
         """Return the path of the first file that cmake reads."""
-        return posixpath.normpath(f"{self.folder or '.'}/{call.folder}/CMakeLists.txt")
+        return posixpath.normpath(f"{self.project or '.'}/{call.folder}/CMakeLists.txt")
 
     def configure(self, view: View, call: CmakeCall, no: tuple[str, ...] = ()) -> Configured:
         """Return what the configure step shows for a view, with a compiler that says no to some questions."""
+        if self.stopped:
+            return self.stopped
         for earlier, its_call, said, found in self.seen:
             if (its_call, said) == (call, no) and _is_alike(earlier, view, found):
                 return found
-        found = self._load_or_run(view, call, no)
+        inputs = (self.project, pinned_version(), _identify_observer(), _decisive(view), call, no)
+        shown = self.recall(inputs, partial(self._run, view, call, no))
+        found = _parse(shown.answer)
         self.seen.append((view, call, no, found))
-        return found
-
-    def _load_or_run(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> Configured:
-        name = self._key(view, call, no)
-        path = self.outside.cache.resolve() / "configured" / f"{name}.json"
-        kept = read_safely(path, MOST_KEPT)
-        entry = unseal(name, kept, self.sealing) if kept is not None else None
-        if entry is not None and self._states(entry["states"]) == entry["states"]:
-            return _parse(entry["found"])
-        found, read = self._run(view, call, no)
-        entry = {"found": found._asdict(), "states": self._states(read)}
-        with write_atomically(path) as file:
-            file.write(seal(name, entry, self.sealing))
+        self.stopped = found if shown.stopped else None
         return found
 
     def _list_read(self, words: Iterable[str]) -> list[str]:
@@ -136,45 +112,29 @@ class Configurer:
         told = [COMMIT_DECIDES] if GIT in named else []
         return told + [name for name in self.tree.files if posixpath.basename(name) in named or SCRIPT.search(name)]
 
-    def _states(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the states of files that cmake may have read."""
-        return {name: self.tree.state(name) for name in sorted(names)}
+    @cached_property
+    def stage(self) -> ConfigureStage:
+        """The folder in which the steps are observed."""
+        return ConfigureStage(self.folder / "stage", self.tree.prefix)
 
-    def _key(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> str:
-        inputs = (
-            self.tree.listing,
-            bool(self.tree.checkout),
-            self.folder,
-            pinned_version(),
-            _identify_observer(),
-            _decisive(view),
-            call,
-            no,
-        )
-        return hashlib.sha256(repr(inputs).encode()).hexdigest()
+    @cached_property
+    def cmake(self) -> Cmake:
+        """The pinned cmake."""
+        return open_cmake(self.outside)
 
-    def _run(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> tuple[Configured, Sequence[str]]:
+    @cached_property
+    def starter(self) -> ForkServer | None:
+        """The process that the steps are forked from; None where this machine confines no process."""
+        return None if why_not() else self.open.enter_context(lend_starter())
+
+    def _run(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> TrialResult:
         """Run a configure step; return what it showed, and the files that it may have read."""
-        if not self.outside.trusts_source and (reason := why_not()):
-            msg = f"cmake must configure the project to show what it builds, and cannot be confined here: {reason}"
-            hint = "--trust-source runs it without confinement: use it only for a source that you trust"
-            raise InputError(msg, hint=hint, page="explanation/evidence.md#what-confinement-guarantees")
-        cmake = self.cmake = self.cmake or open_cmake(self.outside)
-        if self.step is None:
-            self.step = self.open.enter_context(self.outside.reporter.step("observe what cmake configures"))
-        if self.stage is None:
-            place = choose_place(self.tree, LIMITS.written, self.outside)
-            folder = self.open.enter_context(workplace(place, clear))
-            self.stage = Stage(folder.resolve() / "stage", self.tree.prefix)
-            self.starter = None if why_not() else self.open.enter_context(lend_starter())
-        stage = self.stage
-        stores = self.tree.list_stores(self.outside.cache)
+        cmake, stage, stores = self.cmake, self.stage, self.stores
         stage.set(self.tree, view, no, lends=stores is not None)
         stage.write(call.written)
-        self.runs += 1
-        log = stage.folder.parent / "log"
+        log = self.folder / "log"
         log.unlink(missing_ok=True)
-        ended = run_in_sandbox(
+        ended = self.run(
             [cmake.program, *self._arguments(stage, call)],
             folder=stage.folder,
             readable=[cmake.folder, stage.stand_ins, *(stores or ())],
@@ -187,23 +147,23 @@ class Configurer:
                 **{name: stage.fill_in(value) for name, value in call.env},
             },
             log=log,
-            limits=LIMITS,
-            trusted=bool(why_not()),
             server=self.starter,
         )
-        if ended.verdict is not Verdict.ENDED:
-            return Configured(doubt=f"cmake's configure step ran into a limit: {ended.verdict.value}"), self.tree.files
-        trace = read_safely(stage.trace, MOST_TRACE)
+        stopped = self.explain_end(ended.verdict)
+        trace = None if stopped else read_safely(stage.trace, MOST_TRACE)
         if trace is None:
-            return Configured(doubt="cmake's configure step left no trace that can be read"), self.tree.files
+            found = Configured(doubt=stopped or "cmake's configure step left no trace that can be read")
+            return TrialResult(found._asdict(), stopped=True)
         own = (stage.folder, stage.stand_ins, cmake.folder)
         heard = read_trace(trace.splitlines(), str(stage.source), tuple(map(str, own)), self.line_of)
         found = self._read(stage, heard, ended.status, log.read_text(encoding="utf-8", errors="replace"))
-        return _name_folders_alike(found, stage, cmake), self._list_read(heard.read)
+        places = {f"{stage.source}/": "", stage.source: ".", stage.build: "<build>", stage.root: "<builder>"}
+        places |= {stage.stand_ins: "<package>", cmake.folder: "<cmake>"}
+        return TrialResult(name_folders_alike(found._asdict(), places), self._list_read(heard.read))
 
-    def _arguments(self, stage: Stage, call: CmakeCall) -> list[str]:
+    def _arguments(self, stage: ConfigureStage, call: CmakeCall) -> list[str]:
         return [
-            *("-S", str(stage.source / self.folder / call.folder), "-B", str(stage.build), "-G", "Ninja"),
+            *("-S", str(stage.source / self.project / call.folder), "-B", str(stage.build), "-G", "Ninja"),
             f"-DCMAKE_MAKE_PROGRAM={stage.root}/bin/ninja",
             f"-DCMAKE_TOOLCHAIN_FILE={stage.stand_ins}/builder.cmake",
             f"-DCMAKE_PROJECT_TOP_LEVEL_INCLUDES={stage.stand_ins}/world.cmake",
@@ -217,10 +177,10 @@ class Configurer:
             *(stage.fill_in(one) for one in call.arguments),
         ]
 
-    def _read(self, stage: Stage, heard: Heard, status: int, log: str) -> Configured:
+    def _read(self, stage: ConfigureStage, heard: Heard, status: int, log: str) -> Configured:
         """Return what a configure step that ended by itself has left."""
         source = str(stage.source)
-        cache = _read_cache(read_safely(stage.build / "CMakeCache.txt", MOST_KEPT) or b"")
+        cache = _read_cache(read_safely(stage.build / "CMakeCache.txt", MOST_CACHE) or b"")
         found = Configured(
             asked=tuple(heard.asked.items()),
             kernels=tuple(heard.kernels.items()),
@@ -266,21 +226,6 @@ def _always_asked(view: View) -> tuple[object, ...]:
 
 def _decisive(view: View) -> tuple[object, ...]:
     return (*_always_asked(view), view.python.version, view.torch)
-
-
-def _name_folders_alike(found: Configured, stage: Stage, cmake: Cmake) -> Configured:
-    """Return an observation with this host's folders replaced by names that are the same on every host."""
-    text = json.dumps(found._asdict())
-    for folder, name in (
-        (f"{stage.source}/", ""),
-        (stage.source, "."),
-        (stage.build, "<build>"),
-        (stage.root, "<builder>"),
-        (stage.stand_ins, "<package>"),
-        (cmake.folder, "<cmake>"),
-    ):
-        text = text.replace(json.dumps(str(folder))[1:-1], name)
-    return _parse(json.loads(text))
 
 
 def _parse(entry: Mapping[str, Any]) -> Configured:

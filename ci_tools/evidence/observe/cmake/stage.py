@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.evidence.observe.cmake.reply import QUERY
-from ci_tools.evidence.observe.stage import write_git
+from ci_tools.evidence.observe.stage import SourceCopy, write_git
 from ci_tools.machine.sandbox.leftovers import clear
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import CudaArch
@@ -16,10 +15,10 @@ from ci_tools.model.versions import CudaArch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ci_tools.evidence.observe.run import View
+    from ci_tools.evidence.observe.views import View
     from ci_tools.evidence.source import Tree
 
-__all__ = ["Stage"]
+__all__ = ["ConfigureStage"]
 
 STAND_INS = Path(__file__).parent / "standins"
 SYSTEMS = {"linux": ("Linux", "GNU"), "macos": ("Darwin", "AppleClang"), "windows": ("Windows", "MSVC")}
@@ -34,22 +33,8 @@ FOLDERS = (
 NINJA = "#!/bin/sh\necho 1.13.0\n"  # cmake itself asks for its version
 
 
-@dataclass(frozen=True)
-class Stage:
+class ConfigureStage(SourceCopy):
     """The folder in which a project's configure steps are observed."""
-
-    folder: Path
-    prefix: str = ""  # the folder of the source below the root of its checkout
-
-    @property
-    def checkout(self) -> Path:
-        """The copy of the source, with what is around it in its checkout."""
-        return self.folder / "source"
-
-    @property
-    def source(self) -> Path:
-        """The copy of the source."""
-        return self.checkout / self.prefix
 
     @property
     def build(self) -> Path:

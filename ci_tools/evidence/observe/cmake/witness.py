@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ci_tools.evidence.backends.cmake_call import CmakeCall
     from ci_tools.evidence.includes import Includes
     from ci_tools.evidence.observe.cmake.reply import Target
-    from ci_tools.evidence.observe.run import View
+    from ci_tools.evidence.observe.views import View
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Compile
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.observe.build import Build
     from ci_tools.evidence.observe.observation import Observed
-    from ci_tools.evidence.observe.run import View
+    from ci_tools.evidence.observe.views import View
 
 __all__ = ["SETTING", "ArchVariables", "CmakeArchs", "find_cmake_archs"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from ci_tools.catalog import STANDARD_LIBRARY
 from ci_tools.evidence.observe.inside.standard_library.values import KNOWN_IN
-from ci_tools.evidence.observe.run import View
+from ci_tools.evidence.observe.views import View
 from ci_tools.model.versions import Python
 from tests.builders.library import HEAD, WAYS, answers, holds, observe_lines
 

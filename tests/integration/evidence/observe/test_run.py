@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import MachineError
-from ci_tools.evidence.observe import run
+from ci_tools.evidence.observe import laboratory
 from ci_tools.machine import sandbox, seals
 from tests.builders.sources import evidence_of, write
 
@@ -69,7 +69,7 @@ def test_a_run_that_is_killed_leaves_nothing_that_is_taken_for_an_answer(
     def killed(*arguments: object, **more: object) -> sandbox.Confined:
         raise MachineError(str(len(arguments) + len(more)))
 
-    monkeypatch.setattr(run, "run_in_sandbox", killed)
+    monkeypatch.setattr(laboratory, "run_in_sandbox", killed)
     with pytest.raises(MachineError):
         evidence_of(project(tmp_path))
     left = {path.name for path in (tmp_path / "cache").rglob("*")}
@@ -82,7 +82,7 @@ def test_a_run_that_is_killed_leaves_nothing_that_is_taken_for_an_answer(
 def test_what_was_observed_once_is_not_run_again(
     shown: tuple[Path, Evidence], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "run_in_sandbox", None)
+    monkeypatch.setattr(laboratory, "run_in_sandbox", None)
     assert evidence_of(copy(shown[0], tmp_path)) == shown[1]
 
 
@@ -240,7 +240,7 @@ def observing(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*arguments: object, **more: object) -> sandbox.Confined:
         raise Again(arguments, more)
 
-    monkeypatch.setattr(run, "run_in_sandbox", start)
+    monkeypatch.setattr(laboratory, "run_in_sandbox", start)
 
 
 @pytest.mark.parametrize("name", UNREAD)
@@ -250,7 +250,7 @@ def test_a_file_that_the_build_does_not_read_observes_nothing_again(
     with (observed / name).open("a") as file:
         file.write("# one more line\n")
     before = [path.read_bytes() for path in kept(observed.parent)]
-    monkeypatch.setattr(run, "run_in_sandbox", None)
+    monkeypatch.setattr(laboratory, "run_in_sandbox", None)
     evidence_of(observed)
     assert [path.read_bytes() for path in kept(observed.parent)] == before
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.catalog import TORCH_NAMES
-from ci_tools.evidence.observe.run import View
+from ci_tools.evidence.observe.views import View
 from ci_tools.model.evidence import Extensions
 from ci_tools.model.versions import Python
 from tests.builders.library import WAYS, answers, observe_lines

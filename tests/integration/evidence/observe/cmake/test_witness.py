@@ -9,6 +9,7 @@ import pytest
 
 from ci_tools import catalog
 from ci_tools.evidence import collector, source
+from ci_tools.evidence.observe.cmake import run
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
 from ci_tools.model.evidence import Binding, CellEvidence
@@ -288,3 +289,17 @@ def test_a_file_that_cmake_reads_decides_anew(tmp_path: Path) -> None:
 def runs_of(outside: Outside) -> dict[str, int]:
     """Return when each kept result of a configure step was written, in nanoseconds."""
     return {path.name: path.stat().st_mtime_ns for path in (outside.cache / "configured").iterdir()}
+
+
+def test_a_limit_that_one_plan_ran_into_is_forgotten_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write(tmp_path / "a", {**FILES, "fatwheel.yml": ONE_CELL, "CMakeLists.txt": HEAD})
+    lend_tools(tmp_path)
+    outside = world(tmp_path)
+    with monkeypatch.context() as busy:
+        busy.setattr(run, "LIMITS", run.LIMITS._replace(written=1 << 10))
+        limited = gather(root, outside).platforms[0].shown
+    said = "cmake's configure step wrote over 0 GiB: every file of the source counts as compiled"
+    assert (limited.warnings, limited.torch_abi.kind) == ((said,), Binding.FULL)
+    assert gather(root, outside).platforms[0].shown.torch_abi.kind is Binding.NONE

@@ -1,4 +1,4 @@
-"""Writes the table of what differs in the standard library: `python -m ci_tools.cli.maintain.library_table`.
+"""Writes the table of what differs in the standard library: `python -m tests.maintain.library_table`.
 
 For maintainers. typeshed, the stubs of the standard library, has most names under conditions on `sys.platform` and
 `sys.version_info`. The table has the names that not every system and Python has, with a condition, such as

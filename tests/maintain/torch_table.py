@@ -1,4 +1,4 @@
-"""Adds a torch release to the symbol tables: `python -m ci_tools.cli.maintain.torch_table 2.16.0`, for maintainers.
+"""Adds a torch release to the symbol tables: `python -m tests.maintain.torch_table 2.16.0`, for maintainers.
 
 The libraries are read from the Linux wheels on the package index, those for the oldest Python. From the x86-64 wheel
 come the libraries of every build and those of CUDA builds only. From the Arm wheel come the libraries of every build
@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
+import lzma
 import os
 import sys
 import tempfile
@@ -23,13 +24,15 @@ from rich.console import Console
 
 from ci_tools import catalog
 from ci_tools.catalog.symbols import (
+    C_TABLE,
+    CPP_TABLE,
     FOLDER,
     RELEASES,
+    STANDARD_TABLE,
     Source,
     Tables,
     is_torch_symbol,
     tables,
-    write_tables,
 )
 from ci_tools.cli.reporter import TerminalReporter
 from ci_tools.errors import InputError, MachineError, nearest
@@ -157,6 +160,48 @@ def _add_release(known: Tables, source: Source, every: set[str], cuda: set[str],
 
 def _some(symbols: Mapping[str, frozenset[Minor]]) -> dict[str, frozenset[Minor]]:
     return {name: releases for name, releases in symbols.items() if releases}
+
+
+# ---------------------------------------------------------------- the files
+
+
+def write_tables(table: Tables, folder: Path) -> None:
+    """Write the tables to `folder`, sorted, so that the same symbols always give the same files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = sorted(_lines(table))
+    (folder / RELEASES).write_text("\n".join(map(_format_source, table.sources)), encoding="utf-8")
+    c_lines = [line for line in lines if not line.startswith("_Z")]
+    (folder / C_TABLE).write_text("".join(c_lines), encoding="utf-8")
+    standard = [line for line in lines if "\tstandard\t" in line]
+    (folder / STANDARD_TABLE).write_text("".join(standard), encoding="utf-8")
+    cpp_text = "".join(line for line in lines if line.startswith("_Z") and "\tstandard\t" not in line)
+    (folder / CPP_TABLE).write_bytes(lzma.compress(cpp_text.encode(), preset=9))
+
+
+def _format_source(source: Source) -> str:
+    wheels = "".join(f'  "{wheel}",\n' for wheel in source.wheels)
+    lines = "".join(f'"{file}" = "{sha256}"\n' for file, sha256 in source.records)
+    listed = f"[release.records]\n{lines}" if lines else ""
+    return f'[[release]]\nversion = "{source.version}"\npatch = "{source.patch}"\nwheels = [\n{wheels}]\n{listed}'
+
+
+def _lines(table: Tables) -> Iterator[str]:
+    ranges = functools.cache(lambda found: ",".join(_ranges(found, table.releases)))
+    kinds = {"every": table.every_build, "cuda": table.cuda_builds, "standard": table.standard}
+    for builds, symbols in kinds.items():
+        for name, found in symbols.items():
+            yield f"{name}\t{builds}\t{ranges(found)}\n"
+
+
+def _ranges(found: frozenset[Minor], releases: Sequence[Minor]) -> Iterator[str]:
+    """Yield the releases as ranges of consecutive ones: `2.6-2.8`, `2.10`."""
+    run: list[Minor] = []
+    for release in (*releases, None):
+        if release in found:
+            run.append(release)
+        elif run:
+            yield str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}"
+            run = []
 
 
 def main(patches: Sequence[str]) -> None:

@@ -1,28 +1,38 @@
-"""Tests facts about GitHub itself, in canary.yml: each job records its observation, and the last one makes a table."""
+"""Tests facts about GitHub itself, in canary.yml: each job records its observation, and the last one makes a table.
+
+`python -m tests.maintain.canary machine --expected linux-x86_64` records one; `table` reads all and prints the page.
+"""
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
+import os
 import platform
+import sys
 import time
 from dataclasses import asdict, dataclass
 from enum import Enum
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rich.console import Console
+
+from ci_tools.cli.failures import print_error
+from ci_tools.cli.reporter import TerminalReporter
+from ci_tools.cli.statuses import BAD, DONE
 from ci_tools.errors import FatwheelError, InputError, nearest
 from ci_tools.formats import markdown
 from ci_tools.formats.json_file import parse, structure_bytes
 from ci_tools.github.client import Hub
+from ci_tools.machine.context import Outside
 from ci_tools.machine.runner import host
-from ci_tools.machine.storage import write_atomically
+from ci_tools.machine.storage import cache_folder, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
 
 __all__ = ["CHECKS", "Asked", "Row", "State", "page", "results_of", "rows", "take_note"]
 
@@ -150,7 +160,7 @@ def results_of(text: str) -> Mapping[str, Mapping[str, Any]]:
         found = None
     if not isinstance(found, dict) or not all(isinstance(job, dict) for job in found.values()):
         msg = "--needs is not the JSON of a workflow's `needs`, expected an object for each job"
-        raise InputError(msg, hint="WITH_NEEDS: ${{ toJSON(needs) }}")
+        raise InputError(msg, hint="NEEDS: ${{ toJSON(needs) }}")
     return found
 
 
@@ -173,7 +183,7 @@ def _note(path: Path) -> Note:
         msg = f"{path} cannot be read: {error.strerror}"
         raise InputError(msg) from error
     return structure_bytes(
-        content, Note, str(path), hint="canary.yml has each job write one by `fatwheel ci step canary`"
+        content, Note, str(path), hint="canary.yml has each job write one by `python -m tests.maintain.canary`"
     )
 
 
@@ -284,3 +294,33 @@ def page(found: Sequence[Row]) -> str:
     counts = ", ".join(f"{sum(row.state is state for row in found)} {state.value}" for state in State)
     lines = (markdown.row([markdown.text(row.what), row.state.value, markdown.text(row.why)]) for row in found)
     return f"## The canary: {counts}\n\n{markdown.table_head('What', 'Result', 'Why')}{''.join(lines)}"
+
+
+def main(words: Sequence[str], outside: Outside) -> int:
+    """Record a check, or print the table; return 1 if it has a check that did not hold, 2 for invalid words."""
+    parser = argparse.ArgumentParser(prog="python -m tests.maintain.canary")
+    parser.add_argument("check")
+    for name in ("name", "expected", "needs", "only", "elsewhere", "repository"):
+        parser.add_argument(f"--{name}", default="")
+    parser.add_argument("--folder", type=Path, default=Path("canary"))
+    given = parser.parse_args(words)
+    try:
+        if given.check == "table":
+            return _print_table(given, outside)
+        note = take_note(given.check, given.name, given.expected, given.folder, outside)
+    except InputError as error:
+        return print_error(Console(stderr=True), error)
+    print(f"{note.check}: {'held' if note.held else 'did not hold'} {note.detail}".rstrip())
+    return DONE
+
+
+def _print_table(given: argparse.Namespace, outside: Outside) -> int:
+    asked = Asked(results_of(given.needs), given.only, given.elsewhere, given.repository)
+    found = rows(given.folder, asked, outside)
+    print(page(found), end="")
+    return BAD if any(row.state is State.NOT_HELD for row in found) else DONE
+
+
+if __name__ == "__main__":
+    reporter = TerminalReporter(lambda: Console(stderr=True))
+    sys.exit(main(sys.argv[1:], Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=reporter)))

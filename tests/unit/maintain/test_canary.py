@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ci_tools.errors import InputError
-from ci_tools.github import canary
-from ci_tools.github.canary import Asked, Row, State
 from tests.builders.sources import world
+from tests.maintain import canary
+from tests.maintain.canary import Asked, Row, State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,3 +141,14 @@ def test_what_is_no_note_or_no_check_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"else": 1}')
     with pytest.raises(InputError, match=r"a.json: note.check: this key is missing"):
         canary.rows(tmp_path, Asked({}), world(tmp_path))
+
+
+def test_the_table_is_printed_and_its_status_says_what_did_not_hold(
+    notes: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["table", "--folder", str(notes), "--needs", json.dumps(GOOD)]
+    assert canary.main(words, world(notes.parent)) == 0
+    note(notes, "machine", "macos-arm64", held=False)
+    assert canary.main(words, world(notes.parent)) == 1
+    assert "| a runner with macOS on Arm | did not hold |" in capsys.readouterr().out
+    assert canary.main(["machines"], world(notes.parent)) == 2

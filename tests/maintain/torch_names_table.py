@@ -1,4 +1,4 @@
-"""Writes the table of torch's names: `python -m ci_tools.cli.maintain.torch_names_table 2.16.0`, for maintainers.
+"""Writes the table of torch's names: `python -m tests.maintain.torch_names_table 2.16.0`, for maintainers.
 
 It reads torch's own Python files and stubs by range requests, a few megabytes of each wheel, and runs nothing. Named
 releases are read again; without a name, every release of the catalog is. The wheel is the Linux one for x86-64 and the
@@ -16,13 +16,13 @@ from rich.console import Console
 
 from ci_tools import catalog
 from ci_tools.catalog import TORCH_NAMES
-from ci_tools.cli.maintain.torch_table import select_wheel
 from ci_tools.cli.reporter import TerminalReporter
 from ci_tools.config.upstream.torch_names import read_torch_names
 from ci_tools.evidence.observe.inside.torch_names.table import Table, read_table
 from ci_tools.machine.package_index import files_of, users_index
 from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.model.versions import Minor
+from tests.maintain.torch_table import select_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

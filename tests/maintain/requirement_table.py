@@ -1,4 +1,4 @@
-"""Writes what build requirements add to setuptools: `python -m ci_tools.cli.maintain.requirement_table jinja2 …`.
+"""Writes what build requirements add to setuptools: `python -m tests.maintain.requirement_table jinja2 …`.
 
 For maintainers. Of each package, and of each that it requires, the newest wheel on the package index is read by small
 range requests: its entry points, the names of its files and what it requires. A package without a wheel is left out.
@@ -50,7 +50,7 @@ RUN = frozenset(
 STARTS = ".pth"  # a file of this ending, beside the packages, is run by every Python that starts
 HEADER = """\
 # What packages add to a build that requires them, besides modules that it may import: as their wheels on the package
-# index said on the day they were read. Written by `python -m ci_tools.cli.maintain.requirement_table NAME...`.
+# index said on the day they were read. Written by `python -m tests.maintain.requirement_table NAME...`.
 #
 # hooks     what runs without an import: entry points that setuptools loads, its commands, files that start with Python
 # requires  the packages that are installed with it

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.evidence.observe.declared_tag import apply_declared_tag
+from ci_tools.evidence.backends.declared_tag import apply_declared_tag
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import tree_at
 from ci_tools.model.cell import Cell
