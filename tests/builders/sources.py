@@ -86,12 +86,13 @@ def world_with_tools(folder: Path) -> Outside:
 
 
 def lend_tools(folder: Path) -> None:
-    """Let the cache below `folder` have the programs of the user's: cmake is not fetched and unpacked for each test."""
-    own = cache_folder(os.environ) / "tools"
-    own.mkdir(parents=True, exist_ok=True)
+    """Let the cache below `folder` have the user's: cmake and what makes versions are not installed for each test."""
     (folder / "cache").mkdir(parents=True, exist_ok=True)
-    if not (folder / "cache" / "tools").exists():
-        (folder / "cache" / "tools").symlink_to(own)
+    for name in ("tools", "version-tools"):
+        own = cache_folder(os.environ) / name
+        own.mkdir(parents=True, exist_ok=True)
+        if not (folder / "cache" / name).exists():
+            (folder / "cache" / name).symlink_to(own)
 
 
 def request_of(folder: Path) -> Request:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.machine.storage import cache_folder
 from ci_tools.plan import plan_file
 from ci_tools.plan.make import make_plan
-from tests.builders.sources import git, world_with_uv, write
+from tests.builders.sources import git, lend_tools, world_with_uv, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,11 +109,7 @@ TOOLS: Mapping[str, tuple[dict[str, str], str]] = {
 
 def tagged_world(folder: Path) -> Outside:
     """Return an outside whose cache has the version tools of the user's: they are installed once, not for each test."""
-    own, cache = cache_folder(dict(world_with_uv(folder).environ) | {"HOME": str(folder.home())}), folder / "cache"
-    cache.mkdir(parents=True, exist_ok=True)
-    (own / "version-tools").mkdir(parents=True, exist_ok=True)
-    if not (cache / "version-tools").exists():
-        (cache / "version-tools").symlink_to(own / "version-tools")
+    lend_tools(folder)
     return world_with_uv(folder)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -14,13 +13,12 @@ import pytest
 
 from ci_tools.machine import python as interpreter
 from ci_tools.machine.process import output
-from ci_tools.machine.storage import cache_folder, fill_once
 from ci_tools.model.versions import Python
 from tests.builders import wheels
+from tests.builders.equipped import equip
 from tests.builders.sources import write
 from tests.integration.conftest import REPOSITORY
 from tests.language.modules import list_modules
-from tests.servers.uploads import UV
 
 SYSTEM = Path("/usr/bin/python3")  # Debian 12's is 3.11.2, Ubuntu 22.04's 3.10.12 and 24.04's 3.12.3
 DECLARED = ("3.10", "3.11", "3.12", "3.13", "3.14")
@@ -30,19 +28,6 @@ IMPORT = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_modu
 CONFIG = 'package: demo\npython: ["3.12"]\nplatforms:\n  linux-cpu: {owner: us, native: ["*.c"]}\n'
 PROJECT = '[build-system]\nrequires = ["setuptools"]\n[project]\nname = "demo"\nversion = "1.0"\n'
 SETUP = 'from setuptools import Extension, setup\nsetup(ext_modules=[Extension("demo._C", ["demo.c"])])\n'
-
-
-def equip(found: Path) -> Path:
-    """Return a Python like this one, in an environment that has what the toolkit requires, made once for all runs."""
-    pyproject = REPOSITORY / "pyproject.toml"
-    key = hashlib.sha256(pyproject.read_bytes() + (output([found, "-VV"]) or "").encode()).hexdigest()[:16]
-
-    def make(folder: Path) -> None:
-        uv = partial(subprocess.run, check=True, cwd=REPOSITORY)
-        uv([UV, "venv", "--quiet", "--relocatable", "--python", found, folder / "own"])
-        uv([UV, "pip", "install", "--quiet", "--python", folder / "own", "--requirements", pyproject])
-
-    return fill_once(cache_folder(os.environ) / "pythons" / key, make, print) / "own" / "bin" / "python"
 
 
 def refuse_flaws(found: Path, folder: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
 import os
 import subprocess
 import sys
@@ -18,8 +16,8 @@ import pytest
 from ci_tools.evidence.observe import run
 from ci_tools.evidence.observe.prepared import Plugins, Prepared, prepare
 from ci_tools.machine import python as interpreter
-from ci_tools.machine.storage import cache_folder, fill_once
 from ci_tools.model.versions import Python
+from tests.builders.equipped import equip, install
 from tests.builders.sources import evidence_of, write
 
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow  # installs the toolkit for other Pythons
 
 ROOT = Path(__file__).parents[4]
-UV = Path(sys.executable).with_name("uv")
 NOBODY = 65534
 HERE = Path(sys.executable)
 SYSTEMS_PYTHON = Path("/usr/bin/python3")  # which everybody may run
@@ -79,28 +76,6 @@ def evidence_by(python: Path, folder: Path, home: Path, user: int | None = None)
     return ended.stdout
 
 
-def install(program: Path, folder: Path, *what: str | Path) -> Path:
-    """Install something for a Python, with the same setuptools as here; return the program of its environment."""
-    same = [f"{name}=={importlib.metadata.version(name)}" for name in ("packaging", "setuptools")]
-    host = folder / "bin" / "python"
-    subprocess.run([UV, "venv", "--quiet", "--allow-existing", "--python", program, folder], check=True)
-    command = [UV, "pip", "install", "--quiet", "--link-mode=copy", "--compile-bytecode", "--python", host]
-    subprocess.run([*command, *same, *what], check=True)
-    return host
-
-
-def host_of(program: Path) -> Path:
-    """Return a Python with what the toolkit needs, installed and compiled once for all runs."""
-    needs = ROOT / "pyproject.toml"
-    parts = (needs.read_bytes(), os.fsencode(program.resolve()), importlib.metadata.version("setuptools").encode())
-    key = hashlib.sha256(b"\0".join(parts)).hexdigest()
-
-    def fill(folder: Path) -> None:
-        install(program, folder, "-r", needs)
-
-    return fill_once(cache_folder(os.environ) / "hosts" / key[:16], fill, print) / "bin" / "python"
-
-
 ASKS_ITS_PROCESS = """\
 import argparse, gc, os, random, signal, subprocess, sys, threading
 own = [sorted(sys.argv), len(sys.path), threading.active_count(), gc.isenabled(), os.getcwd()[-2:], random.__name__,
@@ -133,7 +108,7 @@ def test_another_python_sees_the_same(version: str, tmp_path: Path) -> None:
         pytest.skip(f"no Python {version} is here")
     here = evidence_by(HERE, project(tmp_path), tmp_path / "here")
     assert "THERE=" in here
-    assert evidence_by(host_of(program), tmp_path / "a", tmp_path / "there") == here
+    assert evidence_by(equip(program), tmp_path / "a", tmp_path / "there") == here
 
 
 @pytest.mark.long
