@@ -94,8 +94,9 @@ def settings_of(pip: Sequence[str | Path]) -> dict[str, str]:
     for section in ("global", "install", ":env:"):  # the last one wins
         for key, _, value in pairs:
             name = key.rpartition(".")[2]
-            if key.startswith(f"{section}.") and name in OF_UV:
-                found[OF_UV[name]] = SEPARATORS.get(name, " ").join(str(ast.literal_eval(value)).split())
+            words = str(ast.literal_eval(value)).split()
+            if key.startswith(f"{section}.") and name in OF_UV and words:
+                found[OF_UV[name]] = SEPARATORS.get(name, " ").join(words)
     return found
 
 
