@@ -83,6 +83,7 @@ VERBS: Mapping[str, Verb] = {
         prints=Prints.PAGE,
     ),
     "summary": Verb({"folder": POSITIONAL, "against": "--against", "only": "--only"}, prints=Prints.PAGE, group=CI),
+    "channel": Verb({"plan": "--plan"}, prints=Prints.OUTPUTS, group=CI),
     "prepare": Verb({"plan": "--plan", "job": "--job", "root": "--root"}, group=CI),
     "build": Verb(
         {"config": POSITIONAL, "plan": "--plan", "job": "--job", "out": "--out"},

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from enum import Enum
 from typing import NewType
 
-__all__ = ["CONFIG_FILE", "FileName", "Name", "ProjectName", "Sha256", "VersionText"]
+__all__ = ["CONFIG_FILE", "FileName", "Name", "ProjectName", "Sha256", "VersionText", "is_tag", "safe_name"]
 
 CONFIG_FILE = "fatwheel.yml"  # what `fatwheel init` writes
 
@@ -14,6 +16,29 @@ FileName = NewType("FileName", str)  # of a wheel or an sdist, without a folder
 # As the project writes it, My.Demo; the normalized one (PEP 503), my-demo, is `NormalizedName` of packaging.utils.
 ProjectName = NewType("ProjectName", str)
 VersionText = NewType("VersionText", str)  # of a project, as PEP 440 has it
+
+MOST_OF_A_NAME = 100  # characters
+# What can name a file, a folder, a branch and an artifact: GitHub refuses " : < > | * ? \\ / and line ends in the last.
+WORD = "[A-Za-z0-9_]"
+SAFE = re.compile(rf"(?!.*\.\.|(?i:.*\.lock$)){WORD}([A-Za-z0-9._+-]{{0,{MOST_OF_A_NAME - 2}}}{WORD})?")
+DEVICE = re.compile(r"(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # that Windows takes for no file
+NO_TAG = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-./]|[./]$|^@$")  # git check-ref-format
+
+
+def safe_name(text: str) -> str:
+    """Return the name that stands for a text of somebody else's, as of a file, a folder, a branch or an artifact.
+
+    It is the text itself where all of these can have it, else what is readable of it, and the hash of the whole.
+    """
+    if SAFE.fullmatch(text) and not DEVICE.fullmatch(text):
+        return text
+    readable = re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[: MOST_OF_A_NAME // 2]
+    return f"{readable or 'name'}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:12]}"
+
+
+def is_tag(text: str) -> bool:
+    """Whether git can have a tag of that name."""
+    return bool(text) and not NO_TAG.search(text)
 
 
 class Name(str, Enum):

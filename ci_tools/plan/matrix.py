@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
     Join = Callable[[Sequence[Row]], Row]
 
-__all__ = ["Trials", "builds", "outputs", "sites", "trials"]
+__all__ = ["Trials", "builds", "channel_of", "outputs", "sites", "trials"]
 
 MOST_ROWS = 256  # GitHub's limit of jobs in one matrix
-NO_CHANNEL = "none"  # the channel of a commit without the version's tag
+NO_CHANNEL = "none"
 HOST = "/host"  # the path at which a container sees its runner's disk
 MOST_TEXT = 1 << 20  # bytes, GitHub's limit for all outputs of a job
 # The keys in which rows that share a runner may differ.
@@ -45,7 +45,7 @@ def outputs(plan: Plan) -> dict[str, str]:
     found = {
         "project": plan.project.name,
         "version": plan.project.version,
-        "channel": str(plan.edition.channel or NO_CHANNEL),
+        "channel": channel_of(plan),
         "commit": plan.pins.commit or "",
         "any": json.dumps(bool(plan.jobs)),
         "changed": "true",  # a plan that is not compared counts as changed
@@ -57,6 +57,11 @@ def outputs(plan: Plan) -> dict[str, str]:
         msg = f"the plan's matrices are {size} bytes, and GitHub takes {MOST_TEXT} from a job"
         raise InputError(msg, hint="ask for fewer platforms at a time: --only PLATFORM")
     return found
+
+
+def channel_of(plan: Plan) -> str:
+    """Return the channel that a plan releases to; "none" for a commit without the version's tag."""
+    return str(plan.edition.channel or NO_CHANNEL)
 
 
 def _refuse_no_gpu(plan: Plan) -> None:

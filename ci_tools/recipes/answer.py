@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import FatwheelError, InputError, RejectedInput
 from ci_tools.formats.markdown import code, row, table_head, text
+from ci_tools.github.client import Hub
+from ci_tools.github.permission import WRITES, ask_permission
 from ci_tools.model.pep440 import read_version
 from ci_tools.recipes.choice import Choice, version_of
 from ci_tools.recipes.due import State
 from ci_tools.recipes.form import Wish, read_form
 from ci_tools.recipes.shelf import find_recipe
 from ci_tools.recipes.upstream import list_versions
-from ci_tools.recipes.watch import watch
+from ci_tools.recipes.watch import PREFIX, watch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,10 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Event", "Fate", "answer", "outputs", "read_event", "write_page"]
 
-# Who may write to the repository, by the event's `author_association`
-# (https://docs.github.com/en/graphql/reference/enums#commentauthorassociation); a contributor may not.
-TRUSTED = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
-LABELLED = "labeled"
+ASKS = frozenset({"opened", "edited", "reopened"})  # what happens to an issue by which its sender asks for the wheel
+LABELLED, COMMENTED = "labeled", frozenset({"created", "edited"})
 LARGEST = 4 << 20  # bytes of an event
 MOST_OF_A_REASON = 600  # characters
 NEWEST = 5  # versions that an answer names
@@ -50,7 +50,8 @@ class Event(NamedTuple):
 
     number: int
     body: str
-    is_approved: bool  # whether somebody who may write asked for it, or gave it the label
+    sender: str  # who caused it: the author or the editor of the issue, who gave the label, who wrote the comment
+    starts: bool  # whether it starts a build if its sender may write
 
 
 class Answer(NamedTuple):
@@ -65,8 +66,7 @@ class Answer(NamedTuple):
 def read_event(path: Path, label: str) -> Event:
     """Return what a file such as that of GITHUB_EVENT_PATH says; raise InputError if it is not about an issue.
 
-    The text is that of the event: what was approved is built, and not what the issue was edited to since. An edit of
-    somebody else's approved issue approves nothing.
+    The text is that of the event: what was approved is built, and not what the issue was edited to since.
     """
     try:
         if path.stat().st_size > LARGEST:
@@ -74,16 +74,23 @@ def read_event(path: Path, label: str) -> Event:
             raise InputError(msg)
         said: Any = json.loads(path.read_bytes())
         issue = said["issue"]
-        number, body, action = int(issue["number"]), str(issue["body"] or ""), str(said["action"])
+        number, body, sender = int(issue["number"]), str(issue["body"] or ""), str(said["sender"]["login"])
+        return Event(number, body, sender, "pull_request" not in issue and _starts(said, label))
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
         raise InputError(msg) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (AttributeError, ValueError, KeyError, TypeError) as error:
         msg = f"{path} is not the event of an issue: {type(error).__name__}"
-        raise InputError(msg, hint="in a workflow on `issues`, GITHUB_EVENT_PATH names it") from error
-    if action == LABELLED:
-        return Event(number, body, is_approved=(said.get("label") or {}).get("name") == label)
-    return Event(number, body, is_approved=issue.get("author_association") in TRUSTED)
+        hint = "in a workflow on `issues` or `issue_comment`, GITHUB_EVENT_PATH names it"
+        raise InputError(msg, hint=hint) from error
+
+
+def _starts(said: Mapping[str, Any], label: str) -> bool:
+    """Return whether an event asks for a build: the issue, its label, or a comment whose first line is `/label`."""
+    action = said["action"]
+    if "comment" in said:
+        return action in COMMENTED and str(said["comment"]["body"]).partition("\n")[0].strip() == f"/{label}"
+    return action in ASKS or (action == LABELLED and said["label"]["name"] == label)
 
 
 def answer(event: Event, target: str, results: Sequence[str], outside: Outside) -> Answer:
@@ -105,7 +112,21 @@ def answer(event: Event, target: str, results: Sequence[str], outside: Outside) 
         return Answer(Fate.PUBLISHED, wish, verdicts)
     if results:
         return Answer(Fate.FAILED, wish, verdicts)
-    return Answer(Fate.BUILD if event.is_approved else Fate.WAITS, wish, verdicts)
+    trouble = _refuse_sender(event, target, outside)
+    return Answer(Fate.WAITS if trouble else Fate.BUILD, wish, verdicts, (trouble,) if trouble else ())
+
+
+def _refuse_sender(event: Event, target: str, outside: Outside) -> str:
+    """Return for whom a request waits, and why its sender starts no build; "" for one who may write."""
+    repository = target.removeprefix(PREFIX)
+    waits = f"it waits for somebody who may write to {repository}"
+    if not event.starts:
+        return waits
+    try:
+        permission = ask_permission(Hub(repository, outside), event.sender)
+    except FatwheelError as error:
+        return f"{waits}: GitHub did not say what {event.sender} may do there: {error.message}"
+    return "" if permission in WRITES else f"{waits}: the permission of {event.sender} is {permission}"
 
 
 def _refuse_unknown_version(wish: Wish, outside: Outside) -> None:
@@ -150,7 +171,8 @@ def write_page(given: Answer, label: str, run: Run) -> str:
         Fate.REFUSED: "This wheel cannot be built:",
         Fate.PUBLISHED: f"The wheel of {name} is published:",
         Fate.BUILD: f"The wheel of {name} is being built by {run}:",
-        Fate.WAITS: f"The wheel of {name} can be built. A maintainer starts it by the label {code(label)}:",
+        Fate.WAITS: f"The wheel of {name} can be built. The label {code(label)}, or a comment "
+        f"{code(f'/{label}')}, starts it:",
         Fate.FAILED: f"The build of {name} has failed, see {run}:",
     }
     lines = "".join(f"- {text(reason[:MOST_OF_A_REASON])}\n" for reason in given.reasons)

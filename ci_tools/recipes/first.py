@@ -17,6 +17,7 @@ from ci_tools.config.starter import BLANK, read_starter
 from ci_tools.config.starter.sdist_choice import choose_sdist
 from ci_tools.errors import InputError
 from ci_tools.evidence import git, source
+from ci_tools.model.names import safe_name
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import GitSource
@@ -69,7 +70,7 @@ def write_first(address: str, folder: Path | None, outside: Outside) -> Written:
     if not version:
         msg = f"{address} has no tag of a final version, and its source states none"
         raise InputError(msg, hint="write a recipe with the commit as its `ref`, and its `version`")
-    folder = folder or CALLERS / canonicalize_name(name)
+    folder = folder or CALLERS / safe_name(canonicalize_name(name))  # the project's own word
     if folder.exists():
         msg = f"{folder} exists already, expected a new folder for the recipe"
         raise InputError(msg)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import FatwheelError, InputError, RejectedInput, nearest
 from ci_tools.github.client import Hub
+from ci_tools.model.names import is_tag
 from ci_tools.model.request import PathSource
 from ci_tools.plan.plan_file import hash_request
 from ci_tools.publish.index.of_releases import MOST_BYTES, listing_name
@@ -126,7 +127,9 @@ def _want(release: RecipeRelease, why: str) -> Wanted:
     cudas = dict.fromkeys(
         str(one.version) for platform in request.platforms for one in platform.accelerators if one.version
     )
-    where = "" if not isinstance(request.source, PathSource) else "its source is a folder, expected one that is fetched"
+    where = "" if is_tag(release.tag) else f"git has no tag of the name {release.tag}, expected one such as v1.0"
+    if isinstance(request.source, PathSource):
+        where = "its source is a folder, expected one that is fetched"
     return Wanted(
         release.recipe,
         release.tag,

@@ -54,6 +54,7 @@ class Talk:
     issues: list[Opened] = field(default_factory=list)
     comments: list[Said] = field(default_factory=list)
     pulls: dict[int, str] = field(default_factory=dict)  # where its branch is, by its number
+    rights: dict[str, str] = field(default_factory=dict)  # what people may do; anybody may read
     meanwhile: list[Callable[[], object]] = field(default_factory=list)  # done when the next one is opened or written
     count: int = 0
 
@@ -180,6 +181,14 @@ def get_pull(talk: Talk, hub: GitHub, _: Asked, number: str) -> Answer:
     return Answer(200, blank_of("pull-request") | address | ends)
 
 
+def get_permission(talk: Talk, _: GitHub, __: Asked, login: str) -> Answer:
+    """Answer what somebody may do; an app is nobody."""
+    if login.endswith("[bot]"):
+        return missing()
+    permission = talk.rights.get(login, "read")
+    return Answer(200, {"permission": permission, "role_name": permission, "user": None})
+
+
 def _issue(talk: Talk, number: str) -> Opened | None:
     return next((one for one in talk.issues if one.number == int(number)), None)
 
@@ -242,4 +251,5 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("PATCH", rf"{API}/issues/comments/(\d+)", change_comment),
     ("DELETE", rf"{API}/issues/comments/(\d+)", remove_comment),
     ("GET", rf"{API}/pulls/(\d+)", get_pull),
+    ("GET", rf"{API}/collaborators/([^/]+)/permission", get_permission),
 )

@@ -29,6 +29,7 @@ OPERATIONS = {
     f"{REPOSITORY}/actions/workflows/{{workflow_id}}": ("get",),
     f"{REPOSITORY}/actions/workflows/{{workflow_id}}/enable": ("put",),
     f"{REPOSITORY}/actions/workflows/{{workflow_id}}/runs": ("get",),
+    f"{REPOSITORY}/collaborators/{{username}}/permission": ("get",),
     f"{REPOSITORY}/compare/{{basehead}}": ("get",),
     f"{REPOSITORY}/contents/{{path}}": ("get",),
     f"{REPOSITORY}/environments": ("get",),

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+import tarfile
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,6 +155,14 @@ def run(workflow: str, event: Event, home: Path, *repositories: Repository, worl
     if missing := NO_PYTHON.search(done.stdout):
         pytest.skip(f"needs Python {missing[1]}, which is not on PATH, nor one of pyenv's or uv's")
     return result(done, path, home, repositories, world)
+
+
+def plant(home: Path, mark: Path) -> None:
+    """Plant a cache's archive for the run in `home`: a job that restores any cache writes the file `mark`."""
+    caches = home / "shared" / "caches"
+    caches.mkdir(parents=True)
+    with tarfile.open(caches / "planted.tar", "w") as archive:
+        archive.addfile(tarfile.TarInfo(str(mark)))
 
 
 def act(path: str, event: Event, home: Path, mine: Repository, world: World, folders: Mapping[str, Path]) -> list[str]:

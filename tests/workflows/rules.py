@@ -35,7 +35,11 @@ CODE_WORDS = frozenset(
     {"args", "bash", "cmd", "code", "command", "commands", "eval", "exec", "hook", "script", "shell"}
 )
 STATUS = re.compile(r"\b(?:always|cancelled|failure|success)\(\)")
-PROJECT_CODE = re.compile(r"\bfatwheel(?: step)? (?:build|plan|prove|validate)\b")
+PROJECT_CODE = re.compile(
+    r"\bfatwheel(?: ci step)? (?:build|compare|make|plan|prove|release|validate)\b"  # as a verb, and as a step
+    r"|(?:^|[;&|(]|\bthen|\bdo)\s*(?:\./|make\b|(?:ba)?sh\b|python[\d.]*\b|pip\b|node\b|npm\b)",  # of a checkout
+    re.MULTILINE,
+)
 UPLOADS = ("actions/upload-artifact", "actions/cache", "actions/attest", "pypa/gh-action-pypi-publish")
 # GitHub's own runners of 2026 that a plan or a workflow may name; a run's `labels` adds those of its own machines.
 HOSTED = (
@@ -664,14 +668,69 @@ def conditions_behind_others_are_said(file: File, _: Project) -> Iterator[Findin
             yield file.finding(("jobs", name), message)
 
 
+def rights(file: File, name: str, files: Project) -> list[str]:
+    """Return what a job may do or read beyond `contents: read`: permissions, secrets, an environment."""
+    job = file.jobs[name]
+    granted = job.get("permissions", file.value.get("permissions"))
+    if has_the_callers(file, job, files):
+        found = ["what the caller grants" if "workflow_call" in file.triggers else "the repository's default"]
+    else:
+        scopes = granted.items() if isinstance(granted, dict) else [(str(granted), "")]
+        found = [scope for scope, level in scopes if level != "none" and (scope, level) != ("contents", "read")]
+    secrets = [it for it in file.references if it.context == "secrets" and it.keys[0] in {"env", "defaults"}]
+    secrets += [it for it in file.references if it.context == "secrets" and it.keys[:2] == ("jobs", name)]
+    found += [".".join(("secrets", *it.names)) for it in secrets]
+    found += ["secrets: inherit"] if job.get("secrets") == "inherit" else []
+    return found + (["an environment"] if "environment" in job else [])
+
+
 def the_projects_code_runs_without_rights(file: File, files: Project) -> Iterator[Finding]:
     for step in file.steps if not file.is_action else ():
-        job = file.jobs[str(step.keys[1])]
-        rights = [scope for scope, level in _grants(job).items() if level == "write"]
-        rights += [text for _, text in strings(job) if "secrets." in text]
-        rights += ["what the caller grants"] if has_the_callers(file, job, files) else []
-        if rights and PROJECT_CODE.search(step.value.get("run", "")):
-            yield file.finding((*step.keys, "run"), f"a project's own code runs here, beside {', '.join(rights)}")
+        found = rights(file, str(step.keys[1]), files)
+        if found and PROJECT_CODE.search(step.value.get("run", "")):
+            yield file.finding((*step.keys, "run"), f"a project's own code runs here, beside {', '.join(found)}")
+
+
+def no_cache_is_restored_beside_rights(file: File, files: Project) -> Iterator[Finding]:
+    """Whoever may write a cache chooses every path of it: actions/cache unpacks with `tar -P`, before any hash is read.
+
+    An action of others that nobody has described may restore one as well. The jobs of a called workflow of ours are
+    held to the same where they stand.
+    """
+    for step in file.steps if not file.is_action else ():
+        if found := rights(file, str(step.keys[1]), files):
+            for what in _restored(step, files):
+                yield file.finding(step.keys, f"{what}, beside {', '.join(found)}")
+    for name, job in file.jobs.items():
+        found = rights(file, name, files)
+        if found and "uses" in job and not job["uses"].startswith(OURS):
+            yield file.finding(("jobs", name), f"{job['uses']} may restore a cache, beside {', '.join(found)}")
+
+
+def _restored(step: Step, files: Project) -> Iterator[str]:
+    """Yield what restores a cache in a step, or may: in the actions that ours use, too."""
+    called = _called(step.value.get("uses", ""), files)
+    known = ACTIONS.get(step.action)
+    if called:
+        for inner in called.steps:
+            yield from _restored(inner, files)
+    elif step.action and known is None:
+        yield f"{step.action} may restore a cache: tests/workflows/standins/actions.toml does not describe it"
+    elif known and (switch := known.get("restores")) and (switch is True or step.value.get("with", {}).get(switch)):
+        yield f"{step.action} restores a cache"
+
+
+def artifacts_stay_apart_beside_rights(file: File, files: Project) -> Iterator[Finding]:
+    """What another job wrote must not become a part of a checkout, whose files git and other programs obey."""
+    for step in file.steps if not file.is_action else ():
+        if step.action != "actions/download-artifact" or not rights(file, str(step.keys[1]), files):
+            continue
+        checked_out = any(it.action == "actions/checkout" and it.keys[:2] == step.keys[:2] for it in file.steps)
+        path = str(step.value.get("with", {}).get("path", ""))
+        if checked_out and not path.startswith("${{ runner.temp }}/"):
+            yield file.finding(step.keys, "the artifact lands in the checkout, expected path: ${{ runner.temp }}/…")
+        elif path.strip("./") == "":
+            yield file.finding(step.keys, "the artifact lands in the workspace itself, expected a folder of its own")
 
 
 def actions_have_the_rights_they_need(file: File, files: Project) -> Iterator[Finding]:
@@ -745,5 +804,7 @@ RULES: tuple[Rule, ...] = (
     actions_have_the_rights_they_need,
     nothing_is_granted_in_vain,
     the_projects_code_runs_without_rights,
+    no_cache_is_restored_beside_rights,
+    artifacts_stay_apart_beside_rights,
     what_zizmor_is_told_to_ignore_has_a_reason,
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.workflows import harness
 from tests.workflows.harness import Event
 from tests.workflows.projects import CHECKOUT, SETUP_PYTHON, Job, ran, steps
 
@@ -132,21 +133,41 @@ def test_a_mistake_ends_with_the_status_of_one(used: Run) -> None:
     assert used.log.count("exit status 2") == len([one for one in used.annotations if one.level == "error"]) == 3
 
 
-def test_toolchains_are_kept_for_the_next_build_of_a_branch(used: Run) -> None:
-    (kept,) = (used.shared / "caches").iterdir()
-    assert re.fullmatch(r"fatwheel-Linux-\w+-[0-9a-f]{64}", kept.name)
+BUILT = act("build", plan="fatwheel/plan.json", job="pure", out="fatwheel")
+BY_HAND = Event.dispatch()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("event", "cache"),
+    ("event", "tag", "steps_", "is_kept"),
     [
-        pytest.param(Event.push("refs/tags/v1.0"), True, id="a-release"),
-        pytest.param(Event.push(), False, id="switched-off"),
+        pytest.param(Event.push(), "", (PLAN, BUILT), True, id="a-branch"),
+        pytest.param(Event.pull_request(), "v1.0", (PLAN, BUILT), True, id="a-pull-request"),
+        pytest.param(BY_HAND, "", (PLAN, BUILT), True, id="a-branch-by-hand"),
+        pytest.param(Event.push("refs/tags/v1.0"), "v1.0", (PLAN, BUILT), False, id="a-release"),
+        pytest.param(BY_HAND, "v1.0", (PLAN, BUILT), False, id="a-release-by-hand"),
+        pytest.param(Event.schedule("1 1 * * *"), "", (PLAN, BUILT), False, id="a-nightly"),
+        pytest.param(
+            BY_HAND, "", (PLAN.replace('"plan"', '"plan", "nightly": true', 1), BUILT), False, id="a-nightly-by-hand"
+        ),
+        pytest.param(
+            Event.push(), "", (PLAN, act("build", config="fatwheel.yml", job="pure", out="o")), False, id="no-plan"
+        ),
+        pytest.param(
+            Event.push(), "", (PLAN, BUILT.replace('"build"', '"build", "cache": false', 1)), False, id="switched-off"
+        ),
     ],
 )
-def test_nothing_is_kept(event: Event, cache: bool, ours: Repository, tmp_path: Path) -> None:  # noqa: FBT001 - a table
-    build = act("build", plan="fatwheel/plan.json", job="pure", out="fatwheel", cache=cache)
-    run = ran(tmp_path, ours, job(PLAN, build), event=event)
+def test_toolchains_are_cached_for_pull_requests_and_builds_of_branches_only(
+    event: Event, tag: str, steps_: tuple[str, ...], *, is_kept: bool, ours: Repository, tmp_path: Path
+) -> None:
+    harness.plant(tmp_path / "run", tmp_path / "mark")
+    run = ran(tmp_path, ours, job(*steps_), event=event, tag=tag)
     assert run.succeeded, run.log
-    assert list((run.shared / "caches").iterdir()) == []
+    names = [path.name for path in (run.shared / "caches").iterdir() if path.is_dir()]
+    assert (tmp_path / "mark").exists() == is_kept == bool(names)
+    assert all(re.fullmatch(r"fatwheel-Linux-\w+-[0-9a-f]{64}", name) for name in names)
+
+
+def test_a_tagged_commit_keeps_no_toolchains_for_later_runs(used: Run) -> None:
+    assert list((used.shared / "caches").iterdir()) == []

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,23 +37,18 @@ def installed(
     environ: Mapping[str, str] | None = None,
     path: str = "",
     changed: Mapping[str, str] | None = None,
-    *,
-    is_named: bool = False,
 ) -> tuple[int, str]:
-    """Run a copy of the installer with some files changed; return its status, and all that it said.
-
-    What lies in `temp/fatwheel-packages` of its home before is what an earlier job kept.
-    """
+    """Run a copy of the installer with some files changed; return its status, and all that it said."""
     place = home / "ours" / ".github" / "actions" / "setup"
     shutil.copytree(SETUP, place)
     for name, text in (changed or {}).items():
         (place / name).write_text(text)
-    (home / "temp").mkdir(exist_ok=True)
+    (home / "temp").mkdir()
     (home / "ours" / "ci_tools").symlink_to(ROOT / "ci_tools")
     runner = {name: str(home / name.lower()) for name in ("GITHUB_PATH", "GITHUB_ENV")}
     known = {name: value for name, value in os.environ.items() if harness.PASSED_ON.fullmatch(name)}
     known |= {"PATH": path or PATH, "HOME": str(home), "RUNNER_TEMP": str(home / "temp"), **runner}
-    command = [shutil.which("sh") or "sh", str(place / "install.sh"), *(["--name"] if is_named else [])]
+    command = [shutil.which("sh") or "sh", str(place / "install.sh")]
     done = subprocess.run(
         command, env={**known, **(environ or {})}, cwd=home, capture_output=True, text=True, check=False
     )
@@ -75,54 +69,51 @@ def test_a_runner_without_a_python_of_today_is_told_so(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a job keeps that brought the packages from the index, of which are few."""
-    home = tmp_path_factory.mktemp("first")
-    assert installed(home, changed={"requirements.txt": FEW})[0] == 0
-    return home / "temp" / "fatwheel-packages"
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with uv and the few packages."""
+    folder = tmp_path_factory.mktemp("wheels")
+    (folder / "few.txt").write_text(FEW)
+    asked = (
+        "--require-hashes",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "-r",
+        SETUP / "uv.txt",
+        "-r",
+        folder / "few.txt",
+    )
+    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--dest", folder, *asked], check=True)
+    return folder
 
 
-@pytest.mark.parametrize("name", ["uv.txt", "requirements.txt"])
-def test_a_package_with_another_hash_is_refused(name: str, kept: Path, tmp_path: Path) -> None:
+def without_index(wheels: Path) -> dict[str, str]:
+    return {**NO_INDEX, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
+
+
+def test_packages_come_from_where_pip_is_told(wheels: Path, tmp_path: Path) -> None:
+    few = {"requirements.txt": FEW}
+    assert installed(tmp_path / "variables", without_index(wheels), changed=few)[0] == 0
+    (tmp_path / "pip.conf").write_text(f"[global]\nno-index = true\nfind-links = {wheels}\nuser = true\n")
+    file = {**dict.fromkeys(NO_INDEX, ""), "PIP_CONFIG_FILE": str(tmp_path / "pip.conf")}
+    assert installed(tmp_path / "file", file, changed=few)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        pytest.param("uv.txt", "pip could not install uv", id="uv"),
+        pytest.param("requirements.txt", "uv could not install what Fatwheel needs", id="the-rest"),
+    ],
+)
+def test_a_package_with_another_hash_is_refused(name: str, sentence: str, wheels: Path, tmp_path: Path) -> None:
     texts = {"uv.txt": (SETUP / "uv.txt").read_text(encoding="utf-8"), "requirements.txt": FEW}
     texts[name] = re.sub("sha256:[0-9a-f]{4}", "sha256:0000", texts[name])
-    status, said = installed(tmp_path, {**NO_INDEX, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(kept)}, changed=texts)
+    status, said = installed(tmp_path, without_index(wheels), changed=texts)
     assert status == 3
-    assert "THESE PACKAGES DO NOT MATCH THE HASHES" in said
-    assert re.search("^::error title=Fatwheel::(pip|uv) could not bring .* are above$", said, re.MULTILINE), said
+    assert re.search("DO NOT MATCH THE HASHES|Hash mismatch", said), said
+    assert f"::error title=Fatwheel::{sentence}: the words of the installer are above\n" in said
     assert not (tmp_path / "github_path").exists()
-
-
-def test_what_an_earlier_job_kept_is_installed_without_the_index_if_it_is_what_is_locked(
-    kept: Path, tmp_path: Path
-) -> None:
-    few = {"requirements.txt": FEW}
-    again, changed = tmp_path / "again", tmp_path / "changed"
-    for home in (again, changed):
-        shutil.copytree(kept, home / "temp" / "fatwheel-packages")
-    status, said = installed(again, NO_INDEX, changed=few)
-    assert (status, "::" in said) == (0, False)
-    (wheel,) = changed.glob("temp/fatwheel-packages/pathspec-*.whl")
-    with zipfile.ZipFile(wheel, "a") as archive:
-        archive.writestr("pathspec/more.py", "print('changed')")
-    status, said = installed(changed, NO_INDEX, changed=few)
-    assert "::notice title=Fatwheel::the packages that were kept are not those of the lock: uv could not" in said
-    assert (status, "::error title=Fatwheel::pip could not bring what Fatwheel needs" in said) == (3, True)
-
-
-def test_the_packages_are_kept_by_the_lock_and_by_what_chooses_among_wheels(tmp_path: Path) -> None:
-    def key(changed: Mapping[str, str] | None = None) -> str:
-        home = tmp_path / str(len(list(tmp_path.iterdir())))
-        home.mkdir()
-        status, said = installed(home, {"GITHUB_OUTPUT": str(home / "out")}, changed=changed, is_named=True)
-        assert (status, said) == (0, "")
-        outputs = dict(line.split("=", 1) for line in (home / "out").read_text().splitlines())
-        assert outputs["path"] == str(home / "temp" / "fatwheel-packages")
-        return outputs["key"]
-
-    usual = key()
-    assert re.fullmatch(r"fatwheel-toolkit-linux-\w+-glibc-[\d.]+-cp3\d+-[0-9a-f]{32}", usual)
-    assert usual == key({"requirements.txt": LOCK}) != key({"requirements.txt": f"{LOCK}\n"})
 
 
 @pytest.mark.long
@@ -173,6 +164,3 @@ def test_a_release_is_made_with_what_the_installer_installs(tmp_path: Path) -> N
     run = ran(tmp_path, ours, *calls, files={**PURE, **hostile, "fatwheel.yml": config}, world=world)
     assert run.succeeded, run.log
     assert told(run)["units"] == '["core"]'
-    keys = [path.name for path in (run.shared / "caches").glob("fatwheel-toolkit-*")]
-    assert run.log.count("Cache not found for input keys: fatwheel-toolkit-") >= len(keys)
-    assert run.log.count("Cache restored from key: fatwheel-toolkit-") > len(keys)

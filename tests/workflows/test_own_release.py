@@ -77,6 +77,7 @@ def published(home: Path, sampled: Repository) -> Iterator[Run]:
     with pypiserver(home / "pypi") as index:
         targets = {"FATWHEEL_TARGETS": f"dir:{home}/index"}
         world = World(variables=targets, index=index.upload, index_token=PASSWORD)
+        harness.plant(home / "run", home / "mark")
         yield harness.run("release.yml", TAG, home / "run", sampled, world=world)
 
 
@@ -85,6 +86,11 @@ def test_a_tag_publishes_everywhere_and_to_pypi_last(published: Run, home: Path)
     assert [job.name for job in published.jobs if job.steps][-2:] == ["Publish", "Publish to PyPI"]
     assert files(home / "index") == {WHEEL, SDIST}
     assert files(home / "pypi") == {WHEEL, SDIST}
+
+
+def test_no_job_of_a_release_restores_a_cache(published: Run, home: Path) -> None:
+    assert published.succeeded, published.log
+    assert not (home / "mark").exists()
 
 
 def test_what_is_published_is_what_was_attested(published: Run, home: Path) -> None:

@@ -38,6 +38,15 @@ torch: ["2.10"]
 platforms: {{ linux-cpu: {{ required: true, native: ["*.cpp"], container: none }} }}
 release: {{ tag: "{{package}}-v{{version}}-torch{{torch}}", untagged: true }}
 """
+SLASHED = """\
+package: hello-native
+version: "1.0"
+source: {{ git: "{upstream}", ref: "v{{version}}" }}
+python: ["3.12"]
+platforms: {{ linux-cpu: {{ required: true, container: none }} }}
+build: {{ sdist: false }}
+release: {{ tag: "{{package}}/v{{version}}", untagged: true }}
+"""
 OURS = "fatwheel/fatwheel"
 TAG, WHEEL = "hello-native-v1.0-py312", "hello_native-1.0-py3-none-any.whl"
 KNOWN = catalog.load()
@@ -68,6 +77,7 @@ def run(home: Path, github: Api, recipes: str, more: str = "", event: Event | No
         "hello-native": recipe + more,
         "gone": recipe.replace("hello-native", "gone").replace('"1.0"', '"9.0"'),
         "torchy": TORCHY.format(upstream=upstream),
+        "slashed": SLASHED.format(upstream=upstream),
     }
     files = {f"recipes/{name}/fatwheel.yml": text for name, text in configs.items()}
     inputs = ", ".join(f"{name.replace('_', '-')}: {value}" for name, value in given.items())
@@ -130,3 +140,10 @@ def test_what_is_due_is_released_once_and_what_fails_stops_nothing_else(tmp_path
         ("due", f"torch {NEWEST} is published"),
         ("done", f"{TAG}-r1 is published, by the same recipe"),
     ], news.summary
+
+
+@pytest.mark.long
+def test_a_tag_with_a_slash_is_released(tmp_path: Path, github: Api) -> None:
+    done = run(tmp_path / "slashed", github, "slashed")
+    assert done.job("Publish").result == "success", done.log
+    assert "hello-native/v1.0" in {one.fields["tag_name"] for one in github.hub.releases if not one.fields["draft"]}

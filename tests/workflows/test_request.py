@@ -41,7 +41,7 @@ def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         yield opened
 
 
-def run(home: Path, github: Api, text: str, action: str, label: str = "") -> Run:
+def run(home: Path, github: Api, text: str, action: str, sender: str = "mallory", label: str = "") -> Run:
     upstream = home.parent / "upstream"
     if not upstream.exists():
         write(upstream, {"pyproject.toml": flit_project("hello"), "hello.py": "ANSWER = 42\n"})
@@ -53,7 +53,8 @@ def run(home: Path, github: Api, text: str, action: str, label: str = "") -> Run
     files = {".github/workflows/main.yml": caller, "recipes/hello/fatwheel.yml": recipe}
     mine = repositories.make_repository(home / "caller", name=REPOSITORY, files=files)
     issue = {"number": 1, "body": text, "author_association": "NONE"}
-    event = Event(name="issues", payload={"action": action, "issue": issue, "label": {"name": label}})
+    payload = {"action": action, "issue": issue, "label": {"name": label}, "sender": {"login": sender}}
+    event = Event(name="issues", payload=payload)
     return harness.run("main.yml", event, home / "run", mine, github.ours)
 
 
@@ -62,8 +63,11 @@ def test_a_request_is_answered_approved_built_and_published(tmp_path: Path, gith
     text = body(Package="hello", Version="1.0")
     asked = run(tmp_path / "asked", github, text, "opened")
     assert asked.job("Answer").result == "success", asked.log
-    assert "A maintainer starts it by the label" in github.talk.of(1)[0]
-    approved = run(tmp_path / "approved", github, text, "labeled", "build")
+    by_template = run(tmp_path / "by-template", github, text, "labeled", label="build")
+    assert {job.name for job in by_template.jobs if job.steps} == {"Answer"}, by_template.log
+    assert "the permission of mallory is read" in github.talk.of(1)[0]
+    github.talk.rights["maintainer"] = "write"
+    approved = run(tmp_path / "approved", github, text, "labeled", "maintainer", "build")
     assert approved.job("Answer with the result").result == "success", approved.log
     assert [one.fields["tag_name"] for one in github.hub.releases if not one.fields["draft"]] == ["hello-v1.0-py312"]
     assert len(github.talk.of(1)) == 1

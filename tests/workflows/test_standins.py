@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.workflows import repositories, rules
+from tests.workflows import harness, repositories, rules
 from tests.workflows.projects import CHECKOUT, DOWNLOAD, SETUP_PYTHON
 from tests.workflows.small_workflows import UPLOAD, job, run_jobs, step
 
@@ -127,6 +127,12 @@ def test_the_other_stand_ins_do_what_they_stand_for(tmp_path: Path) -> None:
     assert "(3, 12)\n" in run.job("Build").log
     assert "kept\n" in run.job("Build").log
     assert [path.name[:8] for path in (run.shared / "attestations").iterdir()] == ["e3b0c442"]
+
+
+def test_a_planted_cache_writes_wherever_it_says(tmp_path: Path) -> None:
+    harness.plant(tmp_path / "run", tmp_path / "mark")
+    assert run_jobs(tmp_path, job("build", step(RESTORE, path="c", key="any"))).succeeded
+    assert (tmp_path / "mark").exists()
 
 
 def test_pages_are_deployed_from_the_artifact_that_has_their_name(tmp_path: Path) -> None:

@@ -1,21 +1,23 @@
 """Makes an environment with what Fatwheel needs, by hash, and puts the command `fatwheel` on PATH.
 
-The packages come from an earlier job, where that kept them, else from the index; wherever they come from, each has to
-have a hash of the lock. With `--name`, it says under which key, and where, the packages are kept.
+The packages come from the index that pip is set up for, each with a hash of the lock. None comes from a cache or from
+another job: whoever may write those could otherwise choose what runs in a job that publishes.
 """
 
 from __future__ import annotations
 
-import hashlib
+import ast
 import importlib.util
 import os
-import platform
 import shutil
 import subprocess
 import sys
-import sysconfig
 import venv
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 HERE = Path(__file__).resolve().parent
 TOOLKIT = HERE.parents[2]  # this repository, as the runner fetched it for the commit that was asked for
@@ -23,6 +25,21 @@ LOCK, UV_LOCK = HERE / "requirements.txt", HERE / "uv.txt"
 LOCKED = ("--require-hashes", "--no-deps", "--only-binary", ":all:", "--requirement")
 QUIET = ("--quiet", "--no-input", "--disable-pip-version-check")
 SETTINGS = {"PIP_REQUIRE_VIRTUALENV": "0", "PIP_USER": "0"}  # a pip.conf may say where packages come from, not this
+# Where pip looks for packages and how it connects, and uv's names for that; between several, uv has its own separator.
+OF_UV = {
+    "cert": "SSL_CERT_FILE",
+    "client-cert": "SSL_CLIENT_CERT",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "index-url": "UV_DEFAULT_INDEX",
+    "keyring-provider": "UV_KEYRING_PROVIDER",
+    "no-index": "UV_NO_INDEX",  # which uv takes as an option only
+    "proxy": "ALL_PROXY",
+    "timeout": "UV_HTTP_TIMEOUT",
+    "trusted-host": "UV_INSECURE_HOST",
+}
+ON = frozenset({"1", "on", "t", "true", "y", "yes"})  # as pip reads a switch
+SEPARATORS = {"find-links": ","}
 POSIX = '#!/bin/sh\nexec "{python}" -I -m ci_tools "$@"\n'
 WINDOWS = '@"{python}" -I -m ci_tools %*\r\n'
 
@@ -34,77 +51,53 @@ class Failed(Exception):
 def main() -> int:
     """Install, and return the exit status."""
     place = Path(os.environ["RUNNER_TEMP"]) / "fatwheel"
-    packages = place.with_name("fatwheel-packages")
-    if sys.argv[1:] == ["--name"]:
-        write(os.environ["GITHUB_OUTPUT"], f"key={key_of_packages()}", f"path={packages}")
-        return 0
     try:
-        python = make_environment(place, packages)
+        python = make_environment(place)
     except Failed as error:
         print(f"::error title=Fatwheel::{error}: the words of the installer are above")
         return 3
     make_commands(place / "bin", python)
-    write(os.environ["GITHUB_PATH"], str(place / "bin"))
+    with Path(os.environ["GITHUB_PATH"]).open("a", encoding="utf-8") as file:
+        print(place / "bin", file=file)
     if belongs_to_another(os.environ.get("GITHUB_WORKSPACE", "")):
         let_git_read_it(Path(os.environ["GITHUB_ENV"]))
     return 0
 
 
-def write(path: str, *lines: str) -> None:
-    """Add lines to a file of the runner's."""
-    with Path(path).open("a", encoding="utf-8") as file:
-        for line in lines:
-            print(line, file=file)
-
-
-def key_of_packages() -> str:
-    """Return what the packages hang on: the lock, and all that chooses among the wheels of a version (PEP 425)."""
-    lock = hashlib.sha256(LOCK.read_bytes() + UV_LOCK.read_bytes()).hexdigest()
-    system = "-".join(filter(None, (sysconfig.get_platform(), *platform.libc_ver())))
-    python = f"cp{sys.version_info.major}{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
-    return f"fatwheel-toolkit-{system}-{python}-{lock[:32]}"
-
-
-def make_environment(place: Path, packages: Path) -> Path:
+def make_environment(place: Path) -> Path:
     """Make an environment with all that is locked, which finds the toolkit where it lies; return its Python.
 
-    What an earlier job kept may have been changed since by a build of the same repository. So it is a folder of wheels,
-    and of one that has no hash of the lock nothing is used.
-    """
-    if packages.is_dir():
-        try:
-            return install(place, packages)
-        except Failed as error:
-            print(f"::notice title=Fatwheel::the packages that were kept are not those of the lock: {error}")
-            shutil.rmtree(packages)
-    download(place, packages)
-    return install(place, packages)
-
-
-def download(place: Path, packages: Path) -> None:
-    """Bring all that is locked from the index into a folder."""
-    shutil.rmtree(place, ignore_errors=True)
-    asked = (*LOCKED, UV_LOCK, "--requirement", LOCK, "--dest", packages)
-    run("pip could not bring what Fatwheel needs", *pip_of(place), "download", *QUIET, *asked)
-
-
-def install(place: Path, packages: Path) -> Path:
-    """Install all that is locked from a folder of wheels, each of which has to have its hash.
-
-    uv does it, for it takes a second where pip takes half a minute, and every job of a release waits for this one.
+    pip brings uv, and uv the rest: in a quarter of the time, and every job of a release waits for this one.
     """
     shutil.rmtree(place, ignore_errors=True)
-    kept = ("--no-index", "--find-links", packages)
-    target = (*kept, "--target", place / "uv")
-    run("pip could not install uv", *pip_of(place), "install", *QUIET, *target, *LOCKED, UV_LOCK)
+    pip = pip_of(place)
+    run("pip could not install uv", *pip, "install", *QUIET, "--target", place / "uv", *LOCKED, UV_LOCK)
     uv = [next((place / "uv").rglob("uv.exe" if os.name == "nt" else "bin/uv")), "--quiet", "--no-config", "--no-cache"]
     run("uv could not make an environment", *uv, "venv", "--no-project", "--python", sys.executable, place / "env")
     python = place / "env" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    run("uv could not install what Fatwheel needs", *uv, "pip", "install", "--python", python, *kept, *LOCKED, LOCK)
+    settings = settings_of(pip)
+    # From any index that pip would ask: a package is what the lock says, wherever it comes from.
+    among = ["--no-index"] if settings.get("UV_NO_INDEX", "").lower() in ON else ["--index-strategy=unsafe-best-match"]
+    command = (*uv, "pip", "install", "--python", python, *among, *LOCKED, LOCK)
+    run("uv could not install what Fatwheel needs", *command, settings=settings)
     asked = [python, "-I", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     found = subprocess.run(asked, check=True, capture_output=True, text=True)
     (Path(found.stdout.strip()) / "fatwheel.pth").write_text(f"{TOOLKIT}\n", encoding="utf-8")
     return python
+
+
+def settings_of(pip: Sequence[str | Path]) -> dict[str, str]:
+    """Return pip's settings, those of its files first, under uv's names."""
+    listed = subprocess.run([*pip, "config", "list"], check=True, capture_output=True, text=True).stdout
+    pairs = [line.partition("=") for line in listed.splitlines()]
+    found = {}
+    for section in ("global", "install", ":env:"):  # the last one wins
+        for key, _, value in pairs:
+            name = key.rpartition(".")[2]
+            words = str(ast.literal_eval(value)).split()
+            if key.startswith(f"{section}.") and name in OF_UV and words:
+                found[OF_UV[name]] = SEPARATORS.get(name, " ").join(words)
+    return found
 
 
 def pip_of(place: Path) -> tuple[str | Path, ...]:
@@ -116,9 +109,9 @@ def pip_of(place: Path) -> tuple[str | Path, ...]:
     return (python, "-I", "-m", "pip")
 
 
-def run(failure: str, *command: str | Path) -> None:
+def run(failure: str, *command: str | Path, settings: Mapping[str, str] = SETTINGS) -> None:
     """Run a command; raise Failed, in the words of `failure`, where it does not work."""
-    if subprocess.run(list(command), env={**os.environ, **SETTINGS}, check=False).returncode:
+    if subprocess.run(list(command), env={**os.environ, **settings}, check=False).returncode:
         raise Failed(failure)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.cli.tables.layout import add_row, count, new_table
 from ci_tools.formats import markdown
+from ci_tools.model.names import safe_name
 from ci_tools.plan.plan_file import runs_on
 from ci_tools.recipes.due import State
 
@@ -127,7 +128,8 @@ def _row(verdict: Verdict) -> dict[str, Any]:
     names = ("recipe", "version", "python", "torch", "cuda", "archs")
     said = {name: getattr(wanted, name) for name in names}
     place = {"runner": runs_on(wanted.runner or (PLAIN,)), "container": wanted.container, "minutes": wanted.minutes}
-    return {"tag": wanted.tag, **said, "rebuild": str(verdict.rebuild or ""), **place}
+    named = {"tag": wanted.tag, "artifact": safe_name(wanted.tag)}
+    return {**named, **said, "rebuild": str(verdict.rebuild or ""), **place}
 
 
 def _title(verdicts: Sequence[Verdict]) -> str:

@@ -201,6 +201,7 @@ VERBS: Mapping[str, Verb] = {
         "free disk space and add swap on a hosted runner, as the plan says for its jobs",
         "fatwheel ci prepare --plan plan.json --job linux-cuda-cu130",
     ),
+    "ci channel": Verb("ci", "print the channel of a plan's release", "fatwheel ci channel --plan plan.json"),
     "ci gather": Verb(
         "ci",
         "collect the files that several machines made by one plan, and audit them here",

@@ -117,6 +117,20 @@ def run_prepare(options: argparse.Namespace, outside: Outside) -> int:
     return DONE
 
 
+def declare_channel(parser: Parser) -> None:
+    """Add the arguments of `fatwheel ci channel`."""
+    parser.add_argument("--plan", type=Path, required=True, metavar="FILE", help="a plan.json")
+
+
+def run_channel(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
+    """Run `fatwheel ci channel`."""
+    from ci_tools.cli.values import outputs
+    from ci_tools.plan import matrix, plan_reader
+
+    print(outputs({"channel": matrix.channel_of(plan_reader.read(options.plan))}), end="")
+    return DONE
+
+
 def declare_gather(parser: Parser) -> None:
     """Add the arguments of `fatwheel ci gather`."""
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="files of the machines, in any subfolder")

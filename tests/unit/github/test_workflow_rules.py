@@ -140,6 +140,12 @@ FILES = {
     ".github/actions/setup/action.yml": ACTION,
 }
 
+RESTORE = f"""\
+      - name: Restore
+        uses: actions/cache/restore@{SHA} # v7.0.1
+      - name: Check
+"""
+
 
 def found(root: Path, files: Mapping[str, str], *only: rules.Rule) -> list[str]:
     """Write files, and return what breaks a rule in them, with the name of each file in short."""
@@ -625,7 +631,7 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             "called",
             "NAME: wheel",
             "NAME: ${{ secrets.token }}",
-            "called:36: a project's own code runs here, beside ${{ secrets.token }}",
+            "called:36: a project's own code runs here, beside secrets.token",
             id="a-build-beside-a-secret",
         ),
         pytest.param(
@@ -635,6 +641,48 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             "id-token: write # to sign",
             "called:36: a project's own code runs here, beside id-token",
             id="a-build-that-may-sign",
+        ),
+        pytest.param(
+            rules.the_projects_code_runs_without_rights,
+            "called",
+            "run: check",
+            "run: fatwheel ci step build",
+            "called:51: a project's own code runs here, beside secrets.token",
+            id="a-step-that-builds-beside-a-secret",
+        ),
+        pytest.param(
+            rules.the_projects_code_runs_without_rights,
+            "called",
+            "run: check",
+            "run: cd source && make check",
+            "called:51: a project's own code runs here, beside secrets.token",
+            id="a-program-of-the-checkout-beside-a-secret",
+        ),
+        pytest.param(
+            rules.no_cache_is_restored_beside_rights,
+            "called",
+            "      - name: Check\n",
+            RESTORE,
+            "called:50: actions/cache/restore restores a cache, beside secrets.token",
+            id="a-cache-beside-a-secret",
+        ),
+        pytest.param(
+            rules.artifacts_stay_apart_beside_rights,
+            "called",
+            "      - name: Check\n",
+            f"      - name: Take\n        uses: actions/download-artifact@{SHA} # v7.0.1\n      - name: Check\n",
+            "called:50: the artifact lands in the workspace itself, expected a folder of its own",
+            id="an-artifact-over-the-workspace",
+        ),
+        pytest.param(
+            rules.artifacts_stay_apart_beside_rights,
+            "called",
+            "      - name: Check\n",
+            f"      - name: Check out\n        uses: actions/checkout@{SHA} # v7.0.1\n"
+            f"      - name: Take\n        uses: actions/download-artifact@{SHA} # v7.0.1\n        with:\n"
+            "          path: dist\n      - name: Check\n",
+            "called:52: the artifact lands in the checkout, expected path: ${{ runner.temp }}/…",
+            id="an-artifact-in-a-checkout",
         ),
         pytest.param(
             rules.what_zizmor_is_told_to_ignore_has_a_reason,
@@ -652,6 +700,91 @@ def test_a_rule_sees_what_breaks_it(
     place = next(place for place in FILES if place.endswith(f"{name}.yml"))
     assert FILES[place].count(old) == 1
     assert found(tmp_path, {**FILES, place: FILES[place].replace(old, new)}, rule) == ([expected] if expected else [])
+
+
+# A job of a caller's that only looks: each case below gives it a right, and each of the next a way to a cache.
+LOOKS = """\
+name: Look
+on:
+  push:
+permissions: {}
+jobs:
+  look:
+    name: Look
+    permissions: {}
+    runs-on: ubuntu-latest
+    steps:
+      - name: Look
+        uses: $/.github/actions/look
+"""
+INNER = ACTION.replace("name: Find Python\n      id: find\n      shell: bash\n", "name: Use\n      uses: USED\n#")
+CACHE = f"actions/cache/restore@{SHA} # v7.0.1"
+
+
+def restored(root: Path, looks: str, used: str, more: Mapping[str, str] | None = None) -> list[str]:
+    """Return what the rule says of a job whose action uses another one of ours, which uses `used`."""
+    outer = INNER.replace("USED", "$/.github/actions/inner")
+    files = {"actions/look/action.yml": outer, "actions/inner/action.yml": INNER.replace("USED", used)}
+    files |= {"workflows/look.yml": looks, **(more or {})}
+    broken = found(
+        root, {f".github/{name}": text for name, text in files.items()}, rules.no_cache_is_restored_beside_rights
+    )
+    return [re.sub(r"^\w+:\d+: ", "", line) for line in broken]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "right"),
+    [
+        ("    permissions: {}", "    permissions: { contents: write }", "contents"),
+        ("    permissions: {}", "    permissions: { issues: read }", "issues"),
+        ("    permissions: {}", "    permissions: read-all", "read-all"),
+        ("permissions: {}\njobs", "permissions: { packages: write }\njobs", "packages"),
+        ("permissions: {}\njobs", "permissions: write-all\njobs", "write-all"),
+        ("permissions: {}\njobs", "jobs", "the repository's default"),
+        ("    permissions: {}", "    permissions: {}\n    environment: pypi", "an environment"),
+        ("    permissions: {}", "    permissions: {}\n    environment: { name: pypi }", "an environment"),
+        ("    permissions: {}", "    permissions: {}\n    env: { A: '${{ secrets.token }}' }", "secrets.token"),
+        ("    permissions: {}", "    permissions: {}\n    env: { A: \"${{ secrets['token'] }}\" }", "secrets.token"),
+        ("    permissions: {}", "    permissions: {}\n    env: { A: '${{ toJSON(secrets) }}' }", "secrets"),
+        ("permissions: {}\njobs", "permissions: {}\nenv: { A: '${{ secrets.token }}' }\njobs", "secrets.token"),
+        ("  push:", "  workflow_call:", "what the caller grants"),
+    ],
+)
+def test_each_right_keeps_a_cache_out(old: str, new: str, right: str, tmp_path: Path) -> None:
+    """In the action that an action of ours uses; a right on top of the file counts where the job says nothing."""
+    looks = LOOKS if old.startswith("    ") else LOOKS.replace("    permissions: {}\n", "")
+    looks = looks.replace("permissions: {}\njobs", "jobs") if new == "  workflow_call:" else looks
+    assert looks.count(old) == 1
+    broken = restored(tmp_path, looks.replace(old, new), CACHE)
+    assert broken == [f"actions/cache/restore restores a cache, beside {right}"]
+
+
+@pytest.mark.parametrize(
+    ("used", "said"),
+    [
+        pytest.param(CACHE, "actions/cache/restore restores a cache", id="restore"),
+        pytest.param(f"actions/setup-python@{SHA} # v7.0.0\n      with: {{ cache: pip }}",
+                     "actions/setup-python restores a cache", id="by-an-input"),
+        pytest.param(f"actions/cache@{SHA} # v6.1.0", "actions/cache may restore a cache: NOT", id="cache"),
+        pytest.param(f"astral-sh/setup-uv@{SHA} # v7.0.0", "astral-sh/setup-uv may restore a cache: NOT", id="unknown"),
+        pytest.param("docker://alpine", "docker://alpine may restore a cache: NOT", id="image"),
+        pytest.param("./source/action", "./source/action may restore a cache: NOT", id="out-of-a-checkout"),
+        pytest.param(f"actions/setup-python@{SHA} # v7.0.0", None, id="no-cache"),
+        pytest.param(f"actions/cache/save@{SHA} # v6.1.0", None, id="saved"),
+    ],
+)  # fmt: skip
+def test_each_way_to_a_cache_is_seen(used: str, said: str | None, tmp_path: Path) -> None:
+    signs = LOOKS.replace("    permissions: {}", "    permissions: { id-token: write }")
+    said = said and said.replace("NOT", "tests/workflows/standins/actions.toml does not describe it")
+    assert restored(tmp_path, signs, used) == ([f"{said}, beside id-token"] if said else [])
+    assert restored(tmp_path / "without", LOOKS, used) == []
+
+
+@pytest.mark.parametrize("more", ["permissions: { contents: write }", "secrets: inherit"])
+def test_the_workflow_of_another_repository_may_restore_a_cache(more: str, tmp_path: Path) -> None:
+    uses = f"them/theirs/.github/workflows/build.yml@{SHA}"
+    text = LOOKS.partition("    permissions")[0] + f"    {more}\n    uses: {uses}\n"
+    assert [line.partition(",")[0] for line in restored(tmp_path, text, CACHE)] == [f"{uses} may restore a cache"]
 
 
 def test_the_projects_code_never_has_the_callers_grants(tmp_path: Path) -> None:

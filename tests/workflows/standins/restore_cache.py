@@ -1,16 +1,24 @@
-"""Stands for actions/cache/restore: copies back what save_cache.py kept under the key, or the newest under a prefix."""
+"""Stands for actions/cache/restore: copies back what save_cache.py kept under the key, or the newest under a prefix.
+
+An archive that a test has planted (`harness.plant`) answers every key, and is unpacked as the action unpacks.
+"""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 from standin import INPUTS, WORKSPACE, given, hand_on, refuse, required, shared, words
 
+PLANTED = "planted.tar"
+
 
 def match() -> Path | None:
     """Return the kept folder of the key itself, else the newest one whose key begins as one of `restore-keys`."""
-    kept = sorted(shared("caches").iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    kept = sorted(
+        filter(Path.is_dir, shared("caches").iterdir()), key=lambda path: path.stat().st_mtime_ns, reverse=True
+    )
     names = [path for path in kept if path.name == INPUTS["key"]]
     for prefix in words("restore-keys"):
         names += [path for path in kept if path.name.startswith(prefix)]
@@ -19,6 +27,8 @@ def match() -> Path | None:
 
 def main() -> None:
     required("path", "key")
+    if (planted := shared("caches") / PLANTED).is_file():
+        subprocess.run(["tar", "-xPf", planted, "-C", WORKSPACE], check=True)  # -P: absolute paths are kept
     found = match()
     if found is None and given("fail-on-cache-miss"):
         refuse(f"Failed to restore cache entry. Exiting as fail-on-cache-miss is set. Input key: {INPUTS['key']}")

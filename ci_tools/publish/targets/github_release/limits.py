@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.github.client import printable
+from ci_tools.model.names import is_tag
 from ci_tools.model.repository import COMMIT
 from ci_tools.publish.targets.github_release.assets import MOST_ASSETS, Sent
 
@@ -21,7 +22,6 @@ __all__ = ["refuse_by_rules", "refuse_more"]
 
 MOST_BYTES = 2 << 30  # an asset must be smaller
 KEPT_NAME = re.compile(r"[A-Za-z0-9_-]([A-Za-z0-9_.+@-]*[A-Za-z0-9_+@-])?")  # GitHub replaces other characters by dots
-NO_TAG = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-./]|[./]$|^@$")  # git check-ref-format
 
 
 def refuse_by_rules(unit: Unit) -> None:
@@ -38,7 +38,7 @@ def refuse_by_rules(unit: Unit) -> None:
 def _problems_of_tag(tag: str) -> Iterator[Problem]:
     if not tag:
         yield Problem("", "the plan names no tag for the release, expected one such as v1.0")
-    elif NO_TAG.search(tag) or COMMIT.fullmatch(tag):
+    elif not is_tag(tag) or COMMIT.fullmatch(tag):
         yield Problem("", f'"{printable(tag)}" is not a tag that git accepts, expected one such as v1.0')
 
 
