@@ -53,7 +53,9 @@ def parse(words: Sequence[str], environ: Mapping[str, str] = MappingProxyType({}
 def run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
     """Run the verb of a command line, and return its exit status; `stderr` is opened when it is written to."""
     from ci_tools.cli import variables, verbose
+    from ci_tools.machine.process import anchor
 
+    anchor(os.environ)
     options = parse(words, os.environ)
     if verbose.is_wanted(os.environ, asked=options.verbose):
         verbose.start(stderr())
