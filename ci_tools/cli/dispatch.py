@@ -56,7 +56,11 @@ def run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
     from ci_tools.machine.process import anchor
 
     anchor(os.environ)
-    options = parse(words, os.environ)
+    try:
+        options = parse(words, os.environ)
+    except SystemExit:  # after a page of help
+        _flush_stdout()
+        raise
     if verbose.is_wanted(os.environ, asked=options.verbose):
         verbose.start(stderr())
     outside = _outside(stderr, options)
