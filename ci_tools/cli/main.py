@@ -50,7 +50,7 @@ def _open_streams() -> None:
             if opened != number:
                 os.dup2(opened, number)
                 os.close(opened)
-            os.set_inheritable(number, True)
+            os.set_inheritable(number, True)  # noqa: FBT003 - its only way
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: PTH123, SIM115
 
 

@@ -84,7 +84,8 @@ COMMAND = ("git", *(word for setting in SETTINGS for word in ("-c", setting)))
 NO_REPOSITORY = f"--git-dir={os.devnull}"
 UNCONFIGURED = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}  # no settings but a repository's own
 EMPTY = "GIT_EMPTY"  # a variable without a value, of no meaning to git
-LOCAL = {EMPTY: "", "GIT_ALLOW_PROTOCOL": "none"}  # a partial clone would fetch what it lacks, by a program that its config names
+# A partial clone would fetch what it lacks, by a program that its config names.
+LOCAL = {EMPTY: "", "GIT_ALLOW_PROTOCOL": "none"}
 
 
 def find(folder: Path) -> Path | None:

@@ -100,8 +100,10 @@ INHERITED_OF_PIP = (
     "PIP_USE_FEATURE",
 )
 # Those of them and of twine that name a path.
-PATHS = ("PIP_CACHE_DIR", "PIP_CERT", "PIP_CLIENT_CERT", "PIP_CONFIG_FILE", "TWINE_CERT", "UV_CACHE_DIR")
-PATHS = (*PATHS, "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE")
+PATHS = (
+    *("PIP_CACHE_DIR", "PIP_CERT", "PIP_CLIENT_CERT", "PIP_CONFIG_FILE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR"),
+    *("SSL_CERT_FILE", "TWINE_CERT", "UV_CACHE_DIR"),
+)
 INHERITED_OF_UV = ("UV_CACHE_DIR", "UV_OFFLINE")
 # Set while work runs in the background: once the event is set, its command is killed, and a further one ends at once.
 STOP: ContextVar[Event | None] = ContextVar("STOP", default=None)
@@ -180,8 +182,9 @@ def run(
 ) -> Ended:
     """Run `command` with its output appended to `log`; raise MachineError if it cannot be started, or was stopped.
 
-    It starts in `cwd`, by default `NOWHERE`; a `Path` in it is one from here, made absolute. `timeout` is in seconds. On a timeout, on an interrupt, or when this process is killed, all processes that the
-    command started are killed, compilers included, whatever their process group.
+    It starts in `cwd`, by default `NOWHERE`; a `Path` in it is one from here, made absolute. `timeout` is in
+    seconds. On a timeout, on an interrupt, or when this process is killed, all processes that the command started are
+    killed, compilers included, whatever their process group.
     """
     words = _spell(command)
     LOG.debug("run %s", redact(" ".join(words)))

@@ -25,8 +25,6 @@ from tests.servers.prepared import run_prepared
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tests.integration.conftest import CommandLine
-
 FATWHEEL = Path(sys.executable).with_name("fatwheel")
 WHEEL = "demo-1.0-cp311-abi3-manylinux_2_28_x86_64.whl"
 NOBODY = "http://127.0.0.1:9"

@@ -462,7 +462,7 @@ def _clones() -> list[Instruction]:
 
 
 def _own_clocks() -> list[Instruction]:
-    """Return the answer that allows the machine's clocks and the caller's own; others do not exist (clock_gettime(2))."""
+    """Return the answer that allows the machine's clocks and the caller's own; any other is none (clock_gettime(2))."""
     return [
         _argument(0),
         (ABOVE, 0, 3, MOST_CLOCKS),
