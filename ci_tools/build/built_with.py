@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.build.build_torch import installed_version
 from ci_tools.build.toolchain import TORCH_INCLUDE
-from ci_tools.machine.process import output
+from ci_tools.machine.process import ISOLATED, output
 from ci_tools.model.files import BuiltWith
 from ci_tools.model.plan import JobKind
 
@@ -61,7 +61,7 @@ def _python(interpreter: Path) -> str:
     """Return an interpreter's implementation and version; the one that runs this process need not be started."""
     if interpreter.resolve() == Path(sys.executable).resolve():
         return f"{platform.python_implementation()} {platform.python_version()}"
-    return output([interpreter, "-c", PYTHON]) or ""
+    return output([interpreter, ISOLATED, "-c", PYTHON]) or ""
 
 
 def _compiler(variables: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ci_tools.catalog.cuda_parts import cuda_parts
 from ci_tools.errors import MachineError, Problem
 from ci_tools.evidence.includes import Includes, Place, uncommented
-from ci_tools.machine.process import output
+from ci_tools.machine.process import ISOLATED, output
 from ci_tools.machine.workplace import scratch
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def folders_of(python: Path) -> tuple[Path, ...]:
     if python == Path(sys.executable):
         return tuple(dict.fromkeys(Path(sysconfig.get_path(name)) for name in ("include", "platinclude")))
     command = "import sysconfig; print(sysconfig.get_path('include'), sysconfig.get_path('platinclude'), sep='\\n')"
-    return tuple(dict.fromkeys(map(Path, (output([python, "-c", command]) or "").splitlines())))
+    return tuple(dict.fromkeys(map(Path, (output([python, ISOLATED, "-c", command]) or "").splitlines())))
 
 
 def asked_for(tree: Tree, files: Iterable[str], *, cuda: bool) -> dict[str, tuple[str, Place]]:

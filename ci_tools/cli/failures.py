@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ STDOUT = "standard output"
 
 def explain_os_error(error: OSError) -> MachineError:
     """Return an error for the failed system call, with the file or the full disk that it failed on."""
-    place = error.filename2 or error.filename
+    place = error.filename2 or error.filename or (STDOUT if error.errno == errno.EBADF else None)  # it was closed
     if not place and error.errno in NO_ROOM:
         place = _full_disks()
     if place and STDOUT in place:

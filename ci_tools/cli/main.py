@@ -6,6 +6,7 @@ Nothing is imported here that `fatwheel --version` does not need: Python spends 
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,10 @@ MANY = 100_000  # new objects after which the garbage collector runs; Python's d
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: 0 done, 1 rejected, 2 wrong input, 3 machine failure."""
+    _open_streams()
     words = sys.argv[1:] if arguments is None else arguments
     if page := help_of(words):
-        sys.stdout.write(page)
-        return DONE
+        return _print_page(page)
     thresholds = gc.get_threshold()
     gc.set_threshold(MANY, *thresholds[1:])  # the collector takes a tenth of a plan's time, and finds next to nothing
     try:
@@ -36,3 +37,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         gc.set_threshold(*thresholds)
         if arguments is None:  # the process ends: no need to search what is left
             gc.freeze()
+
+
+def _open_streams() -> None:
+    """Open the standard streams that the caller has closed: other files and programs would get their numbers.
+
+    Whoever writes to a closed standard output still fails: what was asked for is lost.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR if name == "stderr" else os.O_RDONLY)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            os.set_inheritable(number, True)  # noqa: FBT003 - its only way
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
+def _print_page(page: str) -> int:
+    try:
+        sys.stdout.write(page)
+        sys.stdout.flush()
+    except OSError as error:
+        from ci_tools.cli.session import explain_failure
+
+        return explain_failure(error)
+    return DONE

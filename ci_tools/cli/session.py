@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-__all__ = ["run_session"]
+__all__ = ["explain_failure", "run_session"]
 
 
 def run_session(words: Sequence[str]) -> int:
@@ -42,11 +42,16 @@ def _run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         stderr().print("interrupted; the same command goes on where this one stopped", highlight=False)
         return INTERRUPTED
-    except BrokenPipeError:
+    except OSError as error:
+        return explain_failure(error, stderr)
+
+
+def explain_failure(error: OSError, stderr: Callable[[], Console] = _open_stderr) -> int:
+    """Print which call of the system failed, and return the exit status; a reader of stdout may leave early."""
+    if isinstance(error, BrokenPipeError):
         drop_stdout()
         return DONE
-    except OSError as error:
-        return print_error(stderr(), explain_os_error(error))
+    return print_error(stderr(), explain_os_error(error))
 
 
 def _interrupt(*_: object) -> NoReturn:

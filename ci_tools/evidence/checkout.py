@@ -122,9 +122,8 @@ class Checkout:
 
     def _list_status(self, place: str, untracked: str = "all") -> list[str]:
         """Return what is not as in the commit, of a place named from the source."""
-        set_filters = self._ask("config", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process|required)$")
-        off = [word for name in set_filters.splitlines() for word in ("-c", f"{name}=")]
         options = ("--porcelain", "--branch", "-z", "--no-renames", f"-u{untracked}", "--ignore-submodules=dirty")
+        off = git.refuse_filters(self.root, self.environ)
         shown = git.ask(self.root, self.environ, *off, "--no-optional-locks", "status", *options, "--", place) or ""
         return [entry[3:] for entry in shown.split("\0")[1:] if entry]  # "M  name", after the branch
 

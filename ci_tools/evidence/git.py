@@ -23,7 +23,7 @@ from ci_tools.machine.process import (
 from ci_tools.model.repository import COMMIT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ci_tools.model.request import GitSource
 
@@ -40,6 +40,7 @@ __all__ = [
     "head",
     "listed",
     "origin",
+    "refuse_filters",
     "remote_tags",
     "revision",
     "run_git",
@@ -80,8 +81,11 @@ SETTINGS = (
     "safe.bareRepository=explicit",
 )
 COMMAND = ("git", *(word for setting in SETTINGS for word in ("-c", setting)))
+NO_REPOSITORY = f"--git-dir={os.devnull}"
 UNCONFIGURED = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}  # no settings but a repository's own
-LOCAL = {"GIT_ALLOW_PROTOCOL": "none"}  # a partial clone would fetch what it lacks, by a program that its config names
+EMPTY = "GIT_EMPTY"  # a variable without a value, of no meaning to git
+# A partial clone would fetch what it lacks, by a program that its config names.
+LOCAL = {EMPTY: "", "GIT_ALLOW_PROTOCOL": "none"}
 
 
 def find(folder: Path) -> Path | None:
@@ -89,7 +93,7 @@ def find(folder: Path) -> Path | None:
     return next(filter(_is_checkout, _parents_on_device(folder.resolve())), None)
 
 
-def ask(folder: Path, environ: Mapping[str, str], *arguments: str) -> str | None:
+def ask(folder: Path, environ: Mapping[str, str], *arguments: str, encoding: str = "utf-8") -> str | None:
     """Return what git prints of the checkout around `folder`; None if it fails, or there is no checkout.
 
     Git looks for no repository by itself: it would take a folder of the project that looks like one.
@@ -99,7 +103,18 @@ def ask(folder: Path, environ: Mapping[str, str], *arguments: str) -> str | None
         return None
     place = (f"--git-dir={root / '.git'}", f"--work-tree={root}")
     env = {**_variables(environ), **LOCAL}
-    return output([*COMMAND, *place, *arguments], cwd=folder, env=env, encoding="utf-8")
+    return output([*COMMAND, *place, *arguments], cwd=folder, env=env, encoding=encoding)
+
+
+def refuse_filters(folder: Path, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the options by which git runs no filter that the settings of a checkout name, whatever its name is.
+
+    `-c` takes a name up to its first `=`; `--config-env`, up to its last one, came with git 2.31.
+    """
+    asked = ("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process|required)$")
+    shown = ask(folder, environ, *asked, encoding="latin-1") or ""  # one character for each byte of a name
+    for name in (os.fsdecode(each.encode("latin-1")) for each in shown.split("\0") if each):
+        yield from (f"--config-env={name}={EMPTY}",) if "=" in name else ("-c", f"{name}=")
 
 
 def _variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -284,11 +299,11 @@ def apply_patch(patch: Path, folder: Path, environ: Mapping[str, str], *options:
 
     Whitespace counts too: no line of the context may differ.
     """
-    # Inside a checkout, git would skip the files of folders that the checkout does not know.
-    env = {**_variables(environ), "GIT_CEILING_DIRECTORIES": str(folder.resolve().parent), "LC_ALL": "C"}
+    env = {**_variables(environ), "LC_ALL": "C"}
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch) / "git.log"
-        command = [*COMMAND, "apply", "--whitespace=nowarn", *options, str(patch.resolve())]
+        # In a repository, git would skip the files of folders that the repository does not know.
+        command = [*COMMAND, NO_REPOSITORY, "apply", "--whitespace=nowarn", *options, str(patch.resolve())]
         ended = run(command, log=log, cwd=folder, env=env, timeout=MINUTES * 60)
         printed = log.read_text(encoding="utf-8", errors="replace")
     return (printed or f"git ended with {ended.status}") if ended.status else ""
@@ -321,9 +336,10 @@ def run_git(arguments: list[str], source: GitSource, folder: Path | None, enviro
     """Return the output of git; raise MachineError with its last line if it fails."""
     with tempfile.TemporaryDirectory() as scratch:
         log, place = Path(scratch) / "git.log", folder or Path(scratch)
-        # Where it is asked for an address, the repository around the user's folder has no say.
+        which = () if folder else (NO_REPOSITORY,)
+        # Above the folder, git looks for none: `init` makes one there before anything else is in it.
         env = {**_variables(environ), "GIT_CEILING_DIRECTORIES": str(place.resolve().parent)}
-        ended = run([*COMMAND, *arguments], log=log, cwd=place, env=env, timeout=MINUTES * 60)
+        ended = run([*COMMAND, *which, *arguments], log=log, cwd=place, env=env, timeout=MINUTES * 60)
         printed, last = log.read_text(encoding="utf-8", errors="replace"), tail(log, 1)
     if ended.status and arguments[0] == UPDATE[0] and not NETWORK.search(printed):
         _refuse_submodule(printed.replace(f"{folder}{os.sep}", ""), source)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ci_tools.errors import InputError, MachineError
-from ci_tools.machine.process import output
+from ci_tools.machine.process import ISOLATED, output, start_module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,11 +71,11 @@ class _Pip:
     name, command = "pip", "pip install"
 
     def create(self, interpreter: Path, folder: Path) -> list[str | Path]:
-        return [interpreter, "-m", "venv", "--without-pip", folder]
+        return [interpreter, ISOLATED, "-m", "venv", "--without-pip", folder]
 
     def install(self, python: Path, arguments: Sequence[str | Path], variables: Mapping[str, str]) -> list[str | Path]:
         del variables
-        return [sys.executable, "-m", "pip", "--python", python, "install", "--no-input", "--no-compile", *arguments]
+        return [*start_module("pip"), "--python", python, "install", "--no-input", "--no-compile", *arguments]
 
     def translate(self, variables: Mapping[str, str]) -> Mapping[str, str]:
         return variables
@@ -141,7 +141,7 @@ def _read_files(values: tuple[str, ...]) -> dict[str, str]:
     environ = {name: value for name, value in zip(NAME_FILES, values, strict=True) if value}
     if environ.get("PIP_CONFIG_FILE") == os.devnull:  # pip then reads no file
         return {}
-    listed = output([sys.executable, "-m", "pip", "config", "list"], env=environ)
+    listed = output([*start_module("pip"), "config", "list"], env=environ)
     if listed is None:
         msg = "pip does not list its settings, which say where files come from"
         raise MachineError(msg, hint=f"`{sys.executable} -m pip config list` shows why")

@@ -1,7 +1,13 @@
-"""Runs commands: output goes to a log file, the time is limited, and all processes they started end with them."""
+"""Starts every program of Fatwheel's: its output goes to a log, its time is limited, what it started ends with it.
+
+A program that is not the project's own starts as a stranger, and reads nothing of the project: it stands in `NOWHERE`
+unless its caller names a folder, and a module of Python's is started by `start_module`.
+"""
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import logging
 import os
 import re
@@ -19,13 +25,31 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.errors import MachineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, MutableMapping, Sequence
     from threading import Event
 
-__all__ = ["STOP", "Ended", "clean_environment", "complaint", "output", "redact", "run", "tail"]
+__all__ = [
+    "ISOLATED",
+    "NOWHERE",
+    "STOP",
+    "Ended",
+    "anchor",
+    "clean_environment",
+    "complaint",
+    "output",
+    "redact",
+    "run",
+    "start_module",
+    "tail",
+]
 
 LOG = logging.getLogger(__name__)
 
+# The root, where nothing is a project's: pip, uv and others also read what lies above the folder that they start in.
+NOWHERE = Path(Path(sys.executable).anchor)
+ISOLATED = "-I"  # Python then imports nothing from the folder it starts in, and heeds no variable such as PYTHONPATH
+# `-I` also hides what is installed for one user, as Fatwheel may be.
+FROM = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), None, '__main__', True)"
 # Windows has no process groups that could be killed; there the command runs without the script.
 LIFELINE = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_lifeline.py"))) if os.name == "posix" else ()
 INHERITED = (
@@ -75,6 +99,11 @@ INHERITED_OF_PIP = (
     "PIP_TRUSTED_HOST",
     "PIP_USE_FEATURE",
 )
+# Those of them and of twine that name a path.
+PATHS = (
+    *("PIP_CACHE_DIR", "PIP_CERT", "PIP_CLIENT_CERT", "PIP_CONFIG_FILE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR"),
+    *("SSL_CERT_FILE", "TWINE_CERT", "UV_CACHE_DIR"),
+)
 INHERITED_OF_UV = ("UV_CACHE_DIR", "UV_OFFLINE")
 # Set while work runs in the background: once the event is set, its command is killed, and a further one ends at once.
 STOP: ContextVar[Event | None] = ContextVar("STOP", default=None)
@@ -108,6 +137,36 @@ def clean_environment(environ: Mapping[str, str], extra: Mapping[str, str]) -> d
     return {**kept, "PYTHONNOUSERSITE": "1", **extra}
 
 
+def anchor(environ: MutableMapping[str, str]) -> None:
+    """Make the paths in a user's variables independent of the folder that a program starts in.
+
+    A relative folder on PATH is dropped, as by Go (`exec.ErrDot`): the programs there are the project's.
+    """
+    if path := environ.get("PATH"):
+        environ["PATH"] = os.pathsep.join(filter(os.path.isabs, path.split(os.pathsep)))
+    for name in PATHS:
+        if environ.get(name):
+            environ[name] = os.path.abspath(environ[name])  # noqa: PTH100 - a link may be meant
+    if links := environ.get("PIP_FIND_LINKS"):
+        words = (os.path.abspath(word) if os.path.exists(word) else word for word in links.split())  # noqa: PTH100, PTH110
+        environ["PIP_FIND_LINKS"] = " ".join(words)
+    if os.name == "nt":
+        environ["NoDefaultCurrentDirectoryInExePath"] = "1"  # Windows looks for programs there first
+
+
+@functools.cache
+def start_module(name: str, before: str = "") -> tuple[str, ...]:
+    """Return the start of a command that runs a package of Fatwheel's own, like `python -m`, but isolated.
+
+    `before` is code that the same process runs first.
+    """
+    found = importlib.util.find_spec(name)
+    home = Path(found.origin).parents[1] if found and found.origin else Path(sys.prefix)
+    if not before and any(home.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix)):
+        return sys.executable, ISOLATED, "-m", name
+    return sys.executable, ISOLATED, "-c", before + FROM, str(home), name
+
+
 def redact(text: str) -> str:
     """Return `text` with the users and passwords in its addresses replaced by `***`."""
     return USERINFO.sub("//***@", text)
@@ -123,22 +182,29 @@ def run(
 ) -> Ended:
     """Run `command` with its output appended to `log`; raise MachineError if it cannot be started, or was stopped.
 
-    `timeout` is in seconds. On a timeout, on an interrupt, or when this process is killed, all processes that the
-    command started are killed, compilers included, whatever their process group.
+    It starts in `cwd`, by default `NOWHERE`; a `Path` in it is one from here, made absolute. `timeout` is in
+    seconds. On a timeout, on an interrupt, or when this process is killed, all processes that the command started are
+    killed, compilers included, whatever their process group.
     """
-    LOG.debug("run %s", redact(" ".join(map(str, command))))
+    words = _spell(command)
+    LOG.debug("run %s", redact(" ".join(words)))
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with log.open("ab") as sink:
-        sink.write(f"$ {redact(' '.join(map(str, command)))}\n".encode())
+        sink.write(f"$ {redact(' '.join(words))}\n".encode())
         sink.flush()
         start = sink.tell()
-        with _group(command, sink.fileno(), cwd, env) as process:
+        with _group(words, sink.fileno(), cwd or NOWHERE, env) as process:
             try:
                 status, timed_out = _wait(process, timeout), False
             except subprocess.TimeoutExpired:
                 status, timed_out = -signal.SIGKILL, True
     return Ended(status, time.monotonic() - started, timed_out, log, start)
+
+
+def _spell(command: Sequence[str | Path]) -> list[str]:
+    """Return a command's words; a path has a folder, and starts at the root."""
+    return [str(one.absolute() if isinstance(one, Path) and one.name != str(one) else one) for one in command]
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:
@@ -158,14 +224,14 @@ def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:
 
 @contextmanager
 def _group(
-    command: Sequence[str | Path], sink: int, cwd: Path | None, env: Mapping[str, str] | None
+    command: Sequence[str], sink: int, cwd: Path, env: Mapping[str, str] | None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Yield the command running in its own process group; at the end, kill all processes it started."""
     if shutil.which(command[0], path=(env or os.environ).get("PATH")) is None:
         msg = f"{command[0]} cannot be started: there is no such command"
         raise MachineError(msg)
     process = subprocess.Popen(
-        [*LIFELINE, *map(str, command)],
+        [*LIFELINE, *command],
         stdin=subprocess.PIPE,
         stdout=sink,
         stderr=subprocess.STDOUT,
@@ -204,18 +270,19 @@ def output(
 ) -> str | None:
     """Return the output of `command`, stripped; None if it fails, is missing, or takes more than `timeout` seconds.
 
-    It reads `text`. `encoding` is by default this machine's.
+    It starts as for `run`, and reads `text`. `encoding` is by default this machine's.
     """
-    LOG.debug("run %s", redact(" ".join(map(str, command))))
+    words = _spell(command)
+    LOG.debug("run %s", redact(" ".join(words)))
     try:
         done = subprocess.run(
-            [str(part) for part in command],
+            words,
             input=text,
             capture_output=True,
             text=True,
             encoding=encoding,
             errors="replace",
-            cwd=cwd,
+            cwd=cwd or NOWHERE,
             env=env,
             timeout=timeout,
             check=True,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.machine.installers import PIP, choose_installer
 from ci_tools.machine.process import (
+    ISOLATED,
     clean_environment,
     output,
     redact,
@@ -91,7 +92,7 @@ def name_version(interpreter: Path) -> str:
 def _ask_version(interpreter: Path, changed: int) -> str:
     """Return what an interpreter says; `changed`, the time of its file, tells it from another at the same path."""
     del changed
-    return output([interpreter, "-c", IDENTITY]) or ""
+    return output([interpreter, ISOLATED, "-c", IDENTITY]) or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 from email import message_from_bytes
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +21,7 @@ from ci_tools.build.sdk.offers import find_offers
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.errors import MachineError
 from ci_tools.machine.package_index import UNANSWERED, innermost
-from ci_tools.machine.process import clean_environment, complaint, run
+from ci_tools.machine.process import clean_environment, complaint, run, start_module
 from ci_tools.machine.storage import fill_once
 from ci_tools.model.pep440 import parse_version
 
@@ -91,7 +90,7 @@ def install_wheels(wanted: str, what: str, target: Path, outside: Outside, tags:
     """
     log = outside.cache / "logs" / f"{re.sub(r'[^a-z0-9.]+', '-', wanted)}.log"
     platforms = [part for tag in tags for part in ("--platform", tag)]
-    command = [sys.executable, "-m", "pip", "install", "--no-compile", "--only-binary=:all:", *platforms]
+    command = [*start_module("pip"), "install", "--no-compile", "--only-binary=:all:", *platforms]
     env = clean_environment(outside.environ, {})
     ended = run([*command, "--target", target, wanted], log=log, env=env)
     if ended.status:

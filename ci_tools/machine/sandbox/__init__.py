@@ -5,20 +5,24 @@ On Linux, Landlock and seccomp confine the command. Guaranteed for a confined co
 - It writes only below its folder. It reads only there, in the paths that the caller allows, and in this machine's
   programs, libraries and Python. It has only the given variables, an empty input, and no other open descriptor.
 - It opens no socket to the outside, and reaches no memory, queue or semaphore that others share by number (System V).
-- It cannot signal, trace, tune or watch outside processes, and gains no privilege; as root it keeps only the rights of
-  a file's owner. It cannot watch files for changes, and cannot read their extended attributes.
+- It cannot signal, trace, tune, watch or await outside processes, or read their clocks, and gains no privilege; as root
+  it keeps only the rights of a file's owner. It cannot watch files for changes, and cannot read their extended
+  attributes.
 - Memory that is charged to no process is refused or counted: shared memory without a file, pipes, sockets, swap.
 - It stays in its process group. The whole group is killed when its first process ends, when a limit is exceeded, and
   when this process ends, for whatever reason.
 
 Landlock does not cover modes, owners, times and extended attributes, so calls that change them do nothing, not even
 inside the folder: those for modes, owners and times report success. A new file has the mode it is created with, minus
-022. So a library linked here can be loaded, but a program linked here cannot be started: a linker makes a file
-executable by changing its mode. On a kernel before 6.12 the command cannot send signals at all, not even to itself.
+022. So a library linked here can be loaded, but a program linked here cannot be started by its name: a linker makes a
+file executable by changing its mode. An interpreter, the loader (`ld.so FILE`) and a file that is created as executable
+run what the command wrote, as confined as the command. On a kernel before 6.12 the command cannot send signals at all,
+not even to itself.
 
 Not guaranteed: the command can ask whether a path outside exists, how large and old it is, and where a symbolic link
-points. Landlock has no right for that, seccomp sees an address and not a path, and Python cannot start without such
-calls. It can lock a file that it may read, and can use the processors for as long as it may run. Memory, processes and
+points, and of an outside process, by its number, whether it is there, its group, its priority and its processors.
+Landlock has no right for that, seccomp sees an address and not a path, and programs ask the same of themselves. It
+can lock a file that it may read, and can use the processors for as long as it may run. Memory, processes and
 the room on the disk are measured many times a second but not continuously, so they can exceed their limits for that
 long; files that take no room, such as empty ones, are counted every two seconds and at the end. The size of a file
 cannot be measured if it is unlinked and mapped, or belongs to a process that nobody may inspect: while there is such a

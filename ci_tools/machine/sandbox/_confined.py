@@ -178,6 +178,9 @@ BY_REFERENCE: dict[str, tuple[int | None, int | None]] = {
     "vmsplice": (278, 75),
     "sendfile": (40, 71),
 }
+# What a descriptor of an outside process tells, and a supply that the whole machine shares (fs.aio-max-nr): programs
+# take the answer for an older kernel's, or one that was built without it.
+ABSENT: dict[str, tuple[int | None, int | None]] = {"pidfd_open": (434, 434), "io_setup": (206, 0)}
 # Landlock does not cover modes, owners and times, and every shutil.copy sets some: these calls do nothing and return 0.
 PRETENDED: dict[str, tuple[int | None, int | None]] = {
     "chmod": (90, None),
@@ -211,6 +214,13 @@ OF_ITSELF: dict[str, tuple[int | None, int | None]] = {
     "sched_setscheduler": (144, 119),
     "sched_setattr": (314, 274),
 }
+# Calls whose first argument is a clock: a negative one is the processor time of a process or thread that it names.
+CLOCKS: dict[str, tuple[int | None, int | None]] = {
+    "clock_getres": (229, 114),
+    "clock_gettime": (228, 113),
+    "clock_nanosleep": (230, 115),
+    "timer_create": (222, 107),
+}
 CLONE: tuple[int | None, int | None] = (56, 220)
 CLONE3: tuple[int | None, int | None] = (435, 435)  # its flags are in memory, where a filter cannot see them
 MMAP: tuple[int | None, int | None] = (9, 222)
@@ -223,6 +233,7 @@ NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, 
 HARMLESS_REQUESTS = (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x40049409)
 # F_SETOWN and F_SETOWN_EX send signals to others, F_SETLEASE makes others wait, F_NOTIFY watches others
 OF_OTHERS = (8, 15, 1024, 1026)
+MOST_CLOCKS, OWN_PROCESS, OWN_THREAD = 15, 0xFFFFFFFA, 0xFFFFFFFE  # linux/posix-timers.h, for process 0
 CLONE_FILES, CLONE_THREAD = 0x400, 0x10000
 MAP_SHARED, MAP_ANONYMOUS = 0x1, 0x20
 AF_UNIX, SOCK_STREAM, SOCKET_KIND = 1, 1, 0xF
@@ -378,11 +389,12 @@ def _restrict_calls(libc: ctypes.CDLL, instructions: list[Instruction]) -> None:
 def program(architecture: Architecture, version: int) -> list[Instruction]:
     """Return the seccomp filter, in classic BPF, that complements this version of Landlock (seccomp(2))."""
     tables = [(FORBIDDEN, errno.EPERM), (NETWORK, errno.EACCES), (PRETENDED, 0)]
-    tables += [(ATTRIBUTES, errno.ENOTSUP), (BY_REFERENCE, errno.EINVAL)]
+    tables += [(ATTRIBUTES, errno.ENOTSUP), (BY_REFERENCE, errno.EINVAL), (ABSENT, errno.ENOSYS)]
     tables += [(SIGNALS, errno.EPERM)] if version < SINCE_SCOPES else []
     tables += [(TRUNCATION, errno.EACCES)] if version < SINCE_TRUNCATE else []
     answers = [(numbers, [_fail(code)]) for table, code in tables for numbers in table.values()]
     answers += [(numbers, _only(0, (0,), errno.EPERM)) for numbers in OF_ITSELF.values()]
+    answers += [(numbers, _own_clocks()) for numbers in CLOCKS.values()]
     answers += [(CLONE3, [_fail(errno.ENOSYS)]), (IOCTL, _only(1, HARMLESS_REQUESTS, errno.ENOTTY))]
     answers += [(FCNTL, _never(1, OF_OTHERS)), (SOCKETPAIR, _stream_pair()), (CLONE, _clones()), (MMAP, _maps())]
     return [
@@ -445,6 +457,18 @@ def _clones() -> list[Instruction]:
         (AND, 0, 0, CLONE_FILES | CLONE_THREAD),
         (EQUAL, 0, 1, CLONE_THREAD),
         _fail(errno.EPERM),
+        (RETURN, 0, 0, ALLOW),
+    ]
+
+
+def _own_clocks() -> list[Instruction]:
+    """Return the answer that allows the machine's clocks and the caller's own; any other is none (clock_gettime(2))."""
+    return [
+        _argument(0),
+        (ABOVE, 0, 3, MOST_CLOCKS),
+        (EQUAL, 2, 0, OWN_PROCESS),
+        (EQUAL, 1, 0, OWN_THREAD),
+        _fail(errno.EINVAL),
         (RETURN, 0, 0, ALLOW),
     ]
 

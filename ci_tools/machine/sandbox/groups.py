@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from ci_tools.errors import MachineError
-from ci_tools.machine.process import LIFELINE, redact
+from ci_tools.machine.process import LIFELINE, NOWHERE, redact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,6 +95,7 @@ class ForkServer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
+                cwd=NOWHERE,
                 env=dict(env),
                 pass_fds=(theirs,),
                 start_new_session=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from packaging.utils import canonicalize_name
 from ci_tools.catalog.windows import windows_libraries
 from ci_tools.errors import Rejected
 from ci_tools.formats.elf import Extent, read_elf
-from ci_tools.machine.process import run, tail
+from ci_tools.machine.process import run, start_module, tail
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.versions import Minor, admits
@@ -120,7 +119,7 @@ def _write_libraries(libraries: Iterable[Member], folder: Path) -> Mapping[Path,
 def _run_abi3audit(subject: Subject, lowest: Minor, libraries: tuple[Path, ...]) -> Mapping[str, Mapping[str, Any]]:
     """Return abi3audit's report; its exit status only says that something is wrong, the report says what."""
     report = subject.work / "report.json"
-    command = (sys.executable, "-m", "abi3audit", "--strict", "--assume-minimum-abi3", str(lowest), "--report")
+    command = (*start_module("abi3audit"), "--strict", "--assume-minimum-abi3", str(lowest), "--report")
     ended = run([*command, "--output", report, *libraries], log=subject.work / "log")
     return _specs(report, ended, subject.wheel.path.name)
 

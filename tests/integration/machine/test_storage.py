@@ -169,6 +169,24 @@ def test_a_full_standard_output_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="streams are closed by a shell")
+@pytest.mark.parametrize("words", ["--help", "plan --help", "recipe list", "install facts"])
+def test_a_closed_standard_output_is_an_error(words: str) -> None:
+    command = f"exec {sys.executable} -m ci_tools {words} 1>&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT)
+    assert done.stderr.splitlines()[0] == "fatwheel: Bad file descriptor (standard output)"
+    assert done.returncode == 3
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="streams are closed by a shell")
+def test_what_is_not_printed_needs_no_stream(tmp_path: Path) -> None:
+    command = f"exec {sys.executable} -m ci_tools plan {tmp_path}/none 0<&- 1>&- 2>&-"
+    assert subprocess.run(["sh", "-c", command], check=False, cwd=ROOT).returncode == 2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_text("other")], ids=["lost", "changed"])
 def test_what_is_not_what_was_filled_in_is_made_again(tmp_path: Path, damage: Callable[[Path], object]) -> None:
     said: list[str] = []

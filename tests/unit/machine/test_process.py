@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from ci_tools.machine.process import clean_environment, output
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.machine.process import NOWHERE, anchor, clean_environment, output, run, start_module
+from tests.builders.sources import write
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_a_command_sees_few_of_the_caller_s_variables() -> None:
@@ -35,3 +44,36 @@ def test_what_is_asked_for_wins() -> None:
 
 def test_output_of_a_missing_command_is_none() -> None:
     assert output(["no-such-command"]) is None
+
+
+def test_a_module_is_found_where_fatwheel_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after `pip install --user`: Python that is isolated does not look there by itself."""
+    write(tmp_path / "site", {"helper/__init__.py": "", "helper/__main__.py": "import sys; print(*sys.argv[1:])"})
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    command = start_module("helper")
+    assert command[:2] == (sys.executable, "-I")
+    assert output([*command, "a", "b"]) == "a b"
+    assert start_module("pip") == (sys.executable, "-I", "-m", "pip")
+
+
+def test_a_path_of_the_user_s_is_the_same_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wheels").mkdir()
+    environ = {
+        "PATH": f".:{os.pathsep.join(['', '/bin', 'tools'])}",
+        "PIP_CERT": "certs/own.pem",
+        "PIP_FIND_LINKS": "wheels https://host/links none",
+    }
+    anchor(environ)
+    assert environ == {
+        "PATH": "/bin",
+        "PIP_CERT": f"{tmp_path}/certs/own.pem",
+        "PIP_FIND_LINKS": f"{tmp_path}/wheels https://host/links none",
+    }
+
+
+def test_a_program_stands_outside_and_its_paths_are_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write(tmp_path, {"deep/file": "here"}))
+    assert output(["pwd"]) == str(NOWHERE)
+    assert output(["cat", Path("deep/file")]) == "here"
+    assert run(["cat", Path("deep/file")], log=Path("log")).status == 0

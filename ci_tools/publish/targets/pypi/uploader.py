@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import requests
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
-from ci_tools.machine.process import redact, run
+from ci_tools.machine.process import redact, run, start_module
 from ci_tools.machine.waits import Waits
 from ci_tools.publish.targets.pypi.answers import AGAIN, UNAUTHORISED, clean_text
 from ci_tools.publish.targets.pypi.place import READ_AT, Place
@@ -75,7 +75,7 @@ class Uploader(NamedTuple):
         if self.program == "uv":
             return [uv, "publish", "--no-progress", "--publish-url", self.place.upload, path]
         options = ("--non-interactive", "--disable-progress-bar", "--verbose")  # the last shows the index's answer
-        return [sys.executable, "-m", "twine", "upload", *options, path]
+        return [*start_module("twine"), "upload", *options, path]
 
     def _environment(self) -> dict[str, str]:
         """Return the user's whole environment, which the uploader and keyrings need."""
