@@ -175,7 +175,7 @@ def _refuse_place(out: Path, planned: Planned) -> None:
 
 def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: Outside, *, takes_level: bool) -> None:
     """Raise MachineError if a disk has too little space; warn about wheels that may not keep to their tags."""
-    torch, places = planned.plan.request.build.torch, room.Places(folders.base_folder(), outside.cache, out)
+    torch, places = planned.plan.request.build.torch, room.BuildFolders(folders.base_folder(), outside.cache, out)
     includes = headers.all_includes(planned.tree) if any(job.accelerator for job in jobs) else ()
     room.refuse_no_room(room.needs_of(jobs, planned.tree, places, includes, torch=torch))
     chosen = {job.name: choose(job, planned.catalog, outside) for job in jobs}

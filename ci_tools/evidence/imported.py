@@ -61,7 +61,7 @@ def find_lacking(project: ProjectFile, modules: Iterable[str], metadata: Sequenc
     extras = dict(_extras(project, observed))
     found: dict[str, Lacking] = {}
     for module in modules:
-        for top, place in _Reader(project).imports(module):
+        for top, place in _ImportReader(project).imports(module):
             name = canonicalize_name(re.split("[<>=!~ ]", distribution_of(top))[0])
             is_left = name in LEFT_TO_USERS and {*map(name_of_required, required)} <= WITHOUT_TORCH
             if name not in known and (name in extras or is_left or _is_brought_by_none(project, top, name, known)):
@@ -89,7 +89,7 @@ def _extras(project: ProjectFile, observed: Iterable[str]) -> Iterator[tuple[str
     yield from ((name_of_required(text), found[1]) for text in observed if (found := EXTRA.search(text)))
 
 
-class _Reader:
+class _ImportReader:
     """Reads the files of a package that its import runs."""
 
     def __init__(self, project: ProjectFile) -> None:

@@ -120,7 +120,7 @@ def _read_jobs(hub: Hub, repository: Repository, found: Sequence[tuple[str, Work
     Where GitHub answers no more requests this hour, older runs have no jobs, and a line says so: their own outcomes are
     known from the list.
     """
-    kept, left = _Kept(hub.outside.cache / "runs" / hub.repository.replace("/", "+").lower()), 0
+    kept, left = _KeptJobs(hub.outside.cache / "runs" / hub.repository.replace("/", "+").lower()), 0
     for name, run in found:
         jobs = kept.read(run)
         if jobs is None and _has_requests(repository):
@@ -144,7 +144,7 @@ def _has_requests(repository: Repository) -> bool:
     return limit < 0 or remaining > RESERVE
 
 
-class _Kept(NamedTuple):
+class _KeptJobs(NamedTuple):
     """The jobs of finished runs, in a folder: an attempt that has ended never changes."""
 
     folder: Path

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from ci_tools.build.containers.mounts import CACHE, HOME, Mount, Settings
+from ci_tools.build.containers.mounts import CACHE, HOME, ContainerIndex, Mount
 from ci_tools.build.folders import base_folder, own_locks
 from ci_tools.machine.process import output, run
 
@@ -47,7 +47,7 @@ class Runs:
 
     engine: Engine
     image: Image
-    settings: Settings
+    settings: ContainerIndex
     outside: Outside
 
     def run(

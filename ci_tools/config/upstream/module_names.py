@@ -45,7 +45,7 @@ class ModuleNames:
 def read_names(text: str, module: str, *, is_package: bool = False) -> ModuleNames:
     """Return the names of a module with that text; raise SyntaxError or ValueError where it cannot be parsed."""
     tree = ast.parse(text)
-    reader = _Reader(module if is_package else module.rpartition(".")[0])
+    reader = _StatementReader(module if is_package else module.rpartition(".")[0])
     found = reader.found
     rows = reader.read_block(tree.body)
     found.rows = {name: row for name, row in rows.items() if row and not _is_special(name)}
@@ -75,7 +75,7 @@ def list_declared(text: str, annotations: Collection[str]) -> Iterator[str]:
 # ---------------------------------------------------------------- statements
 
 
-class _Reader:
+class _StatementReader:
     """Reads the statements of a module in their order."""
 
     def __init__(self, package: str) -> None:
@@ -363,6 +363,6 @@ def _note_proxy(node: ast.AST, tree: ast.Module, found: ModuleNames) -> None:
         found.is_open = True
         return
     found.has_proxy = True
-    inner = _Reader("").read_block(kinds[0].body)
+    inner = _StatementReader("").read_block(kinds[0].body)
     for name in filterfalse(_is_special, inner):  # of a method, the first parameter is not given
         found.rows[name] = "f" if inner[name].startswith("f") else VALUE

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from ci_tools.catalog import TORCH_NAMES
-from ci_tools.evidence.observe.inside.torch_names.table import QUESTIONS, Table, read_table
+from ci_tools.evidence.observe.inside.torch_names.table import QUESTIONS, TorchTable, read_table
 
 if TYPE_CHECKING:
     from ci_tools.catalog import TorchRelease
@@ -16,7 +16,7 @@ __all__ = ["answer_question", "describe_names", "is_question", "is_same_everywhe
 
 
 @functools.cache
-def load_table() -> Table:
+def load_table() -> TorchTable:
     """Return the table of torch's names."""
     return read_table(TORCH_NAMES.read_text(encoding="utf-8"))
 

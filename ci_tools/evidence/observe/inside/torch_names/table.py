@@ -20,7 +20,18 @@ if TYPE_CHECKING:
 
     Rows: TypeAlias = dict[str, dict[str, str]]  # of one torch: module → name → row
 
-__all__ = ["ABSENT", "HAS", "LISTS", "MODULES", "QUESTIONS", "SAYS", "UNSURE", "Table", "read_table", "split_ranges"]
+__all__ = [
+    "ABSENT",
+    "HAS",
+    "LISTS",
+    "MODULES",
+    "QUESTIONS",
+    "SAYS",
+    "UNSURE",
+    "TorchTable",
+    "read_table",
+    "split_ranges",
+]
 
 ABSENT, UNSURE = "", "~"
 MODULES = ""  # the module that stands for the list of modules
@@ -29,7 +40,7 @@ BETWEEN = ":"  # module and name, in questions and in the rows of a project's to
 QUESTIONS = HAS, SAYS, LISTS = ("torch has ", "torch says ", "torch lists ")
 
 
-class Table(NamedTuple):
+class TorchTable(NamedTuple):
     """The names of every torch that was read."""
 
     patches: Mapping[str, str]  # release → its patch release; oldest first
@@ -103,10 +114,10 @@ class Table(NamedTuple):
         return len({self.answer(release, question) for release in self.releases}) > 1
 
 
-def read_table(text: str) -> Table:
+def read_table(text: str) -> TorchTable:
     """Return the table in the text of its file."""
     said: dict[str, Any] = json.loads(text)
-    return Table(said["releases"], said["names"])
+    return TorchTable(said["releases"], said["names"])
 
 
 def _read_torch(text: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from ci_tools.evidence.observe.inside.torch_names.table import (
     MODULES,
     SAYS,
     UNSURE,
-    Table,
+    TorchTable,
     read_table,
 )
 
@@ -40,11 +40,11 @@ UNLISTED = ("torch._C.", "torch.bin.", "torch.classes.", "torch.include.", "torc
 SIGNATURES = ("getfullargspec", "signature")
 
 
-class Torch:
+class TorchModules:
     """torch's modules as the cell has them."""
 
     def __init__(self) -> None:
-        self.table = Table({}, {MODULES: {}})
+        self.table = TorchTable({}, {MODULES: {}})
         self.shown: dict[str, dict[str, Any]] = {}  # module → what it held before the project could change it
         self.functions: dict[tuple[str, str], Any] = {}
 
@@ -71,7 +71,7 @@ class Torch:
         own = {one for one in inside if not one.startswith("__")}
         rows = {row: _Row(name, row) for row in {*self.table.names[name], *own} if "." not in row}
         if "__getattr__" in inside:
-            inside["__getattr__"] = _Late(inside["__getattr__"], name, module)
+            inside["__getattr__"] = _LateTorchName(inside["__getattr__"], name, module)
         self.shown[name] = dict(inside)
         show_names(module, rows, functools.partial(self.list_names, name))
 
@@ -233,7 +233,7 @@ class _Row(Attribute):
         return _asks(frame)
 
 
-class _Late:
+class _LateTorchName:
     """A module's own `__getattr__` (PEP 562): of a name in no row, the project hears what the table says of others."""
 
     def __init__(self, real: Callable[[str], Any], name: str, module: ModuleType) -> None:
@@ -262,4 +262,4 @@ def _join(module: str, name: str) -> str:
     return f"{module}.{name}" if module != MODULES else name
 
 
-TORCH = Torch()
+TORCH = TorchModules()
