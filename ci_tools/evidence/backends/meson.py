@@ -41,8 +41,7 @@ TOKEN = re.compile(
 )
 LONGEST_VALUE = 40  # tokens that are kept of an argument; the values it is compared with have one token
 LITERAL_VERSION = re.compile(r"'(\d\.\d{1,2})'")
-FIRST_LIMITED = Minor(3, 2)  # the first Pythons with the limited API (PEP 384), and its free-threaded one (PEP 803)
-FIRST_LIMITED_FREE_THREADED = Minor(3, 15)
+FIRST_LIMITED_FREE_THREADED = Minor(3, 15)  # PEP 803
 
 
 class Token(NamedTuple):
