@@ -8,18 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "FatwheelError",
-    "InputError",
-    "LabelError",
-    "LeftUndone",
-    "MachineError",
-    "Problem",
-    "Rejected",
-    "RejectedInput",
-    "nearest",
-]
-
 VERSION = re.compile(r"\d+(\.\d+)+t?")  # 2.10, 2.13.0, 3.14t
 MINOR = re.compile(r"\d+\.\d+t?")
 DOCUMENTATION = "docs/"  # the folder of the pages in the repository

@@ -52,19 +52,6 @@ if TYPE_CHECKING:
     from ci_tools.plan.make import Planned
 
 
-__all__ = [
-    "Checks",
-    "Left",
-    "Look",
-    "Made",
-    "build",
-    "list_left_over",
-    "refuse_level",
-    "toolchains_of",
-    "working_in",
-    "workshop_in",
-]
-
 NEEDS_NEWER = (2, 34)  # the glibc of the oldest distributions whose GCC, 11, needs symbols that 2.28 lacks
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.source import Tree
     from ci_tools.model.plan import Job
 
-__all__ = ["BuildFolders", "Need", "Part", "list_parts", "needs_of", "refuse_no_room"]
-
 MIB = 1 << 20
 # Lower bounds in bytes, so that no build with enough space is refused: somewhat less than was measured of torch 2.13
 # for CPUs (754 MiB installed); the packages of CUDA and ROCm are several times as large.

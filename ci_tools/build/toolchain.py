@@ -45,17 +45,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside, Step
     from ci_tools.model.plan import Job, Plan
 
-__all__ = [
-    "TORCH_INCLUDE",
-    "Toolchain",
-    "Toolchains",
-    "choose_sdist_python",
-    "explain_other_libc",
-    "libc",
-    "libc_doubt",
-    "own_level",
-]
-
 HEADERS = "torch/include/"
 TORCH_INCLUDE = "FATWHEEL_TORCH_INCLUDE"  # the variable of a build that names the folder of torch's headers
 

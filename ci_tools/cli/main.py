@@ -16,8 +16,6 @@ from ci_tools.cli.statuses import DONE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main"]
-
 MANY = 100_000  # new objects after which the garbage collector runs; Python's default is 700
 
 

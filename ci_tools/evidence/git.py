@@ -27,28 +27,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.request import GitSource
 
-__all__ = [
-    "COMMAND",
-    "TAGS",
-    "UPDATE",
-    "address",
-    "apply_patch",
-    "ask",
-    "check_out",
-    "commit_of",
-    "find",
-    "head",
-    "listed",
-    "origin",
-    "refuse_filters",
-    "remote_tags",
-    "revision",
-    "run_git",
-    "tags",
-    "top",
-    "tracks",
-]
-
 TAGS = "refs/tags/"
 MINUTES = 30
 LONGEST = 200  # maximum characters of a list of branches and tags in a message

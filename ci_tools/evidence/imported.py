@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["Lacking", "find_lacking"]
-
 LEFT_TO_USERS = frozenset({"numpy", "torch"})  # what projects use and often do not declare
 EXTRA = re.compile(r"\bextra\s*==\s*['\"]([^'\"]+)")
 PASSED_OVER = frozenset({"BaseException", "Exception", "ImportError", "ModuleNotFoundError"})

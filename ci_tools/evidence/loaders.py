@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.source import Tree
 
-__all__ = ["Loader", "find_loaders"]
-
 LOAD = "load_library"
 LOADS = f"torch.ops.{LOAD}"
 WRAPPERS = frozenset({"list", "sorted", "str", "tuple"})  # their results name the same files

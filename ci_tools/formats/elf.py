@@ -17,16 +17,6 @@ from ci_tools.formats.magic import ELF_MAGIC
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = [
-    "Elf",
-    "Extent",
-    "NeededVersion",
-    "Section",
-    "Segment",
-    "Symbol",
-    "read_elf",
-]
-
 BITS = {1: 32, 2: 64}
 BYTE_ORDER = {1: "<", 2: ">"}
 HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}  # the fields after the sixteen bytes of e_ident

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from ci_tools.formats.elf import Elf
     from ci_tools.formats.offload.sycl import DeviceImage
 
-__all__ = ["Code", "CompiledUnit", "Image", "images", "read_undefined_symbols", "units"]
-
 FATBINARY_MAGIC = b"\x50\xed\x55\xba"
 FATBINARY = struct.Struct("<4sHHQ")  # magic, version, header size, size of all entries
 # kind, header size, payload size, compressed size, PTX or cubin version, arch, flags, uncompressed size

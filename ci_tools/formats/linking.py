@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.elf import Elf
 
-__all__ = ["Linking", "linking"]
-
 NEEDED, NAME, RPATH, RUNPATH, TEXTREL, FLAGS = 1, 14, 15, 29, 22, 30  # DT_NEEDED, DT_SONAME, …
 TEXTREL_FLAG = 4  # DF_TEXTREL
 STACK = 0x6474E551  # PT_GNU_STACK

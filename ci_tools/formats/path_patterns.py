@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["is_pattern", "matcher_of"]
-
 SEGMENT = r"(?:\*\*|(?!\*\*|\.{1,2}(?:/|\Z))[\w.+*?-]+)"
 PLAIN = re.compile(rf"/?{SEGMENT}(?:/{SEGMENT})*/?", re.ASCII)  # no brackets, no `!`, no backslash, no blank
 ODD = re.compile(r"\*\*/(?:\*\*|\Z)")  # nobody writes it: pathspec says what it means

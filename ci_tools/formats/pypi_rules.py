@@ -33,17 +33,6 @@ if TYPE_CHECKING:
     from packaging.utils import NormalizedName
     from packaging.version import Version
 
-__all__ = [
-    "Archive",
-    "Held",
-    "Release",
-    "classifier_problems",
-    "description_problems",
-    "identity",
-    "pypi_problems",
-    "strangers",
-]
-
 MIB = 1 << 20
 MOST_BYTES = 100 * MIB  # of a file, unless PyPI has granted the project more
 FREE_UNPACKED = 64 * MIB  # below this uncompressed size, any compression ratio is allowed

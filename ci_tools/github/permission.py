@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from ci_tools.github.client import Hub
 
-__all__ = ["WRITES", "ask_permission"]
-
 WRITES = frozenset({"admin", "write"})  # `maintain` and roles of an organisation's own are told as one of these
 LOGIN = re.compile(r"[A-Za-z0-9_-]{1,100}")  # a person's; an app such as dependabot[bot] is no collaborator
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from github.Workflow import Workflow
     from github.WorkflowRun import WorkflowRun
 
-__all__ = ["Job", "Outcome", "Run", "read_runs"]
-
 PROPOSAL = "pull_request"  # the start of the events whose runs say something of a proposal only
 FOLDER = ".github/workflows/"
 FILE = re.compile(r"[A-Za-z0-9._-]+\.ya?ml")

@@ -28,21 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping, Sequence
     from threading import Event
 
-__all__ = [
-    "ISOLATED",
-    "NOWHERE",
-    "STOP",
-    "Ended",
-    "anchor",
-    "clean_environment",
-    "complaint",
-    "output",
-    "redact",
-    "run",
-    "start_module",
-    "tail",
-]
-
 LOG = logging.getLogger(__name__)
 
 # The root, where nothing is a project's: pip, uv and others also read what lies above the folder that they start in.

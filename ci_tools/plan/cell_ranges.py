@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     Place = tuple[str, str]  # a platform, and the label of its accelerator or ""
 
-__all__ = ["SKIPPED", "PlanAxes", "Ranges", "accelerator_of", "blocks", "group_cells"]
-
 SKIPPED = "skipped"  # used in place of a job for a skipped cell
 MOST_NAMED = 3  # platforms that are named although they are all of the plan's
 

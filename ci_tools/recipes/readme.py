@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.retention.naming import Naming
     from ci_tools.publish.retention.tags import Tag
 
-__all__ = ["BEGIN", "END", "WheelRow", "list_rows", "replace_table", "table_of"]
-
 BEGIN, END = "<!-- fatwheel wheels: begin -->", "<!-- fatwheel wheels: end -->"
 SCHEMES = ("https://", "http://")
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ci_tools.model.platforms import Accelerator
     from ci_tools.model.versions import Minor, Python
 
-__all__ = ["Case", "Inputs", "Proof"]
-
 
 class Proof(NamedTuple):
     """A comparison for some cells that one wheel is said to serve, and its verdict."""

@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.wheel import Wheel
 
-__all__ = [
-    "ClaimVerdict",
-    "Fingerprint",
-    "Interface",
-    "WheelClaim",
-    "compare",
-    "fingerprint",
-    "read_record",
-    "write_record",
-]
-
 GENERATOR = re.compile(r"^Generator:.*\n?", re.MULTILINE)
 SYSTEM_VERSION = re.compile(r"GLIBC(XX)?_|CXXABI_|GCC_")
 MOST_SHOWN = 6  # lines or symbols of one member

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from ci_tools.model.versions import Python
     from ci_tools.plan.advise.option import Edits
 
-__all__ = ["PatchProof", "Patched", "consult", "patch_of", "patch_of_all", "prove", "status", "to_json", "try_patch"]
-
 ALL = "all patches together"
 WHOLE_LINES = re.compile(r"[^\n]*\n|[^\n]+\Z")
 

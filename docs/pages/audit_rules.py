@@ -10,8 +10,6 @@ from docs.pages.markdown import table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["describe"]
-
 
 AUDIT = """\
 # The audit's rules

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Reporter
     from ci_tools.machine.package_index import Index
 
-__all__ = ["join_rows", "read_rows"]
-
 
 def read_rows(patch: str, index: Index, reporter: Reporter) -> Rows:
     """Return the rows of a release, such as `2.15.0`, from its wheel on the package index.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     ServerT = TypeVar("ServerT", bound=BaseServer)
 
-__all__ = ["Quiet", "serve"]
-
 
 class Quiet(SimpleHTTPRequestHandler):
     """Serves a folder and says nothing."""

@@ -15,19 +15,6 @@ from ci_tools.machine.process import INHERITED_OF_PIP
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = [
-    "CACHE",
-    "HOME",
-    "OUT",
-    "PLAN",
-    "TOOLKIT",
-    "ContainerIndex",
-    "Mount",
-    "list_cache",
-    "list_source",
-    "read_settings",
-]
-
 ROOT = "/fatwheel"  # of everything that is mounted and is not seen at its own place
 CACHE, HOME, OUT, TOOLKIT = f"{ROOT}/cache", f"{ROOT}/home", f"{ROOT}/out", f"{ROOT}/toolkit"
 PLAN = f"{ROOT}/plan.json"

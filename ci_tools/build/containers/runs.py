@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.machine.process import Ended
 
-__all__ = ["LABEL", "Runs"]
-
 LABEL = "fatwheel"  # of our containers, with the user's number: those that a killed run left are found by it
 # The input stays open as long as the engine's client lives: a named pipe that it has open for reading and writing. If
 # the client is killed, _lifeline.py in the container reads the end of its input, and ends all that runs there.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Step
 
-__all__ = ["ComponentArchive", "download", "unpack"]
-
 TRIES = 5  # requests in a row that bring no byte
 PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0)  # seconds before the next request, by the number of those
 PIECE = 1 << 16  # bytes; of a body that is cut short, the last piece is lost

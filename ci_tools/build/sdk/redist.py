@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ci_tools.catalog.cuda_parts import CudaPart
     from ci_tools.machine.context import Outside
 
-__all__ = ["MIRROR", "ToolkitArchives", "address_of", "fetch_compiler", "fetch_parts", "read_release"]
-
 MIRROR = "FATWHEEL_CUDA_REDIST"
 PAGE = "how-to/choose-a-toolchain.md#nvidias-archives"
 LIST = "redistrib.json"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ci_tools.plan.compare.comparison import Comparison
     from ci_tools.verify.patches import Patched, PatchProof
 
-__all__ = ["advice_tables", "comparison_tables", "move_table", "patch_proof_table"]
-
 MOST_JOBS = 15  # changed jobs that get a row each
 
 

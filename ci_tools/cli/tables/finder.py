@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.finder.reading import Shelves
     from ci_tools.publish.index.finder.search import Machine, Match
 
-__all__ = ["SearchResult", "found_tables", "found_values"]
-
 ATTESTED = {"yes": "yes", "no": "no", "": "not known"}
 
 

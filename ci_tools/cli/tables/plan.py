@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Request
     from ci_tools.verify.cases import Proof
 
-__all__ = [
-    "batch_table",
-    "evidence_table",
-    "needless_table",
-    "parts_table",
-    "plan_tables",
-    "proof_table",
-    "request_table",
-]
-
 MOST_SOURCES = 3  # sources of a library that a line names
 MOST_NAMES = 2  # jobs that a line names; more are counted, each name says what it is for
 

@@ -19,18 +19,6 @@ if TYPE_CHECKING:
     from ci_tools.recipes.releases import RecipeRelease
     from ci_tools.recipes.upstream import News
 
-__all__ = [
-    "check_values",
-    "checks_table",
-    "due_rows",
-    "news_table",
-    "release_values",
-    "releases_table",
-    "verdict_values",
-    "verdicts_page",
-    "verdicts_table",
-]
-
 PLAIN = "ubuntu-24.04"  # the runner for a recipe that cannot be read
 ORDER = (State.DUE, State.UNKNOWN, State.CANNOT, State.DONE)
 

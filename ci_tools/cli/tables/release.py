@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.transaction import Shown
     from ci_tools.publish.units import Change, Withheld
 
-__all__ = [
-    "assembly_tables",
-    "findings_table",
-    "preview_tables",
-    "publication_tables",
-    "release_tables",
-    "retraction_table",
-    "trials_table",
-]
-
 
 def findings_table(findings: Sequence[Finding], wheels: int) -> Iterator[Table]:
     """Yield the findings of an audit."""

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.machine.package_index import Listing
 
-__all__ = ["News", "find_updates", "write_updates"]
-
 TORCH, LINUX = "torch", "linux-x86_64"
 VERSION_FILE = "torch/version.py"  # says cuda: Optional[str] = '13.2'
 BUILT_FOR = re.compile(r"^cuda\b[^=\n]*=\s*['\"](\d{1,4}\.\d{1,4})", re.MULTILINE)

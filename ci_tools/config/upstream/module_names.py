@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-__all__ = ["CONDITIONAL", "VALUE", "ModuleNames", "list_declared", "read_names"]
-
 VALUE, CONDITIONAL = "?", "~"
 MOST_CONSTANT = 2000  # characters of a constant; a longer one is a table that no build script compares
 MOST_TEXT = 100  # characters of a text; a longer one is a message

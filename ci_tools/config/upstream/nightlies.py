@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Request
     from ci_tools.model.versions import Minor
 
-__all__ = ["Nightly", "drop_rows", "find_nightly"]
-
 TORCH = "torch"
 ROW, PART = re.compile(r"\s*\[\[\s*torch\.nightly\s*\]\]"), re.compile(r"\s*\[\s*torch\.nightly\.")
 HEADER = re.compile(r"\s*\[")

@@ -18,18 +18,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.package_index import Listing
 
-__all__ = [
-    "NAMES",
-    "Facts",
-    "TorchBuild",
-    "choose_headers",
-    "describe_news",
-    "find_news",
-    "gather_facts",
-    "read_build",
-    "read_nightly",
-]
-
 Facts = dict[str, Any]  # the keys of a torch release in the catalog
 
 HOSTS = {  # the platform of a wheel's tag to the machine in the catalog

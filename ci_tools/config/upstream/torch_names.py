@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.package_index import Listing
     from ci_tools.machine.remote_wheel import RemoteWheel
 
-__all__ = ["MODULES", "compare_rows", "read_new_names", "read_torch_names"]
-
 # ruff: noqa: SIM905 - as words they fit on a page
 # The modules that build scripts ask: what torch is, what its builder has, and how extensions are built.
 MODULES = (

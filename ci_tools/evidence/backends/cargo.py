@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.source import Tree
 
-__all__ = ["Crate", "Files", "UsedCrate", "used"]
-
 
 class UsedCrate(NamedTuple):
     """A crate that a build depends on: its requested features, and the file and key that name it."""

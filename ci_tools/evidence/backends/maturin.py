@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.backends.facts import CellFacts
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["read"]
-
 MANIFESTS = ("Cargo.toml", "rust/Cargo.toml")  # its default places
 PYO3 = ("pyo3-ffi", "pyo3")  # in the order in which maturin looks for features
 UNBOUND = frozenset({"cffi", "uniffi"})  # they load the library themselves, so the wheel's tag names no Python

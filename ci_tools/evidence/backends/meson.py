@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.backends.facts import CellFacts
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["read"]
-
 EXTENSION = "extension_module"
 COMPILED = frozenset(
     {"both_libraries", "build_target", "executable", "library", "shared_library", "shared_module", "static_library"}

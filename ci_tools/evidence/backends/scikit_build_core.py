@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.backends.facts import CellFacts
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["BACKENDS", "has_conditions", "read", "reads_request_archs"]
-
 BACKENDS = frozenset({"scikit_build_core.build", "scikit_build_core.setuptools.build_meta"})
 NO = frozenset({"", "0", "false", "no", "off"})  # values of a variable that it reads as false, in any case
 LIMITED = re.compile(r"\bUSE_SABI\b|\bSTABLE_ABI\b|\bSKBUILD_SABI_|\bPy_LIMITED_API\b|\blimited.api\b", re.IGNORECASE)

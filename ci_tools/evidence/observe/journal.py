@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["read"]
-
 ANSWER = re.compile(rb"^answer ([0-9a-f]*) (.*)$", re.MULTILINE)  # its seal and its JSON, parsed if the seal is valid
 TABLES = ("asked", "doubts", "imports", "reads")
 MADE = {

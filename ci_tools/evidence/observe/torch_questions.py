@@ -12,8 +12,6 @@ from ci_tools.evidence.observe.inside.torch_names.table import QUESTIONS, TorchT
 if TYPE_CHECKING:
     from ci_tools.catalog import TorchRelease
 
-__all__ = ["answer_question", "describe_names", "is_question", "is_same_everywhere", "load_table", "name_subject"]
-
 
 @functools.cache
 def load_table() -> TorchTable:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.elf import Extent
 
-__all__ = ["Import", "Pe", "PeSection", "read_pe"]
-
 HEADER = struct.Struct("<4sHHIIIHH")  # PE\0\0, machine, sections, date, symbol table, its entries, size of what follows
 SECTION = struct.Struct("<8sIIII16x")  # name, size in memory, address, size in the file, offset
 PE32, PE32_PLUS = 0x10B, 0x20B  # the first field of the optional header: of 32-bit files, and of 64-bit ones

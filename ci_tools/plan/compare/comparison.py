@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     Quote = Callable[[str], str]
 
-__all__ = ["ChangedPlace", "Comparison", "Moved", "PlanStep", "PlatformChange", "compare", "empty_comparison"]
-
 MOST_STEPS = 12  # with more changed places, they are reported as one step
 OF_CODE = re.compile(r"native code: (?P<place>.+?)(?: and \d+ more)?$")
 ANY = "any"  # the platform of the pure wheel, in words

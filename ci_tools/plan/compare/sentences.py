@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     Quote = Callable[[str], str]
 
-__all__ = ["Said", "sentences", "to_json"]
-
 MOST_NAMED = 2  # places that a sentence names
 
 

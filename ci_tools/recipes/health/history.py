@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     Series = tuple[tuple[str, str], ...]
     Newest = Mapping[tuple[str, Series], tuple[Tag, Stored]]
 
-__all__ = ["Known", "Line", "Result", "list_lines", "summarize"]
-
 # The jobs of wheels.yml and recipes.yml that are about one job of a plan, or about the tag of one release. A workflow
 # that calls another puts the name of its own job and " / " in front.
 NAMED = re.compile(r"(?:.* / )?(?:Build|Validate) (?P<what>\S+)(?: .*)?")

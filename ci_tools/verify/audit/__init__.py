@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.plan import Job
 
-__all__ = ["RULES", "audit", "device_images"]
-
 
 def audit(
     path: Path,

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ci_tools.verify.audit.subject import Member, Subject
 
-__all__ = ["members", "paths", "record", "size"]
-
 RECORD_HASHES = ("sha256", "sha384", "sha512")  # PEP 427: sha256 or better
 OTHERS_MAY_WRITE = 0o002
 FILE_KINDS = (0, stat.S_IFREG)  # 0 if the archive was not made on Unix

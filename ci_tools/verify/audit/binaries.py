@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.process import Ended
     from ci_tools.verify.audit.subject import Member, Subject
 
-__all__ = ["abi3", "imports", "python_library", "python_symbols"]
-
 MOST_PYTHONS = 20  # newer than that of a tag
 EVERY_PYTHON = re.compile(r"py\d+-none-")
 ABI3 = re.compile(r"cp3(\d+)-abi3-")

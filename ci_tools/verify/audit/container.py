@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from ci_tools.verify.audit.subject import Subject
 
-__all__ = ["container"]
-
 LOCAL = struct.Struct("<4s5H3I2H")  # APPNOTE.TXT 4.3.7: signature, version, flags, method, …, lengths of name and extra
 SIGNATURE = b"PK\x03\x04"
 SIZES_FOLLOW = 0x8  # the flag of a member whose sizes follow its content

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from ci_tools.verify.audit.subject import Member, Subject
 
-__all__ = ["build_paths", "pointers", "prediction", "pure", "text"]
-
 MOST_TEXT = 4 << 20  # bytes; a longer file is data
 # Home folders and build folders. /usr, /opt, /dev and the like are the same on many machines. /root/.cargo holds
 # the packages in the images that Rust is built in, and identifies nobody.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job
     from ci_tools.verify.audit.subject import Member, Subject
 
-__all__ = ["fatbinary", "held_images", "kernels"]
-
 LOOSE = (".cubin", ".fatbin", ".hsaco", ".ptx")  # files of device code, often for one architecture each
 HOLDS_DEVICE_CODE = frozenset({"ELF", "PE", "static library", "CUDA fatbinary"})
 CUDA_IMAGE = re.compile(r"(?P<kind>sm|compute)_(?P<major>\d+)(?P<minor>\d)(?P<variant>[af]?)")

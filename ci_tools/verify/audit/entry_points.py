@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ci_tools.verify.audit.subject import Member, Subject
 
-__all__ = ["entry_points"]
-
 ENTRY_POINT = re.compile(r"(?P<module>[\w.]+)\s*(?::\s*(?P<object>[\w.]+))?\s*(?:\[[^\]]*\])?")  # PyPA's specification
 SCRIPTS = frozenset({"console_scripts", "gui_scripts"})
 DATA = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ci_tools.verify.audit.subject import Subject
 
-__all__ = ["bundled", "overwritten"]
-
 # Hashes that repair tools add to a name: auditwheel `libcudart-0123abcd.so.13`, torchvision's
 # `libcudart.0123abcd.so.13`, delvewheel `cudart64_13-` and 32 digits.
 HASH = re.compile(r"[-.](?=[0-9a-f]*\d)[0-9a-f]{8,64}(?=\.(?:so|dll|dylib)\b)")

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from ci_tools.verify.audit.subject import Member, Subject
 
-__all__ = ["hidden", "secrets", "startup"]
-
 ZIP = b"PK\x03\x04"
 MOST_NESTED = 10_000  # at most so many members of a nested archive are read
 MOST_DEPTH = 3  # archives within archives

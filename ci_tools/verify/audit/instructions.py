@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ci_tools.formats.elf import Elf, Section
     from ci_tools.verify.audit.subject import Subject
 
-__all__ = ["instructions"]
-
 X86_64 = 62  # e_machine
 NOTES = ".note.gnu.property"
 NOTE_HEADER = 12  # bytes before a note's name: the sizes of name and content, and the kind; then comes "GNU\0"

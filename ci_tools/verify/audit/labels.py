@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ci_tools.formats.wheel import Wheel
     from ci_tools.verify.audit.subject import Subject
 
-__all__ = ["index", "licence", "metadata", "names", "requirements", "requires_python", "requires_torch", "tags"]
-
 TEXT_FILES = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "top_level.txt")
 SAID_ELSEWHERE = frozenset({"name", "version", "requires-python", "license-expression", "license-file"})
 INTRODUCED = "introduced in metadata version"  # indexes accept such a field: setuptools has long written them

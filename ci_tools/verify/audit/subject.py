@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ci_tools.formats.windows.pe import Import
     from ci_tools.model.plan import Job
 
-__all__ = ["Flaw", "Member", "Subject", "abbreviate", "read_each"]
-
 SMALL = 1 << 16  # bytes; a member up to this size is kept in memory, since writing a file would cost more
 MOST_IN_MEMORY = 64 << 20  # bytes of all members in memory
 SHOWN = 5  # a message names at most so many items

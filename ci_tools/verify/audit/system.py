@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.formats.linking import Linking
     from ci_tools.verify.audit.subject import Member, Subject
 
-__all__ = ["debug", "platform", "rpath", "stack", "text_relocations"]
-
 MOST_DEBUG_BYTES = 16 << 20
 
 FORMATS = {"linux": ("ELF",), "win": ("PE",), "macosx": ("Mach-O", "Mach-O universal")}

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.model.versions import Minor
     from ci_tools.verify.audit.subject import Subject
 
-__all__ = ["sycl_runtime", "torch_requirement", "torch_symbols"]
-
 
 SYCL_RUNTIME = re.compile(r"libsycl\.so\.(\d+)")
 LIBRARIES = re.compile(

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.cmake.options import Option
     from ci_tools.evidence.observe.cmake.run import Configured
 
-__all__ = ["CONFIGURED", "LeftOff", "find_lacking"]
-
 CONFIGURED = "observed by running cmake's configure step"
 MOST_TRIED = 6  # options
 MOST_LISTED = 8

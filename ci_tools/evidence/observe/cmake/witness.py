@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Compile
 
-__all__ = ["Ask", "CmakeWitness", "Open"]
-
 MOST = 16  # ways through a project's checks that are tried
 TORCH_LIBRARY = re.compile(r"(?:^|[/\s]|-l|lib)(?:torch|c10)(?:_\w+)?(?:\.\w+)*(?:$|\s)")
 WITHOUT_ARCHS = "without which it would not be for the architectures of the request"

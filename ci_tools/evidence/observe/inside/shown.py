@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import FrameType
 
-__all__ = ["Attribute", "ModuleName", "list_visible", "show_names"]
-
 
 class Attribute:
     """An attribute of a module with the cell's value for the project and this machine's value for all other code."""

@@ -21,8 +21,6 @@ from ci_tools.evidence.observe.inside.standard_library.equivalents import EQUIVA
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["LIBRARY"]
-
 SYSTEMS = ("linux", "macos", "windows")
 MODULE = ""  # the name that stands for the module itself
 NEWEST = (3, 15)  # the last column of the table: a Python after it is taken for that

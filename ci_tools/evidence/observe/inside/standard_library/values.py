@@ -14,8 +14,6 @@ from ci_tools.evidence.observe.inside.facts import FACTS, names_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["differing_values"]
-
 # Names whose values here are those of Linux and macOS:
 NOT_OF_WINDOWS = {
     "array": "array",

@@ -20,19 +20,6 @@ if TYPE_CHECKING:
 
     Rows: TypeAlias = dict[str, dict[str, str]]  # of one torch: module → name → row
 
-__all__ = [
-    "ABSENT",
-    "HAS",
-    "LISTS",
-    "MODULES",
-    "QUESTIONS",
-    "SAYS",
-    "UNSURE",
-    "TorchTable",
-    "read_table",
-    "split_ranges",
-]
-
 ABSENT, UNSURE = "", "~"
 MODULES = ""  # the module that stands for the list of modules
 OTHERS = "*"  # the name that stands for all others: with it, a module may have more than its rows

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-__all__ = ["TORCH"]
-
 TOP = "torch"
 # Modules that no file of a wheel names: compiled code makes them, or they are folders without Python.
 UNLISTED = ("torch._C.", "torch.bin.", "torch.classes.", "torch.include.", "torch.lib.", "torch.ops.", "torch.share.")
