@@ -53,11 +53,11 @@ VERBS = (
     "recipe new {folder} {out}/recipe",
     "install facts",
     "doctor owner/name",
-    "status github:owner/name",
 )
 SHORT = ("plan --explain", "evidence")
 OF_A_SOURCE = (*SHORT, "build --job linux-cpu --out {out}/dist", f"audit {{out}}/dist/{WHEEL} --config fatwheel.yml")
 TOLD = (
+    (r"(?m)^waiting for another run .*\n", ""),
     (r"[0-9a-f]{7,64}", "HASH"),
     (r"\d+(\.\d+)? (s|min|MB)\b", "T"),
     (r"[ ─]+", " "),
@@ -120,8 +120,7 @@ def unpacked(place: Path) -> Path:
 
 KINDS: dict[str, Callable[[Path], Path]] = {
     "innocent": lambda place: hostile.make_innocent(place / "innocent"),
-    "checkout": lambda place: hostile.make_hostile(place / "hostile", place / "marks"),
-    "unpacked": unpacked,
+    "hostile": unpacked,
 }
 
 
