@@ -57,7 +57,7 @@ VERBS = (
 SHORT = ("plan --explain", "evidence")
 OF_A_SOURCE = (*SHORT, "build --job linux-cpu --out {out}/dist", f"audit {{out}}/dist/{WHEEL} --config fatwheel.yml")
 TOLD = (
-    (r"(?m)^waiting for another run .*\n", ""),
+    (r"(?m)^(waiting for another run|time:) .*\n", ""),
     (r"[0-9a-f]{7,64}", "HASH"),
     (r"\d+(\.\d+)? (s|min|MB)\b", "T"),
     (r"[ ─]+", " "),
@@ -114,7 +114,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Sai
 def unpacked(place: Path) -> Path:
     """Make the hostile project, and unpack an archive of it: all of its files are newer than git remembers."""
     made = hostile.make_hostile(place / "made", place / "marks")
-    shutil.copytree(made, place / "hostile", symlinks=True, copy_function=shutil.copyfile)
+    shutil.copytree(made, place / "hostile", symlinks=True, copy_function=shutil.copy)
     return place / "hostile"
 
 
