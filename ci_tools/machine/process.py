@@ -204,8 +204,11 @@ def run(
 
 
 def _spell(command: Sequence[str | Path]) -> list[str]:
-    """Return a command's words; a path has a folder, and starts at the root."""
-    return [str(one.absolute() if isinstance(one, Path) and one.name != str(one) else one) for one in command]
+    """Return a command's words, with absolute paths; a program without a folder is looked for on PATH."""
+    by_name = Path(command[0]).name == str(command[0])
+    return [
+        str(one.absolute() if isinstance(one, Path) and (at or not by_name) else one) for at, one in enumerate(command)
+    ]
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:
