@@ -173,6 +173,19 @@ def _publish(folder: Path, index: Path) -> str:
     return f"{{sdist: {{name: demo, version: '1.0', sha256: {digest}}}}}"
 
 
+@pytest.mark.long
+@confines
+def test_cmake_is_fetched_and_asked_as_for_the_clean_folder(tmp_path: Path) -> None:
+    folders = (
+        hostile.make_clean(tmp_path / "clean", hostile.CMAKE),
+        hostile.make_hostile(tmp_path / "hostile", tmp_path / "marks", hostile.CMAKE),
+    )
+    clean, found = (walk(folder, SHORT) for folder in folders)
+    assert found == clean
+    assert clean[SHORT[0]].status == 0
+    assert not list((tmp_path / "marks").iterdir())
+
+
 @pytest.mark.slow
 @confines
 def test_what_is_planned_in_a_hostile_folder_is_the_clean_plan(tmp_path: Path) -> None:
