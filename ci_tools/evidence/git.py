@@ -303,8 +303,8 @@ def apply_patch(patch: Path, folder: Path, environ: Mapping[str, str], *options:
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch) / "git.log"
         # In a repository, git would skip the files of folders that the repository does not know.
-        command = [*COMMAND, "-C", folder, NO_REPOSITORY, "apply", "--whitespace=nowarn", *options]
-        ended = run([*command, patch], log=log, env=env, timeout=MINUTES * 60)
+        apply = (NO_REPOSITORY, "apply", "--whitespace=nowarn", *options)
+        ended = run([*COMMAND, "-C", folder, *apply, patch], log=log, env=env, timeout=MINUTES * 60)
         printed = log.read_text(encoding="utf-8", errors="replace")
     return (printed or f"git ended with {ended.status}") if ended.status else ""
 
