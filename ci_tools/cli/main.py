@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _open_streams() -> None:
     """Open the standard streams that the caller has closed: other files and programs would get their numbers.
 
-    Whoever writes to a closed standard output still fails: what was asked for is lost.
+    Writing to a closed standard output still fails: the result would be lost.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:

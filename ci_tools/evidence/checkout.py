@@ -247,8 +247,7 @@ class Checkout:
         kept = {name: value for name, value in self.environ.items() if not name.startswith("GIT_")}
         is_bytes = arguments[0] in {"cat-file", "hash-object"}
         found = output(
-            [*git.COMMAND, *arguments],
-            cwd=place,
+            [*git.COMMAND, "-C", place, *arguments],
             env={**kept, **git.UNCONFIGURED},
             timeout=MINUTES * 60,
             encoding="latin-1" if is_bytes else "utf-8",
