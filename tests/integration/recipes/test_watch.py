@@ -68,6 +68,14 @@ build:
 release: {{tag: "{{package}}-v{{version}}-py{{python}}", local: mine, untagged: true}}
 validate: {{imports: [hello.fast]}}
 """
+TAGGED = """\
+package: hello-native
+version: "1.0"
+source: {git: "https://example.invalid/x", ref: "v{version}"}
+python: ["3.12"]
+platforms: {linux-cpu: }
+release: {tag: "a..b {version}", untagged: true}
+"""
 TAG = f"hello-native-v1.0-py{DIGITS}"
 
 
@@ -100,6 +108,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = {"fatwheel.yml": RECIPE.replace("UPSTREAM", str(upstream)), "local.patch": PATCH}
     write(folder / "recipes/hello", files)
     return folder
+
+
+def test_a_release_whose_tag_git_refuses_is_not_built(place: Path, hub: GitHub) -> None:
+    write(place / "recipes/tagged", {"fatwheel.yml": TAGGED})
+    ran = fatwheel(place, hub, "recipe", "watch", "tagged", "--to", f"github:{REPOSITORY}", "--format", "json")
+    (verdict,) = json.loads(ran.stdout)
+    assert (verdict["state"], verdict["reason"][:31]) == ("cannot", "git has no tag of the name a..b"), ran.stderr
 
 
 def test_a_release_is_due_until_it_is_published_and_again_when_its_recipe_changes(place: Path, hub: GitHub) -> None:
