@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.builders.sources import write
+from tests.servers.package_index import index_of
+from tests.unit.build.sdk.test_torch_choice import torch_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,3 +52,27 @@ def test_what_a_project_fails_to_declare_is_installed_for_its_build(fatwheel: Co
     ran = fatwheel("plan", cwd=tmp_path)
     said = "'pathspec', which no build requirement has: name it in the config, `build: {requires: [pathspec]}`"
     assert said in " ".join((ran.stdout + ran.stderr).split())
+
+
+OF_TORCH = {
+    "pyproject.toml": '[build-system]\nrequires = ["setuptools", "torch"]\nbuild-backend = "setuptools.build_meta"\n',
+    "setup.py": "from setuptools import setup\nfrom torch.utils.cpp_extension import BuildExtension, CppExtension\n"
+    'setup(name="demo", version="1.0", ext_modules=[CppExtension("demo", ["demo.cpp"])],\n'
+    '      cmdclass={"build_ext": BuildExtension})\n',
+    "demo.cpp": "#include <torch/extension.h>\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {}\n",
+    "fatwheel.yml": CONFIG.partition("build:")[0].replace("platforms", 'torch: ["2.13"]\nplatforms'),
+}
+
+
+def test_a_torch_for_another_accelerator_is_said_before_anything_is_built(
+    fatwheel: CommandLine, tmp_path: Path
+) -> None:
+    project = write(tmp_path / "demo", OF_TORCH)
+    wheel = torch_wheel(tmp_path, "2.13.0", "13.0")
+    job = f"linux-cpu-torch2.13-cp{PYTHON.replace('.', '')}"
+    with index_of("torch", {wheel.name: wheel.read_bytes()}) as index:
+        own = {"PIP_INDEX_URL": index.url, "PIP_EXTRA_INDEX_URL": index.url, "PIP_FIND_LINKS": str(tmp_path / "none")}
+        words = ("--job", "sdist", "--job", job, "--out", "dist")
+        ran = fatwheel("build", *words, cwd=project, FATWHEEL_CACHE=str(tmp_path / "cache"), **own)
+    assert (ran.status, f"fatwheel: {job}: the build would get torch 2.13.0 for cu130" in ran.stderr) == (3, True)
+    assert not (project / "dist").exists()
