@@ -113,7 +113,8 @@ def refuse_other_torch(job: Job, python: Path, planned: Planned, outside: Outsid
     if wanted and wanted.label:
         variables = clean_environment(outside.environ, dict(job.env))
         try:
-            find_torch(wanted, planned.catalog, outside, add_indexes(variables, needs.indexes))
+            environ = {**variables, **add_indexes(variables, needs.indexes)}
+            find_torch(wanted, planned.catalog, outside, environ)
         except FatwheelError as error:
             error.message = f"{job.name}: {error.message}"
             raise

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.build.jobs import build
+from ci_tools.errors import MachineError
+from ci_tools.plan.make import make_plan
+from ci_tools.verify.files import CHECKS
 from tests.builders.sources import write
 from tests.servers.package_index import index_of
-from tests.unit.build.sdk.test_torch_choice import torch_wheel
+from tests.unit.build.sdk.test_torch_choice import outside_of, torch_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,15 +68,13 @@ OF_TORCH = {
 }
 
 
-def test_a_torch_for_another_accelerator_is_said_before_anything_is_built(
-    fatwheel: CommandLine, tmp_path: Path
-) -> None:
-    project = write(tmp_path / "demo", OF_TORCH)
-    wheel = torch_wheel(tmp_path, "2.13.0", "13.0")
-    job = f"linux-cpu-torch2.13-cp{PYTHON.replace('.', '')}"
+def test_a_torch_for_another_accelerator_is_said_before_anything_is_built(tmp_path: Path) -> None:
+    project, wheel = write(tmp_path / "demo", OF_TORCH), torch_wheel(tmp_path, "2.13.0", "13.0")
     with index_of("torch", {wheel.name: wheel.read_bytes()}) as index:
-        own = {"PIP_INDEX_URL": index.url, "PIP_EXTRA_INDEX_URL": index.url, "PIP_FIND_LINKS": str(tmp_path / "none")}
-        words = ("--job", "sdist", "--job", job, "--out", "dist")
-        ran = fatwheel("build", *words, cwd=project, FATWHEEL_CACHE=str(tmp_path / "cache"), **own)
-    assert (ran.status, f"fatwheel: {job}: the build would get torch 2.13.0 for cu130" in ran.stderr) == (3, True)
-    assert not (project / "dist").exists()
+        outside = outside_of(tmp_path, index.url)
+        planned = make_plan(project / "fatwheel.yml", outside)
+        (job,) = planned.plan.jobs
+        with pytest.raises(MachineError) as caught:
+            build(planned, ["sdist", job.name], tmp_path / "dist", outside, CHECKS)
+    assert caught.value.message == f"{job.name}: the build would get torch 2.13.0 for cu130, expected 2.13 for cpu"
+    assert not (tmp_path / "dist").exists()
