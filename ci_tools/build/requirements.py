@@ -102,7 +102,7 @@ class Needs(NamedTuple):
 def refuse_other_torch(job: Job, python: Path, planned: Planned, outside: Outside) -> None:
     """Raise MachineError if a job's build would get a torch for another accelerator; fetch the one that it gets.
 
-    So that it is said before an hour of compiling. Requirements that only the running backend names come later.
+    Nothing has been compiled by then. Requirements that only the running backend names come later.
     """
     plan, tree = planned.plan, planned.tree
     needs, own = needs_of_job(job, plan), plan.request.build.constraints
