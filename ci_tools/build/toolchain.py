@@ -89,7 +89,7 @@ class Toolchains:
 
     def missing(self, job: Job) -> str:
         """Return why this machine cannot build `job`, or "" if it can. Fetches nothing."""
-        if self._interpreter(job) is None:
+        if self.interpreter_of(job) is None:
             return f"Python {job.python} is not on this machine"
         if job.platform is None:
             return ""
@@ -110,7 +110,7 @@ class Toolchains:
         own = f"{job.platform} wheels of this project are built on {wanted}, such as the platform's default runner"
         return f"{own}; this machine is {here}, and {why}" if why else ""
 
-    def _interpreter(self, job: Job) -> Path | None:
+    def interpreter_of(self, job: Job) -> Path | None:
         """Return the Python that runs the build: the job's own, or this one if one wheel serves all Pythons."""
         if not job.python_stays and Minor(*sys.version_info[:2]) >= job.python.version:
             return Path(sys.executable)
@@ -136,7 +136,7 @@ class Toolchains:
         Raises MachineError if `missing` gives a reason, or the network fails.
         """
         why = self.missing(job)
-        python = self._interpreter(job)
+        python = self.interpreter_of(job)
         if why or python is None:
             msg = f"{job.name} cannot be built here: {why}"
             raise MachineError(msg)

@@ -12,6 +12,7 @@ import pytest
 
 from ci_tools.formats.wheel import open_wheel
 from tests.builders.sources import committed, git, write
+from tests.servers.fatwheel_program import BUILDS
 from tests.servers.github import REPOSITORY, TOKEN, GitHub, github_server
 from tests.servers.prepared import run_prepared
 
@@ -81,7 +82,8 @@ TAG = f"hello-native-v1.0-py{DIGITS}"
 
 def fatwheel(folder: Path, hub: GitHub, *words: str) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "GITHUB_API_URL": hub.url, "GH_TOKEN": TOKEN}
-    return run_prepared([*words], cwd=folder, env={**environ, "FATWHEEL_CACHE": str(folder / "cache")})
+    own = {"FATWHEEL_CACHE": str(folder / "cache"), BUILDS: str(folder)}
+    return run_prepared([*words], cwd=folder, env={**environ, **own})
 
 
 def verdicts(folder: Path, hub: GitHub, *words: str) -> list[tuple[str, str, str, str]]:
