@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from packaging.requirements import Requirement
 
+    from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.platforms import Accelerator
