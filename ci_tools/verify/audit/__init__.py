@@ -8,21 +8,9 @@ from ci_tools.errors import Rejected
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.workplace import workplace
 from ci_tools.model.files import Finding, Level
-from ci_tools.verify.audit import (
-    archive,
-    binaries,
-    container,
-    content,
-    device,
-    entry_points,
-    foreign,
-    hidden,
-    instructions,
-    labels,
-    sbom,
-    system,
-    torch,
-)
+from ci_tools.verify.audit.archive import container, content, files, foreign, hidden
+from ci_tools.verify.audit.libraries import binaries, device, instructions, system, torch
+from ci_tools.verify.audit.metadata import entry_points, labels, sbom
 from ci_tools.verify.audit.subject import Flaw, Subject
 
 if TYPE_CHECKING:
@@ -84,9 +72,9 @@ def _flaws(rule: Callable[[Subject], Iterator[Flaw]], subject: Subject) -> Itera
 
 RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
     "container": container.container,
-    "paths": archive.paths,
-    "record": archive.record,
-    "members": archive.members,
+    "paths": files.paths,
+    "record": files.record,
+    "members": files.members,
     "names": labels.names,
     "tags": labels.tags,
     "requires-python": labels.requires_python,
@@ -121,5 +109,5 @@ RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
     "torch-requirement": torch.torch_requirement,
     "torch-symbols": torch.torch_symbols,
     "sycl-runtime": torch.sycl_runtime,
-    "size": archive.size,
+    "size": files.size,
 }

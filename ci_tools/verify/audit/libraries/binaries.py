@@ -16,7 +16,7 @@ from ci_tools.machine.process import run, start_module, tail
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.versions import Minor, admits
-from ci_tools.verify.audit.labels import requirements
+from ci_tools.verify.audit.metadata.labels import requirements
 from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
 
 if TYPE_CHECKING:

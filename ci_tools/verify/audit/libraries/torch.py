@@ -12,7 +12,7 @@ from ci_tools.catalog.symbols import is_torch_symbol, missing, tables
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.model.files import Level
 from ci_tools.model.platforms import AcceleratorKind
-from ci_tools.verify.audit.labels import requirements
+from ci_tools.verify.audit.metadata.labels import requirements
 from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools import catalog
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.labels import requirements
+from ci_tools.verify.audit.metadata.labels import requirements
 from ci_tools.verify.audit.subject import Flaw, abbreviate
 
 if TYPE_CHECKING:
