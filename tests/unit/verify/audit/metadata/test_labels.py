@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+THEIRS = linked(OLD, "-Wl,-soname,libtheirs-1a2b.so.1")
 PLAIN = linked(OLD)
 ERROR, WARNING = Level.ERROR, Level.WARNING
 
@@ -66,7 +67,7 @@ def test_a_licence_that_is_not_told_is_found(old: str, new: str, level: Level, t
 def test_the_licence_of_what_was_put_into_the_wheel_is_told(
     text: bytes, expected: set[tuple[str, str, Level]], tmp_path: Path
 ) -> None:
-    files = {"demo/_C.so": PLAIN, "demo.libs/libtheirs-1a2b.so.1": PLAIN, f"{INFO}/licenses/LICENSE": text}
+    files = {"demo/_C.so": PLAIN, "demo.libs/libtheirs-1a2b.so.1": THEIRS, f"{INFO}/licenses/LICENSE": text}
     assert seen(findings(make(tmp_path, LINUX, files))) == expected
 
 
@@ -141,7 +142,7 @@ def test_members_are_the_planned_ones(
 
 def test_libraries_that_auditwheel_adds_need_no_plan(tmp_path: Path) -> None:
     licence = f"{INFO}/licenses/LICENSE"
-    files = {"demo/_C.so": PLAIN, "demo.libs/libtheirs-1a2b.so.1": PLAIN, licence: b"libtheirs: MIT"}
+    files = {"demo/_C.so": PLAIN, "demo.libs/libtheirs-1a2b.so.1": THEIRS, licence: b"libtheirs: MIT"}
     job = replace(planned(LINUX), members=("demo/_C.so",))
     assert findings(make(tmp_path, LINUX, files), job) == ()
 
