@@ -161,10 +161,8 @@ def _find_imports(member: Member, package: str) -> frozenset[str]:
             elif isinstance(node, ast.ImportFrom):
                 parts = package.split(".")
                 base = parts[: len(parts) - node.level + 1] if node.level else []
-                found.add(".".join([*base, *([node.module] if node.module else [])]))
-                found |= {
-                    f"{'.'.join([*base, *([node.module] if node.module else [])])}:{one.name}" for one in node.names
-                }
+                of = ".".join([*base, *([node.module] if node.module else [])])
+                found |= {of, *(f"{of}:{one.name}" for one in node.names if one.name != "*")}
     return frozenset(found)
 
 

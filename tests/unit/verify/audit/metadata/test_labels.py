@@ -228,3 +228,22 @@ def test_entry_points_name_what_is_there(text: str, fields: str, expected: Level
     }
     found = findings(make(tmp_path, files=files, fields=fields))
     assert {(one.rule, one.level) for one in found} == ({("entry-points", expected)} if expected else set())
+
+
+# ---------------------------------------------------------------- what a package imports of itself
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        pytest.param(b"from .a import *\nfrom .a import x\nfrom . import a\n", set(), id="all-there"),
+        pytest.param(b"try:\n    from . import _c\nexcept ImportError:\n    _c = None\n", set(), id="guarded"),
+        pytest.param(b"from . import _c\n", {("own-imports", "no such module", ERROR)}, id="no-such-part"),
+        pytest.param(b"from ._c import f\n", {("own-imports", "no such module", ERROR)}, id="no-such-module"),
+    ],
+)
+def test_a_package_has_what_it_imports_of_itself(
+    code: bytes, found: set[tuple[str, str, Level]], tmp_path: Path
+) -> None:
+    files = {"demo/__init__.py": code, "demo/a.py": b"x = 1\n"}
+    assert seen(findings(make(tmp_path, files=files))) == found
