@@ -35,6 +35,8 @@ class Finding(NamedTuple):
     message: str
     found: str
     expected: str
+    effect: str = ""  # what happens to a user: "the import fails on 3.12"
+    command: str = ""  # one that shows it
 
 
 class Outcome(Name):

@@ -151,7 +151,8 @@ def _whose(files: AbstractSet[str], plan: Plan | None) -> str:
 
 def _shown(finding: Finding) -> str:
     what = f"{finding.wheel}: {finding.rule}: {finding.message}"
-    return f"{what} (found {finding.found}, expected {finding.expected})"
+    effect = f": {finding.effect}" if finding.effect else ""
+    return f"{what}{effect} (found {finding.found}, expected {finding.expected})"
 
 
 def validate_files(

@@ -23,9 +23,10 @@ def findings_table(findings: Sequence[Finding], wheels: int) -> Iterator[Table]:
     """Yield the findings of an audit."""
     errors = sum(finding.level is Level.ERROR for finding in findings)
     table = new_table(f"{count(wheels, 'wheel')}, {count(errors, 'error')}, {count(len(findings) - errors, 'warning')}",
-                   "wheel", "rule", "level", "what", "found", "expected")  # fmt: skip
+                   "wheel", "rule", "level", "what", "found", "expected", "what happens", "see it")  # fmt: skip
     for finding in findings:
-        add_row(table, finding.wheel, finding.rule, finding.level, finding.message, finding.found, finding.expected)
+        add_row(table, finding.wheel, finding.rule, finding.level, finding.message, finding.found, finding.expected,
+                finding.effect, finding.command)  # fmt: skip
     yield table
 
 
