@@ -69,7 +69,7 @@ def device_images(path: Path, work: Path) -> tuple[str, ...]:
         return device.held_images(Subject(wheel, None, {}, to_pypi=False, work=folder))
 
 
-def _explain(rule: Rule, flaw: Flaw, subject: Subject) -> tuple[str, str]:
+def _explain(rule: AuditRule, flaw: Flaw, subject: Subject) -> tuple[str, str]:
     """Return what a flaw does to a user, and a command that shows it."""
     tops = (member.name.partition("/") for member in subject.members)
     package = next((top for top, within, _ in tops if within and top.isidentifier()), "MODULE")
@@ -85,7 +85,7 @@ def _flaws(rule: Callable[[Subject], Iterator[Flaw]], subject: Subject) -> Itera
         yield Flaw(error.message, "unreadable", "a whole file")
 
 
-class Rule(NamedTuple):
+class AuditRule(NamedTuple):
     """A rule: its check, what a user meets where it does not hold, and a command that shows it."""
 
     check: Callable[[Subject], Iterator[Flaw]]
@@ -101,89 +101,99 @@ LIST = "unzip -Zv {wheel}"
 UNPACKED = "unzip -d there {wheel} && cd there && "
 SAY = "unzip -p {wheel} '*.dist-info/"
 ELF = f"{UNPACKED}find . -name '*.so*' -exec readelf "
-RULES: Mapping[str, Rule] = {
-    "container": Rule(container.container, "uv or pip refuses it, or installs another file than was audited", LIST),
-    "paths": Rule(files.paths, "installers refuse it, or one file takes the place of another", UV),
-    "record": Rule(files.record, "an installer or an index refuses it, or warns of a changed file", UV),
-    "members": Rule(files.members, "users get files that nobody wants, or cannot use", LIST),
-    "names": Rule(labels.names, "pip and uv refuse it", PIP),
-    "tags": Rule(labels.tags, "installers refuse it, or take it for another Python or system", f"{SAY}WHEEL'"),
-    "requires-python": Rule(labels.requires_python, "pip refuses it, or passes over it", PIP),
-    "requires-torch": Rule(
+RULES: Mapping[str, AuditRule] = {
+    "container": AuditRule(
+        container.container, "uv or pip refuses it, or installs another file than was audited", LIST
+    ),
+    "paths": AuditRule(files.paths, "installers refuse it, or one file takes the place of another", UV),
+    "record": AuditRule(files.record, "an installer or an index refuses it, or warns of a changed file", UV),
+    "members": AuditRule(files.members, "users get files that nobody wants, or cannot use", LIST),
+    "names": AuditRule(labels.names, "pip and uv refuse it", PIP),
+    "tags": AuditRule(labels.tags, "installers refuse it, or take it for another Python or system", f"{SAY}WHEEL'"),
+    "requires-python": AuditRule(labels.requires_python, "pip refuses it, or passes over it", PIP),
+    "requires-torch": AuditRule(
         labels.requires_torch, "it is installed beside a torch it was not built for", f"{SAY}METADATA'"
     ),
-    "metadata": Rule(labels.metadata, "installers or indexes refuse it", TWINE),
-    "index": Rule(labels.index, "PyPI refuses the upload, or shows the page badly", TWINE),
-    "entry-points": Rule(
+    "metadata": AuditRule(labels.metadata, "installers or indexes refuse it", TWINE),
+    "index": AuditRule(labels.index, "PyPI refuses the upload, or shows the page badly", TWINE),
+    "entry-points": AuditRule(
         entry_points.entry_points, "a command fails, or pip refuses the wheel", f"{SAY}entry_points.txt'"
     ),
-    "licence": Rule(labels.licence, "users cannot tell whether they may use it, and an index may refuse it", TWINE),
-    "sbom": Rule(sbom.sbom, "scanners of dependencies read a wrong name", f"{SAY}sboms/*'"),
-    "secrets": Rule(
+    "licence": AuditRule(
+        labels.licence, "users cannot tell whether they may use it, and an index may refuse it", TWINE
+    ),
+    "sbom": AuditRule(sbom.sbom, "scanners of dependencies read a wrong name", f"{SAY}sboms/*'"),
+    "secrets": AuditRule(
         hidden.secrets,
         "everybody who downloads it has the secret",
         f"{UNPACKED}grep -rlE 'PRIVATE KEY|pypi-|gh[ps]_' .",
     ),
-    "startup": Rule(hidden.startup, "its code runs whenever Python starts, in every program", LIST),
-    "overwritten": Rule(foreign.overwritten, "installing or removing it breaks another project", LIST),
-    "pure": Rule(content.pure, "users of other systems get code that they cannot run, or some get none", LIST),
-    "hidden": Rule(hidden.hidden, "code runs that no scanner has seen", LIST),
-    "bundled": Rule(foreign.bundled, "a process has two copies of one library, and may crash", LIST),
-    "prediction": Rule(content.prediction, "it is not the wheel that was planned", LIST),
-    "text": Rule(content.text, "the import or the script fails", f"{PIP} && python -m compileall -q there"),
-    "own-imports": Rule(entry_points.own_imports, "the import fails", IMPORT),
-    "libraries": Rule(
+    "startup": AuditRule(hidden.startup, "its code runs whenever Python starts, in every program", LIST),
+    "overwritten": AuditRule(foreign.overwritten, "installing or removing it breaks another project", LIST),
+    "pure": AuditRule(content.pure, "users of other systems get code that they cannot run, or some get none", LIST),
+    "hidden": AuditRule(hidden.hidden, "code runs that no scanner has seen", LIST),
+    "bundled": AuditRule(foreign.bundled, "a process has two copies of one library, and may crash", LIST),
+    "prediction": AuditRule(content.prediction, "it is not the wheel that was planned", LIST),
+    "text": AuditRule(content.text, "the import or the script fails", f"{PIP} && python -m compileall -q there"),
+    "own-imports": AuditRule(entry_points.own_imports, "the import fails", IMPORT),
+    "libraries": AuditRule(
         content.libraries,
         "it cannot be loaded, or is loaded twice",
         f"{UNPACKED}find . -name '*.so*' -exec file {{}} +",
     ),
-    "pointers": Rule(
+    "pointers": AuditRule(
         content.pointers, "users get the pointer in place of the data", f"{UNPACKED}grep -rl git-lfs.github.com ."
     ),
-    "build-paths": Rule(
+    "build-paths": AuditRule(
         content.build_paths,
         "it names a person, or a path that users do not have",
         f"{UNPACKED}grep -rlE '/home/|/Users/' .",
     ),
-    "python-symbols": Rule(
+    "python-symbols": AuditRule(
         binaries.python_symbols, "it cannot be loaded on every Python of its tag", f"{ELF}-Ws {{}} +"
     ),
-    "suffix": Rule(extensions.suffix, "the import fails: Python looks for another file", IMPORT),
-    "init": Rule(extensions.init, "the import fails", IMPORT),
-    "python-versions": Rule(needs.python_versions, "the import fails: undefined symbol", IMPORT),
-    "undefined": Rule(needs.undefined, "the import fails: undefined symbol", IMPORT),
-    "needed": Rule(needs.needed, "the import fails: cannot open shared object file", IMPORT),
-    "platform": Rule(system.platform, "the import fails on systems that the tag promises", "auditwheel show {wheel}"),
-    "imports": Rule(binaries.imports, "the import fails: DLL load failed", f"{UNPACKED}dumpbin /dependents *.pyd"),
-    "python-library": Rule(
+    "suffix": AuditRule(extensions.suffix, "the import fails: Python looks for another file", IMPORT),
+    "init": AuditRule(extensions.init, "the import fails", IMPORT),
+    "python-versions": AuditRule(needs.python_versions, "the import fails: undefined symbol", IMPORT),
+    "undefined": AuditRule(needs.undefined, "the import fails: undefined symbol", IMPORT),
+    "needed": AuditRule(needs.needed, "the import fails: cannot open shared object file", IMPORT),
+    "platform": AuditRule(
+        system.platform, "the import fails on systems that the tag promises", "auditwheel show {wheel}"
+    ),
+    "imports": AuditRule(binaries.imports, "the import fails: DLL load failed", f"{UNPACKED}dumpbin /dependents *.pyd"),
+    "python-library": AuditRule(
         binaries.python_library, "the import fails: DLL load failed", f"{UNPACKED}dumpbin /dependents *.pyd"
     ),
-    "macos": Rule(macos.macos, "the import fails on a macOS that the tag promises", f"{UNPACKED}otool -L -l *.so"),
-    "rpath": Rule(
+    "macos": AuditRule(macos.macos, "the import fails on a macOS that the tag promises", f"{UNPACKED}otool -L -l *.so"),
+    "rpath": AuditRule(
         system.rpath,
         "another library is loaded than the wheel's, perhaps one that anybody may place",
         f"{ELF}-d {{}} +",
     ),
-    "stack": Rule(system.stack, "the import fails with glibc 2.41 and later", f"{ELF}-Wl {{}} +"),
-    "text-relocations": Rule(
+    "stack": AuditRule(system.stack, "the import fails with glibc 2.41 and later", f"{ELF}-Wl {{}} +"),
+    "text-relocations": AuditRule(
         system.text_relocations, "the import fails with musl, and under SELinux", f"{ELF}-d {{}} +"
     ),
-    "instructions": Rule(instructions.instructions, "it crashes on older CPUs: illegal instruction", f"{ELF}-n {{}} +"),
-    "debug": Rule(system.debug, "every user downloads what only a debugger reads", f"{ELF}-WS {{}} +"),
-    "abi3": Rule(binaries.abi3, "the import fails on a Python that the tag promises", "abi3audit --strict {wheel}"),
-    "fatbinary": Rule(
+    "instructions": AuditRule(
+        instructions.instructions, "it crashes on older CPUs: illegal instruction", f"{ELF}-n {{}} +"
+    ),
+    "debug": AuditRule(system.debug, "every user downloads what only a debugger reads", f"{ELF}-WS {{}} +"),
+    "abi3": AuditRule(
+        binaries.abi3, "the import fails on a Python that the tag promises", "abi3audit --strict {wheel}"
+    ),
+    "fatbinary": AuditRule(
         device.fatbinary, "a GPU that the plan promises has no kernel image", f"{UNPACKED}cuobjdump --list-elf *.so"
     ),
-    "kernels": Rule(
+    "kernels": AuditRule(
         device.kernels, "a call fails on some GPUs: no kernel image", f"{UNPACKED}cuobjdump --list-elf *.so"
     ),
-    "torch-requirement": Rule(
+    "torch-requirement": AuditRule(
         torch.torch_requirement, "the import fails where torch is not installed", f"{SAY}METADATA'"
     ),
-    "torch-registrations": Rule(
+    "torch-registrations": AuditRule(
         torch.torch_registrations, "the second library fails to load, or a call finds no kernel", IMPORT
     ),
-    "torch-symbols": Rule(torch.torch_symbols, "the import fails with that torch: undefined symbol", IMPORT),
-    "sycl-runtime": Rule(torch.sycl_runtime, "a process has two runtimes of SYCL", f"{ELF}-d {{}} +"),
-    "size": Rule(files.size, "the index refuses the upload", "ls -l {wheel}"),
+    "torch-symbols": AuditRule(torch.torch_symbols, "the import fails with that torch: undefined symbol", IMPORT),
+    "sycl-runtime": AuditRule(torch.sycl_runtime, "a process has two runtimes of SYCL", f"{ELF}-d {{}} +"),
+    "size": AuditRule(files.size, "the index refuses the upload", "ls -l {wheel}"),
 }

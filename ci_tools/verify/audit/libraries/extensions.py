@@ -29,7 +29,7 @@ FIRST_WITH_MUSL = 10  # CPython 3.10 is the first that names musl (bpo-43112), o
 INIT = re.compile(r"PyInitU?_|PyModExport_")  # PEP 489, PEP 793
 
 
-class Extension(NamedTuple):
+class NamedExtension(NamedTuple):
     """A file that Python may import: the member, the module's path, and what follows its name."""
 
     member: Member
@@ -43,14 +43,14 @@ class Extension(NamedTuple):
         return any(map(INIT.match, self.exports))
 
 
-def find_extensions(subject: Subject) -> tuple[Extension, ...]:
+def find_extensions(subject: Subject) -> tuple[NamedExtension, ...]:
     """Return the files that a Python may import, by their names; a plain `.so` only if it has an init function."""
     found = []
     for member in subject.members:
         folder, _, base = member.name.rpartition("/")
         name, _, ending = base.partition(".")
         if member.format and not member.is_grafted and SUFFIX.fullmatch(ending) and "/scripts/" not in member.name:
-            one = Extension(member, f"{folder}/{name}".lstrip("/"), ending, subject.exports(member))
+            one = NamedExtension(member, f"{folder}/{name}".lstrip("/"), ending, subject.exports(member))
             found += [one] if ending != "so" or one.is_module else []
     return tuple(found)
 
@@ -61,7 +61,7 @@ def suffix(subject: Subject) -> Iterator[Flaw]:
     A file that has no init function is not judged if the package loads libraries by their paths. A module of another
     Python beside the right one is a warning: it is only never loaded.
     """
-    modules: dict[str, list[Extension]] = {}
+    modules: dict[str, list[NamedExtension]] = {}
     for one in () if subject.is_pure else find_extensions(subject):
         if one.is_module or not subject.loads_by_path:
             modules.setdefault(one.module, []).append(one)
