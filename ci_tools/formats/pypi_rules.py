@@ -23,7 +23,7 @@ from packaging.utils import (
 )
 from trove_classifiers import classifiers, deprecated_classifiers
 
-from ci_tools.errors import Problem, nearest
+from ci_tools.errors import MOST_SHOWN, Problem, nearest
 from ci_tools.model.pep440 import parse_version
 
 if TYPE_CHECKING:
@@ -244,14 +244,14 @@ def _fields(file: Archive) -> Iterator[str]:
 
 
 def _wrong_classifiers(said: Iterable[str]) -> Iterator[str]:
-    for classifier in said:
+    for number, classifier in enumerate(said):
         if classifier in deprecated_classifiers:
             instead = ", ".join(deprecated_classifiers[classifier]) or "none"
             yield f"Classifier {classifier!r} is not in use any more, in its place: {instead}"
         elif classifier.startswith("Private ::"):
             yield f"Classifier {classifier!r} says that this project is not for PyPI"
         elif classifier not in classifiers:
-            yield f"Classifier {classifier!r} is unknown to PyPI{_like(classifier)}"
+            yield f"Classifier {classifier!r} is unknown to PyPI{_like(classifier) if number < MOST_SHOWN else ''}"
 
 
 def _like(classifier: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -230,8 +231,9 @@ def _is_other_type(inner: ValidationError, error: ValidationError) -> bool:
 
 def _twice(document: Document, error: ValidationError, keys: Keys) -> Iterator[Flaw]:
     items: Any = error.instance
+    first: dict[str, int] = {}
     for index, item in enumerate(items):
-        if item in items[:index]:
+        if first.setdefault(json.dumps(item, sort_keys=True, default=str), index) != index:
             yield Flaw((*keys, index), Problem(document.where((*keys, index)), f"{_format_value(item)} is here twice"))
 
 
