@@ -48,7 +48,7 @@ def _compile(patterns: tuple[str, ...]) -> Callable[[str], bool]:
 
 
 def matcher_of(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return what says whether the patterns match a file, a path with forward slashes; those with `!` take others back."""
+    """Return what says whether the patterns match a file, a path with forward slashes."""
     return _compile(tuple(patterns))
 
 

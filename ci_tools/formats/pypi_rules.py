@@ -24,6 +24,7 @@ from packaging.utils import (
 from trove_classifiers import classifiers, deprecated_classifiers
 
 from ci_tools.errors import MOST_SHOWN, Problem, nearest
+from ci_tools.formats.wheel import explain_headers
 from ci_tools.model.pep440 import parse_version
 
 if TYPE_CHECKING:
@@ -318,6 +319,9 @@ def _read(metadata: bytes) -> tuple[Metadata | None, tuple[str, ...]]:
     """Return the fields of METADATA and its errors; None instead of the fields if it is invalid or empty."""
     if not metadata:
         return None, ()
+    flaw = explain_headers(metadata.decode(errors="replace"))
+    if flaw:
+        return None, (f"its metadata is not valid: {flaw}",)
     try:
         return Metadata.from_email(metadata), ()
     except ExceptionGroup as group:

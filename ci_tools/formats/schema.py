@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import json
-import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 

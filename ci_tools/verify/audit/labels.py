@@ -12,6 +12,7 @@ from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from ci_tools.formats.pypi_rules import classifier_problems, description_problems
+from ci_tools.formats.wheel import explain_headers
 from ci_tools.machine.process import redact
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_requirement, parse_specifiers, read_version
@@ -156,6 +157,10 @@ def _text(subject: Subject, file: str) -> Iterator[Flaw]:
 
 def _find_metadata_errors(content: bytes) -> Iterator[tuple[str, str]]:
     """Yield the field and the message of every error that `packaging` finds in METADATA."""
+    flaw = explain_headers(content.decode(errors="replace"))
+    if flaw:
+        yield "", flaw
+        return
     try:
         Metadata.from_email(content, validate=True)
     except ExceptionGroup as group:
