@@ -216,7 +216,8 @@ def _content(file: Archive) -> Iterator[str]:
         needed = []
     fields, _ = _read(file.metadata)
     needed += [f"{licences}/{path}" for path in (fields and fields.license_files) or ()]
-    yield from (f"it has no {path}" for path in needed if path not in file.members)
+    there = frozenset(file.members)
+    yield from (f"it has no {path}" for path in needed if path not in there)
 
 
 def _zip(file: Archive) -> Iterator[str]:
