@@ -52,7 +52,7 @@ MOST_DIST_INFO_BYTES = 64 << 20  # of METADATA, RECORD and similar files, which 
 # No field of METADATA's needs more; one that is a text, such as a licence, may be long.
 LONGEST_HEADER = {"description": 16 << 20, "license": 1 << 20, "description-content-type": 1000}
 LONGEST_OTHER = 1 << 16  # characters
-MOST_NAMES, MOST_LINES = 200, 500_000
+MOST_NAMES, MOST_LINES = 200, 100_000
 END_OF_HEADERS = re.compile(r"\r?\n\r?\n")
 MOST_TIMES = 100  # the highest ratio of uncompressed to compressed size; deflate reaches 1,032
 FREE_BYTES = 1 << 30  # the uncompressed size that any wheel may have
@@ -199,6 +199,8 @@ def read_headers(content: str, where: str) -> Message:
 def explain_headers(content: str) -> str:
     """Return why headers are not given to a parser, or "": parsers take the square of their number or length."""
     lines = END_OF_HEADERS.split(content, maxsplit=1)[0].splitlines()
+    if len(lines) > MOST_LINES:
+        return f"it has {len(lines):,} lines of fields, expected at most {MOST_LINES:,}"
     sizes: Counter[str] = Counter()
     name = ""
     for line in lines:
@@ -207,8 +209,8 @@ def explain_headers(content: str) -> str:
         if sizes[name] > LONGEST_HEADER.get(name, LONGEST_OTHER):
             most = LONGEST_HEADER.get(name, LONGEST_OTHER)
             return f"the field {name[:40]} has over {most:,} characters"
-    if len(sizes) > MOST_NAMES or len(lines) > MOST_LINES:
-        return f"it has {len(lines):,} lines of {len(sizes):,} fields, expected at most {MOST_LINES:,} of {MOST_NAMES}"
+    if len(sizes) > MOST_NAMES:
+        return f"it has {len(sizes):,} fields, expected at most {MOST_NAMES}"
     return ""
 
 

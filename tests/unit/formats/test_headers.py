@@ -16,8 +16,8 @@ TOO_LARGE = (
     pytest.param("Description-Content-Type: " + "(a;" * 500_000, "description-content-type has over", id="nested"),
     pytest.param("Description-Content-Type: text/x\n" + " ;a=b\n" * 1000, "-content-type has over 1,000", id="folded"),
     pytest.param("Requires-Dist: " + "torch or " * 20_000, "requires-dist has over 65,536", id="a-long-requirement"),
-    pytest.param("\n".join(f"X-{number}: a" for number in range(30_000)), "of 30,003 fields", id="many-names"),
-    pytest.param("Classifier: a\n" * 600_000, "it has 600,003 lines", id="many-lines"),
+    pytest.param("\n".join(f"X-{number}: a" for number in range(30_000)), "it has 30,003 fields", id="many-names"),
+    pytest.param("Classifier: a\n" * 100_000, "it has 100,003 lines", id="many-lines"),
 )
 
 
