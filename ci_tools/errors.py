@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from ci_tools.addresses import redact
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -38,9 +40,9 @@ class FatwheelError(Exception):
     status: ClassVar[int]
 
     def __init__(self, message: str, *, hint: str = "", page: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        super().__init__(redact(message))
+        self.message = redact(message)
+        self.hint = redact(hint)
         self.page = page
         self.standing = ""  # the work done before the error, and what the same command does next
 
@@ -93,7 +95,7 @@ class RejectedInput(InputError):
     """Every problem found in one input, reported together."""
 
     def __init__(self, problems: Iterable[Problem], *, hint: str = "", page: str = "") -> None:
-        self.problems = tuple(problems)
+        self.problems = tuple(Problem(redact(one.where), redact(one.what)) for one in problems)
         more = len(self.problems) - MOST_SHOWN
         lines = [*map(str, self.problems[:MOST_SHOWN]), *([f"and {more} more"] if more > 0 else [])]
         super().__init__("\n".join(lines), hint=hint, page=page)

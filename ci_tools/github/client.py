@@ -16,7 +16,6 @@ from github.Consts import DEFAULT_BASE_URL
 from github.GithubException import GithubException
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
-from ci_tools.machine.process import redact
 from ci_tools.machine.waits import Waits
 from ci_tools.model.repository import REPOSITORY
 
@@ -166,7 +165,7 @@ class Hub:
         address = (self.base_url or self.outside.environ.get("GITHUB_API_URL") or DEFAULT_BASE_URL).rstrip("/")
         parts = urlsplit(address)
         if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in HERE)):
-            msg = f"a token cannot be sent to {printable(redact(address))}, expected https://HOST/api/v3"
+            msg = f"a token cannot be sent to {printable(address)}, expected https://HOST/api/v3"
             raise InputError(msg, hint="GITHUB_API_URL is the address of GitHub's API; without it, github.com is used")
         return address
 

@@ -11,9 +11,9 @@ from packaging.metadata import ExceptionGroup, Metadata
 from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
+from ci_tools.addresses import redact
 from ci_tools.formats.pypi_rules import classifier_problems, description_problems
 from ci_tools.formats.wheel import explain_headers
-from ci_tools.machine.process import redact
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_requirement, parse_specifiers, read_version
 from ci_tools.model.versions import admits
