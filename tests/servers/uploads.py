@@ -17,7 +17,6 @@ import time
 import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.error import HTTPError
@@ -31,6 +30,7 @@ from ci_tools.publish.units import (
     Unit,
 )
 from tests.builders.wheels import hexdigest
+from tests.servers import framing
 from tests.servers.forking import CONTEXT
 from tests.servers.threads import serve
 
@@ -167,18 +167,15 @@ class Between:
     held: threading.Event = field(default_factory=threading.Event)
 
 
-class Gate(ThreadingHTTPServer):
+class Gate(framing.Server):
     """The server that stands between."""
 
     def __init__(self, port: int) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.port, self.state = port, Between()
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of a client that is gone."""
 
-
-class Handler(BaseHTTPRequestHandler):
+class Handler(framing.Handler):
     """Passes each request on, unless something goes wrong with it."""
 
     server: Gate
@@ -191,7 +188,7 @@ class Handler(BaseHTTPRequestHandler):
         self._pass_on(b"")
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.body()
         self.server.state.uploads += [name.decode() for name in re.findall(rb'filename="([^"]+)"', body)[:1]]
         self._pass_on(body)
 
@@ -234,9 +231,6 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
 
 
 @contextmanager
