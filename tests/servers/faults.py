@@ -50,7 +50,7 @@ class Fault(enum.Enum):
     NO_TAG = "an answer without an ETag"
     CHUNKED = "an answer in chunks, without a length"
     CUT_CHUNKS = "an answer in chunks that are cut short"
-    INTERIM = "100 and 103 before an answer"
+    INTERIM = "100 twice before an answer"
     FULL = "disk full"
 
 
@@ -210,9 +210,7 @@ class Handler(framing.Handler):
     def give_changed(self, answer: Answer, fault: Fault) -> None:
         """Send an answer as a proxy hands it on."""
         if fault is Fault.INTERIM:
-            self.wfile.write(
-                b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n"
-            )
+            self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 2)
         if fault in {Fault.INTERIM, Fault.PAGE_AFTER}:
             self.give(_page() if fault is Fault.PAGE_AFTER else answer)
             return
@@ -266,6 +264,12 @@ def _page() -> Answer:
     return Answer(200, (("Content-Type", "text/html"), ("Content-Length", str(len(LOGIN)))), LOGIN)
 
 
+def _note_credentials(other: Proxy, headers: Mapping[str, str]) -> tuple[int, str] | None:
+    if headers.get("Authorization"):
+        other.flaws.append("credentials have followed to another host (9110, 15.4)")
+    return None
+
+
 def _seal(headers: Mapping[str, str], body: bytes) -> dict[str, str]:
     """Return headers of other content than was sent, as a server needs them that does not check what it stores."""
     kept = {name: value for name, value in headers.items() if name.lower() not in {CHECKSUM, PAYLOAD}}
@@ -275,8 +279,10 @@ def _seal(headers: Mapping[str, str], body: bytes) -> dict[str, str]:
 
 @contextmanager
 def proxy(port: int) -> Iterator[Proxy]:
-    """Stand before the server at a port of this machine."""
-    with serve(Proxy(port)) as server:
+    """Stand before the server at a port of this machine; fail if credentials follow to another host."""
+    with serve(Proxy(port)) as server, serve(Proxy(port)) as other:
+        server.elsewhere = f"http://localhost:{other.server_port}"
+        other.denied = lambda headers: _note_credentials(other, headers)
         try:
             yield server
         finally:

@@ -19,9 +19,10 @@ __all__ = ["FolderHandler", "Handler", "Server", "flaw_of", "take_chunks"]
 
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 TARGET = re.compile(r"(/[!$&'()*+,;=:@/?\w.~%-]*|https?://[^\s#]+|[\w.-]+:\d+|\*)", re.ASCII)  # 9112, 3.2
-ONCE = frozenset(
-    ["authorization", "content-encoding", "content-length", "content-range", "content-type", "date", "expect", "host", "if-match", "if-none-match", "if-range", "range", "transfer-encoding", "user-agent", "x-amz-content-sha256"]
-)  # fmt: skip
+CONDITIONS = ("If-Match", "If-None-Match", "If-Range", "Range", "Expect")
+CONTENT = ("Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Transfer-Encoding")
+SENDER = ("Authorization", "Date", "Host", "User-Agent", "X-Amz-Content-Sha256")
+ONCE = frozenset(name.lower() for name in (*CONDITIONS, *CONTENT, *SENDER))
 FULL = frozenset({"POST", "PUT", "PATCH"})
 
 

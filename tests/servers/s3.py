@@ -184,10 +184,9 @@ class Connection(asyncio.Protocol):
         try:
             self._answer()
         except ValueError as error:
-            status, headers, content = _refusal(400, "InvalidRequest", str(error))
-            self.transport.write(
-                f"HTTP/1.1 {status} Bad Request\r\ncontent-length: {len(content)}\r\n\r\n".encode() + content
-            )
+            _, _, content = _refusal(400, "InvalidRequest", str(error))
+            head = f"HTTP/1.1 400 Bad Request\r\ncontent-length: {len(content)}"
+            self.transport.write(head.encode() + END + content)
             self.transport.close()
 
     def _answer(self) -> None:

@@ -154,9 +154,10 @@ class BucketReader:
         if answer is None:
             return None
         with closing(answer["Body"]) as body:
-            data: bytes = body.read(MOST_READ + 1)
-            if len(data) > MOST_READ:
-                msg = f"{self._describe_key(key)} has over {MOST_READ:,} bytes"
+            size = int(answer.get("ContentLength", 0))
+            data = _read_body(body, MOST_READ) if size <= MOST_READ else b""
+            if max(size, len(data)) > MOST_READ:
+                msg = f"{self._describe_key(key)} has {max(size, len(data)):,} bytes, expected at most {MOST_READ:,}"
                 raise MachineError(msg, hint="look at what is there: no manifest or page is as large")
             return data, _found({"ContentLength": len(data), **answer}, self._describe_key(key))
 
@@ -214,8 +215,11 @@ class BucketReader:
             answer = self.client.get_object(**self._where(key), Range=wanted)
             with closing(answer["Body"]) as body:
                 tag_of(answer, self._describe_key(key))
-                data: bytes = body.read(size)
-                return data
+                data = _read_body(body, size)
+            if len(data) > size:
+                msg = f"{self._describe_key(key)}: the server does not send a part of a file"
+                raise MachineError(msg, hint="look for a proxy between here and the server")
+            return data
 
         with self._asking(key):
             return read_again(read)
@@ -299,6 +303,19 @@ def _keep_address(request: Any, **_: object) -> None:  # noqa: ANN401 - see Buck
 def md5(data: bytes) -> str:
     """Return the MD5 of the bytes, in hex: the tag that S3 gives an object put in one request."""
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def _read_body(body: Any, most: int) -> bytes:  # noqa: ANN401 - see BucketReader.make_client
+    """Return the bytes of an answer, at most one piece more than `most`.
+
+    It is read up to its end: only there a body notices that some of it is missing.
+    """
+    data = bytearray()
+    for piece in body.iter_chunks(CHUNK):
+        data += piece
+        if len(data) > most:
+            break
+    return bytes(data)
 
 
 def _found(answer: dict[str, Any], where: str) -> Found:
