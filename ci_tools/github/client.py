@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from github.Repository import Repository
+    from github.Requester import Requester
 
     from ci_tools.machine.context import Outside
 
@@ -104,6 +105,7 @@ class Hub:
             seconds_between_requests=0,
             seconds_between_writes=self.pause,
         )
+        _refuse_empty(client.requester)
         with client:
             yield self.ask(lambda _: client.get_repo(self.repository))
 
@@ -280,6 +282,23 @@ def _rule_hint(said: str) -> str:
     if "target_commitish" in said:
         return "push the commit, or the tag, and run the same command again"
     return AGAIN
+
+
+def _refuse_empty(requester: Requester) -> None:
+    """Let an answer without content to a GET, such as a proxy's redirect, be asked for again.
+
+    PyGithub takes it for a list of nothing, and a release that is there would be created again.
+    """
+    ask = requester.requestJsonAndCheck
+
+    def ask_for_content(verb: str, *arguments: Any, **more: Any) -> tuple[dict[str, Any], Any]:  # noqa: ANN401 - PyGithub's
+        headers, data = ask(verb, *arguments, **more)
+        if verb == "GET" and data is None:
+            msg = "the answer has no content"
+            raise Failed(msg)
+        return headers, data
+
+    requester.requestJsonAndCheck = ask_for_content  # type: ignore[method-assign]
 
 
 def _wait(error: Exception, backoff: float) -> Wait | None:

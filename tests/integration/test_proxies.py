@@ -133,7 +133,7 @@ def one_sentence() -> Iterator[None]:
     try:
         yield
     except (FatwheelError, backend.Unreachable, SystemExit) as error:
-        assert 10 < len(str(error).strip()) < 2000
+        assert 10 < len(str(error).strip()) < 2000  # noqa: PT017 - it may end well, too
 
 
 # ---------------------------------------------------------------- what writes

@@ -92,6 +92,10 @@ class Handler(framing.Handler):
         kind, _, token = asked.headers.get("Authorization", "").partition(" ")
         is_known = kind in {"token", "Bearer"} and token in self.hub.tokens
         is_anonymous = self.hub.is_public and not kind and asked.method == "GET"
+        if asked.path.startswith("/repos/") and not asked.headers.get("User-Agent"):
+            return refusal(
+                403, "Request forbidden by administrative rules. Please make sure it has a User-Agent header"
+            )
         if asked.path.startswith(("/repos/", "/graphql")) and not (is_known or is_anonymous):
             return refusal(401, "Bad credentials") if kind else missing()  # as a private one
         if self.hub.left is not None:
@@ -124,13 +128,18 @@ class Handler(framing.Handler):
 
     def _upload(self, number: str, name: str, fault: object) -> Answer:
         """Take an asset in; it is there, unfinished, while its bytes arrive."""
-        length = int(self.headers.get("Content-Length", 0))
+        if not self.headers.get("Content-Length") or not self.headers.get("Content-Type"):
+            return refusal(400, "Bad Content-Length" if self.headers.get("Content-Type") else "Bad Content-Type")
+        length = int(self.headers["Content-Length"])
         with self.hub.lock:
             kept = self.hub.release(number)
             if not kept:
                 return missing()
-            asset = self.hub.upload(kept, name)
-        content = self.rfile.read(length // 2 if fault is Fault.CUT else length)
+            asset = self.hub.upload(kept, name, length)
+        try:
+            content = self.body(length // 2 if fault is Fault.CUT else length)
+        except framing.Cut:
+            content = b""
         with self.hub.lock:
             if fault is Fault.CUT or len(content) != length:
                 self.close_connection = True
