@@ -74,7 +74,7 @@ def _read_rule(text: str) -> Rule | None:
         segments.insert(0, "**")
     elif not segments[0]:
         del segments[0]
-    mark = "/" if segments[-1] else f"(?P<{FOLDER}>/)"  # before what lies below
+    mark = "/" if segments[-1] else f"(?P<{FOLDER}>/)"  # where what is below begins
     segments[-1] = segments[-1] or "**"
     try:
         return Rule(not line.startswith("!"), _translate(segments, mark, itertools.count()))
