@@ -22,7 +22,7 @@ from tests.proof.mutations import TOKENS
 from tests.proof.reading import READERS
 
 RECORD = Path(__file__).with_name("growth.json")
-FILES = 1  # that each reader is given
+FILES = 4  # that each reader is given
 SMALL, LARGE = 1 << 16, 1 << 18  # bytes of what is repeated: doubled twice
 LEAST = 0.25  # seconds of CPU: less is lost in the noise
 MOST = 7.0  # times the time for four times the size; 4 is linear, 16 the square
