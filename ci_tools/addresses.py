@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, unquote
 
-__all__ = ["redact"]
-
 WORD = re.compile(r"[^\s'\"<>`]+")
 SIGNS = ("@", "?", "#", "%", "…")  # a text without any has no secret
 START = re.compile(r"//|(?<=[a-z]:)/(?!/)", re.IGNORECASE)  # one slash where a Path was made of an address

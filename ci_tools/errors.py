@@ -10,20 +10,6 @@ from ci_tools.addresses import redact
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "MOST_SHOWN",
-    "FatwheelError",
-    "InputError",
-    "LabelError",
-    "LeftUndone",
-    "MachineError",
-    "Problem",
-    "Rejected",
-    "RejectedInput",
-    "close_names",
-    "nearest",
-]
-
 VERSION = re.compile(r"\d+(\.\d+)+t?")  # 2.10, 2.13.0, 3.14t
 MINOR = re.compile(r"\d+\.\d+t?")
 DOCUMENTATION = "docs/"  # the folder of the pages in the repository

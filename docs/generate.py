@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["PAGES", "REFERENCE", "main", "page", "stale"]
-
 REFERENCE = REPOSITORY / "docs" / "reference"
 NOTICE = "<!-- Written by docs/generate.py from {source}; change that, not this page. -->"
 

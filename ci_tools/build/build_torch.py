@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job
 
-__all__ = ["Expected", "installed_version", "provide_headers", "require_torch", "torch_headers", "torch_of_job"]
-
 CPU = "cpu"
 NIGHTLY = re.compile(r"\.dev\d+$")
 WHOSE = {CPU: "CPU", "cu": "CUDA", "rocm": "ROCm", "xpu": "XPU"}

@@ -69,8 +69,6 @@ if TYPE_CHECKING:
     from ci_tools.model.files import BuiltWith
     from ci_tools.model.plan import Job, Plan
 
-__all__ = ["LEVELS", "Built", "NewerSystem", "Workshop", "build_key"]
-
 LEVELS = "how-to/choose-a-toolchain.md#an-older-glibc-than-this-machines"
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
 

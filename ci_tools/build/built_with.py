@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job
 
-__all__ = ["asked_in", "of_job"]
-
 IMAGE = "FATWHEEL_IMAGE"  # the container image of a workflow's job: a process in a container cannot find it out
 HOSTED_IMAGE = ("ImageOS", "ImageVersion")  # set on GitHub's hosted runners (actions/runner-images)
 VERSION_HEADERS = (

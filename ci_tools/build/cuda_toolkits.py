@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job
     from ci_tools.model.platforms import Accelerator
 
-__all__ = ["CudaToolkits", "link_variables", "name_variables", "nvcc_build"]
-
 # Two objects of one source in one folder must not share what nvcc generates for them, as its manual warns under
 # "--objdir-as-tempdir". nvcc 13.0 and 13.5 call all of it after the object; older ones were not tried.
 NAMES_BY_OBJECT = Minor(13, 0)

@@ -18,18 +18,6 @@ from ci_tools.errors import MachineError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "base_folder",
-    "link_or_name",
-    "own_copies",
-    "own_locks",
-    "own_temporary",
-    "refuse_long_paths",
-    "refuse_stranger",
-    "short_folder",
-    "sweep",
-]
-
 LONGEST_PATH = 259  # characters, beside the zero that ends it (Win32, "Maximum Path Length Limitation")
 PAGE = "how-to/build-for-windows-cuda.md#what-the-build-sees"
 

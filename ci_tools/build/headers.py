@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from ci_tools.model.evidence import Evidence
     from ci_tools.model.plan import Job
 
-__all__ = [
-    "all_includes",
-    "asked_for",
-    "certain_files",
-    "certain_includes",
-    "compiles_of",
-    "find_newer_symbols",
-    "folders_of",
-    "refuse_missing",
-]
-
 PYTHON = "Python.h"
 NATIVE = frozenset({".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hpp", ".inl", ".ipp", ".pyx"})
 SIGN = "fatwheel_lacks_"  # a word that occurs in no header

@@ -9,17 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from ci_tools.build import (
-    folders,
-    headers,
-    room,
-    toolchain,
-)
+from ci_tools.build import folders, headers, room, toolchain
 from ci_tools.build.builder import LEVELS, NewerSystem, Workshop, build_key
 from ci_tools.build.containers.builds import open_container
 from ci_tools.build.containers.choice import choose
 from ci_tools.build.cross.arm import is_cross
 from ci_tools.build.cross.backends import read_backend
+from ci_tools.build.requirements import refuse_other_torch
 from ci_tools.build.sdist import add_sources, refuse_lacking
 from ci_tools.errors import InputError, MachineError, Problem, Rejected
 from ci_tools.evidence.backends import SETUPTOOLS
@@ -51,19 +47,6 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job, Plan
     from ci_tools.plan.make import Planned
 
-
-__all__ = [
-    "Checks",
-    "Left",
-    "Look",
-    "Made",
-    "build",
-    "list_left_over",
-    "refuse_level",
-    "toolchains_of",
-    "working_in",
-    "workshop_in",
-]
 
 NEEDS_NEWER = (2, 34)  # the glibc of the oldest distributions whose GCC, 11, needs symbols that 2.28 lacks
 
@@ -118,7 +101,9 @@ def build(
         msg = "the plan makes no sdist: it adds wheels to a release, which has one"
         raise InputError(msg)
     jobs = [planned.job(name) for name in names if name != SDIST]
-    _refuse_machine(planned, jobs, out, outside, takes_level=checks.compiled is not None)
+    own = _refuse_machine(planned, jobs, out, outside, takes_level=checks.compiled is not None)
+    for job, python in own if not keep_going else ():
+        refuse_other_torch(job, python, planned, outside)
     with working_in(out, outside):
         with write_atomically(out / PLAN) as file:
             file.write(plan_file.dumps(planned.plan).encode())
@@ -173,17 +158,25 @@ def _refuse_place(out: Path, planned: Planned) -> None:
         raise InputError(msg)
 
 
-def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: Outside, *, takes_level: bool) -> None:
-    """Raise MachineError if a disk has too little space; warn about wheels that may not keep to their tags."""
-    torch, places = planned.plan.request.build.torch, room.Places(folders.base_folder(), outside.cache, out)
+def _refuse_machine(
+    planned: Planned, jobs: Sequence[Job], out: Path, outside: Outside, *, takes_level: bool
+) -> list[tuple[Job, Path]]:
+    """Return the jobs that have no wheel yet and whose build this machine's own Python runs, with that Python.
+
+    Raises MachineError if a disk has too little space; warns about wheels that may not keep to their tags.
+    """
+    torch, places = planned.plan.request.build.torch, room.BuildFolders(folders.base_folder(), outside.cache, out)
     includes = headers.all_includes(planned.tree) if any(job.accelerator for job in jobs) else ()
     room.refuse_no_room(room.needs_of(jobs, planned.tree, places, includes, torch=torch))
     chosen = {job.name: choose(job, planned.catalog, outside) for job in jobs}
     for name, choice in chosen.items():
         if choice:
             outside.reporter.say(choice.describe(name))
+    own = [job for job in jobs if not chosen[job.name]]
     if not takes_level:
-        _warn(planned, [job for job in jobs if not chosen[job.name]], outside)
+        _warn(planned, own, outside)
+    pythons = [(job, toolchains_of(planned, outside).interpreter_of(job)) for job in own]
+    return [(job, python) for job, python in pythons if python and not (out / job.wheel).exists()]
 
 
 def _warn(planned: Planned, jobs: Sequence[Job], outside: Outside) -> None:

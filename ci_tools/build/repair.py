@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.process import Ended
     from ci_tools.model.plan import Job
 
-__all__ = ["explain_level", "find_level", "proven", "strip_own_rpaths"]
-
 MANYLINUX = re.compile(r"manylinux\w*?_(x86_64|i686|aarch64|armv7l|ppc64le|s390x|riscv64)")
 # auditwheel's library judges a wheel of any machine; its program takes only the tags of this one for `--plat`.
 FOR_ANOTHER = 'import platform; platform.machine = lambda: "{}"; '

@@ -10,8 +10,11 @@ from packaging.utils import canonicalize_name
 from ci_tools import catalog as catalogs
 from ci_tools.build.build_torch import Expected, require_torch, torch_of_job
 from ci_tools.build.sdk.lending import InstallPlace, lend_torch
-from ci_tools.build.sdk.torch_choice import Wanted
+from ci_tools.build.sdk.torch_choice import Wanted, find_torch
+from ci_tools.errors import FatwheelError
+from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.machine.package_index import add_indexes
+from ci_tools.machine.process import clean_environment
 from ci_tools.machine.python import identity
 from ci_tools.machine.runner import host
 from ci_tools.model.pep440 import name_of_required, parse_requirement, parse_specifiers
@@ -25,12 +28,22 @@ if TYPE_CHECKING:
 
     from packaging.requirements import Requirement
 
+    from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.platforms import Accelerator
     from ci_tools.model.versions import Minor
+    from ci_tools.plan.make import Planned
 
-__all__ = ["InstallPlace", "Needs", "job_of_sdist", "needs_of_job", "needs_of_sdist", "takes_parts"]
+__all__ = [
+    "InstallPlace",
+    "Needs",
+    "job_of_sdist",
+    "needs_of_job",
+    "needs_of_sdist",
+    "refuse_other_torch",
+    "takes_parts",
+]
 
 OF_HOSTS = ("linux-", "windows-amd64")
 OF_PARTS = frozenset({None, AcceleratorKind.CUDA})  # ROCm's torch also translates sources, and XPU's was never tried
@@ -73,15 +86,39 @@ class Needs(NamedTuple):
         self, requirements: set[str], isolated: Environment, place: InstallPlace, variables: Mapping[str, str]
     ) -> set[str]:
         """Put a build torch into the environment if a requirement names torch; return what is left to install."""
-        of_torch = {line: found for line in requirements if (found := _torch_requirement(line))}
-        others = requirements - of_torch.keys()
-        if not any(one.marker is None or one.marker.evaluate() for one in of_torch.values()):
-            return others
-        said = [one.specifier for one in of_torch.values()]
-        said += [one.specifier for one in _of_torch([*self.pins, *_lines(place.constraints)])]
+        others = {line for line in requirements if not _torch_requirement(line)}
+        wanted = self.choose_torch(requirements, isolated.python, place.constraints)
+        return others | {*lend_torch(wanted, isolated, place, variables, self.speaks_for)} if wanted else others
+
+    def choose_torch(self, requirements: Iterable[str], python: Path, constraints: Path | None) -> Wanted | None:
+        """Return which torch a build gets the parts of; None if no requirement names torch."""
+        of_torch = [found for line in requirements if (found := _torch_requirement(line))]
+        if not any(one.marker is None or one.marker.evaluate() for one in of_torch):
+            return None
+        said = [one.specifier for one in (*of_torch, *_of_torch([*self.pins, *_lines(constraints)]))]
         specifiers = parse_specifiers(",".join(filter(None, map(str, said))))
-        wanted = Wanted(specifiers, self.torch.label, identity(isolated.python), self.preferred)
-        return others | {*lend_torch(wanted, isolated, place, variables, self.speaks_for)}
+        return Wanted(specifiers, self.torch.label, identity(python), self.preferred)
+
+
+def refuse_other_torch(job: Job, python: Path, planned: Planned, outside: Outside) -> None:
+    """Raise MachineError if a job's build would get a torch for another accelerator; fetch the one that it gets.
+
+    Nothing has been compiled by then. Requirements that only the running backend names come later.
+    """
+    plan, tree = planned.plan, planned.tree
+    needs, own = needs_of_job(job, plan), plan.request.build.constraints
+    requirements = [*ProjectFile(plan.request, tree).build_requires(), *job.build_requires]
+    dropped = {canonicalize_name(name) for name in job.drops}
+    kept = [line for line in requirements if name_of_required(line) not in dropped]
+    wanted = needs.choose_torch(kept, python, tree.root / own if own else None) if needs.parts else None
+    if wanted and wanted.label:
+        variables = clean_environment(outside.environ, dict(job.env))
+        try:
+            environ = {**variables, **add_indexes(variables, needs.indexes)}
+            find_torch(wanted, planned.catalog, outside, environ)
+        except FatwheelError as error:
+            error.message = f"{job.name}: {error.message}"
+            raise
 
 
 def needs_of_job(job: Job, plan: Plan) -> Needs:

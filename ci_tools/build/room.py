@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.source import Tree
     from ci_tools.model.plan import Job
 
-__all__ = ["Need", "Part", "Places", "list_parts", "needs_of", "refuse_no_room"]
-
 MIB = 1 << 20
 # Lower bounds in bytes, so that no build with enough space is refused: somewhat less than was measured of torch 2.13
 # for CPUs (754 MiB installed); the packages of CUDA and ROCm are several times as large.
@@ -43,7 +41,7 @@ TOOLKITS: Mapping[ToolchainKind, str] = {
 }
 
 
-class Places(NamedTuple):
+class BuildFolders(NamedTuple):
     """The folders that a run of builds writes to."""
 
     temporary: Path
@@ -103,7 +101,7 @@ def _parts_of(job: Job, includes: Collection[str], torch: BuildTorch) -> Iterato
 def needs_of(
     jobs: Iterable[Job],
     tree: Tree,
-    places: Places,
+    places: BuildFolders,
     includes: Collection[str] = (),
     *,
     torch: BuildTorch = BuildTorch.FULL,

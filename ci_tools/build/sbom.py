@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.request import Request
 
-__all__ = ["sbom_of"]
-
 LICENCE_CLASSIFIER = "License :: "
 MOST_LICENCE = 200  # characters; a longer License field is the licence's text, which is in a file of its own
 REMOTE_URL = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)  # and not a path of this machine

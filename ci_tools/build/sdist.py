@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.includes import Place
     from ci_tools.model.evidence import Project
 
-__all__ = ["add_sources", "audit_sdist", "refuse_lacking", "unpack_sdist", "write_with_date", "write_with_files"]
-
 
 def audit_sdist(path: Path, project: Project) -> tuple[Finding, ...]:
     """Return the flaws of the sdist at `path`: members that leave its folder, or another project's name or version."""

@@ -45,17 +45,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside, Step
     from ci_tools.model.plan import Job, Plan
 
-__all__ = [
-    "TORCH_INCLUDE",
-    "Toolchain",
-    "Toolchains",
-    "choose_sdist_python",
-    "explain_other_libc",
-    "libc",
-    "libc_doubt",
-    "own_level",
-]
-
 HEADERS = "torch/include/"
 TORCH_INCLUDE = "FATWHEEL_TORCH_INCLUDE"  # the variable of a build that names the folder of torch's headers
 
@@ -100,7 +89,7 @@ class Toolchains:
 
     def missing(self, job: Job) -> str:
         """Return why this machine cannot build `job`, or "" if it can. Fetches nothing."""
-        if self._interpreter(job) is None:
+        if self.interpreter_of(job) is None:
             return f"Python {job.python} is not on this machine"
         if job.platform is None:
             return ""
@@ -121,7 +110,7 @@ class Toolchains:
         own = f"{job.platform} wheels of this project are built on {wanted}, such as the platform's default runner"
         return f"{own}; this machine is {here}, and {why}" if why else ""
 
-    def _interpreter(self, job: Job) -> Path | None:
+    def interpreter_of(self, job: Job) -> Path | None:
         """Return the Python that runs the build: the job's own, or this one if one wheel serves all Pythons."""
         if not job.python_stays and Minor(*sys.version_info[:2]) >= job.python.version:
             return Path(sys.executable)
@@ -147,7 +136,7 @@ class Toolchains:
         Raises MachineError if `missing` gives a reason, or the network fails.
         """
         why = self.missing(job)
-        python = self._interpreter(job)
+        python = self.interpreter_of(job)
         if why or python is None:
             msg = f"{job.name} cannot be built here: {why}"
             raise MachineError(msg)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     Edit = Callable[[str, str], str | None]
 
-__all__ = ["restate_version"]
-
 USUAL = ("setup.py", "meson.build", "version.txt", "VERSION", "VERSION.txt")
 ELSEWHERE = ("attr:", "file:")  # setup.cfg's prefixes for a version that is in another file
 

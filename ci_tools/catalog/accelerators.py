@@ -11,20 +11,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.versions import CudaArch, GfxArch
 
-__all__ = [
-    "Cuda",
-    "GfxFacts",
-    "IntelGpus",
-    "OneApi",
-    "Redist",
-    "Rocm",
-    "read_cuda",
-    "read_gfx",
-    "read_intel",
-    "read_oneapi",
-    "read_rocm",
-]
-
 
 class Redist(NamedTuple):
     """NVIDIA's component archives of a toolkit: the release, and the sha256 of its list; "" if nobody has said it."""

@@ -16,8 +16,6 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["CudaPart", "RedistFacts", "cuda_parts", "parts_for", "redist_facts"]
-
 TABLE = Path(__file__).parent / "cuda_parts.toml"
 
 

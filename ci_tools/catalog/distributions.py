@@ -17,8 +17,6 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["bring_all", "distribution_of"]
-
 TABLE = Path(__file__).with_name("modules.toml")
 
 

@@ -23,8 +23,6 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["BUILD", "INSTALL", "TRIAL", "Cause", "Explained", "explain", "page_of", "read_causes"]
-
 BUILD, INSTALL, TRIAL = "build_failures", "install_failures", "trial_failures"
 MOST_READ = 1 << 20  # characters of the output's end: a million take 2 s
 MOST_QUOTED = 4  # lines

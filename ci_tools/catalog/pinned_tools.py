@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
 
-__all__ = ["PinnedTool", "open_tool"]
-
 HERE = Path(__file__).parent
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Tables = Mapping[str, Any]
 
-__all__ = ["Contradiction", "merge"]
-
 Keys = tuple[str, ...]
 
 # The keys that a release has to have once all rows about it are merged.

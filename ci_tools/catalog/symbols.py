@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.names import Sha256
 
-__all__ = ["FOLDER", "Source", "Tables", "is_torch_symbol", "missing", "records", "tables"]
-
 FOLDER = Path(__file__).parent / "torch_symbols"
 RELEASES, C_TABLE, CPP_TABLE, STANDARD_TABLE = "releases.toml", "c.tsv", "cpp.tsv.xz", "standard.tsv"
 # Some names with this prefix belong to torch's copy of one Python's interpreter internals, and are not for others.

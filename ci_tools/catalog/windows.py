@@ -13,8 +13,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["WindowsLibraries", "windows_libraries"]
-
 TABLE = Path(__file__).parent / "windows.toml"
 
 

@@ -12,20 +12,6 @@ from typing import NoReturn
 from ci_tools.errors import InputError
 from ci_tools.model.versions import Minor
 
-__all__ = [
-    "NEAREST_CONFIG",
-    "Parser",
-    "add_config",
-    "add_config_path",
-    "add_edition",
-    "add_format",
-    "add_targets",
-    "add_trust",
-    "parse_minor",
-    "parse_nonempty",
-    "parse_number",
-]
-
 NEAREST_CONFIG = "the fatwheel.yml or [tool.fatwheel] of this folder, or of the nearest above"
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
 
-__all__ = ["help_of", "parse", "run"]
-
 HELP = ("-h", "--help")
 
 

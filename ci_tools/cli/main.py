@@ -16,8 +16,6 @@ from ci_tools.cli.statuses import DONE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main"]
-
 MANY = 100_000  # new objects after which the garbage collector runs; Python's default is 700
 
 
@@ -42,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _open_streams() -> None:
     """Open the standard streams that the caller has closed: other files and programs would get their numbers.
 
-    Whoever writes to a closed standard output still fails: what was asked for is lost.
+    Writing to a closed standard output still fails: the result would be lost.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:

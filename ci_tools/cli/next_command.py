@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     from ci_tools.plan.make import Planned
     from ci_tools.publish.transaction import Shown
 
-__all__ = [
-    "after_advice",
-    "after_audit",
-    "after_build",
-    "after_doctor",
-    "after_plan",
-    "after_publication",
-    "after_validation",
-    "say_next",
-]
-
 MOST_NAMED = 3  # wheels of one folder that a command names; more are `FOLDER/*.whl`
 ALL_WHEELS = "*.whl"
 VALUES = ("torch", "gpu_runner", "tag", "ref", "nightly")  # the options of an edition that have a value

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Reporter, Step
 
 
-__all__ = ["EVERY", "TerminalReporter", "TimedReporter", "duration"]
-
 EVERY = 30.0  # seconds between two lines about a long step in a log
 BUILD = "build"  # the first word of a step that has the project's own build in it
 # Purposes of a step's time, by the first word of its title; the time of any other is in the rest.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-__all__ = ["explain_failure", "run_session"]
-
 
 def run_session(words: Sequence[str]) -> int:
     """Run the verb that a command line names and return its exit status."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["BAD", "DONE", "INTERRUPTED"]
-
 DONE = 0
 BAD = 1  # the work was done, and what it looked at is bad: as `Rejected`
 INTERRUPTED = 130  # 128 + SIGINT, as in shells

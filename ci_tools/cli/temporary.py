@@ -13,8 +13,6 @@ from ci_tools.machine.workplace import scratch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["own_temporary"]
-
 TEMPORARY = "TMPDIR"  # the variable for the folder of temporary files (POSIX); Python reads it on every system
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ci_tools.cli.arguments import Parser
 
-__all__ = ["OTHERS", "PREFIX", "VARIABLES", "Parsed", "find_unknown", "parse"]
-
 PREFIX = "FATWHEEL_"
 # The variable of each option, by its name in the result of the parser.
 VARIABLES: Mapping[str, str] = {

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-__all__ = ["causes_of", "is_on", "is_wanted", "log_until_end", "start"]
-
 OURS = logging.getLogger("ci_tools")
 HTTP = logging.getLogger("urllib3.connectionpool")  # below requests, PyGithub and boto3; it logs no header
 PARTS = 8  # of its record of a request: scheme, host, port, method, path, protocol, status, size

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.request import Build, Hook, Request
 
-__all__ = ["explain_wrong", "hooks_of", "missing", "refuse_missing", "resolve_script", "script_of", "warnings"]
-
 ENDINGS = (".sh", ".py")
 INTERPRETERS = frozenset({"bash", "python", "python3", "sh"})
 MOST_NAMED = 8  # scripts named in a message if none has a name like the missing one

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     Table = Mapping[str, Any]
 
-__all__ = ["read_drops", "read_patches", "read_unsupported"]
-
 
 def read_patches(document: Document, config: str, folder: Path) -> tuple[Patch, ...]:
     """Return the patches of a document whose config has this name; their files are below `folder`."""

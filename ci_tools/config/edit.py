@@ -8,8 +8,6 @@ from ci_tools.config.include import INCLUDE
 from ci_tools.errors import InputError
 from ci_tools.formats.yaml_file import compose
 
-__all__ = ["set_platform_key"]
-
 
 def set_platform_key(text: str, platform: str, key: str, value: str) -> str | None:
     """Return the config with a setting of one platform, or None if it cannot be edited."""

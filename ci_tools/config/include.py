@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.yaml_file import Document, Keys, Value
 
-__all__ = ["INCLUDE", "is_below", "refuse_outside", "resolve_includes"]
-
 INCLUDE = "include"
 LONGEST = 255  # bytes of a path; file systems allow no longer name
 

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.facts import Row
 
-__all__ = ["SCHEMA", "check_rows", "load", "refuse_misshapen"]
-
 SCHEMA = Path(__file__).with_name("fatwheel.schema.json")
 NO_CONTAINER = "none"
 UNKNOWN = " in the catalog, "  # of a version that a config names and the catalog lacks

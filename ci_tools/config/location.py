@@ -16,17 +16,6 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.yaml_file import Document
 
-__all__ = [
-    "BUILD_FILES",
-    "PROJECT_FILE",
-    "TABLE",
-    "describe",
-    "find_config",
-    "find_project",
-    "read_document",
-    "table_in",
-]
-
 PROJECT_FILE = "pyproject.toml"
 TABLE = ("tool", "fatwheel")
 BUILD_FILES = (PROJECT_FILE, "setup.py")

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog, Cuda, Rocm
     from ci_tools.formats.yaml_file import Document, Keys
 
-__all__ = ["LEVELS", "find_mistakes", "list_labels"]
-
 WHEEL_PLATFORMS = {"linux": ("manylinux", "musllinux", "linux"), "macos": ("macosx",), "windows": ("win",)}
 # The platforms that auditwheel has a policy for.
 LEVELS = (

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
 
-__all__ = ["read_archs", "resolve_native", "spell_native"]
-
 NATIVE = "native"
 CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]")
 ASK = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ci_tools.model.request import PlatformRequest, Request, Validation
     from ci_tools.model.versions import Minor
 
-__all__ = ["apply_run", "find_nightly", "run_of", "take_levels"]
-
 
 def run_of(plan: Mapping[str, Any]) -> Run:
     """Return the run settings in a plan.json; raise InputError if they are not valid."""

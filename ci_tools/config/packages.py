@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.source import Tree
 
-__all__ = ["Package", "choose_package", "explain_no_package", "find_packages"]
-
 # Folders whose projects are not what a repository releases: other people's code, samples, and what tests build.
 NOT_RELEASED = frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page

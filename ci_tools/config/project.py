@@ -24,20 +24,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.source import Tree
     from ci_tools.model.evidence import TorchAbi
 
-__all__ = [
-    "ARCHS",
-    "ENDINGS",
-    "Project",
-    "find_abi",
-    "list_pythons",
-    "package_lines",
-    "project_of",
-    "quote_names",
-    "refuse_existing",
-    "to_comment",
-    "to_scalar",
-]
-
 # File name endings that show that a platform has native code.
 ENDINGS = {
     "linux-cuda": ("cu", "cuh"),

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.formats.yaml_file import Document, Keys, Place
 
-__all__ = ["DEFAULT_FILE", "KEY", "ProjectRows", "file_of", "list_of", "read_file", "read_rows", "resolve_catalog"]
-
 KEY = "catalog"
 DEFAULT_FILE = "fatwheel.catalog.toml"  # beside the config, if that has no such key
 LISTS = (("cuda", "release"), ("rocm", "release"), ("xpu", "release"), ("torch", "release"), ("torch", "nightly"))

@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 
     Table = Mapping[str, Any]
 
-__all__ = [
-    "EARLY_FIELDS",
-    "LOCAL_FIELDS",
-    "explain_flaw",
-    "fields_in",
-    "label_archs",
-    "read_release",
-    "resolve_version",
-    "values_of",
-]
-
 # Replaced when the config is loaded; the project's own name and version are known only by its source.
 EARLY_FIELDS = frozenset(
     {"archs", "cuda", "cuda_version", "display", "package", "python", "python_title", "rebuild", "torch"}

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Table = dict[str, Any]
 
-__all__ = ["NEWEST", "choose_nightly", "expand_torch", "find_asked", "list_torches", "read_torch"]
-
 NEWEST = "newest"
 NIGHTLY = re.compile(r"nightly(?: (20\d{6}))?", re.ASCII)
 LAST = re.compile(r"last (\d+)")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Stack: TypeAlias = tuple[Platform, Accelerator | None]
 
-__all__ = ["cells_of", "is_offered", "list_released", "torches_of"]
-
 
 def torches_of(request: Request, catalog: Catalog) -> tuple[Minor | None, ...]:
     """Return the requested torch versions, or `(None,)` if the request names no torch."""

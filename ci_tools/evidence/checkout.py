@@ -23,8 +23,6 @@ from ci_tools.model.request import GitSource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["COMMIT_DECIDES", "Checkout", "check_out_from", "list_borrowed"]
-
 COMMIT_DECIDES = ".git/HEAD"  # stands for all that a build learns of the commit, the tags and the files around it
 MINUTES = 10
 LINK = "160000"  # the mode of a submodule in git's index
@@ -249,8 +247,7 @@ class Checkout:
         kept = {name: value for name, value in self.environ.items() if not name.startswith("GIT_")}
         is_bytes = arguments[0] in {"cat-file", "hash-object"}
         found = output(
-            [*git.COMMAND, *arguments],
-            cwd=place,
+            [*git.COMMAND, "-C", place, *arguments],
             env={**kept, **git.UNCONFIGURED},
             timeout=MINUTES * 60,
             encoding="latin-1" if is_bytes else "utf-8",

@@ -66,8 +66,6 @@ if TYPE_CHECKING:
 
     Metadata = tuple[str, ...]
 
-__all__ = ["gather", "read_metadata", "read_platforms"]
-
 # Usual file name endings of an accelerator's or a system's sources.
 USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "macos": ("metal", "mm")}
 MOST_NAMED = 3  # pointers that are warned about

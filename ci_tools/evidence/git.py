@@ -26,28 +26,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.request import GitSource
 
-__all__ = [
-    "COMMAND",
-    "TAGS",
-    "UPDATE",
-    "address",
-    "apply_patch",
-    "ask",
-    "check_out",
-    "commit_of",
-    "find",
-    "head",
-    "listed",
-    "origin",
-    "refuse_filters",
-    "remote_tags",
-    "revision",
-    "run_git",
-    "tags",
-    "top",
-    "tracks",
-]
-
 TAGS = "refs/tags/"
 MINUTES = 30
 LONGEST = 200  # maximum characters of a list of branches and tags in a message
@@ -102,7 +80,7 @@ def ask(folder: Path, environ: Mapping[str, str], *arguments: str, encoding: str
         return None
     place = (f"--git-dir={root / '.git'}", f"--work-tree={root}")
     env = {**_variables(environ), **LOCAL}
-    return output([*COMMAND, *place, *arguments], cwd=folder, env=env, encoding=encoding)
+    return output([*COMMAND, "-C", folder, *place, *arguments], env=env, encoding=encoding)
 
 
 def refuse_filters(folder: Path, environ: Mapping[str, str]) -> Iterator[str]:
@@ -302,8 +280,8 @@ def apply_patch(patch: Path, folder: Path, environ: Mapping[str, str], *options:
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch) / "git.log"
         # In a repository, git would skip the files of folders that the repository does not know.
-        command = [*COMMAND, NO_REPOSITORY, "apply", "--whitespace=nowarn", *options, str(patch.resolve())]
-        ended = run(command, log=log, cwd=folder, env=env, timeout=MINUTES * 60)
+        apply = (NO_REPOSITORY, "apply", "--whitespace=nowarn", *options)
+        ended = run([*COMMAND, "-C", folder, *apply, patch], log=log, env=env, timeout=MINUTES * 60)
         printed = log.read_text(encoding="utf-8", errors="replace")
     return (printed or f"git ended with {ended.status}") if ended.status else ""
 
@@ -338,7 +316,7 @@ def run_git(arguments: list[str], source: GitSource, folder: Path | None, enviro
         which = () if folder else (NO_REPOSITORY,)
         # Above the folder, git looks for none: `init` makes one there before anything else is in it.
         env = {**_variables(environ), "GIT_CEILING_DIRECTORIES": str(place.resolve().parent)}
-        ended = run([*COMMAND, *which, *arguments], log=log, cwd=place, env=env, timeout=MINUTES * 60)
+        ended = run([*COMMAND, "-C", place, *which, *arguments], log=log, env=env, timeout=MINUTES * 60)
         printed, last = log.read_text(encoding="utf-8", errors="replace"), tail(log, 1)
     if ended.status and arguments[0] == UPDATE[0] and not NETWORK.search(printed):
         _refuse_submodule(printed.replace(f"{folder}{os.sep}", ""), source)

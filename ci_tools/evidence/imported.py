@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["Lacking", "find_lacking"]
-
 LEFT_TO_USERS = frozenset({"numpy", "torch"})  # what projects use and often do not declare
 EXTRA = re.compile(r"\bextra\s*==\s*['\"]([^'\"]+)")
 PASSED_OVER = frozenset({"BaseException", "Exception", "ImportError", "ModuleNotFoundError"})
@@ -61,7 +59,7 @@ def find_lacking(project: ProjectFile, modules: Iterable[str], metadata: Sequenc
     extras = dict(_extras(project, observed))
     found: dict[str, Lacking] = {}
     for module in modules:
-        for top, place in _Reader(project).imports(module):
+        for top, place in _ImportReader(project).imports(module):
             name = canonicalize_name(re.split("[<>=!~ ]", distribution_of(top))[0])
             is_left = name in LEFT_TO_USERS and {*map(name_of_required, required)} <= WITHOUT_TORCH
             if name not in known and (name in extras or is_left or _is_brought_by_none(project, top, name, known)):
@@ -89,7 +87,7 @@ def _extras(project: ProjectFile, observed: Iterable[str]) -> Iterator[tuple[str
     yield from ((name_of_required(text), found[1]) for text in observed if (found := EXTRA.search(text)))
 
 
-class _Reader:
+class _ImportReader:
     """Reads the files of a package that its import runs."""
 
     def __init__(self, project: ProjectFile) -> None:

@@ -25,20 +25,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.source import Tree
     from ci_tools.model.evidence import Compile
 
-__all__ = [
-    "COMPILED",
-    "Include",
-    "Includes",
-    "Place",
-    "abi_of_commands",
-    "find_contradiction",
-    "list_forced_headers",
-    "list_forced_includes",
-    "select_sources",
-    "torch_abi",
-    "uncommented",
-]
-
 ENDINGS = ("c", "cc", "cpp", "cxx", "c++", "cppm", "ccm", "cxxm", "ixx", "cu", "hip", "sycl", "m", "mm", "pyx", "s")
 # A build fills in `op.cu.in`, and compilers read `binding.C` as C++.
 COMPILED = re.compile(rf"\.(?:{'|'.join(map(re.escape, ENDINGS))})(?:\.[^/]*)?$", re.IGNORECASE)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.includes import Includes
 
-__all__ = ["Limit", "Use", "closure", "find_limit", "read_limit", "uses"]
-
 COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 DEFINITION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(Py_LIMITED_API\b[^\n]*)", re.MULTILINE)
 VERSION = re.compile(r"\b0[xX]([0-9a-fA-F]{2})([0-9a-fA-F]{2})[0-9a-fA-F]{4}")  # as in PY_VERSION_HEX

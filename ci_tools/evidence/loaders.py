@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.source import Tree
 
-__all__ = ["Loader", "find_loaders"]
-
 LOAD = "load_library"
 LOADS = f"torch.ops.{LOAD}"
 WRAPPERS = frozenset({"list", "sorted", "str", "tuple"})  # their results name the same files
@@ -66,7 +64,7 @@ def find_loaders(tree: Tree, members: Iterable[tuple[str, str]]) -> tuple[Loader
         for member, digest in members
         if member.endswith(".py")
         for name in _find_source(tree, member, digest)
-        for loader in _Module(member, name, tree.text(name)).loaders()
+        for loader in _PythonFile(member, name, tree.text(name)).loaders()
     )
 
 
@@ -85,7 +83,7 @@ def _record_value(text: str) -> str:
     return hashing.record_value
 
 
-class _Module:
+class _PythonFile:
     """The text of one Python file of a package."""
 
     def __init__(self, member: str, name: str, text: str) -> None:

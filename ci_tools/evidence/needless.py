@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.includes import Include, Includes
 
-__all__ = ["EXTENSION", "Needless", "find_needless", "names_python", "narrower", "replace_headers", "users_of"]
-
 EXTENSION = "torch/extension.h"  # torch/all.h and torch/python.h
 FRONTEND = "torch/torch.h"  # with BuildExtension, the same: it defines TORCH_API_INCLUDE_EXTENSION_H
 ALL, TYPES = "torch/all.h", "torch/types.h"

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.request import Patch
 
-__all__ = ["patch_tree"]
-
 FAILED = re.compile(r"^error: patch failed: (?P<place>.+:\d+)$", re.MULTILINE)
 ERROR = re.compile(r"^error: (?P<what>.+)$", re.MULTILINE)
 HINT = "adapt the patch to this version of the source, or remove it if nothing needs it any more"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.versions.ask import OwnVersion
     from ci_tools.model.request import Request
 
-__all__ = ["LEGACY_SETUPTOOLS", "ProjectFile"]
-
 TABLE = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]")
 ARRAY_OF_TABLES = re.compile(r"\s*\[\[\s*(.*?)\s*\]\]")
 KEY = re.compile(r"\s*([\w.\"'-]+?)\s*=")

@@ -15,16 +15,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = [
-    "build_requirements",
-    "doubt_torch_abi",
-    "exclude_torch",
-    "explain_missing_module",
-    "explain_torch_of_cmake",
-    "list_undeclared",
-    "torch_requirement",
-]
-
 # Build requirements that bring no torch, neither by themselves nor by what they require.
 # ruff: noqa: SIM905 - as words they fit on a page
 WITHOUT_TORCH = frozenset(

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.request import Request, SdistSource
 
-__all__ = ["Tree", "copy_revision", "matching", "open_tree", "tree_at", "whole_of"]
-
 PROJECT = frozenset({"pyproject.toml", "setup.py"})
 NOT_SOURCE = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache"})
 

@@ -18,20 +18,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.versions import Minor
 
-__all__ = [
-    "declare_cmake_limited_api",
-    "declare_limited_api",
-    "declare_meson_limited_api",
-    "extension_lines",
-    "let_variable_ask",
-    "replace_once",
-    "set_cmake_target",
-    "set_ini_version",
-    "set_target",
-    "set_toml_version",
-    "set_version",
-]
-
 TORCH_EXTENSIONS = frozenset({"CppExtension", "CUDAExtension", "SyclExtension"})
 EXTENSIONS = TORCH_EXTENSIONS | {"Extension"}
 MOST_POSITIONAL = 3  # name, sources and include folders; the macros come next

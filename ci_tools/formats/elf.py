@@ -17,16 +17,6 @@ from ci_tools.formats.magic import ELF_MAGIC
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = [
-    "Elf",
-    "Extent",
-    "NeededVersion",
-    "Section",
-    "Segment",
-    "Symbol",
-    "read_elf",
-]
-
 BITS = {1: 32, 2: 64}
 BYTE_ORDER = {1: "<", 2: ">"}
 HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}  # the fields after the sixteen bytes of e_ident
@@ -137,6 +127,7 @@ class Elf:
     extent: Extent
     bits: int
     byte_order: str
+    kind: int  # e_type: 1 an object, 2 a program, 3 a library, 4 a core
     machine: int
     flags: int
     headers: tuple[tuple[int, ...], ...]  # the section headers, in the file's order
@@ -286,12 +277,13 @@ def read_elf(extent: Extent) -> Elf:
         bits, byte_order = BITS[identification[4]], BYTE_ORDER[identification[5]]
         layout = struct.Struct(byte_order + HEADER[bits])
         fields = layout.unpack(extent.read(16, layout.size))
-        _, machine, _, _, segments, table, flags, _, segment_size, segment_count, entry_size, count, names = fields
+        kind, machine, _, _, segments, table, flags, _, segment_size, segment_count, entry_size, count, names = fields
         headers = _headers(extent, struct.Struct(byte_order + SECTION[bits]), table, entry_size, count)
         return Elf(
             extent=extent,
             bits=bits,
             byte_order=byte_order,
+            kind=kind,
             machine=machine,
             flags=flags,
             headers=headers,

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from ci_tools.formats.elf import Elf
     from ci_tools.formats.offload.sycl import DeviceImage
 
-__all__ = ["Code", "Image", "Unit", "images", "read_undefined_symbols", "units"]
-
 FATBINARY_MAGIC = b"\x50\xed\x55\xba"
 FATBINARY = struct.Struct("<4sHHQ")  # magic, version, header size, size of all entries
 # kind, header size, payload size, compressed size, PTX or cubin version, arch, flags, uncompressed size
@@ -82,7 +80,7 @@ class Code(NamedTuple):
     kernels: frozenset[str] | None
 
 
-class Unit(NamedTuple):
+class CompiledUnit(NamedTuple):
     """The device code of one compiled source file."""
 
     where: str  # the section or member, and the unit's number in it
@@ -105,13 +103,13 @@ def images(file: BinaryIO) -> frozenset[Image]:
     return frozenset(found | {Image(SYCL, name) for one in read_device_images(whole) for name in one.names})
 
 
-def units(file: BinaryIO) -> Iterator[Unit]:
+def units(file: BinaryIO) -> Iterator[CompiledUnit]:
     """Yield the units of a file with their kernels; raise Rejected if it is malformed or of an unknown format."""
     whole = Extent.whole(file)
     for where, unit in _find_units(whole):
-        yield Unit(where, tuple(Code(payload.image, _kernels(payload)) for payload in unit))
+        yield CompiledUnit(where, tuple(Code(payload.image, _kernels(payload)) for payload in unit))
     if named := _kernels_by_name(read_device_images(whole)):
-        yield Unit("SYCL", tuple(Code(Image(SYCL, name), kernels) for name, kernels in named.items()))
+        yield CompiledUnit("SYCL", tuple(Code(Image(SYCL, name), kernels) for name, kernels in named.items()))
 
 
 def _kernels_by_name(found: Iterable[DeviceImage]) -> dict[str, frozenset[str]]:

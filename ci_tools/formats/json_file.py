@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 
     import cattrs
 
-__all__ = [
-    "SEAL",
-    "digest",
-    "parse",
-    "require_type",
-    "sealed",
-    "structure",
-    "structure_bytes",
-    "unsealed",
-    "unstructure",
-]
-
 SEAL = "seal"  # the key of the digest
 
 Value = TypeVar("Value")

@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-__all__ = ["ELF_MAGIC", "MOST_OF_A_POINTER", "PE_OFFSET", "binary_format", "is_lfs_pointer", "machines", "read_machine"]
-
 ELF_MAGIC = b"\x7fELF"
 PE_OFFSET = 0x3C  # where a PE file has the offset of its header
 

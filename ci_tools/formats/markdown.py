@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["OWNER", "code", "one_line", "output", "row", "size", "table_head", "text"]
-
 # Characters with a meaning in the middle of a line, in Markdown or on GitHub. Each is written as a numeric reference: a
 # backslash does not escape in a table, in an address, or in a line of HTML.
 SPECIAL = re.compile(r"[\\`*_{}\[\]()#!|~@:/^$=]|(?<=www)\.", re.IGNORECASE)

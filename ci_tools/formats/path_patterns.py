@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["is_pattern", "matcher_of"]
-
 # What stands in a segment: an escaped character, a set such as [!a-z], a star, or a character.
 TOKEN = re.compile(r"\\(?P<escaped>.)|\[(?P<set>(?:[!^].|[^!^])[^\]]*)\]|(?P<star>\*+)|(?P<char>[^\\\[])", re.DOTALL)
 RANGE = re.compile(r"(?P<first>.)-(?P<last>.)|.", re.DOTALL)

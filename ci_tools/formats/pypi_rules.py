@@ -15,7 +15,7 @@ from email.message import EmailMessage
 from typing import TYPE_CHECKING, NamedTuple
 
 import readme_renderer.rst
-from packaging.metadata import ExceptionGroup, Metadata
+from packaging.metadata import ExceptionGroup, InvalidMetadata, Metadata, parse_email
 from packaging.utils import (
     canonicalize_name,
     parse_sdist_filename,
@@ -34,16 +34,6 @@ if TYPE_CHECKING:
     from packaging.utils import NormalizedName
     from packaging.version import Version
 
-__all__ = [
-    "Archive",
-    "Held",
-    "Release",
-    "classifier_problems",
-    "description_problems",
-    "identity",
-    "pypi_problems",
-    "strangers",
-]
 
 MIB = 1 << 20
 MOST_BYTES = 100 * MIB  # of a file, unless PyPI has granted the project more
@@ -236,13 +226,18 @@ def _fields(file: Archive) -> Iterator[str]:
     fields, _ = _read(file.metadata)
     if fields is None:
         return
-    if len(fields.summary or "") > MOST_SUMMARY:
-        yield f"Summary has {len(fields.summary or ''):,} characters, PyPI takes {MOST_SUMMARY}"
+    yield from field_problems(fields)
     yield from _wrong_classifiers(fields.classifiers or ())
-    yield from _wrong_links(fields)
     for requirement in fields.requires_dist or ():
         if requirement.url is not None:
             yield f"Requires-Dist names an address, which PyPI takes from nobody: {requirement.name}"
+
+
+def field_problems(fields: Metadata) -> Iterator[str]:
+    """Yield why PyPI takes no METADATA with such a summary or such addresses."""
+    if len(fields.summary or "") > MOST_SUMMARY:
+        yield f"Summary has {len(fields.summary or ''):,} characters, PyPI takes {MOST_SUMMARY}"
+    yield from _wrong_links(fields)
 
 
 def _wrong_classifiers(said: Iterable[str]) -> Iterator[str]:
@@ -320,15 +315,32 @@ def _read(metadata: bytes) -> tuple[Metadata | None, tuple[str, ...]]:
     """Return the fields of METADATA and its errors; None instead of the fields if it is invalid or empty."""
     if not metadata:
         return None, ()
+    fields, errors = read_fields(metadata)
+    return fields, tuple(f"its metadata is not valid: {error}" for _, error in errors)
+
+
+def read_fields(metadata: bytes) -> tuple[Metadata | None, tuple[tuple[str, str], ...]]:
+    """Return the fields of METADATA, None if it is invalid, and each error with the field it is about.
+
+    License-File below Metadata-Version 2.4 is accepted: setuptools long wrote it, twine leaves it out, PyPI takes it.
+    """
     flaw = explain_headers(metadata.decode(errors="replace"))
     if flaw:
-        return None, (f"its metadata is not valid: {flaw}",)
+        return None, (("", flaw),)
     try:
-        return Metadata.from_email(metadata), ()
-    except ExceptionGroup as group:
-        return None, tuple(f"its metadata is not valid: {error}" for error in group.exceptions)
+        raw, unknown = parse_email(metadata)
+        if raw.get("metadata_version", "").startswith(("1.", "2.0", "2.1", "2.2", "2.3")):
+            raw.pop("license_files", None)
+        fields = Metadata.from_raw(raw, validate=False)
+        errors: list[Exception] = [InvalidMetadata(name, f"unrecognized field: {name!r}") for name in unknown]
+        try:
+            fields = Metadata.from_raw(raw)
+        except ExceptionGroup as group:
+            errors += group.exceptions
     except RecursionError:  # from Python's email, for a content type with thousands of brackets
-        return None, ("its metadata is not valid: a field of it is nested too deeply to be read",)
+        return None, (("Description-Content-Type", "a field is nested too deeply to be read"),)
+    said = tuple((getattr(error, "field", ""), str(error).partition("\n")[0]) for error in errors)
+    return None if said else fields, said
 
 
 def _printable(text: str) -> str:

@@ -12,8 +12,6 @@ from ci_tools.model.files import Receipt, Trial
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["load", "load_trials", "path_of", "read", "save", "save_trials"]
-
 UNREADABLE = (OSError, ValueError, RejectedInput)  # the errors of reading a damaged file
 
 

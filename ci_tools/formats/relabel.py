@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 from ci_tools.formats.wheel import CONTROL, SBOM, Hashing, Wheel, open_wheel
 
-__all__ = ["Label", "Member", "dump_sbom", "relabel", "write_plain", "write_variant"]
-
 EARLIEST = time.gmtime(EPOCH)[:6]
 WRITTEN_ANEW = ("METADATA", "RECORD", "RECORD.jws", "RECORD.p7s")  # the signatures belong to the old RECORD
 EMPTY_LINE = re.compile(r"(?<=\n)\r?\n")

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.yaml_file import Document, Keys
 
-__all__ = ["Flaw", "conforms", "flaws", "validator_class"]
-
 KINDS = {dict: "a mapping", list: "a list", type(None): "an empty value"}
 MOST_SHOWN = 60  # characters of a value that a message repeats
 

@@ -31,21 +31,6 @@ if TYPE_CHECKING:
     from packaging.tags import Tag
     from packaging.version import Version
 
-__all__ = [
-    "CONTROL",
-    "GRAFTED",
-    "MOST_DIST_INFO_BYTES",
-    "SBOM",
-    "Hashing",
-    "Wheel",
-    "differing",
-    "explain_headers",
-    "is_folder",
-    "open_wheel",
-    "read_headers",
-    "record_hash",
-]
-
 SBOM = "sboms/fatwheel.cdx.json"  # of our builds, in dist-info (PEP 770)
 MOST_MEMBER_BYTES = 4 << 30
 MOST_DIST_INFO_BYTES = 64 << 20  # of METADATA, RECORD and similar files, which are read whole

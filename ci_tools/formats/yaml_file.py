@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["Document", "Keys", "Place", "Value", "read", "text_of"]
-
 Value: TypeAlias = "dict[str, Value] | list[Value] | str | int | bool | None"
 Keys: TypeAlias = "tuple[str | int, ...]"
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
 
-__all__ = ["hold_to_receipts", "verify"]
-
 SIGNER = re.compile(rf"{REPOSITORY.pattern}/\.github/workflows/[A-Za-z0-9._-]+\.ya?ml")
 FILES = ("*.whl", "*.tar.gz")
 PARTS = (*FILES, "plan.json", "receipts/*.json")  # all files that publishing reads

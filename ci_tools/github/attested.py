@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from ci_tools.github.client import Hub
 
-__all__ = ["find_attested"]
-
 MOST = 1024  # hashes of one request: the description's `maxItems` of subject_digests
 PER_PAGE = 100
 OWNERS = {"Organization": "orgs", "User": "users"}

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
 
-__all__ = ["ANONYMOUS", "LOGIN", "Busy", "Failed", "Forbidden", "Hub", "printable", "usual_pause"]
-
 Answer = TypeVar("Answer")
 
 TOKENS = ("GH_TOKEN", "GITHUB_TOKEN")  # the first that is set is used, as in gh

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from ci_tools.errors import FatwheelError
 
-__all__ = ["annotation", "annotations_of", "resume", "stop", "summarize"]
-
 MOST = 10  # annotations per step that GitHub shows
 MOST_TEXT = 4000  # characters per annotation; GitHub cuts all of a run at 64 kB
 MOST_START = 500  # characters kept from the start of a longer text; its end says what went wrong

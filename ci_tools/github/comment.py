@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from ci_tools.github.client import Hub
 
-__all__ = ["PERMISSION", "comment", "comment_on_issue", "fit_comment", "read"]
-
 Found = TypeVar("Found")
 
 PERMISSION = "pull-requests"

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from ci_tools.github.client import Hub
 
-__all__ = ["PERMISSION", "News", "Run", "news", "run_of", "tell"]
-
 PERMISSION = "issues"
 MOST_OF_A_TITLE = 200  # characters; GitHub allows 256
 MOST_OF_A_REASON = 600  # characters

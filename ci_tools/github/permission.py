@@ -12,10 +12,8 @@ if TYPE_CHECKING:
 
     from ci_tools.github.client import Hub
 
-__all__ = ["WRITES", "ask_permission"]
-
-WRITES = frozenset({"admin", "write"})  # `maintain` and roles of an organisation's own are told as one of these
-LOGIN = re.compile(r"[A-Za-z0-9_-]{1,100}")  # a person's; an app such as dependabot[bot] is no collaborator
+WRITES = frozenset({"admin", "write"})  # one of these, too, for `maintain` and for an organisation's own roles
+LOGIN = re.compile(r"[A-Za-z0-9_-]{1,100}")  # of a person; an app such as dependabot[bot] has no such permission
 
 
 def ask_permission(hub: Hub, login: str) -> str:

@@ -17,8 +17,6 @@ from cryptography.x509 import Certificate, ExtensionNotFound, ObjectIdentifier, 
 
 from ci_tools.errors import InputError
 
-__all__ = ["Provenance", "read_provenance"]
-
 IN_TOTO = "application/vnd.in-toto+json"
 PREDICATE = "https://slsa.dev/provenance/"
 # The extensions of Fulcio's certificates (https://github.com/sigstore/fulcio/blob/main/docs/oid-info.md).

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from github.Workflow import Workflow
     from github.WorkflowRun import WorkflowRun
 
-__all__ = ["Job", "Outcome", "Run", "read_runs"]
-
 PROPOSAL = "pull_request"  # the start of the events whose runs say something of a proposal only
 FOLDER = ".github/workflows/"
 FILE = re.compile(r"[A-Za-z0-9._-]+\.ya?ml")
@@ -120,7 +118,7 @@ def _read_jobs(hub: Hub, repository: Repository, found: Sequence[tuple[str, Work
     Where GitHub answers no more requests this hour, older runs have no jobs, and a line says so: their own outcomes are
     known from the list.
     """
-    kept, left = _Kept(hub.outside.cache / "runs" / hub.repository.replace("/", "+").lower()), 0
+    kept, left = _KeptJobs(hub.outside.cache / "runs" / hub.repository.replace("/", "+").lower()), 0
     for name, run in found:
         jobs = kept.read(run)
         if jobs is None and _has_requests(repository):
@@ -144,7 +142,7 @@ def _has_requests(repository: Repository) -> bool:
     return limit < 0 or remaining > RESERVE
 
 
-class _Kept(NamedTuple):
+class _KeptJobs(NamedTuple):
     """The jobs of finished runs, in a folder: an attempt that has ended never changes."""
 
     folder: Path

@@ -15,8 +15,6 @@ from ci_tools.errors import InputError, nearest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PREFIX", "VERBS", "Step", "is_on", "page_of", "step_of"]
-
 PREFIX = "WITH_"  # named after the `with:` of a step
 PAGE = "GITHUB_STEP_SUMMARY"  # the variable that names the file of a job's page, in Markdown
 TAGS = "refs/tags/"

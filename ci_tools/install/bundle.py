@@ -18,8 +18,6 @@ from ci_tools.machine.storage import write_atomically
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Bundle", "explain", "here", "make_bundle", "read_facts", "write_facts"]
-
 
 class Bundle(NamedTuple):
     """A folder from which a machine installs without a network: the wheel for it, and the command."""

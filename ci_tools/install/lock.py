@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.names import FileName, Sha256
 
-__all__ = ["BuildSystem", "Compiling", "LockedWheel", "write_lock"]
-
 
 class BuildSystem(NamedTuple):
     """A project's own build system, which compiles it if no wheel fits (PEP 518, PEP 517)."""

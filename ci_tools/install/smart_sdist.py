@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-__all__ = ["is_smart", "list_files", "make_smart", "read_build_system"]
-
 FOLDER = "_fatwheel"  # of the backend in an sdist: a module at its root could hide one that the project imports
 BACKEND = f"{FOLDER}/{fatwheel_backend.__name__.rpartition('.')[2]}.py"
 LEGACY = BuildSystem(("setuptools>=40.8.0",), fatwheel_backend.LEGACY)  # what PEP 517 prescribes without a table

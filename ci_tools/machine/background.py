@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-__all__ = ["Background"]
-
 T = TypeVar("T")
 
 

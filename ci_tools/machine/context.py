@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-__all__ = ["Outside", "Reporter", "Silent", "Step"]
-
 
 class Step(Protocol):
     """One step that is running."""

@@ -20,8 +20,6 @@ from ci_tools.machine.process import ISOLATED, output, start_module
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["INSTALLER", "PIP", "Installer", "choose_installer", "read_pip_settings"]
-
 INSTALLER = "FATWHEEL_INSTALLER"  # the variable that names the program
 # https://docs.astral.sh/uv/reference/environment/ beside https://pip.pypa.io/en/stable/cli/pip/
 OF_UV = {

@@ -28,22 +28,6 @@ if TYPE_CHECKING:
 
     from pypi_simple import DistributionPackage
 
-__all__ = [
-    "AS_IT_IS",
-    "TIMEOUT",
-    "UNANSWERED",
-    "Index",
-    "Listing",
-    "Places",
-    "add_indexes",
-    "download",
-    "files_of",
-    "innermost",
-    "listing_of",
-    "users_index",
-    "users_places",
-]
-
 TIMEOUT = 60.0  # seconds without a byte
 AS_IT_IS = {"Accept-Encoding": "identity"}  # if a server compressed a .tar.gz again, the client would unpack it
 UNANSWERED = (

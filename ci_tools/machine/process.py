@@ -7,7 +7,6 @@ unless its caller names a folder, and a module of Python's is started by `start_
 from __future__ import annotations
 
 import functools
-import importlib.util
 import logging
 import os
 import shutil
@@ -28,23 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping, Sequence
     from threading import Event
 
-__all__ = [
-    "ISOLATED",
-    "NOWHERE",
-    "STOP",
-    "Ended",
-    "anchor",
-    "clean_environment",
-    "complaint",
-    "output",
-    "run",
-    "start_module",
-    "tail",
-]
-
 LOG = logging.getLogger(__name__)
 
-# The root, where nothing is a project's: pip, uv and others also read what lies above the folder that they start in.
+# The root, where nothing is a project's: pip, uv and others also read the folders above the one that they start in.
 NOWHERE = Path(Path(sys.executable).anchor)
 ISOLATED = "-I"  # Python then imports nothing from the folder it starts in, and heeds no variable such as PYTHONPATH
 # `-I` also hides what is installed for one user, as Fatwheel may be.
@@ -157,7 +142,9 @@ def start_module(name: str, before: str = "") -> tuple[str, ...]:
 
     `before` is code that the same process runs first.
     """
-    found = importlib.util.find_spec(name)
+    from importlib.util import find_spec  # noqa: PLC0415 - a plan seldom needs it
+
+    found = find_spec(name)
     home = Path(found.origin).parents[1] if found and found.origin else Path(sys.prefix)
     if not before and any(home.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix)):
         return sys.executable, ISOLATED, "-m", name
@@ -195,8 +182,11 @@ def run(
 
 
 def _spell(command: Sequence[str | Path]) -> list[str]:
-    """Return a command's words; a path has a folder, and starts at the root."""
-    return [str(one.absolute() if isinstance(one, Path) and one.name != str(one) else one) for one in command]
+    """Return a command's words, with absolute paths; a program without a folder is looked for on PATH."""
+    by_name = Path(command[0]).name == str(command[0])
+    return [
+        str(one.absolute() if isinstance(one, Path) and (at or not by_name) else one) for at, one in enumerate(command)
+    ]
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:

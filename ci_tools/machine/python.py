@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.process import Ended
     from ci_tools.model.versions import Python
 
-__all__ = ["PACKAGES", "Environment", "create", "find", "identity", "name_version"]
-
 IDENTITY = (
     "import sys, sysconfig; "
     "print('{}.{}{}'.format(*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))"

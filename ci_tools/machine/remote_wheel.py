@@ -28,17 +28,6 @@ if TYPE_CHECKING:
     import requests
     from typing_extensions import Buffer
 
-__all__ = [
-    "Changed",
-    "NoParts",
-    "RemoteFile",
-    "RemoteWheel",
-    "TooLarge",
-    "explain_damage",
-    "remote_wheel",
-    "whole_wheel",
-]
-
 BLOCK = 1 << 18  # bytes per read
 TAIL = 1 << 16  # bytes at the end of a file, fetched first: the directory of most wheels, and their METADATA
 GAP = 1 << 17  # bytes between two members that are read and dropped: a request of its own takes longer

@@ -29,19 +29,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.plan import Plan
 
-__all__ = [
-    "Compilers",
-    "Host",
-    "Machine",
-    "care_of",
-    "compilers",
-    "host",
-    "is_hosted",
-    "machine",
-    "make_root_call",
-    "prepare",
-]
-
 FACTS = Path(__file__).with_name("hosted.toml")
 GIB = 1 << 30
 OS_NAMES = {"linux": "linux", "darwin": "macos", "win32": "windows"}

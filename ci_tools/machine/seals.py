@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["read_key", "seal", "unseal"]
-
 LENGTH = 32  # bytes
 OTHERS = 0o077  # the mode bits of the group and of all others
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.platforms import Accelerator
 
-__all__ = ["compiler_variables", "search_path"]
-
 # If a CPU build finds one of these, it compiles for a GPU, or fails because torch was built without that GPU.
 HIDDEN = frozenset({"hipcc", "hipcc.pl", "hipconfig", "icpx", "nvcc"})
 HIDDEN |= {f"{name}.{suffix}" for name in (*HIDDEN, "icx") for suffix in ("exe", "bat")}  # on Windows

@@ -22,21 +22,6 @@ if TYPE_CHECKING:
 
     from filelock import FileLock
 
-__all__ = [
-    "MADE",
-    "NO_ROOM",
-    "UNFINISHED",
-    "cache_folder",
-    "digest_of",
-    "fill_once",
-    "hold_lock",
-    "naming",
-    "seal_of",
-    "sha256_of",
-    "stamp_of",
-    "write_atomically",
-]
-
 LOG = logging.getLogger(__name__)
 
 CHUNK = 1 << 20

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["EVERY", "Waits"]
-
 EVERY = 10.0  # seconds between two messages
 LOOKS = 4  # checks in that time, so that a message is late by at most a quarter of it
 

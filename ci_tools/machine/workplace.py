@@ -18,8 +18,6 @@ from ci_tools.machine.runner import machine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["find_memory", "own_folder", "scratch", "workplace"]
-
 MEMORY = Path("/dev/shm")  # noqa: S108 - only the user's own folder below it is used
 SHARE = 4  # files there take at most a quarter of this machine's memory
 

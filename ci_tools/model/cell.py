@@ -7,8 +7,6 @@ from typing import NamedTuple
 from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.versions import Minor, Python
 
-__all__ = ["Cell"]
-
 
 class Cell(NamedTuple):
     """One combination that a request asks for."""

@@ -19,22 +19,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.evidence import Project
 
-__all__ = [
-    "ALIAS_FIELDS",
-    "FIELDS",
-    "candidate_of",
-    "is_date",
-    "is_template",
-    "nightly",
-    "parse_commit_tags",
-    "parse_tag",
-    "tag_of",
-    "tell_version",
-    "title_of",
-    "variables",
-    "version",
-]
-
 DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 FIELDS = frozenset({"name", "version"})  # of a template: a release is for every Python, torch and CUDA
 ALIAS_FIELDS = frozenset({"cuda", "cuda_major", "torch", "cxx11abi"})  # of the template of a wheel's second name

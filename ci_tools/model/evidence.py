@@ -13,24 +13,6 @@ from ci_tools.model.versions import Minor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "OWN_SUFFIX",
-    "PURE_TAG",
-    "Binding",
-    "CellEvidence",
-    "Compile",
-    "Evidence",
-    "Extension",
-    "Extensions",
-    "LeftOut",
-    "Mislabel",
-    "PlatformEvidence",
-    "Project",
-    "PythonApi",
-    "Spared",
-    "TorchAbi",
-]
-
 
 class Project(NamedTuple):
     """The project's metadata, from `pyproject.toml`, `setup.cfg` or `setup.py`."""

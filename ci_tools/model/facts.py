@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Row"]
-
 
 class Row(NamedTuple):
     """One row that a project adds to the catalog, and where it is written."""

@@ -11,8 +11,6 @@ from ci_tools.model.names import FileName, Name, ProjectName, Sha256, VersionTex
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["EPOCH", "NOT_ASKED", "BuiltWith", "Finding", "Level", "Outcome", "Receipt", "Trial", "Validated"]
-
 # 1980-01-01, the earliest date in a zip file: the date of every written file, of a checkout as of an unpacked sdist.
 EPOCH = 315532800
 NUMBER = r"[0-9]+(\.[0-9]+)*"
@@ -37,6 +35,8 @@ class Finding(NamedTuple):
     message: str
     found: str
     expected: str
+    effect: str = ""  # what happens to a user: "the import fails on 3.12"
+    command: str = ""  # one that shows it
 
 
 class Outcome(Name):

@@ -7,8 +7,6 @@ import re
 from enum import Enum
 from typing import NewType
 
-__all__ = ["CONFIG_FILE", "FileName", "Name", "ProjectName", "Sha256", "VersionText", "is_tag", "safe_name"]
-
 CONFIG_FILE = "fatwheel.yml"  # what `fatwheel init` writes
 
 Sha256 = NewType("Sha256", str)  # 64 hex digits, of a file or of a tree of files

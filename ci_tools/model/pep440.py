@@ -18,16 +18,6 @@ from packaging.version import Version
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-__all__ = [
-    "Required",
-    "name_of_required",
-    "parse_requirement",
-    "parse_specifiers",
-    "parse_version",
-    "read_required",
-    "read_version",
-]
-
 OFTEN = 1 << 12  # cached versions: those of a project are parsed again for each of its pages
 MOST_SHOWN = 40  # characters of an invalid version that a message repeats
 ONE = r"(?:[<>=!~]=|[<>])[ ]*[0-9][\w.*+!]*"  # most specifiers: no `===`, no hyphen

@@ -21,8 +21,6 @@ from ci_tools.model.request import (
 )
 from ci_tools.model.versions import Minor, Python
 
-__all__ = ["SDIST", "Covered", "Job", "JobKind", "Library", "Pins", "Plan", "Site", "Skipped"]
-
 
 class Library(NamedTuple):
     """A library that a wheel must contain, and the device images that the library must contain."""

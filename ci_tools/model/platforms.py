@@ -10,8 +10,6 @@ from ci_tools.model.versions import Minor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ARCH_LISTS", "Accelerator", "AcceleratorKind", "Platform", "name_archs_for_torch"]
-
 
 class Platform(Name):
     """The platforms that a request can name."""

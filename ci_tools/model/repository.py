@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["COMMIT", "GIT_COMMIT", "REPOSITORY"]
-
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")  # OWNER/REPO
 COMMIT = re.compile(r"[0-9a-f]{40}")  # a full commit SHA, as GitHub has them
 GIT_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # git's own repositories may use SHA-256

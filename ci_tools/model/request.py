@@ -10,38 +10,6 @@ from ci_tools.model.names import Name, ProjectName, Sha256
 from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.versions import Minor, Python
 
-__all__ = [
-    "HOSTED_MINUTES",
-    "NO_CARE",
-    "NO_RUN",
-    "SELF_HOSTED",
-    "STABLE",
-    "Build",
-    "BuildTorch",
-    "Care",
-    "Command",
-    "Drop",
-    "Edition",
-    "Enabled",
-    "GitSource",
-    "Globs",
-    "GpuTrial",
-    "Hook",
-    "Patch",
-    "PathSource",
-    "PlatformRequest",
-    "Publish",
-    "Release",
-    "Request",
-    "Route",
-    "Run",
-    "SdistSource",
-    "ToolchainKind",
-    "Torch",
-    "Unsupported",
-    "Validation",
-]
-
 
 class Enabled(Name):
     """Whether a platform has jobs: decided by the source, always, or never."""

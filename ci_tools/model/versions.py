@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
-__all__ = ["CudaArch", "GfxArch", "Minor", "Python", "admits"]
-
 
 class Minor(NamedTuple):
     """A `major.minor` version of Python, torch, CUDA or ROCm, or a nightly of torch; orders as numbers."""

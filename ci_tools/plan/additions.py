@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Request
     from ci_tools.plan.axes import Decision, Key
 
-__all__ = ["refuse_nothing", "select_additions"]
-
 MOST_REASONS = 8  # at most this many are shown in an error
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ci_tools.model.names import FileName
     from ci_tools.model.plan import Job, Plan
 
-__all__ = ["CXX11", "names_of"]
-
 # The first torch whose wheels for Linux all have the new C++ ABI: TorchConfig.cmake of 2.6.0 for x86-64 has
 # _GLIBCXX_USE_CXX11_ABI=0, that of 2.7.0 for both machines has 1.
 CXX11 = Minor(2, 7)

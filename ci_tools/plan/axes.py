@@ -17,25 +17,6 @@ if TYPE_CHECKING:
     from ci_tools.model.evidence import CellEvidence, PythonApi, TorchAbi
     from ci_tools.model.request import PlatformRequest
 
-__all__ = [
-    "PURE",
-    "Axes",
-    "Decision",
-    "Key",
-    "Rule",
-    "Tag",
-    "choose_builders",
-    "choose_env",
-    "choose_image",
-    "choose_tag",
-    "decide_torch",
-    "explain_key",
-    "is_below_limited_api",
-    "keep_archs",
-    "oldest_python",
-    "python_reason",
-]
-
 PURE = "pure"  # the job of the wheel for every platform
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ci_tools.model.evidence import Evidence
     from ci_tools.model.plan import Job
 
-__all__ = ["INSTALLING", "assign_batches"]
-
 INSTALLING = 30  # minutes for a runner, a toolchain, torch and a wheel, over a slow line
 CORES = 4  # of a hosted runner
 DEVICE = (".cu", ".hip", ".sycl")

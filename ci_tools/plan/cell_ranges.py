@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     Place = tuple[str, str]  # a platform, and the label of its accelerator or ""
 
-__all__ = ["SKIPPED", "Axes", "Ranges", "accelerator_of", "blocks", "group_cells"]
-
 SKIPPED = "skipped"  # used in place of a job for a skipped cell
 MOST_NAMED = 3  # platforms that are named although they are all of the plan's
 
@@ -73,7 +71,7 @@ class Ranges(NamedTuple):
         return " / ".join(part for part in (self.platforms, torch, f"Python {self.pythons}") if part)
 
 
-class Axes(NamedTuple):
+class PlanAxes(NamedTuple):
     """Every place, torch version and Python of a plan, in order."""
 
     places: list[Place]
@@ -81,7 +79,7 @@ class Axes(NamedTuple):
     pythons: list[Python]
 
     @classmethod
-    def of(cls, plan: Plan) -> Axes:
+    def of(cls, plan: Plan) -> PlanAxes:
         """Return the axes of all cells of a plan."""
         cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
         places = dict.fromkeys(map(_place_of, cells))

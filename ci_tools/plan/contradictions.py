@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job
     from ci_tools.model.request import Globs, PlatformRequest, Request, Unsupported
 
-__all__ = [
-    "NO_OWNER",
-    "explain_two_builds",
-    "explain_unsupported",
-    "find_contradictions",
-    "find_refused_torches",
-    "find_warnings",
-    "read_requires_python",
-    "refuse_hollow_wheels",
-]
-
 MOST_NEAREST = 3  # at most this many files are named in a message
 NO_OWNER = (
     "its native code has no owner, so nobody is notified when it fails; "

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ci_tools.model.platforms import Platform
     from ci_tools.model.request import Edition, Request, Run
 
-__all__ = ["Planned", "make_plan", "place_of_scripts", "resolve_tag", "take_level"]
-
 MOST_SHOWN = 5  # files that differ from the commit
 
 

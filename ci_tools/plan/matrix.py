@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
     Join = Callable[[Sequence[Row]], Row]
 
-__all__ = ["Trials", "builds", "channel_of", "outputs", "sites", "trials"]
-
 MOST_ROWS = 256  # GitHub's limit of jobs in one matrix
 NO_CHANNEL = "none"
 HOST = "/host"  # the path at which a container sees its runner's disk

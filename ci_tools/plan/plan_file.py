@@ -26,27 +26,6 @@ if TYPE_CHECKING:
     from ci_tools.model.platforms import Platform
     from ci_tools.model.request import Request
 
-__all__ = [
-    "PLAN",
-    "SCHEMA_VERSION",
-    "config_of",
-    "differences",
-    "dumps",
-    "edition_of",
-    "evidence_json",
-    "goes_to_pypi",
-    "hash_request",
-    "left",
-    "only",
-    "own",
-    "pypi_files",
-    "read",
-    "rows_of",
-    "runs_on",
-    "to_json",
-    "together",
-]
-
 PLAN = "plan.json"  # in a release folder, beside the files built by this plan
 SCHEMA_VERSION = 1
 

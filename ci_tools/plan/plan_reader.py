@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Json = Mapping[str, Any]
 
-__all__ = ["HINT", "plan_of", "read"]
-
 Found = TypeVar("Found")
 
 NULL = type(None)

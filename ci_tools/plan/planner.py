@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from ci_tools.model.evidence import CellEvidence, Evidence, PlatformEvidence, Spared
     from ci_tools.model.request import Edition, PlatformRequest, Request
 
-__all__ = ["make_plan"]
-
 
 def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: Edition = STABLE) -> Plan:
     """Return the plan with the fewest jobs that serve the request, for an edition of the project's version.

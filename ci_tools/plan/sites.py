@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ci_tools.model.request import PlatformRequest, Request
     from ci_tools.model.versions import Minor, Python
 
-__all__ = ["awaiting_gpu", "sites_of"]
-
 
 class _Runner(NamedTuple):
     """A runner by its labels, and whether it has a GPU."""

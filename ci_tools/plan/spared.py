@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ci_tools.model.versions import Minor
     from ci_tools.plan.axes import Axes, Key
 
-__all__ = ["explain_build", "find_builds", "find_spared", "list_only_for"]
-
 WITHOUT_TORCH_AXIS = frozenset({Binding.NONE, Binding.STABLE})
 
 

@@ -21,15 +21,6 @@ if TYPE_CHECKING:
     from ci_tools.model.platforms import Accelerator, Platform
     from ci_tools.model.versions import Python
 
-__all__ = [
-    "distribution_of",
-    "find_false_tags",
-    "library_path",
-    "list_platform_tags",
-    "local_version",
-    "warn_of_tag",
-]
-
 OLDER_NAMES = {"manylinux_2_5": "manylinux1", "manylinux_2_12": "manylinux2010", "manylinux_2_17": "manylinux2014"}
 
 

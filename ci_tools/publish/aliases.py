@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from ci_tools.publish.units import Item
 
-__all__ = ["FOLDER", "aliases_of"]
-
 FOLDER = ".aliases"  # of these copies, in a folder of finished files
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Plan
     from ci_tools.publish.units import Item, Unit, Withheld
 
-__all__ = ["Assembled", "assemble", "copy_for_pypi", "copy_receipts", "outputs"]
-
 
 class Assembled(NamedTuple):
     """A release folder assembled from several machines' files."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ci_tools.plan.compare.comparison import Comparison
     from ci_tools.publish.units import ReleasePlan
 
-__all__ = ["Finished", "compare_folders", "is_plan", "read", "sizes"]
-
 
 class Finished(NamedTuple):
     """A plan and the state of its files: the receipts of their present bytes, and the parts not published yet."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Edition
     from ci_tools.publish.targets import Target
 
-__all__ = ["core_of", "find_holders", "refuse_clash", "report_existing", "say_clash"]
-
 NOTHING_COMPILED = "nothing was compiled yet"
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ci_tools.model.files import Receipt
     from ci_tools.model.plan import Plan
 
-__all__ = ["find_built", "gather"]
-
 UNSEEN = Trial("install it", Outcome.FAILED, "no result was received from there")
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from ci_tools.publish.units import Item, Unit
 
-__all__ = ["MOST_CHARACTERS", "notes"]
-
 MOST_CHARACTERS = 125_000  # GitHub's limit for the notes of a release
 HEAD = (
     "| File | Platform | Accelerator | Python | torch | Architectures | Size |",

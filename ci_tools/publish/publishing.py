@@ -31,17 +31,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.transaction import Shown
     from ci_tools.publish.units import Change, Unit, Withheld
 
-__all__ = [
-    "LOCAL",
-    "Destination",
-    "Outcome",
-    "folder_edition",
-    "preview",
-    "publish",
-    "refuse_missing_tag",
-    "targets_at",
-]
-
 LOCAL = "dir:"
 HOW_UNTAGGED = (
     "release its tag, which `fetch-depth: 0` of actions/checkout fetches, or a nightly;"

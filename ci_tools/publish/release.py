@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.transaction import Shown
     from ci_tools.publish.units import Withheld
 
-__all__ = ["Released", "release", "say_clashes"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.request import Request
 
-__all__ = ["read", "release_of"]
-
 
 class Spelling(NamedTuple):
     """How a text of a release is spelled, and the words for it."""

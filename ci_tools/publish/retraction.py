@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.targets.github_release import GitHubTarget
     from ci_tools.publish.targets.pypi import PyPITarget
 
-__all__ = ["Outcome", "restore", "retract", "targets_in"]
-
 MOST_CHARACTERS = 500  # of a reason, which pip prints on one line
 NOT_THERE = "it does not have this release"
 

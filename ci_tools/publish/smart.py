@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.targets import Target
     from ci_tools.publish.units import Made, Unit
 
-__all__ = ["SMART", "estimate", "make_sdists_smart", "refuse_unreachable"]
-
 DEVICE = (".cu", ".hip", ".sycl")  # the endings of sources that are compiled for each architecture
 SMART = ".smart"  # the folder of smart sdists, in a folder of finished files
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Answer = tuple[Target, tuple[Change, ...] | FatwheelError]
 
-__all__ = ["Shown", "preview", "publish"]
-
 
 class Shown(NamedTuple):
     """The published files of a unit at one target."""

@@ -19,22 +19,6 @@ if TYPE_CHECKING:
     from ci_tools.model.files import BuiltWith, Receipt
     from ci_tools.model.names import ProjectName
 
-__all__ = [
-    "CORE",
-    "NOT_TRIED",
-    "Alias",
-    "Change",
-    "Item",
-    "Made",
-    "Offer",
-    "Published",
-    "ReleasePlan",
-    "Unit",
-    "Withheld",
-    "is_left",
-    "units_of",
-]
-
 NOT_TRIED = "not tried on a GPU"
 LONGEST = 100  # characters of a GPU's name and driver
 CORE = "core"  # the pure wheel, the sdist and every required platform

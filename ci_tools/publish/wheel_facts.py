@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ci_tools.install.lock import LockedWheel
     from ci_tools.model.facts import Row
 
-__all__ = ["Built", "add_facts", "drivers_of", "find_cuda", "lowest_torch", "name_cuda"]
-
 TORCH = re.compile(r"torch(\d+\.\d+(?:\.0\.dev\d{8})?)")
 CUDA = re.compile(r"cu(\d\d)(\d)")
 LABEL = re.compile(r"(cu)(\d+)(\d)|(rocm)(\d+\.\d+)|(xpu)")

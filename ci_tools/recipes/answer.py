@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.recipes.due import Verdict
 
-__all__ = ["Answer", "Event", "Fate", "answer", "outputs", "read_event", "write_page"]
-
 ASKS = frozenset({"opened", "edited", "reopened"})  # what happens to an issue by which its sender asks for the wheel
 LABELLED, COMMENTED = "labeled", frozenset({"created", "edited"})
 LARGEST = 4 << 20  # bytes of an event

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ci_tools.recipes.releases import RecipeRelease
     from ci_tools.recipes.shelf import Recipe
 
-__all__ = ["Check", "check_recipes", "refuse_failures"]
-
 
 class Check(NamedTuple):
     """The result for a release of a recipe: the wheels of its plan, why others are skipped, or the error."""

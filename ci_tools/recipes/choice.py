@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     Root = Mapping[str, Any]
 
-__all__ = ["Choice", "cut", "version_of"]
-
 
 class Choice(NamedTuple):
     """Values of one run in place of those of the recipe; an empty field leaves the recipe's."""

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["State", "Verdict", "Wanted", "decide"]
-
 
 class State(str, Enum):
     """Whether a release is due, published already, impossible, or not known."""

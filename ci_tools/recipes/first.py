@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
 
-__all__ = ["Written", "write_first"]
-
 TAG = re.compile(r"(?P<before>v|release-|)(?P<version>\d[\w.+!-]*)")
 ADDRESS = re.compile(r"[\w+.-]+://|[^/]+@[^/]+:|[./~]")
 MOST_PYTHONS = 3  # of a first recipe whose wheels serve one Python each: the newest

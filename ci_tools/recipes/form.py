@@ -9,8 +9,6 @@ from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats.markdown import one_line
 from ci_tools.recipes.choice import Choice
 
-__all__ = ["Wish", "read_form"]
-
 # The labels of .github/ISSUE_TEMPLATE/wheel.yml: GitHub writes each as a heading, and the text of its field below it
 # (https://docs.github.com/en/communities/using-templates-to-encourage-useful-issues-and-pull-requests/syntax-for-issue-forms).
 HEADINGS = ("Package", "Version", "Python", "PyTorch", "CUDA", "GPU architectures")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from ci_tools.recipes.shelf import Recipe
 
-__all__ = ["list_makers"]
-
 FIELDS = ("python", "torch", "cuda")
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.publish.retention.naming import Naming
 
-__all__ = ["read_namings", "read_namings_and_owners"]
-
 
 def read_namings(outside: Outside, callers: Path = CALLERS) -> list[Naming]:
     """Return the naming of every recipe; raise InputError with the mistakes of one that cannot be read."""

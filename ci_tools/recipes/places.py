@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ci_tools.recipes.choice import Choice
     from ci_tools.recipes.shelf import Recipe
 
-__all__ = ["as_in_recipe", "restate"]
-
 
 @contextmanager
 def as_in_recipe(recipe: Recipe, choice: Choice, config: Path) -> Iterator[None]:

@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from ci_tools.publish.retention.naming import Naming
     from ci_tools.publish.retention.tags import Tag
 
-__all__ = ["BEGIN", "END", "Row", "list_rows", "replace_table", "table_of"]
-
 BEGIN, END = "<!-- fatwheel wheels: begin -->", "<!-- fatwheel wheels: end -->"
 SCHEMES = ("https://", "http://")
 
 
-class Row(NamedTuple):
+class WheelRow(NamedTuple):
     """A wheel of the table."""
 
     project: str
@@ -38,7 +36,7 @@ class Row(NamedTuple):
     url: str  # of its download
 
 
-def list_rows(releases: Sequence[Stored], namings: Sequence[Naming]) -> list[Row]:
+def list_rows(releases: Sequence[Stored], namings: Sequence[Naming]) -> list[WheelRow]:
     """Return the wheels of each series' newest stable release, sorted by project, newest version and Python."""
     newest = newest_of_series(releases, namings)
     rows = [row for tag, release in newest.values() for asset in release.assets for row in _rows(tag, release, asset)]
@@ -47,7 +45,7 @@ def list_rows(releases: Sequence[Stored], namings: Sequence[Naming]) -> list[Row
     return sorted(rows, key=lambda row: row.project)
 
 
-def _rows(tag: Tag, release: Stored, asset: Asset) -> Iterator[Row]:
+def _rows(tag: Tag, release: Stored, asset: Asset) -> Iterator[WheelRow]:
     """Yield the row of an asset; nothing for a file that is not a wheel, or is named otherwise than installers read."""
     try:
         _, version, _, tags = parse_wheel_filename(asset.name)
@@ -57,10 +55,10 @@ def _rows(tag: Tag, release: Stored, asset: Asset) -> Iterator[Row]:
     python = first.abi if first.abi.startswith("cp") else first.interpreter
     python = f"{first.interpreter}-abi3" if first.abi == "abi3" else python
     platforms = " ".join(sorted({one.platform for one in tags}))
-    yield Row(tag.project, version, version.local or "", python, platforms, release.page, asset.url)
+    yield WheelRow(tag.project, version, version.local or "", python, platforms, release.page, asset.url)
 
 
-def table_of(rows: Sequence[Row]) -> str:
+def table_of(rows: Sequence[WheelRow]) -> str:
     """Return the table in Markdown; text of others has no effect in it."""
     head = markdown.table_head("Package", "Version", "Built for", "Python", "Platform", "Install")
     lines = [

@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Request
     from ci_tools.recipes.shelf import Recipe
 
-__all__ = [
-    "RecipeRelease",
-    "copy_release",
-    "list_or_reject",
-    "list_releases",
-    "name_release",
-    "releases_of_all",
-    "write_config",
-]
-
 
 class RecipeRelease(NamedTuple):
     """One release of a recipe."""

@@ -13,8 +13,6 @@ from ci_tools.model.names import CONFIG_FILE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CALLERS", "Recipe", "copy_recipe", "find_recipe", "list_recipes"]
-
 CALLERS = Path("recipes")  # the caller's folder
 OURS = Path(__file__).parent
 

@@ -31,19 +31,6 @@ if TYPE_CHECKING:
     Root = Mapping[str, Any]
     Part = Callable[[Root, Recipe, Outside], Iterator["News"]]
 
-__all__ = [
-    "FIELD",
-    "News",
-    "cudas_of",
-    "find_newer",
-    "find_newest",
-    "list_versions",
-    "newest_torch",
-    "pin_sdist",
-    "read_news",
-    "unserved_pythons",
-]
-
 FIELD = "{version}"
 
 

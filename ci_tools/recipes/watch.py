@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from ci_tools.recipes.releases import RecipeRelease
     from ci_tools.recipes.shelf import Recipe
 
-__all__ = ["FOLLOWED", "read_published", "watch"]
-
 FOLLOWED = ("version", "torch", "python", "none")  # none: only what the recipes say
 PREFIX = "github:"
 SHA256 = re.compile("[0-9a-f]{64}")

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ci_tools.build.sdk.offers import Offer, Offers
     from ci_tools.verify.validator import Validator
 
-__all__ = ["lend_accelerated_torch"]
-
 # What only such a torch brings; of CUDA's own libraries, that of every program, whose name has the major version.
 LIBRARY = re.compile(r"lib(?:c10|torch)_(?P<kind>cuda|hip|xpu)\w*\.so|libcudart\.so\.(?P<major>\d+)")
 LABELS = {"cuda": "cu", "hip": "rocm", "xpu": "xpu"}

@@ -6,15 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.plan import JobKind
-from ci_tools.verify.fingerprint import Claim, Verdict
+from ci_tools.verify.fingerprint import ClaimVerdict, WheelClaim
 
 if TYPE_CHECKING:
     from ci_tools.model.cell import Cell
     from ci_tools.model.plan import Job
     from ci_tools.model.platforms import Accelerator
     from ci_tools.model.versions import Minor, Python
-
-__all__ = ["Case", "Inputs", "Proof"]
 
 
 class Proof(NamedTuple):
@@ -23,7 +21,7 @@ class Proof(NamedTuple):
     job: str
     cells: tuple[Cell, ...]
     compared: str  # empty: nothing was compared
-    verdict: Verdict
+    verdict: ClaimVerdict
     detail: str = ""
 
 
@@ -75,11 +73,11 @@ class Case(NamedTuple):
         return self.inputs.besides(self.own)
 
     @property
-    def claim(self) -> Claim:
+    def claim(self) -> WheelClaim:
         """What must be equal between the job's wheel and theirs."""
         if self.job.kind is JobKind.PURE:
-            return Claim.MEMBERS
-        return Claim.LOADS if "accelerator" in self.differs_in else Claim.INTERFACE
+            return WheelClaim.MEMBERS
+        return WheelClaim.LOADS if "accelerator" in self.differs_in else WheelClaim.INTERFACE
 
     @property
     def spared(self) -> tuple[str, ...]:
@@ -119,6 +117,6 @@ class Case(NamedTuple):
         torches = {cell.torch for cell in self.cells}
         return f"its build sees no torch: {self.unseen}" if len(torches) > 1 and self.unseen else ""
 
-    def make_proof(self, compared: str, verdict: Verdict, *details: str) -> Proof:
+    def make_proof(self, compared: str, verdict: ClaimVerdict, *details: str) -> Proof:
         """Return the proof of this case with its verdict."""
         return Proof(self.job.name, self.cells, compared, verdict, "; ".join(filter(None, details)))

@@ -46,22 +46,6 @@ if TYPE_CHECKING:
 
 from ci_tools.build.jobs import Checks, Made, toolchains_of, working_in, workshop_in
 
-__all__ = [
-    "CHECKS",
-    "FROM_SDIST",
-    "Here",
-    "audit_files",
-    "count_outcomes",
-    "find_planned_files",
-    "prepare_torch",
-    "refuse_failures",
-    "refuse_findings",
-    "try_sdist",
-    "validate_files",
-    "validate_sites",
-    "validator_for",
-]
-
 MOST_REBUILT = 600  # seconds; a build that took longer is not repeated from the sdist
 FORETOLD = ("tags", "prediction", "fatbinary")  # the rules that compare a wheel with its plan
 SHORTEST = 7  # digits of a commit that git prints at least, if nobody says how many
@@ -167,7 +151,8 @@ def _whose(files: AbstractSet[str], plan: Plan | None) -> str:
 
 def _shown(finding: Finding) -> str:
     what = f"{finding.wheel}: {finding.rule}: {finding.message}"
-    return f"{what} (found {finding.found}, expected {finding.expected})"
+    effect = f": {finding.effect}" if finding.effect else ""
+    return f"{what}{effect} (found {finding.found}, expected {finding.expected})"
 
 
 def validate_files(

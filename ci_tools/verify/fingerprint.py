@@ -23,14 +23,12 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.wheel import Wheel
 
-__all__ = ["Claim", "Fingerprint", "Interface", "Verdict", "compare", "fingerprint", "read_record", "write_record"]
-
 GENERATOR = re.compile(r"^Generator:.*\n?", re.MULTILINE)
 SYSTEM_VERSION = re.compile(r"GLIBC(XX)?_|CXXABI_|GCC_")
 MOST_SHOWN = 6  # lines or symbols of one member
 
 
-class Verdict(Name):
+class ClaimVerdict(Name):
     """The result of checking a claim that one wheel serves a cell."""
 
     SAME_BYTES = "same bytes"
@@ -45,10 +43,10 @@ class Verdict(Name):
     @property
     def is_bad(self) -> bool:
         """Whether the claim was shown to be wrong."""
-        return self in {Verdict.DIFFERS, Verdict.REJECTED}
+        return self in {ClaimVerdict.DIFFERS, ClaimVerdict.REJECTED}
 
 
-class Claim(Name):
+class WheelClaim(Name):
     """What must be equal between a job's wheel and a wheel that was built for one of its cells."""
 
     MEMBERS = "members"
@@ -119,30 +117,32 @@ def _system_symbols(library: BinaryIO) -> frozenset[str]:
     return frozenset(symbol.name for symbol, number in elf.versioned_symbols() if number in numbers)
 
 
-def compare(own: Fingerprint, other: Fingerprint, claim: Claim, *, is_loaded: bool = False) -> tuple[str, Verdict, str]:
+def compare(
+    own: Fingerprint, other: Fingerprint, claim: WheelClaim, *, is_loaded: bool = False
+) -> tuple[str, ClaimVerdict, str]:
     """Return the compared parts of a job's wheel and a cell's own wheel, the verdict, and its details.
 
     If `is_loaded`, the job's libraries were loaded with the cell's torch: their symbols need not be the same.
     """
     if own.sha256 == other.sha256:
-        return "bytes", Verdict.SAME_BYTES, ""
+        return "bytes", ClaimVerdict.SAME_BYTES, ""
     resolved = _take_symbols(own, other) if is_loaded else own
     different = list(_differences(resolved, other, claim))
     if different:
-        return claim.value, Verdict.DIFFERS, "; ".join(different)
+        return claim.value, ClaimVerdict.DIFFERS, "; ".join(different)
     changed = sorted(name for name in own.members if own.members[name] != other.members[name])
     if changed:
         both = [(name, own.libraries[name], other.libraries[name]) for name in changed if name in own.libraries]
         asks = [_system(*each) for each in both] + [_others(*each) for each in both]
         return (
             claim.value,
-            Verdict.SERVES,
+            ClaimVerdict.SERVES,
             "; ".join([f"the content differs of {', '.join(changed)}", *filter(None, asks)]),
         )
-    return Claim.MEMBERS.value, Verdict.SAME_MEMBERS, f"made by {own.generator} and {other.generator}"
+    return WheelClaim.MEMBERS.value, ClaimVerdict.SAME_MEMBERS, f"made by {own.generator} and {other.generator}"
 
 
-def _differences(own: Fingerprint, other: Fingerprint, claim: Claim) -> Iterator[str]:
+def _differences(own: Fingerprint, other: Fingerprint, claim: WheelClaim) -> Iterator[str]:
     """Yield each member that differs in a way the claim excludes."""
     for name in sorted(own.members.keys() | other.members.keys()):
         mine, others = own.members.get(name), other.members.get(name)
@@ -152,9 +152,9 @@ def _differences(own: Fingerprint, other: Fingerprint, claim: Claim) -> Iterator
             continue
         elif name.endswith(".dist-info/METADATA"):
             yield f"METADATA ({_apart(own.metadata, other.metadata)})"
-        elif claim is not Claim.MEMBERS and name in own.libraries and name in other.libraries:
+        elif claim is not WheelClaim.MEMBERS and name in own.libraries and name in other.libraries:
             yield from _library(name, own.libraries[name], other.libraries[name])
-        elif claim is not Claim.LOADS:
+        elif claim is not WheelClaim.LOADS:
             yield name
 
 

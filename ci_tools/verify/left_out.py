@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.plan.make import Planned
 
-__all__ = ["find_left_out", "warn_left_out"]
-
 MOST_NAMED = 4  # files that a sentence names
 # Sources for a compiler: data only where the package reads them.
 COMPILED = (

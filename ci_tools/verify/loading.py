@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-__all__ = ["explain_failed_import", "explain_failed_load"]
-
 UNLOADABLE = b"no library: as good as one for a newer torch\n"
 SECONDS = 600  # as long as a validation may take by default
 # The loader of the system resolves every symbol at once (RTLD_NOW), those of torch from the torch that is imported.

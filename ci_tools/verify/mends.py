@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.plan.make import Planned
 
-__all__ = ["find_mends"]
-
 
 def find_mends(path: Path, outside: Outside) -> tuple[Planned, Advised, tuple[Patched, ...]] | None:
     """Return the plan of the config at `path` with all mends of its source, and each mend; None if that has no plan.

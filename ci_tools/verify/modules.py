@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.wheel import Wheel
 
-__all__ = ["explain_missing", "needs_accelerator", "needs_driver", "needs_torch", "own_imports"]
-
 # Packages beside the real one, which wheels should not have and often do.
 BESIDE = frozenset(
     {"benchmarks", "build", "conftest", "docs", "examples", "scripts", "setup", "test", "tests", "tools"}

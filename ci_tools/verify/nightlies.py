@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ci_tools.model.facts import Row
     from ci_tools.verify.validator import Validator
 
-__all__ = ["lend_nightly"]
-
 
 def lend_nightly(validator: Validator, wheel: Path, rows: tuple[Row, ...]) -> Validator:
     """Return a validator with the nightly that a wheel requires, if it requires one that the project's rows name.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.source import Tree
 
-__all__ = ["left_out_by_rule"]
-
 LEAVES_OUT = "exclude"  # part of the key in every backend: wheel-exclude, exclude-package-data, excludes
 # https://setuptools.pypa.io/en/latest/userguide/miscellaneous.html: of `recursive-exclude`, the first word is a folder.
 MANIFEST = {"exclude": "/{}", "global-exclude": "{}", "prune": "/{}/"}

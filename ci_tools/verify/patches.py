@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from ci_tools.model.versions import Python
     from ci_tools.plan.advise.option import Edits
 
-__all__ = ["Patched", "Proof", "consult", "patch_of", "patch_of_all", "prove", "status", "to_json", "try_patch"]
-
 ALL = "all patches together"
 WHOLE_LINES = re.compile(r"[^\n]*\n|[^\n]+\Z")
 
@@ -54,7 +52,7 @@ class Patched(NamedTuple):
     patch: str
 
 
-class Proof(NamedTuple):
+class PatchProof(NamedTuple):
     """The result of a patch: the numbers of jobs before and after it, and which of them were built and tried."""
 
     name: str
@@ -96,7 +94,7 @@ def _receipts(planned: Planned, out: Path) -> Mapping[str, Receipt]:
     return {wheel: receipt for wheel, receipt in found if receipt}
 
 
-def to_json(advised: Advised, patched: Sequence[Patched], proofs: Sequence[Proof] | None = None) -> dict[str, Any]:
+def to_json(advised: Advised, patched: Sequence[Patched], proofs: Sequence[PatchProof] | None = None) -> dict[str, Any]:
     """Return the advice as one JSON object."""
     value: dict[str, Any] = {
         "schema": 1,
@@ -153,7 +151,7 @@ def _diff(file: str, before: str, after: str) -> str:
 # ---------------------------------------------------------------- proof
 
 
-def prove(planned: Planned, patched: Sequence[Patched], outside: Outside) -> tuple[Proof, ...]:
+def prove(planned: Planned, patched: Sequence[Patched], outside: Outside) -> tuple[PatchProof, ...]:
     """Apply each patch to a copy of the source, and then all together; plan each copy, and build and try its jobs.
 
     Jobs that this machine cannot build count as not exercised, never as passed.
@@ -167,12 +165,12 @@ def prove(planned: Planned, patched: Sequence[Patched], outside: Outside) -> tup
     return tuple(_proven(planned, name, patch, expected, outside) for name, patch, expected in tried)
 
 
-def status(proofs: Sequence[Proof]) -> int:
+def status(proofs: Sequence[PatchProof]) -> int:
     """Return the exit status of proofs: `Rejected.status` if one has failed, else 0."""
     return Rejected.status if any(proof.outcome is Outcome.FAILED for proof in proofs) else 0
 
 
-def _proven(planned: Planned, name: str, patch: str, expected: int | None, outside: Outside) -> Proof:
+def _proven(planned: Planned, name: str, patch: str, expected: int | None, outside: Outside) -> PatchProof:
     before = len(planned.plan.jobs)
     out = outside.cache / "advice" / hashlib.sha256((planned.tree.sha256 + patch).encode()).hexdigest()[:16]
     outside.reporter.say(f"prove the patch {name}: what it builds goes to {out}")
@@ -181,11 +179,11 @@ def _proven(planned: Planned, name: str, patch: str, expected: int | None, outsi
             request, tree, catalog = planned.plan.request, planned.tree, planned.catalog
             changed = _plan_with_patch(request, tree, catalog, patch, folder.resolve() / "source", outside)
         except (InputError, Rejected) as error:
-            return Proof(name, before, None, Outcome.FAILED, (_brief(error),))
+            return PatchProof(name, before, None, Outcome.FAILED, (_brief(error),))
         after = len(changed.plan.jobs)
         if wrong := _not_smaller(before, after, expected):
-            return Proof(name, before, after, Outcome.FAILED, (wrong,))
-        return Proof(name, before, after, *_prove_jobs(planned, changed, out, outside))
+            return PatchProof(name, before, after, Outcome.FAILED, (wrong,))
+        return PatchProof(name, before, after, *_prove_jobs(planned, changed, out, outside))
 
 
 def _not_smaller(before: int, after: int, expected: int | None) -> str:

@@ -30,7 +30,7 @@ from ci_tools.model.versions import Minor, Python
 from ci_tools.plan.spared import list_only_for
 from ci_tools.plan.wheel_names import library_path
 from ci_tools.verify.cases import Case, Inputs, Proof
-from ci_tools.verify.fingerprint import Verdict, compare, fingerprint, read_record, write_record
+from ci_tools.verify.fingerprint import ClaimVerdict, compare, fingerprint, read_record, write_record
 from ci_tools.verify.loading import explain_failed_import, explain_failed_load
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def status(proofs: Sequence[Proof]) -> int:
     """Return the exit status of proofs: that of Rejected for a wrong claim, else of MachineError for a failed build."""
     if any(proof.verdict.is_bad for proof in proofs):
         return Rejected.status
-    return MachineError.status if any(proof.verdict is Verdict.BROKEN for proof in proofs) else 0
+    return MachineError.status if any(proof.verdict is ClaimVerdict.BROKEN for proof in proofs) else 0
 
 
 # ---------------------------------------------------------------- the proof
@@ -170,33 +170,35 @@ class _Prover:
     def settle_without_build(self, case: Case) -> Proof | None:
         """Return the proof of a case that needs no build, or None."""
         if not case.differs_in:
-            return case.make_proof("", Verdict.SAME_INPUT, "the job's own build sees nothing else", case.note)
+            return case.make_proof("", ClaimVerdict.SAME_INPUT, "the job's own build sees nothing else", case.note)
         if why := self.tools.missing(case.job):
-            return case.make_proof("", Verdict.NOT_EXERCISED, f"the job cannot be built here: {why}")
+            return case.make_proof("", ClaimVerdict.NOT_EXERCISED, f"the job cannot be built here: {why}")
         if why := self.tools.missing(case.toolchain_job):
-            return case.make_proof("", Verdict.NOT_EXERCISED, why)
+            return case.make_proof("", ClaimVerdict.NOT_EXERCISED, why)
         if len(case.differs_in) > 1 and not _is_quick(case):
             several = " and ".join(case.differs_in)
-            return case.make_proof("", Verdict.NOT_EXERCISED, f"{several} are compared each by itself, not together")
+            return case.make_proof(
+                "", ClaimVerdict.NOT_EXERCISED, f"{several} are compared each by itself, not together"
+            )
         return None
 
     def settle_by_build(self, case: Case) -> Proof:
         """Return the proof of a case that needs a build."""
         own = self.own(case.job)
         if isinstance(own, Rejected):
-            return case.make_proof("", Verdict.REJECTED, f"the job's own build: {_brief(own)}")
+            return case.make_proof("", ClaimVerdict.REJECTED, f"the job's own build: {_brief(own)}")
         if isinstance(own, MachineError):
-            return case.make_proof("", Verdict.BROKEN, f"at the job's own build: {_brief(own)}")
+            return case.make_proof("", ClaimVerdict.BROKEN, f"at the job's own build: {_brief(own)}")
         try:
             other = self.build_or_read(case.variant, case.toolchain_job, " and ".join(case.differs_in.values()))
         except Rejected as error:
             return case.make_proof("", _judge_failure(error, case.job), _brief(error))
         except MachineError as error:
-            return case.make_proof("", Verdict.BROKEN, _brief(error))
+            return case.make_proof("", ClaimVerdict.BROKEN, _brief(error))
         rest, is_loaded = own.without(self.list_spared_members(case)), self.is_resolved(case, own)
         compared, verdict, detail = compare(rest, other, case.claim, is_loaded=is_loaded)
         if case.spared and own.import_error:
-            return case.make_proof(compared, Verdict.REJECTED, own.import_error)
+            return case.make_proof(compared, ClaimVerdict.REJECTED, own.import_error)
         loaded = f"its other libraries were loaded with torch {own.loaded_with}" if is_loaded else ""
         return case.make_proof(compared, verdict, detail, case.explain_spared(), loaded, case.note)
 
@@ -279,10 +281,10 @@ def _is_quick(case: Case) -> bool:
     return case.job.kind is JobKind.PURE and bool(case.unseen)
 
 
-def _judge_failure(error: Rejected, job: Job) -> Verdict:
+def _judge_failure(error: Rejected, job: Job) -> ClaimVerdict:
     """Return the verdict of a failed build: not exercised if this machine's compiler is too new for the wheel's tag."""
     is_too_new = error.message.startswith(f"the wheel does not keep to {job.wheel_platform}")
-    return Verdict.NOT_EXERCISED if is_too_new else Verdict.REJECTED
+    return ClaimVerdict.NOT_EXERCISED if is_too_new else ClaimVerdict.REJECTED
 
 
 def _builder(job: Job) -> Python:

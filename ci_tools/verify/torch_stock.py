@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.python import Environment
 
-__all__ = ["TorchStock", "open_stock"]
-
 
 class TorchStock:
     """Environments that already have torch, kept below one folder."""

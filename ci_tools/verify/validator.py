@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Command, Validation
     from ci_tools.verify.torch_stock import TorchStock
 
-__all__ = ["Validator", "gpu_here", "has_gpu", "own_python"]
-
 # Other places where pip looks for packages; pip treats an empty value as unset.
 NOWHERE_ELSE = {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_NO_INDEX": "", "PIP_CONFIG_FILE": os.devnull}
 

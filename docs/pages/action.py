@@ -15,8 +15,6 @@ from tests.workflows import rules
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["describe"]
-
 
 ACTION = """\
 # The action

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from ci_tools.verify import audit
 from docs.pages.markdown import table
+from tests.proof.flawed.argued import ARGUED as NOT_NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-__all__ = ["describe"]
 
 
 AUDIT = """\
@@ -26,20 +25,44 @@ WHY = """\
 A finding is an error if the wheel, or something else of its users, is certain to break. Some rules need more words:
 """
 
+SEEN = """\
+## See it yourself
+
+Each finding has a command that shows it; `{wheel}` is its file, `{package}` its package:
+"""
+
+ARGUED = """\
+## What others name
+
+pip, uv, twine, check-wheel-contents, pydistcheck, wheel-inspect and abi3audit are asked about 540 kinds of flawed
+wheels (`python -m tests.proof.flawed.oracle`), and Pythons import them. What they refuse or name has a finding here,
+but for:
+"""
+
 FINDING = """\
 ## A finding
 
 `fatwheel audit --format json` prints a list of objects with the keys `wheel`, `rule`, `level` (`error` or `warning`),
-`message`, `found` and `expected`, in the order of the rules above. An empty list means that nothing was found."""
+`message`, `found`, `expected`, `effect` (what happens to a user) and `command` (one that shows it), in the order of the
+rules above. An empty list means that nothing was found."""
 
 
 def describe() -> Iterator[str]:
     """Give each rule's docstring: what must hold."""
     yield AUDIT
-    yield from table(("rule", "what must hold"), ((f"`{name}`", _first(rule)) for name, rule in audit.RULES.items()))
+    yield from table(
+        ("rule", "what must hold", "where it does not"),
+        ((f"`{name}`", _first(rule.check), rule.effect) for name, rule in audit.RULES.items()),
+    )
     yield from ("", WHY)
     for name, rule in audit.RULES.items():
-        yield from (f"- `{name}`: {line}" for line in _further(rule))
+        yield from (f"- `{name}`: {line}" for line in _further(rule.check))
+    yield from ("", SEEN)
+    yield from table(("rule", "command"), ((f"`{name}`", f"`{rule.command}`") for name, rule in audit.RULES.items()))
+    yield from ("", ARGUED)
+    yield from table(
+        ("what", "who names it", "why the audit does not"), ((one.what, one.who, one.why) for one in NOT_NAMED)
+    )
     yield from ("", FINDING)
 
 

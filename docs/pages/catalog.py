@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import TorchRelease
 
-__all__ = ["describe"]
-
 
 CATALOG = """\
 # The catalog

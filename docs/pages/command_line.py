@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping
 
-__all__ = ["describe", "verbs"]
-
 
 CLI = """\
 # The command line

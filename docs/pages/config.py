@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     Schema = Mapping[str, Any]
 
-__all__ = ["WORDS", "describe"]
-
 
 CONFIG = """\
 # fatwheel.yml

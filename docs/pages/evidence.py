@@ -13,8 +13,6 @@ from docs.pages.plan import plan_reference_package, refuse_difference, shorten
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["describe"]
-
 
 EVIDENCE = """\
 # fatwheel evidence

@@ -9,8 +9,6 @@ from ci_tools.catalog.failures import BUILD, INSTALL, TRIAL, explain, read_cause
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["describe"]
-
 HEADS: Mapping[str, str] = {
     BUILD: """\
 # Why builds fail

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["code", "table"]
-
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """Yield the lines of a table, with an empty line before it."""

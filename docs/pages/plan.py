@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ci_tools.plan.make import Planned
 
-__all__ = ["describe", "plan_reference_package", "refuse_difference", "shorten"]
-
 
 PLAN = """\
 # plan.json

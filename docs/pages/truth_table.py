@@ -11,8 +11,6 @@ from docs.pages.markdown import table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["describe"]
-
 
 TRUTH = """\
 # The truth table

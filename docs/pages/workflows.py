@@ -16,8 +16,6 @@ from tests.workflows import rules
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["describe", "describe_interface"]
-
 
 WORKFLOWS = """\
 # The workflows

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["broken_links"]
-
 TEMPLATES = "_static"  # a theme may leave templates of its pages beside its styles
 ADDRESSES = (("a", "href"), ("link", "href"), ("img", "src"), ("script", "src"), ("iframe", "src"))
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Relink = Callable[[str, Path, str], str]
 
-__all__ = ["FOLDER", "Hinted", "error_pages", "find_hinted"]
-
 FOLDER = "errors"
 FILLED = "…"  # stands for what is known only at run time
 # The titles of errors that list what was found, one line for each.

@@ -18,8 +18,6 @@ from docs.site.errors import FOLDER, error_pages
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["BESIDE", "EXTRA", "SCHEMA", "Section", "rewrite_links", "sections", "stage"]
-
 CONTENTS = Path("docs/README.md")
 FRONT = Path("docs/index.md")
 # The pages outside docs/ that the site has too, by section and place there.

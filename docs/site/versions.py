@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-__all__ = ["newest_releases", "write_versions"]
-
 RELEASE = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
 REDIRECT = """\
 <!doctype html>

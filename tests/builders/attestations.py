@@ -17,8 +17,6 @@ from cryptography.x509 import CertificateBuilder, Name, UnrecognizedExtension
 
 from ci_tools.github.provenance import IN_TOTO, SIGNER, SOURCE
 
-__all__ = ["sign_provenance"]
-
 WORKFLOW = "https://github.com/octo-tools/fatwheel/.github/workflows/recipes.yml@refs/tags/v1.4.0"
 START = dt.datetime(2026, 11, 1, tzinfo=dt.timezone.utc)
 

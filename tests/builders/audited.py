@@ -12,6 +12,7 @@ from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import audit
 from tests.builders import wheels
 from tests.builders.wheels import LINUX, MACHINE, edited, make
+from tests.builders.windows import dll
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 LIMITS = {"pypi": 100_000, "github": 200_000}
 INFO = "demo-1.0.dist-info"
 SBOM = f"{INFO}/sboms/fatwheel.cdx.json"
-PE = b"MZ".ljust(0x3C, b"\0") + b"\x40\0\0\0" + b"PE\0\0\x64\x86" + bytes(18)  # for Windows on x86-64, no sections
+PE = dll(exports=("PyInit__C", "PyInit_c"))  # for Windows on x86-64
 MANYLINUX = f"demo-1.0-py3-none-manylinux2014_{MACHINE}.manylinux_2_17_{MACHINE}.whl"
 WINDOWS = "demo-1.0-cp312-cp312-win_amd64.whl"
 MACOS = "demo-1.0-cp312-cp312-macosx_11_0_universal2.whl"

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["write_engine"]
-
 
 def write_engine(path: Path, *lines: str) -> Path:
     """Write a program that runs these lines of a shell."""

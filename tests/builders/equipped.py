@@ -12,8 +12,6 @@ from ci_tools.machine.process import output
 from ci_tools.machine.storage import cache_folder, fill_once
 from tests.servers.uploads import UV
 
-__all__ = ["equip", "install"]
-
 REQUIREMENTS = Path(__file__).parents[2] / "pyproject.toml"
 SAME = [f"{name}=={importlib.metadata.version(name)}" for name in ("packaging", "setuptools")]
 

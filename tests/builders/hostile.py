@@ -6,8 +6,12 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.builders.sources import write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 CONFIG = """\
 package: demo
@@ -32,6 +36,29 @@ setup(name="demo", version="1.0", packages=["demo"], ext_modules=[fast], options
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_fast", NULL, -1, NULL};
 PyMODINIT_FUNC PyInit__fast(void) { return PyModule_Create(&module); }
 """,
+}
+# One that cmake is asked about, for which pip fetches it.
+CMAKE = {
+    "fatwheel.yml": CONFIG.replace("platforms:", 'torch: ["2.10"]\nplatforms:'),
+    "pyproject.toml": """\
+[build-system]
+requires = ["scikit-build-core>=0.10", "torch"]
+build-backend = "scikit_build_core.build"
+[project]
+name = "demo"
+version = "1.0"
+dependencies = ["torch"]
+""",
+    "CMakeLists.txt": """\
+cmake_minimum_required(VERSION 3.26)
+project(demo LANGUAGES CXX)
+find_package(Torch REQUIRED)
+add_library(fast MODULE fast.cpp)
+target_link_libraries(fast PRIVATE ${TORCH_LIBRARIES})
+install(TARGETS fast LIBRARY DESTINATION demo)
+""",
+    "fast.cpp": "#include <torch/library.h>\nTORCH_LIBRARY(demo, m) {}\n",
+    "demo/__init__.py": "",
 }
 # A module that leaves its mark where it may write, which it may not in the cage, and has nothing that others expect.
 MODULE = """\
@@ -116,9 +143,9 @@ GIT = """\
 """
 
 
-def make_clean(folder: Path) -> Path:
-    """Write the project, its settings and its commit, and nothing else."""
-    return commit(write(folder, {**CLEAN, "fatwheel.yml": CONFIG}))
+def make_clean(folder: Path, files: Mapping[str, str] = CLEAN) -> Path:
+    """Write a project, its settings and its commit, and nothing else."""
+    return commit(write(folder, {"fatwheel.yml": CONFIG, **files}))
 
 
 def make_innocent(folder: Path) -> Path:
@@ -126,14 +153,14 @@ def make_innocent(folder: Path) -> Path:
     return commit(write(folder, {**CLEAN, "fatwheel.yml": CONFIG, **{f"{name}/__init__.py": "" for name in INNOCENT}}))
 
 
-def make_hostile(folder: Path, marks: Path) -> Path:
-    """Write the project with all traps; whatever runs leaves a file in `marks`."""
+def make_hostile(folder: Path, marks: Path, files: Mapping[str, str] = CLEAN) -> Path:
+    """Write a project with all traps; whatever runs leaves a file in `marks`."""
     marks.mkdir()
     folder.mkdir()
     trap = marks.with_name("trap")
     trap.write_text(f'#!/bin/sh\n: > "{marks}/${{0##*/}}"\ncat\nexit 1\n', encoding="utf-8")
     trap.chmod(0o755)
-    write(folder, {**CLEAN, "fatwheel.yml": CONFIG, **_list_traps(marks, folder)})
+    write(folder, {"fatwheel.yml": CONFIG, **files, **_list_traps(marks, folder)})
     subprocess.run(["chmod", "+x", folder / "c++", folder / "git", folder / "gcc"], check=True)
     commit(folder)
     for name in _programs(folder):

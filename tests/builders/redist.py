@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["Component", "list_of", "pack", "pack_files", "pack_folder"]
-
 
 class Component(NamedTuple):
     """One archive: its component, version and platform, and its bytes."""

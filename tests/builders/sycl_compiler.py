@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["VERSION", "WHY", "install_compiler", "is_there", "run_variables"]
-
 # The folder that `pip install --prefix FOLDER intel-sycl-rt==2026.2.0 intel-opencl-rt==2026.2.0` filled: 1.5 GB.
 PREFIX = Path(os.environ.get("FATWHEEL_TEST_SYCL") or "/nowhere").expanduser()
 WHY = "FATWHEEL_TEST_SYCL names no folder with intel-sycl-rt and intel-opencl-rt"

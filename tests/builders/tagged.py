@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
 
-__all__ = ["CONFIG", "TOOLS", "ask_plan", "commit", "repository", "tagged_world"]
-
 CONFIG = 'package: demo\npython: ["3.12"]\nplatforms:\n  linux-cpu:\n'
 SETUPTOOLS = "setuptools.build_meta"
 PACKAGES = '[tool.setuptools]\npackages = ["demo"]\n'

@@ -17,8 +17,6 @@ from tests.builders.sources import committed, git
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["SAMPLES", "git_variables", "make_repository", "pack_sdist"]
-
 SAMPLES = Path(__file__).parents[1] / "samples" / "upstreams"
 
 

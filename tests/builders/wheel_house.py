@@ -6,8 +6,6 @@ import re
 
 from tests.builders.walkthroughs import REPOSITORY, Block, read_blocks
 
-__all__ = ["PAGE", "flit_project", "read_template", "read_typed", "with_source"]
-
 PAGE = REPOSITORY / "docs" / "how-to" / "run-a-wheel-house.md"
 PROJECT = """\
 [build-system]

@@ -32,7 +32,13 @@ def make(folder: Path, name: str = PURE, files: Mapping[str, bytes] | None = Non
     """Write a good wheel of that name; `fields` are more lines of METADATA."""
     stem, python, abi, platform = name.removesuffix(".whl").rsplit("-", 3)
     project, version, *build = stem.split("-")
-    metadata = f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\nLicense: MIT\n{fields}\nWhat it is.\n"
+    kind = (
+        ""
+        if "Description-Content-Type" in fields or fields.startswith("\n")
+        else "Description-Content-Type: text/plain\n"
+    )
+    said = f"Name: {project}\nVersion: {version}\nLicense: MIT\n{kind}{fields}"
+    metadata = f"Metadata-Version: 2.1\n{said}\nWhat it is.\n"
     purelib = str(platform == "any").lower()
     tags = "".join(
         f"Tag: {p}-{a}-{m}\n" for p in python.split(".") for a in abi.split(".") for m in platform.split(".")

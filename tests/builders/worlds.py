@@ -21,8 +21,6 @@ from tests.servers.uploads import pypiserver
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["World", "make_project", "open_world"]
-
 CHECKOUT = Path(__file__).parents[2]
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 BUCKETS = ("wheels", "my-bucket", "mirror", "pytorch")  # those that pages name

@@ -53,11 +53,11 @@ VERBS = (
     "recipe new {folder} {out}/recipe",
     "install facts",
     "doctor owner/name",
-    "status github:owner/name",
 )
 SHORT = ("plan --explain", "evidence")
 OF_A_SOURCE = (*SHORT, "build --job linux-cpu --out {out}/dist", f"audit {{out}}/dist/{WHEEL} --config fatwheel.yml")
 TOLD = (
+    (r"(?m)^(waiting for another run|time:) .*\n", ""),
     (r"[0-9a-f]{7,64}", "HASH"),
     (r"\d+(\.\d+)? (s|min|MB)\b", "T"),
     (r"[ ─]+", " "),
@@ -114,14 +114,13 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Sai
 def unpacked(place: Path) -> Path:
     """Make the hostile project, and unpack an archive of it: all of its files are newer than git remembers."""
     made = hostile.make_hostile(place / "made", place / "marks")
-    shutil.copytree(made, place / "hostile", symlinks=True, copy_function=shutil.copyfile)
+    shutil.copytree(made, place / "hostile", symlinks=True, copy_function=shutil.copy)
     return place / "hostile"
 
 
 KINDS: dict[str, Callable[[Path], Path]] = {
     "innocent": lambda place: hostile.make_innocent(place / "innocent"),
-    "checkout": lambda place: hostile.make_hostile(place / "hostile", place / "marks"),
-    "unpacked": unpacked,
+    "hostile": unpacked,
 }
 
 
@@ -172,6 +171,19 @@ def _publish(folder: Path, index: Path) -> str:
     write(index, {"simple/demo/index.html": link})
     digest = hashlib.sha256(sdist.read_bytes()).hexdigest()
     return f"{{sdist: {{name: demo, version: '1.0', sha256: {digest}}}}}"
+
+
+@pytest.mark.long
+@confines
+def test_cmake_is_fetched_and_asked_as_for_the_clean_folder(tmp_path: Path) -> None:
+    folders = (
+        hostile.make_clean(tmp_path / "clean", hostile.CMAKE),
+        hostile.make_hostile(tmp_path / "hostile", tmp_path / "marks", hostile.CMAKE),
+    )
+    clean, found = (walk(folder, SHORT) for folder in folders)
+    assert found == clean
+    assert clean[SHORT[0]].status == 0
+    assert not list((tmp_path / "marks").iterdir())
 
 
 @pytest.mark.slow

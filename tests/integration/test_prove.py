@@ -14,7 +14,7 @@ import pytest
 from ci_tools.machine.python import find
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
 from ci_tools.model.versions import Minor, Python
-from ci_tools.verify.fingerprint import Verdict
+from ci_tools.verify.fingerprint import ClaimVerdict
 from ci_tools.verify.prover import prove
 from tests.builders.sources import demo, world_with_uv
 from tests.unit.verify.test_prover import HERE, PURE, planned_as
@@ -98,8 +98,8 @@ def proven(
 def test_a_pure_wheel_is_the_same_from_another_python(tmp_path: Path, other: Python) -> None:
     found = proven(tmp_path, PURE, other, pyproject__toml=FLIT, demo__py='"""A demo."""\n')
     assert {python: (proof.verdict, proof.compared) for python, proof in found.items()} == {
-        Python.parse(HERE): (Verdict.SAME_INPUT, ""),
-        other: (Verdict.SAME_BYTES, "bytes"),
+        Python.parse(HERE): (ClaimVerdict.SAME_INPUT, ""),
+        other: (ClaimVerdict.SAME_BYTES, "bytes"),
     }
 
 
@@ -110,7 +110,7 @@ def test_a_file_that_holds_the_python_version_is_found(tmp_path: Path, other: Py
         "setuptools.setup(name='demo', version='1.0', py_modules=['demo', 'built'])\n"
     )
     found = proven(tmp_path, PURE, other, pyproject__toml=SETUPTOOLS, setup__py=setup)
-    assert (found[other].verdict, found[other].detail) == (Verdict.DIFFERS, "built.py")
+    assert (found[other].verdict, found[other].detail) == (ClaimVerdict.DIFFERS, "built.py")
 
 
 @pytest.mark.long
@@ -120,7 +120,7 @@ def test_what_one_platform_sets_is_in_the_wheel_that_is_proven(tmp_path: Path, o
         "setuptools.setup(name='demo', version='1.0', py_modules=['demo'], install_requires=needs)\n"
     )
     found = proven(tmp_path, PURE, other, "    env: {NEEDS: numpy}\n", pyproject__toml=SETUPTOOLS, setup__py=setup)
-    assert {proof.verdict for proof in found.values()} == {Verdict.SAME_BYTES, Verdict.SAME_INPUT}
+    assert {proof.verdict for proof in found.values()} == {ClaimVerdict.SAME_BYTES, ClaimVerdict.SAME_INPUT}
 
 
 def test_a_build_that_makes_another_wheel_is_found(tmp_path: Path, other: Python) -> None:
@@ -131,14 +131,14 @@ def test_a_build_that_makes_another_wheel_is_found(tmp_path: Path, other: Python
     )
     code = CODE.replace("USED", "(void)0")
     found = proven(tmp_path, PURE, other, pyproject__toml=SETUPTOOLS, setup__py=setup, demo__c=code)
-    assert (found[other].verdict, f"{other.abi_tag}-linux" in found[other].detail) == (Verdict.REJECTED, True)
+    assert (found[other].verdict, f"{other.abi_tag}-linux" in found[other].detail) == (ClaimVerdict.REJECTED, True)
 
 
 @pytest.mark.long
 def test_a_library_of_the_limited_api_asks_for_the_same_symbols(tmp_path: Path, other: Python) -> None:
     code = CODE.replace("USED", "(void)0")
     found = proven(tmp_path, ABI3, other, pyproject__toml=SETUPTOOLS, setup__py=EXTENSION, demo__c=code)
-    assert found[other].verdict in {Verdict.SAME_BYTES, Verdict.SERVES}, found
+    assert found[other].verdict in {ClaimVerdict.SAME_BYTES, ClaimVerdict.SERVES}, found
 
 
 @pytest.mark.long
@@ -146,7 +146,7 @@ def test_a_library_that_asks_a_newer_python_for_more_is_found(tmp_path: Path, ot
     version = f"{max(other.version, sys.version_info[:2])[1]:02x}"
     code = CODE.replace("  USED;", f"#if PY_VERSION_HEX >= 0x03{version}0000\n  PyErr_GetRaisedException();\n#endif")
     found = proven(tmp_path, ABI3, other, pyproject__toml=SETUPTOOLS, setup__py=EXTENSION, demo__c=code)
-    assert (found[other].verdict, "PyErr_GetRaisedException" in found[other].detail) == (Verdict.DIFFERS, True)
+    assert (found[other].verdict, "PyErr_GetRaisedException" in found[other].detail) == (ClaimVerdict.DIFFERS, True)
 
 
 @pytest.mark.long
@@ -155,7 +155,7 @@ def test_a_build_for_which_this_machine_is_too_new_proves_nothing(tmp_path: Path
     code = "#include <unistd.h>\n" + CODE.replace("  USED;", used)  # glibc has it from 2.25 on
     files = {"pyproject__toml": SETUPTOOLS, "setup__py": EXTENSION, "demo__c": code}
     found = proven(tmp_path, ABI3, other, system="manylinux_2_17", **files)
-    assert (found[other].verdict, found[other].compared) == (Verdict.NOT_EXERCISED, "")
+    assert (found[other].verdict, found[other].compared) == (ClaimVerdict.NOT_EXERCISED, "")
     assert found[other].detail.startswith("the wheel does not keep to manylinux_2_17_x86_64")
 
 
@@ -171,7 +171,7 @@ def test_a_run_that_was_ended_goes_on_where_it_stopped(tmp_path: Path, other: Py
 
 def test_a_network_that_fails_is_no_proof(tmp_path: Path, other: Python) -> None:
     found = proven(tmp_path, PURE, other, pyproject__toml=FLIT.replace("flit_core", "no-such-project-of-ours"))
-    assert (found[other].verdict, found[other].compared) == (Verdict.BROKEN, "")
+    assert (found[other].verdict, found[other].compared) == (ClaimVerdict.BROKEN, "")
     assert found[other].detail.startswith("at the job's own build: uv cannot install")
 
 

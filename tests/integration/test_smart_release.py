@@ -24,6 +24,7 @@ from tests.builders.installers import run_client
 from tests.builders.sources import committed, git, write
 from tests.builders.walkthroughs import commands, read_blocks
 from tests.integration.conftest import own_python
+from tests.servers.fatwheel_program import BUILDS
 from tests.servers.github import TOKEN, GitHub, github_server
 from tests.servers.prepared import Called, run_prepared
 from tests.servers.uploads import PASSWORD, USER, Server, pypiserver
@@ -127,7 +128,8 @@ def released(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         write(home, {".pypirc": f"[distutils]\nindex-servers = pypi\n{section}"})
         addresses = {"GITHUB_API_URL": hub.url, "GITHUB_SERVER_URL": hub.url, "GH_TOKEN": TOKEN}
         caches = {"HOME": str(home), "XDG_CACHE_HOME": str(cache_folder(os.environ).parent)}
-        place = Place(root, hub, index, {**os.environ, **addresses, **caches})
+        builds = {BUILDS: str(home)} if request.param == "linux-cpu" else {}  # a toolkit's copies stay beside its cache
+        place = Place(root, hub, index, {**os.environ, **addresses, **caches, **builds})
         started = place.type("init", "--smart-install")
         assert started.returncode == 0, started.stderr
         text = (root / "fatwheel.yml").read_text(encoding="utf-8")

@@ -71,11 +71,12 @@ def test_what_stops_a_walk_is_on_the_page_and_has_a_reason(page: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("page", walked_by(PROJECTS))
 def test_a_page_of_a_project_ends_in_an_import(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PIP_FIND_LINKS", WALKS[page].get("find-links", os.environ.get("PIP_FIND_LINKS", "")))
+    usual = os.environ.get("PIP_FIND_LINKS", "")
+    monkeypatch.setenv("PIP_FIND_LINKS", WALKS[page].get("find-links", usual))
     project = tmp_path / "project"
     project.mkdir()
     said = [follow_quickly(block, project) for block in read_blocks(DOCS / page)]
-    python = install(next(filter(None, reversed(said)), "") or release(page, project), tmp_path / "environment")
+    python = install(next(filter(None, reversed(said)), "") or release(page, project, usual), tmp_path / "environment")
     for module in re.findall(r"^  imports: \[(\w+)\]", (project / "fatwheel.yml").read_text(), re.MULTILINE):
         subprocess.run([python, "-c", f"import {module}"], check=True, cwd=tmp_path)
 
@@ -94,13 +95,13 @@ def follow_quickly(block: Block, project: Path) -> str:
     return said[-1] if said else ""
 
 
-def release(page: str, project: Path) -> str:
+def release(page: str, project: Path, find_links: str) -> str:
     """Type what a plan says that comes next, on a config that asks for what this walk builds."""
     config = project / "fatwheel.yml"
     text = config.read_text(encoding="utf-8")
     for asked, less in WALKS[page].get("with", {}).items():
         assert asked in text
-        text = text.replace(asked, less)
+        text = text.replace(asked, less.replace("$PIP_FIND_LINKS", find_links))
     config.write_text(text, encoding="utf-8")
     commit(project)
     return type_as_user(RELEASE, project)

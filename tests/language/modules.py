@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ROOT", "find_modules", "list_modules", "parse_nodes", "read_module"]
-
 ROOT = Path(__file__).parents[2] / "ci_tools"
 
 

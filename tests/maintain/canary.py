@@ -34,8 +34,6 @@ from ci_tools.machine.storage import cache_folder, write_atomically
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["CHECKS", "Asked", "Row", "State", "page", "results_of", "rows", "take_note"]
-
 TURNS = 3  # jobs of one group
 TURN_SECONDS = 10.0
 WHEEL = "canary-1.0+cu130-py3-none-any.whl"  # the `+` is a character that stores and addresses may change

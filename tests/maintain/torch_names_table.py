@@ -18,7 +18,7 @@ from ci_tools import catalog
 from ci_tools.catalog import TORCH_NAMES
 from ci_tools.cli.reporter import TerminalReporter
 from ci_tools.config.upstream.torch_names import read_torch_names
-from ci_tools.evidence.observe.inside.torch_names.table import Table, read_table
+from ci_tools.evidence.observe.inside.torch_names.table import TorchTable, read_table
 from ci_tools.machine.package_index import files_of, users_index
 from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.model.versions import Minor
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.inside.torch_names.table import Rows
     from ci_tools.machine.context import Reporter
     from ci_tools.machine.package_index import Index
-
-__all__ = ["join_rows", "read_rows"]
 
 
 def read_rows(patch: str, index: Index, reporter: Reporter) -> Rows:
@@ -48,7 +46,7 @@ def read_rows(patch: str, index: Index, reporter: Reporter) -> Rows:
     return rows
 
 
-def join_rows(known: Table | None, read: Mapping[str, Rows]) -> Table:
+def join_rows(known: TorchTable | None, read: Mapping[str, Rows]) -> TorchTable:
     """Return the table with releases added; `read` has their rows by patch release."""
     patches = {**(known.patches if known else {}), **{_minor(patch): patch for patch in read}}
     found = {_minor(patch): rows for patch, rows in read.items()}
@@ -63,14 +61,14 @@ def join_rows(known: Table | None, read: Mapping[str, Rows]) -> Table:
         }
         for module in modules
     }
-    return Table({release: patches[release] for release in releases}, names)
+    return TorchTable({release: patches[release] for release in releases}, names)
 
 
 def _minor(patch: str) -> str:
     return patch.rpartition(".")[0]
 
 
-def _rows_of(table: Table, release: str) -> Rows:
+def _rows_of(table: TorchTable, release: str) -> Rows:
     said = {
         module: {name: table.said(release, module, name) for name in names} for module, names in table.names.items()
     }
@@ -97,7 +95,7 @@ def _write_ranges(having: Sequence[str], releases: Sequence[str]) -> Iterable[st
                 start = None
 
 
-def write_table(table: Table) -> str:
+def write_table(table: TorchTable) -> str:
     """Return the text of the table's file: one line for each name that is the same in all releases."""
     return json.dumps({"releases": table.patches, "names": table.names}, indent=0, ensure_ascii=False) + "\n"
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from ci_tools.build.jobs import Made
     from ci_tools.model.plan import Job
 
-__all__ = ["CELL", "NOT_LOADED", "RECORD", "REQUEST", "packages", "record", "symbols_of", "torch_symbols_of"]
-
 RECORD = HERE / "cuda_builds.json"
 CELL = {"python": "3.11", "torch": "2.13", "cuda": "13.0"}
 ARCHS = ["9.0"]

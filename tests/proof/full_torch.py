@@ -26,8 +26,6 @@ from tests.proof.cuda_builds import ARCHS, CELL, REQUEST, Heard, packages
 from tests.proof.torchao import cpu_seconds
 from tests.proof.truth import HERE, write_config
 
-__all__ = ["RECORD"]
-
 RECORD = HERE / "full_torch.json"
 PACKAGE = "fused_lncc"
 TEXT = re.compile(rb"[\x20-\x7e]{8,}")

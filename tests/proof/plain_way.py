@@ -43,8 +43,6 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["FIELDS", "RECORD", "compare", "list_unexplained", "projects", "read_sdist", "read_wheel", "record"]
-
 RECORD = HERE / "plain_way.json"
 SAMPLES = HERE.parent / "samples"
 FIELDS = ("name", "version", "sha256", "sample")

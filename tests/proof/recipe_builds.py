@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ci_tools.recipes.releases import RecipeRelease
     from ci_tools.recipes.shelf import Recipe
 
-__all__ = ["RECORD", "own_recipes", "record"]
-
 RECORD = HERE / "recipe_builds.json"
 FOLDER = HERE / "recipes"
 

@@ -38,8 +38,6 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["RECORD", "projects"]
-
 RECORD = HERE / "strangers.json"
 FATWHEEL = (sys.executable, "-m", "ci_tools")
 TARGET = "dir:dist/index"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
 
-__all__ = ["RECORD", "cpu_seconds", "find_source", "record"]
-
 RECORD = HERE / "torchao.json"
 SOURCE = "TORCHAO_SOURCE"  # the variable with the path of a checkout
 BESIDE = HERE.parents[2] / "ao"  # where one is looked for without it

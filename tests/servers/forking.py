@@ -4,7 +4,5 @@ from __future__ import annotations
 
 import multiprocessing
 
-__all__ = ["CONTEXT"]
-
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.builders.forked", "tests.servers.loaded", "pypiserver.__main__"])

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     ServerT = TypeVar("ServerT", bound=BaseServer)
 
-__all__ = ["serve"]
-
 
 @contextmanager
 def serve(server: ServerT) -> Iterator[ServerT]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,6 +75,14 @@ KNOWS_THE_ENVIRONMENT = (
 # packaging raises these for most of what others wrote, and a plain ValueError for a number of too many digits.
 HALF_CAUGHT = frozenset(
     {"InvalidRequirement", "InvalidSdistFilename", "InvalidSpecifier", "InvalidVersion", "InvalidWheelFilename"}
+)
+# Names that several classes have still: each is to become the name of one, and none is added.
+SHARED_NAMES = (
+    # ruff: noqa: SIM905 - as words they fit on a page
+    "Board Build Built Case Change Choice Environment Excess Facts Fate Finding Flaw Found Image Job Journal "
+    "Known Left Listing ListingTable Look Machine Made Member News Offer Option Outcome Outline Place Project "
+    "Reading Record Release Result Row Run Section Step Subject Tag Target Verb Verdict Wanted Wish Written "
+    "_Reader".split()
 )
 READS_VERSIONS = ("model.pep440", INSIDE)  # the observer answers a project's code as packaging does
 ACTS = frozenset({"open", "print", "input", "exec", "eval", "exit", "read_text", "read_bytes", "write_text", "mkdir"})
@@ -175,3 +184,13 @@ def test_tar_archives_are_unpacked_by_a_module_that_has_filters_on_every_python(
     assert [name for name in others if "tarfile" in see(name).imported] == []
     texts = {path: path.read_text(encoding="utf-8") for path in Path(__file__).parents[1].rglob("*.py")}
     assert [path for path, text in texts.items() if "\nimport tarfile" in text and "filter=" in text] == []
+
+
+def test_the_name_of_a_class_is_that_of_one() -> None:
+    imitated = {name for name in list_modules() if ".fakes" in name}
+    named = [node.name for name in list_modules().keys() - imitated for node in classes_of(name)]
+    assert sorted(name for name, count in Counter(named).items() if count > 1) == SHARED_NAMES
+
+
+def classes_of(name: str) -> list[ast.ClassDef]:
+    return [node for node in ast.walk(ast.parse(read_module(name))) if isinstance(node, ast.ClassDef)]

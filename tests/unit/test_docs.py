@@ -21,7 +21,7 @@ from ci_tools.cli.verbs import GROUPS, VERBS
 from ci_tools.config import loader
 from ci_tools.errors import FatwheelError
 from ci_tools.evidence.observe.run import LIMITS
-from ci_tools.verify.fingerprint import Verdict
+from ci_tools.verify.fingerprint import ClaimVerdict
 from docs import generate
 from docs.pages.command_line import verbs
 from tests.integration.verify.audit.test_mutation import BEYOND_AN_AUDIT
@@ -219,7 +219,7 @@ def test_the_document_on_architecture_has_the_rooms_that_are_enforced() -> None:
 
 
 def test_the_guide_to_proofs_has_every_outcome() -> None:
-    assert table_of("how-to/prove-a-plan.md", "outcome").keys() == {str(verdict) for verdict in Verdict}
+    assert table_of("how-to/prove-a-plan.md", "outcome").keys() == {str(verdict) for verdict in ClaimVerdict}
 
 
 def test_the_guide_to_advice_has_every_kind() -> None:

@@ -29,8 +29,6 @@ OF_OS = ("exec", "fork", "popen", "posix_spawn", "spawn", "startfile", "system")
 # Who names the folder that a program starts in, and why nothing there can be a project's, or why it has to be.
 FOLDERS = {
     "build.bench.shell": "the build itself, in a copy of the source: what a project's own build reads there is its own",
-    "evidence.checkout": "git, in a copy, where no setting of the project's was taken",
-    "evidence.git": "git, with `COMMAND`: the repository named, or an empty folder, or no repository at all",
     "evidence.versions.tools": "the installer, in the empty folder that it fills",
     "publish.targets.pypi.uploader": "twine or uv, in an empty folder",
     "verify.loading": "a wheel's own modules, in the folder where it is unpacked",

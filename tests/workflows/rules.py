@@ -333,6 +333,13 @@ def artifacts_go_in_time(file: File, _: Project) -> Iterator[Finding]:
             yield file.finding(step.keys, "GitHub keeps the artifact for 90 days, expected retention-days")
 
 
+def uploads_can_be_repeated(file: File, _: Project) -> Iterator[Finding]:
+    """A second attempt of a job finds what the first one uploaded, and GitHub refuses a name that is there (409)."""
+    for step in file.steps:
+        if step.action == "actions/upload-artifact" and step.value.get("with", {}).get("overwrite") is not True:
+            yield file.finding(step.keys, "a second attempt cannot upload the artifact, expected overwrite: true")
+
+
 def nothing_is_uploaded_always(file: File, _: Project) -> Iterator[Finding]:
     for step in file.steps:
         conditions = {step.keys: step.value.get("if", "")}
@@ -779,6 +786,7 @@ RULES: tuple[Rule, ...] = (
     checkouts_keep_no_credentials,
     jobs_have_a_timeout,
     artifacts_go_in_time,
+    uploads_can_be_repeated,
     nothing_is_uploaded_always,
     no_input_is_code,
     matrices_are_gated,

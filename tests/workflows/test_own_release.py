@@ -177,6 +177,8 @@ def test_a_tag_of_the_toolkit_releases_what_the_config_at_the_root_says(tmp_path
     assert run.succeeded, run.log
     assert files(tmp_path / "index") == {WHEEL, SDIST}
     assert files(tmp_path / "pypi") == {WHEEL, SDIST}
+    signed = json.loads((run.artifacts / "fatwheel-attestation" / "attestation.json").read_text())["subject"]
+    assert {WHEEL, SDIST} <= {subject["name"] for subject in signed}
 
 
 def test_the_toolkit_is_one_pure_wheel(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tests.workflows.api import Api
     from tests.workflows.harness import Run
+    from tests.workflows.projects import Job
     from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.slow
@@ -54,8 +55,16 @@ def broken() -> dict[str, str]:
     return {PLATFORM: changed}
 
 
-def ran(home: Path, ours: Repository, event: Event, files: Mapping[str, str] = NATIVE, *, may_tell: bool = True) -> Run:
-    text = workflow(ON, JOB).replace("PIN", ours.pin)
+def ran(
+    home: Path,
+    ours: Repository,
+    event: Event,
+    files: Mapping[str, str] = NATIVE,
+    *,
+    may_tell: bool = True,
+    job: Job = JOB,
+) -> Run:
+    text = workflow(ON, job).replace("PIN", ours.pin)
     text = text.replace('"contents": "write"', '"issues": "write", "contents": "write"') if may_tell else text
     mine = repositories.make_repository(
         home / "caller", name=REPOSITORY, files={".github/workflows/main.yml": text, **files}
@@ -108,6 +117,14 @@ def test_the_run_of_a_person_tells_nobody(event: Event, github: Api, tmp_path: P
     before = len(github.hub.requests)
     assert ran(tmp_path, github.ours, event).results.get("Notify the owner", "skipped") == "skipped"
     assert len(github.hub.requests) == before
+
+
+@pytest.mark.long
+def test_what_is_no_release_is_not_published(github: Api, tmp_path: Path) -> None:
+    job = call("speed", "platform.yml", platform="linux-cpu", publish=True, to=f"dir:{tmp_path}/index")
+    done = ran(tmp_path, github.ours, Event.dispatch(), job=job)
+    assert done.succeeded, done.log
+    assert (done.results.get("Publish", "skipped"), (tmp_path / "index").exists()) == ("skipped", False)
 
 
 def test_a_caller_that_grants_no_issues_is_refused(github: Api, tmp_path: Path) -> None:

@@ -41,21 +41,25 @@ def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         yield opened
 
 
-def run(home: Path, github: Api, text: str, action: str, sender: str = "mallory", label: str = "") -> Run:
+def run(home: Path, github: Api, text: str, action: str, sender: str = "mallory", **more: object) -> Run:
     upstream = home.parent / "upstream"
     if not upstream.exists():
         write(upstream, {"pyproject.toml": flit_project("hello"), "hello.py": "ANSWER = 42\n"})
         committed(upstream)
         git(upstream, "tag", "v1.0")
     recipe = RECIPE.format(upstream=upstream)
-    caller = workflow("issues", call("request", "request.yml")).replace("PIN", github.ours.pin)
+    name = "issue_comment" if "comment" in more else "issues"
+    caller = workflow(name, call("request", "request.yml")).replace("PIN", github.ours.pin)
     caller = caller.replace('"contents": "write"', '"issues": "write", "contents": "write"')
     files = {".github/workflows/main.yml": caller, "recipes/hello/fatwheel.yml": recipe}
     mine = repositories.make_repository(home / "caller", name=REPOSITORY, files=files)
-    issue = {"number": 1, "body": text, "author_association": "NONE"}
-    payload = {"action": action, "issue": issue, "label": {"name": label}, "sender": {"login": sender}}
-    event = Event(name="issues", payload=payload)
+    issue = {"number": 1, "body": text, "author_association": "OWNER"}
+    event = Event(name=name, payload={"action": action, "issue": issue, "sender": {"login": sender}, **more})
     return harness.run("main.yml", event, home / "run", mine, github.ours)
+
+
+def started(done: Run) -> set[str]:
+    return {job.name for job in done.jobs if job.steps}
 
 
 def test_a_request_is_answered_approved_built_and_published(tmp_path: Path, github: Api) -> None:
@@ -63,11 +67,13 @@ def test_a_request_is_answered_approved_built_and_published(tmp_path: Path, gith
     text = body(Package="hello", Version="1.0")
     asked = run(tmp_path / "asked", github, text, "opened")
     assert asked.job("Answer").result == "success", asked.log
-    by_template = run(tmp_path / "by-template", github, text, "labeled", label="build")
-    assert {job.name for job in by_template.jobs if job.steps} == {"Answer"}, by_template.log
+    by_template = run(tmp_path / "by-template", github, text, "labeled", label={"name": "build"})
+    assert started(by_template) == {"Answer"}, by_template.log
     assert "the permission of mallory is read" in github.talk.of(1)[0]
     github.talk.rights["maintainer"] = "write"
-    approved = run(tmp_path / "approved", github, text, "labeled", "maintainer", "build")
+    thanks = run(tmp_path / "thanks", github, text, "created", "maintainer", comment={"body": "Thanks, I look at it"})
+    assert started(thanks) == set(), thanks.log
+    approved = run(tmp_path / "approved", github, text, "created", "maintainer", comment={"body": "/build"})
     assert approved.job("Answer with the result").result == "success", approved.log
     assert [one.fields["tag_name"] for one in github.hub.releases if not one.fields["draft"]] == ["hello-v1.0-py312"]
     assert len(github.talk.of(1)) == 1
@@ -77,4 +83,4 @@ def test_a_request_is_answered_approved_built_and_published(tmp_path: Path, gith
     assert refused.job("Answer").result == "success", refused.log
     assert "This wheel cannot be built" in github.talk.of(1)[0]
     assert not [*tmp_path.rglob("pwned")]
-    assert {job.name for job in refused.jobs if job.steps} == {"Answer"}
+    assert started(refused) == {"Answer"}

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["Copies"]
-
 MOST = 3  # copies of one folder, for builds that run at a time
 LONGEST = 86400.0  # seconds that a copy is kept for a next build
 ROOM = 20 << 30  # bytes that are free on a disk where copies are kept

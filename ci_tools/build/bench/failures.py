@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from ci_tools.errors import FatwheelError
 
-__all__ = ["add_cause", "build_error"]
-
 FEW = 12  # last lines of a log whose cause is known
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Plan
     from ci_tools.model.request import Hook
 
-__all__ = ["Bench", "Shell", "run_after"]
-
 
 class Bench(NamedTuple):
     """One build in progress: its plan, its source, its folder, its log and its time limit."""

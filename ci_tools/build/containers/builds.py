@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job
     from ci_tools.plan.make import Planned
 
-__all__ = ["Container", "explain_failure", "open_container"]
-
 ERRORS = {error.status: error for error in (Rejected, InputError, MachineError)}
 SAID = "fatwheel: "  # before an error that the command prints
 

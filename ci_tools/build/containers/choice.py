@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Job
 
-__all__ = ["Choice", "choose", "explain"]
-
 
 class Choice(NamedTuple):
     """The engine and the image in which a job is built, and why it is not built without them."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["ENGINES", "NEVER", "VARIABLE", "Engine", "Image", "fetch_image", "find_engine", "find_image", "qualify"]
-
 VARIABLE = "FATWHEEL_CONTAINERS"
 NEVER = "none"
 PATIENCE = 10.0  # seconds for an answer; a docker without its daemon says so at once

@@ -15,19 +15,6 @@ from ci_tools.machine.process import INHERITED_OF_PIP
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = [
-    "CACHE",
-    "HOME",
-    "OUT",
-    "PLAN",
-    "TOOLKIT",
-    "Mount",
-    "Settings",
-    "list_cache",
-    "list_source",
-    "read_settings",
-]
-
 ROOT = "/fatwheel"  # of everything that is mounted and is not seen at its own place
 CACHE, HOME, OUT, TOOLKIT = f"{ROOT}/cache", f"{ROOT}/home", f"{ROOT}/out", f"{ROOT}/toolkit"
 PLAN = f"{ROOT}/plan.json"
@@ -55,7 +42,7 @@ class Mount(NamedTuple):
         return ",".join(f'"{word}"' if "," in word else word for word in words)
 
 
-class Settings(NamedTuple):
+class ContainerIndex(NamedTuple):
     """How a build in a container reaches the package index."""
 
     passed: Mapping[str, str]  # in the user's words, which may hold a password: no command line shows them
@@ -63,7 +50,7 @@ class Settings(NamedTuple):
     mounts: tuple[Mount, ...]
 
 
-def read_settings(environ: Mapping[str, str]) -> Settings:
+def read_settings(environ: Mapping[str, str]) -> ContainerIndex:
     """Return the user's settings of pip, proxies and certificates; of all other variables a build sees none."""
     known = read_pip_settings(environ)
     passed = {name: known[name] for name in (*INHERITED_OF_PIP, *PROXIES, *OTHERS) if known.get(name)}
@@ -72,7 +59,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     files = {name: path for name, path in files.items() if path.is_file()}
     told = {name: f"{ROOT}/settings/{name.lower()}/{path.name}" for name, path in files.items()}
     folders = dict.fromkeys(folder for name in PLACES for folder in _folders(known.get(name, "")))
-    return Settings(
+    return ContainerIndex(
         passed,
         told,
         (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from ci_tools.build.containers.mounts import CACHE, HOME, Mount, Settings
+from ci_tools.build.containers.mounts import CACHE, HOME, ContainerIndex, Mount
 from ci_tools.build.folders import base_folder, own_locks
 from ci_tools.machine.process import output, run
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.build.containers.engines import Engine, Image
     from ci_tools.machine.context import Outside
     from ci_tools.machine.process import Ended
-
-__all__ = ["LABEL", "Runs"]
 
 LABEL = "fatwheel"  # of our containers, with the user's number: those that a killed run left are found by it
 # The input stays open as long as the engine's client lives: a named pipe that it has open for reading and writing. If
@@ -47,7 +45,7 @@ class Runs:
 
     engine: Engine
     image: Image
-    settings: Settings
+    settings: ContainerIndex
     outside: Outside
 
     def run(

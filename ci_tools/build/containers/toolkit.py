@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from ci_tools.build.containers.runs import Runs
 
-__all__ = ["ENVIRONMENT", "LIFELINE", "PYTHON", "SELF", "Requirements", "prepare_environment", "read_requirements"]
-
 ENVIRONMENT = "/fatwheel/environment"
 PYTHON = f"{ENVIRONMENT}/bin/python"
 LIFELINE = f"{TOOLKIT}/ci_tools/machine/_lifeline.py"

@@ -23,16 +23,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job
 
-__all__ = [
-    "ARM_LIBRARIES",
-    "compiler_of",
-    "explain_other_host",
-    "explain_refusal",
-    "is_cross",
-    "prepare_environment",
-    "replace_stubs",
-]
-
 TRIPLE = "aarch64-linux-gnu"
 TARGET = "linux-aarch64"  # the host, in our words, of the wheels that are compiled so
 FROM = "linux-x86_64"

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.python import Environment
     from ci_tools.model.request import Request
 
-__all__ = ["MESON", "UNKNOWN", "Backend", "explain_own_machine", "read_backend", "write_settings"]
-
 MESON = "mesonpy"
 RUST = frozenset({"maturin", "setuptools-rust"})
 TAKES = SETUPTOOLS | scikit_build_core.BACKENDS | {MESON}  # a compiler for another machine, from here or from `arm`

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Step
 
-__all__ = ["Archive", "download", "unpack"]
-
 TRIES = 5  # requests in a row that bring no byte
 PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0)  # seconds before the next request, by the number of those
 PIECE = 1 << 16  # bytes; of a body that is cut short, the last piece is lost
@@ -28,7 +26,7 @@ PARTIAL, BEYOND_END, SERVER_ERROR = 206, 416, 500  # status codes (RFC 9110)
 LEVEL = re.compile(r"[^/]+/")  # NVIDIA's archives have one folder, of the archive's own name
 
 
-class Archive(NamedTuple):
+class ComponentArchive(NamedTuple):
     """An archive of one component, as a list of NVIDIA's describes it."""
 
     component: str
@@ -47,7 +45,7 @@ class _RefusedError(Exception):
     """A server's answer that will be the same the next time."""
 
 
-def download(archive: Archive, url: str, path: Path, session: requests.Session, step: Step) -> None:
+def download(archive: ComponentArchive, url: str, path: Path, session: requests.Session, step: Step) -> None:
     """Download an archive to `path`; bytes that are there already are kept, so a broken download goes on.
 
     Raises MachineError if the server has no such file, or stops sending: what came is kept for the next run. Raises
@@ -74,7 +72,7 @@ def _size_of(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _continue(archive: Archive, url: str, path: Path, session: requests.Session, step: Step) -> None:
+def _continue(archive: ComponentArchive, url: str, path: Path, session: requests.Session, step: Step) -> None:
     """Append what is missing, or write all of it if the server sends no parts of a file."""
     start = _size_of(path)
     headers = {**AS_IT_IS, **({"Range": f"bytes={start}-"} if start else {})}

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Job
 
-__all__ = ["CompilerCache", "cache_for"]
-
 CCACHE = "ccache"
 # setuptools compiles in build/temp.linux-x86_64-cpython-312, and reads this file after the project's own settings
 # (distutils/dist.py, find_config_files).

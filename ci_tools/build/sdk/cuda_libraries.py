@@ -35,17 +35,6 @@ if TYPE_CHECKING:
     from ci_tools.catalog.cuda_parts import CudaPart
     from ci_tools.machine.context import Outside
 
-__all__ = [
-    "HOME",
-    "Overlay",
-    "complete_links",
-    "fetch_arm_runtime",
-    "fetch_libraries",
-    "install_wheels",
-    "write_import_libraries",
-    "write_stand_ins",
-]
-
 PREFIX = re.compile(r"nvidia/(?:cu\d+|[a-z_]+)/")  # of CUDA 13's wheels, and of those before
 LIBRARY = re.compile(r"lib/(lib(\w+)\.so)\.\d+")
 HOME = "home"

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["WHEEL_TAG", "WINDOWS", "import_names", "list_homes", "refuse_incomplete", "write_import_library"]
-
 WINDOWS = "windows-amd64"
 WHEEL_TAG = "win_amd64"
 # What nvcc.exe runs, reads and links with; all of it is in the wheels of cuda-toolkit 13.0.3.0 to 13.4.3.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.python import Environment
     from ci_tools.model.platforms import Accelerator
 
-__all__ = ["InstallPlace", "lend_torch"]
-
 LENT = "fatwheel-lent"  # the folder of an environment that has the build torch
 
 

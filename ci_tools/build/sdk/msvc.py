@@ -19,8 +19,6 @@ from ci_tools.model.pep440 import parse_version
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Bounds", "Msvc", "choose_msvc", "explain_missing", "find_msvc", "msvc_variables", "read_bounds"]
-
 TOOLS = "Microsoft.VisualStudio.Component.VC.Tools.x86.x64"
 PROGRAM_FILES = ("PROGRAMFILES(X86)", "PROGRAMFILES")  # the installer is in the first of them, of 32-bit programs
 VSWHERE = "Microsoft Visual Studio/Installer/vswhere.exe"

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 
-__all__ = ["Offer", "Offers", "find_offers"]
-
-
 class Offer(NamedTuple):
     """A wheel: its file name, its address, and the sha256 that the index gives for it ("": none)."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.model.plan import Job
 
-__all__ = ["HOME", "ICPX", "OneApiCompilers"]
-
 ICPX = "icpx"
 HOME = "CMPLR_ROOT"  # the variable by which compiler/VERSION/env/vars.sh of oneAPI names the compiler's folder
 # Where Intel's installer puts oneAPI, for root and for others, and the variable that its setvars.sh sets to another.

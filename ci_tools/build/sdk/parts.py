@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from ci_tools.build.sdk.offers import Offer
 
-__all__ = ["Parts", "open_parts"]
-
 MOST_WHOLE = 4 << 30  # bytes of a wheel that is downloaded as a whole
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import requests
 
 from ci_tools.build.room import Need, refuse_no_room
-from ci_tools.build.sdk.archives import Archive, download, unpack
+from ci_tools.build.sdk.archives import ComponentArchive, download, unpack
 from ci_tools.build.sdk.cuda_libraries import HOME, Overlay, complete_links, write_stand_ins
 from ci_tools.catalog.cuda_parts import redist_facts
 from ci_tools.errors import InputError, MachineError, nearest
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ci_tools.catalog.cuda_parts import CudaPart
     from ci_tools.machine.context import Outside
 
-__all__ = ["MIRROR", "Release", "address_of", "fetch_compiler", "fetch_parts", "read_release"]
-
 MIRROR = "FATWHEEL_CUDA_REDIST"
 PAGE = "how-to/choose-a-toolchain.md#nvidias-archives"
 LIST = "redistrib.json"
@@ -42,20 +40,20 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 UNPACKED = 3
 
 
-class Release(NamedTuple):
+class ToolkitArchives(NamedTuple):
     """The archives of one toolkit for this machine, by component."""
 
     name: str  # 12.9.1
     address: str
     platform: str  # linux-x86_64, linux-sbsa
-    archives: Mapping[str, Archive]
+    archives: Mapping[str, ComponentArchive]
 
     @property
     def listing(self) -> str:
         """The file name of its list."""
         return f"redistrib_{self.name}.json"
 
-    def find(self, *components: str) -> Archive:
+    def find(self, *components: str) -> ComponentArchive:
         """Return the archive of the first component that it has; raise MachineError if it has none."""
         found = next((self.archives[name] for name in components if name in self.archives), None)
         if found is None:
@@ -64,7 +62,7 @@ class Release(NamedTuple):
         return found
 
     @property
-    def compiler(self) -> tuple[Archive, ...]:
+    def compiler(self) -> tuple[ComponentArchive, ...]:
         """The archives of the compiler, the runtime and CCCL."""
         facts = redist_facts()
         split = (self.archives[name] for name in facts.split if name in self.archives)
@@ -90,7 +88,7 @@ def _session(outside: Outside) -> Iterator[requests.Session]:
 # ---------------------------------------------------------------- the list
 
 
-def read_release(redist: Redist, outside: Outside) -> Release:
+def read_release(redist: Redist, outside: Outside) -> ToolkitArchives:
     """Return a release's archives for this machine; its list is fetched unless the cache has it.
 
     Raises MachineError if there is no such list, or the server does not answer, InputError if the list is another one
@@ -107,7 +105,7 @@ def read_release(redist: Redist, outside: Outside) -> Release:
 
     filled = fill_once(folder, fill, outside.reporter.say)
     archives = _read_archives((filled / LIST).read_bytes(), redist.release, platform)
-    return Release(redist.release, address, platform, archives)
+    return ToolkitArchives(redist.release, address, platform, archives)
 
 
 def _fetch_list(redist: Redist, address: str, outside: Outside) -> bytes:
@@ -133,7 +131,7 @@ def _fetch_list(redist: Redist, address: str, outside: Outside) -> bytes:
     return content
 
 
-def _read_archives(content: bytes, release: str, platform: str) -> dict[str, Archive]:
+def _read_archives(content: bytes, release: str, platform: str) -> dict[str, ComponentArchive]:
     """Return the archives of a list for a platform, by component."""
     try:
         table: dict[str, Any] = json.loads(content)
@@ -144,18 +142,18 @@ def _read_archives(content: bytes, release: str, platform: str) -> dict[str, Arc
         raise InputError(msg, page=PAGE) from error
 
 
-def _read_archive(component: str, value: Mapping[str, Any], platform: str) -> Archive:
+def _read_archive(component: str, value: Mapping[str, Any], platform: str) -> ComponentArchive:
     said = value[platform]
     if not SHA256.fullmatch(said["sha256"]):
         msg = f"{component} has no sha256"
         raise ValueError(msg)
-    return Archive(component, value["version"], said["relative_path"], said["sha256"], int(said["size"]))
+    return ComponentArchive(component, value["version"], said["relative_path"], said["sha256"], int(said["size"]))
 
 
 # ---------------------------------------------------------------- toolkits
 
 
-def fetch_compiler(release: Release, outside: Outside) -> Path:
+def fetch_compiler(release: ToolkitArchives, outside: Outside) -> Path:
     """Return a toolkit's home with the compiler, the runtime and CCCL of a release, fetched unless the cache has it."""
     archives = release.compiler
     content = hashlib.sha256(" ".join(sorted(archive.sha256 for archive in archives)).encode()).hexdigest()
@@ -171,7 +169,7 @@ def fetch_compiler(release: Release, outside: Outside) -> Path:
     return fill_once(folder, fill, outside.reporter.say) / HOME
 
 
-def fetch_parts(release: Release, parts: Iterable[CudaPart], outside: Outside) -> tuple[Overlay, ...]:
+def fetch_parts(release: ToolkitArchives, parts: Iterable[CudaPart], outside: Outside) -> tuple[Overlay, ...]:
     """Return the libraries of a release, fetched unless the cache has them: their headers, and stand-ins to link with.
 
     An archive is fetched as a whole, since it is one compressed stream, and removed once its headers are out.
@@ -179,7 +177,7 @@ def fetch_parts(release: Release, parts: Iterable[CudaPart], outside: Outside) -
     return tuple(_fetch_part(release, part, outside) for part in parts)
 
 
-def _fetch_part(release: Release, part: CudaPart, outside: Outside) -> Overlay:
+def _fetch_part(release: ToolkitArchives, part: CudaPart, outside: Outside) -> Overlay:
     archive = release.find(part.redist)
     folder = outside.cache / "toolchains" / f"cuda-redist-{part.redist}-{release.platform}-{archive.sha256[:16]}"
 
@@ -202,7 +200,7 @@ class _Source(NamedTuple):
     outside: Outside
 
 
-def _take(archive: Archive, source: _Source, home: Path, wanted: tuple[str, ...] = ("",)) -> tuple[str, ...]:
+def _take(archive: ComponentArchive, source: _Source, home: Path, wanted: tuple[str, ...] = ("",)) -> tuple[str, ...]:
     """Fetch an archive, and unpack into `home` the members whose paths start with `wanted`; return all their paths."""
     reporter = source.outside.reporter
     path = source.outside.cache / "toolchains" / "archives" / f"{archive.sha256}.tar.xz"
@@ -218,7 +216,7 @@ def _take(archive: Archive, source: _Source, home: Path, wanted: tuple[str, ...]
             path.unlink()
 
 
-def _refuse_no_room(archives: Iterable[Archive], folder: Path, times: int, what: str) -> None:
+def _refuse_no_room(archives: Iterable[ComponentArchive], folder: Path, times: int, what: str) -> None:
     """Raise MachineError if the disk has no room for archives, one after the other, and for what is kept of them."""
     sizes = [archive.size for archive in archives]
     refuse_no_room([Need(folder, max(sizes) + times * sum(sizes), what)])

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.platforms import Accelerator
 
-__all__ = ["open_answers", "put_toolkit"]
-
 ONLY_ANSWERS = """\
 #!/bin/sh
 case " $* " in

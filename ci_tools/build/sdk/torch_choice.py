@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
 
-__all__ = ["PAGE", "Wanted", "find_torch"]
-
 PAGE = "how-to/choose-a-toolchain.md#which-torch-a-build-gets"
 VERSION_FILE = "torch/version.py"
 GENERATION = "2"  # another number for each other way of making a build torch: an older one is not used then

@@ -30,17 +30,6 @@ if TYPE_CHECKING:
     from ci_tools.build.sdk.parts import Parts
     from ci_tools.machine.context import Outside
 
-__all__ = [
-    "CPU",
-    "LIBRARIES_OF_CUDA",
-    "TorchParts",
-    "label_of",
-    "make_torch",
-    "read_torch",
-    "refuse_record",
-    "write_stubs",
-]
-
 CPU = "cpu"
 SITE, SAID = "site", "said.json"
 WANTED = re.compile(

@@ -24,7 +24,7 @@ from ci_tools.plan.compare.sentences import sentences
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.plan.compare.comparison import Comparison, Row
+    from ci_tools.plan.compare.comparison import Comparison, PlatformChange
 
 WHEEL = "a wheel"
 NO_WHEEL = {SKIPPED: "no wheel", "": "not asked for"}
@@ -43,7 +43,7 @@ def describe_change(comparison: Comparison) -> Iterator[Section]:
     yield from _details(comparison)
 
 
-def _comparison_row(found: Row, *, known: bool) -> tuple[str, ...]:
+def _comparison_row(found: PlatformChange, *, known: bool) -> tuple[str, ...]:
     figures = (_arrow(*map(str, found.jobs)), _arrow(*map(str, found.cells)))
     weight = _arrow(*("size not known" if size is None else markdown.size(size) for size in found.bytes))
     return (code(found.platform), *figures, *([weight] if known else []))

@@ -19,7 +19,7 @@ from ci_tools.formats.markdown import (
 )
 from ci_tools.plan.cell_ranges import (
     SKIPPED,
-    Axes,
+    PlanAxes,
     blocks,
     group_cells,
 )
@@ -60,7 +60,7 @@ def list_skips(plan: Plan) -> Iterator[Section]:
     """Yield the combinations without a wheel, and the reasons."""
     skipped = [(cells, reason) for (job, reason), cells in group_cells(plan) if job == SKIPPED]
     title = f"{count(len(plan.skipped), 'combination')} {'gets' if len(plan.skipped) == 1 else 'get'} no wheel, and why"
-    axes = Axes.of(plan)
+    axes = PlanAxes.of(plan)
     by_reason: dict[str, list[str]] = {}
     for cells, reason in skipped:
         by_reason.setdefault(reason, []).extend(str(axes.describe(block)) for block in blocks(cells))

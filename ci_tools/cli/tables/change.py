@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Plan
     from ci_tools.plan.advise.advice import Advice, Advised
     from ci_tools.plan.compare.comparison import Comparison
-    from ci_tools.verify.patches import Patched
-    from ci_tools.verify.patches import Proof as PatchProof
-
-__all__ = ["advice_tables", "comparison_tables", "move_table", "patch_proof_table"]
+    from ci_tools.verify.patches import Patched, PatchProof
 
 MOST_JOBS = 15  # changed jobs that get a row each
 

@@ -14,12 +14,10 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.finder.reading import Shelves
     from ci_tools.publish.index.finder.search import Machine, Match
 
-__all__ = ["Found", "found_tables", "found_values"]
-
 ATTESTED = {"yes": "yes", "no": "no", "": "not known"}
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """The result of a search, and what it was for."""
 
     matches: Sequence[Match]
@@ -27,7 +25,7 @@ class Found(NamedTuple):
     shelves: Shelves
 
 
-def found_tables(found: Found) -> Iterator[Table]:
+def found_tables(found: SearchResult) -> Iterator[Table]:
     """Yield the packages with a wheel, then those without one: why, and the recipe that makes it."""
     with_wheel = [match for match in found.matches if match.file]
     title = f"{count(len(with_wheel), 'package')} with a wheel for {_describe(found.machine)}"
@@ -58,7 +56,7 @@ def _describe(machine: Machine) -> str:
     return ", ".join(filter(None, (machine.system, cuda, torch, f"Python {machine.python}")))
 
 
-def found_values(found: Found) -> dict[str, Any]:
+def found_values(found: SearchResult) -> dict[str, Any]:
     """Return the result of a search as JSON values."""
     machine = found.machine
     return {
@@ -73,7 +71,7 @@ def found_values(found: Found) -> dict[str, Any]:
     }
 
 
-def _value(match: Match, found: Found) -> dict[str, Any]:
+def _value(match: Match, found: SearchResult) -> dict[str, Any]:
     attested = {"yes": True, "no": False}
     return {
         "project": match.project,
@@ -89,7 +87,7 @@ def _value(match: Match, found: Found) -> dict[str, Any]:
     }
 
 
-def _recipes(match: Match, found: Found) -> list[dict[str, str]]:
+def _recipes(match: Match, found: SearchResult) -> list[dict[str, str]]:
     """Return each recipe of a package that has no wheel: its command, or why it cannot make one either."""
     makers = {maker.recipe: maker for maker in found.shelves.makers}
     return [

@@ -17,22 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import TextIO
 
-__all__ = [
-    "Table",
-    "add_row",
-    "align",
-    "count",
-    "draw",
-    "draw_apart",
-    "fits_page",
-    "near",
-    "new_table",
-    "plain",
-    "readable_size",
-    "show",
-    "show_line",
-]
-
 UTF = "utf-8"
 GAP = "   "  # between two columns
 WIDEST = 10_000  # columns of a table that is not wrapped

@@ -8,7 +8,7 @@ from ci_tools.cli.tables.layout import add_row, align, count, fits_page, new_tab
 from ci_tools.model.evidence import OWN_SUFFIX, Extensions
 from ci_tools.plan.cell_ranges import (
     SKIPPED,
-    Axes,
+    PlanAxes,
     accelerator_of,
     blocks,
     group_cells,
@@ -25,16 +25,6 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Plan
     from ci_tools.model.request import Request
     from ci_tools.verify.cases import Proof
-
-__all__ = [
-    "batch_table",
-    "evidence_table",
-    "needless_table",
-    "parts_table",
-    "plan_tables",
-    "proof_table",
-    "request_table",
-]
 
 MOST_SOURCES = 3  # sources of a library that a line names
 MOST_NAMES = 2  # jobs that a line names; more are counted, each name says what it is for
@@ -201,7 +191,7 @@ def _each_cell(plan: Plan) -> Iterator[Table]:
 
 
 def _group_cells(plan: Plan) -> Iterator[Table]:
-    axes = Axes.of(plan)
+    axes = PlanAxes.of(plan)
     jobs = {item.cell: item.job for item in plan.covered}
     reasons: dict[tuple[bool, str], list[Cell]] = {}
     for (job, reason), group in group_cells(plan):
@@ -228,7 +218,7 @@ def proof_table(proofs: Sequence[Proof], plan: Plan) -> Iterator[Table]:
         f"proof: {', '.join(f'{count} {verdict}' for verdict, count in counts.items()) or 'no cell is covered'}",
         "job", "cells", "compared", "outcome", "detail",
     )  # fmt: skip
-    axes = Axes.of(plan)
+    axes = PlanAxes.of(plan)
     for (_, _, job, compared, verdict, detail), cells in _alike(proofs).items():
         for block in blocks(cells):
             add_row(table, job, axes.describe(block), compared or "nothing", verdict, detail)

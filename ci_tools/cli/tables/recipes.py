@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ci_tools.cli.tables.layout import add_row, count, new_table
 from ci_tools.formats import markdown
 from ci_tools.model.names import safe_name
+from ci_tools.plan.matrix import MOST_ROWS
 from ci_tools.plan.plan_file import runs_on
 from ci_tools.recipes.due import State
 
@@ -18,18 +19,6 @@ if TYPE_CHECKING:
     from ci_tools.recipes.due import Verdict
     from ci_tools.recipes.releases import RecipeRelease
     from ci_tools.recipes.upstream import News
-
-__all__ = [
-    "check_values",
-    "checks_table",
-    "due_rows",
-    "news_table",
-    "release_values",
-    "releases_table",
-    "verdict_values",
-    "verdicts_page",
-    "verdicts_table",
-]
 
 PLAIN = "ubuntu-24.04"  # the runner for a recipe that cannot be read
 ORDER = (State.DUE, State.UNKNOWN, State.CANNOT, State.DONE)
@@ -107,7 +96,9 @@ def verdicts_page(verdicts: Sequence[Verdict]) -> str:
         markdown.row([markdown.code(one.wanted.tag), markdown.text(one.state.value), markdown.text(one.reason)])
         for one in _sorted(verdicts)
     ]
-    return f"## {_title(verdicts)}\n\n{markdown.table_head('release', 'state', 'why')}{''.join(rows)}"
+    left = len(_built(verdicts)) - MOST_ROWS
+    more = f"A run builds {MOST_ROWS} of them, and the next one the other {left:,}.\n\n" if left > 0 else ""
+    return f"## {_title(verdicts)}\n\n{more}{markdown.table_head('release', 'state', 'why')}{''.join(rows)}"
 
 
 def verdict_values(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
@@ -119,8 +110,15 @@ def verdict_values(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
 
 
 def due_rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """Return a workflow's row for each release that is due, or whose recipe cannot be read: its job says why."""
-    return [_row(one) for one in _sorted(verdicts) if one.state in {State.DUE, State.UNKNOWN}]
+    """Return a workflow's row for each release that is due, or whose recipe cannot be read: its job says why.
+
+    There are as many as one matrix takes; what is left is due the next time.
+    """
+    return [_row(one) for one in _built(verdicts)[:MOST_ROWS]]
+
+
+def _built(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    return [one for one in _sorted(verdicts) if one.state in {State.DUE, State.UNKNOWN}]
 
 
 def _row(verdict: Verdict) -> dict[str, Any]:

@@ -18,24 +18,15 @@ if TYPE_CHECKING:
     from ci_tools.publish.transaction import Shown
     from ci_tools.publish.units import Change, Withheld
 
-__all__ = [
-    "assembly_tables",
-    "findings_table",
-    "preview_tables",
-    "publication_tables",
-    "release_tables",
-    "retraction_table",
-    "trials_table",
-]
-
 
 def findings_table(findings: Sequence[Finding], wheels: int) -> Iterator[Table]:
     """Yield the findings of an audit."""
     errors = sum(finding.level is Level.ERROR for finding in findings)
     table = new_table(f"{count(wheels, 'wheel')}, {count(errors, 'error')}, {count(len(findings) - errors, 'warning')}",
-                   "wheel", "rule", "level", "what", "found", "expected")  # fmt: skip
+                   "wheel", "rule", "level", "what", "found", "expected", "what happens", "see it")  # fmt: skip
     for finding in findings:
-        add_row(table, finding.wheel, finding.rule, finding.level, finding.message, finding.found, finding.expected)
+        add_row(table, finding.wheel, finding.rule, finding.level, finding.message, finding.found, finding.expected,
+                finding.effect, finding.command)  # fmt: skip
     yield table
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.retention.naming import Naming
     from ci_tools.publish.retention.removal import Removed
 
-__all__ = ["judged_tables", "judged_values", "removed_table"]
-
 
 def judged_tables(judged: Sequence[Judged], namings: Sequence[Naming]) -> Iterator[Table]:
     """Yield every release with its fate, and then what each project has of its quota."""

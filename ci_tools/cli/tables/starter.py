@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from ci_tools.config.starter import Written
     from ci_tools.config.starter.choices import PlatformChoice, Starter
 
-__all__ = ["describe_starter"]
-
 
 def describe_starter(written: Written) -> Iterator[str]:
     """Yield what was found, a line for each platform and each thing to look at."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from ci_tools.cli.tables.layout import Table
     from ci_tools.recipes.health import Line
 
-__all__ = ["status_table", "status_values"]
-
 
 def status_table(lines: Sequence[Line]) -> Iterator[Table]:
     """Yield a row for each recipe's series, platform and workflow: its owner, and how its runs went."""

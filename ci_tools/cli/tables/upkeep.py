@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.foreign.adoption import Outline
     from ci_tools.publish.index.maintain import Flaw
 
-__all__ = ["adoption_tables", "doctor_tables", "flaws_table"]
-
 MOST_PROJECTS = 30  # projects of an index that get a row each
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     Run = Callable[[argparse.Namespace, Outside], int]
 
-__all__ = ["VERBS", "WITHOUT_FILES", "find_run", "first_page", "group_page", "parser_of", "split"]
-
 
 # Verbs that write no temporary files themselves, so that none is prepared: who asks for a plan waits for it.
 WITHOUT_FILES = frozenset({"plan", "evidence"})

@@ -207,7 +207,7 @@ def run_find(options: argparse.Namespace, outside: Outside) -> int:
     facts = read_facts(options.facts) if options.facts else here()
     wanted = Wanted(options.system, options.torch, options.cuda, options.python, options.gpu)
     machine, shelves = describe_machine(facts, wanted), _read_shelves(options, outside)
-    found = finder.Found(search(shelves.projects, shelves.makers, machine), machine, shelves)
+    found = finder.SearchResult(search(shelves.projects, shelves.makers, machine), machine, shelves)
     if options.format == "json":
         print(json.dumps(finder.found_values(found), indent=1))
     else:

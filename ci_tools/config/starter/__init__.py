@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ci_tools.model.request import SdistSource
     from ci_tools.model.versions import Minor
 
-__all__ = ["BLANK", "Written", "read_starter", "write"]
-
 
 WORKFLOWS = ".github/workflows/"
 CALLED = "pytorch/test-infra/.github/workflows/build_wheels_"

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.evidence import CellEvidence
 
-__all__ = ["Archs", "choose_archs"]
-
 
 class Archs(NamedTuple):
     """The architectures that a project chooses itself, if any, and the variable of its own that would choose others."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from ci_tools.model.evidence import CellEvidence, PlatformEvidence
     from ci_tools.model.versions import Minor, Python
 
-__all__ = ["Left", "PlatformChoice", "Starter", "TorchChoice", "choose"]
-
 # A project() of CMake that finds no CUDA compiler fails.
 NEEDS_CUDA = re.compile(r"^[ \t]*(project|enable_language)\s*\([^)]*\bCUDA\b", re.MULTILINE | re.IGNORECASE)
 BRANCH = re.compile(r"^[ \t]*(end)?(?:if|function|macro)\s*\(", re.MULTILINE | re.IGNORECASE)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.project_file import ProjectFile
     from ci_tools.model.versions import Python
 
-__all__ = ["Note", "Told", "read_cibuildwheel"]
-
 TABLE = ("tool", "cibuildwheel")
 SYSTEMS = ("linux", "macos", "windows")
 OTHERS = frozenset({"android", "ios", "pyodide"})

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.project_file import ProjectFile
     from ci_tools.model.evidence import PlatformEvidence
 
-__all__ = ["find_imports"]
-
 # Packages beside the real one, which wheels should not have and often do.
 BESIDE = frozenset({"benchmarks", "build", "docs", "examples", "scripts", "test", "tests", "tools"})
 SAYS_A_PROJECT = frozenset({"pyproject.toml", "setup.py"})

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
 
-__all__ = ["choose_sdist", "list_sdists"]
-
 NAMED = re.compile(r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:==(?P<version>[^\s=]+))?")
 ARCHIVE = ".tar.gz"  # PEP 625
 MOST_SHOWN = 5  # versions in a hint

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Request
     from ci_tools.model.versions import Minor, Python
 
-__all__ = ["GFX_ARCHS", "HOST", "Survey", "Switch", "admitted", "choose_versions", "cuda_archs", "survey"]
-
 CUDA_ARCHS = ("8.0", "9.0", "10.0")
 HOST = "linux-x86_64"  # the machine whose torch builds decide what is asked for
 GFX_ARCHS = ("gfx90a", "gfx942", "gfx1100")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ci_tools.config.starter.choices import PlatformChoice, Starter, TorchChoice
     from ci_tools.model.request import SdistSource
 
-__all__ = ["render"]
-
 ON_GITHUB = re.compile(r"github\.com[:/](?P<owner>[^/]+)/(?P<name>[^/]+?)(?:\.git)?/?$")  # of a repository's address
 NOBODY = "@your-org/your-team"
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.yaml_file import Document
 
-__all__ = ["BUILDS", "MATRIX", "Caller", "Given", "read"]
-
 MATRIX = "generate_binary_build_matrix"
 BUILDS = {"build_wheels_linux": "linux", "build_wheels_windows": "windows", "build_wheels_macos": "macos-arm64"}
 # Matches forks as well, and paths: test-infra calls its own workflows by path.

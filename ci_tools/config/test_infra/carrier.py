@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.config.test_infra.callers import Caller
     from ci_tools.config.test_infra.env_script import Exported
 
-__all__ = ["CARRIERS", "carry_over"]
-
 BY_DEFAULT = {"cpu": "enable", "cuda": "enable", "rocm": "enable", "xpu": "disable"}
 OWN_ARCHITECTURE = {"aarch64": "linux-aarch64", "arm64": "windows-arm64"}
 BUILD_OPTIONS = frozenset({"--no-isolation", "--wheel", "-n", "-nw", "-w", "-wn", "-v", "-vv", "-vvv", "--verbose"})

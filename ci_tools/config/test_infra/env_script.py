@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Exported", "parse_exports"]
-
 OPENS = frozenset({"case", "for", "if", "select", "until", "while"})
 CLOSES = frozenset({"done", "esac", "fi"})
 HARMLESS = re.compile(r"set( [-+][a-zA-Z]+( pipefail)?)+")  # options of the shell itself

@@ -18,8 +18,6 @@ else:
 if TYPE_CHECKING:
     from ci_tools.catalog import Catalog, TorchRelease
 
-__all__ = ["FACTS", "SERVED", "SYSTEMS", "UNSERVED", "Fate", "Known", "Move", "Row", "Wish", "load_fates", "newest"]
-
 FACTS = Path(__file__).with_name("inputs.toml")
 SERVED = {
     ("linux", "cpu"): Platform.LINUX_CPU,

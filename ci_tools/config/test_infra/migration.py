@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog, PlatformFacts
     from ci_tools.config.test_infra import Move, Row, Wish
 
-__all__ = ["Written", "render_move", "write_from_test_infra"]
-
 
 class Written(NamedTuple):
     """The files that a move wrote, and its report on every input."""

@@ -10,8 +10,6 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["PLACE", "merge_triggers", "workflow"]
-
 PLACE = ".github/workflows/wheels.yml"
 TEMPLATE = """\
 name: Wheels

@@ -19,8 +19,8 @@ from ci_tools.config.torch_axis import NEWEST
 from ci_tools.config.upstream.nightlies import drop_rows, find_nightly
 from ci_tools.config.upstream.torch_listing import (
     NAMES,
-    Build,
     Facts,
+    TorchBuild,
     choose_headers,
     describe_news,
     find_news,
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
     from ci_tools.machine.package_index import Listing
-
-__all__ = ["News", "find_updates", "write_updates"]
 
 TORCH, LINUX = "torch", "linux-x86_64"
 VERSION_FILE = "torch/version.py"  # says cuda: Optional[str] = '13.2'
@@ -141,8 +139,8 @@ class _Upstream:
     def release(
         self,
         minor: Minor,
-        builds: Sequence[Build],
-        more: Iterable[Build],
+        builds: Sequence[TorchBuild],
+        more: Iterable[TorchBuild],
         files: Mapping[str, DistributionPackage],
         listing: Listing,
     ) -> Facts:
@@ -182,9 +180,9 @@ def _lacks_names(known: Mapping[str, Any]) -> bool:
     return NAMES not in known and load_table().patches.get(known.get("version", "")) != known.get("patch")
 
 
-def _group_newest(builds: Iterable[Build], lowest: Minor) -> dict[Minor, list[Build]]:
+def _group_newest(builds: Iterable[TorchBuild], lowest: Minor) -> dict[Minor, list[TorchBuild]]:
     """Return the builds of the newest patch release of each torch from `lowest` on."""
-    newest: dict[Minor, list[Build]] = {}
+    newest: dict[Minor, list[TorchBuild]] = {}
     for build in sorted(builds, key=lambda build: (build.version, build.file)):
         if build.minor >= lowest:
             kept = newest.setdefault(build.minor, [])
@@ -194,18 +192,18 @@ def _group_newest(builds: Iterable[Build], lowest: Minor) -> dict[Minor, list[Bu
     return newest
 
 
-def _read_names(index: Index) -> Iterator[Build]:
+def _read_names(index: Index) -> Iterator[TorchBuild]:
     with listing_of(TORCH, index) as listing:
         names = [file.filename for file in listing.files if not file.is_yanked]
     yield from filter(None, map(read_build, names))
 
 
-def _one_per_linux(builds: Iterable[Build]) -> Iterable[Build]:
+def _one_per_linux(builds: Iterable[TorchBuild]) -> Iterable[TorchBuild]:
     """Return one build for each Linux machine, without an accelerator in its name."""
     return {build.host: build for build in builds if build.host.startswith("linux-") and not build.cuda}.values()
 
 
-def _read_cuda(build: Build, files: Mapping[str, DistributionPackage], listing: Listing) -> Build:
+def _read_cuda(build: TorchBuild, files: Mapping[str, DistributionPackage], listing: Listing) -> TorchBuild:
     """Return a build with the CUDA version that the wheel says it is built for, read from a part of it."""
     try:
         with remote_wheel(listing.client.s, files[build.file].url, MOST_READ) as wheel, io.BytesIO() as sink:

@@ -1,8 +1,7 @@
 """Reads which names a Python module has once it is imported, from its text: nothing is run.
 
-A name's row is a text: `f(a, b=1)` for a function and `c(a)` for a class, with its constructor, `f` and `c` where the
-parameters are not in the text, `=[1, 2]` for a constant, `?` for any other value, and `~` where a condition decides
-whether the name is there. The parameters have no annotations: these are spelled in another way by each release.
+A name's row is a text: `f` for a function and `c` for a class, `=[1, 2]` for a constant, `?` for any other value, and
+`~` where a condition decides whether the name is there.
 """
 
 from __future__ import annotations
@@ -16,16 +15,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-__all__ = ["CONDITIONAL", "VALUE", "ModuleNames", "list_declared", "read_names"]
-
 VALUE, CONDITIONAL = "?", "~"
 MOST_CONSTANT = 2000  # characters of a constant; a longer one is a table that no build script compares
 MOST_TEXT = 100  # characters of a text; a longer one is a message
 FEWEST = 2  # commas in a table within a function
 # Conditions that never hold where a build runs: of a type checker, and of Pythons within torch::deploy.
 NEVER = frozenset({"TYPE_CHECKING", "_running_with_deploy()"})
-# Decorators that leave a function's signature as it is (functools.wraps).
-TRANSPARENT = frozenset({"cache", "contextmanager", "deprecated", "lru_cache"})
+# Decorators that leave a function one.
+TRANSPARENT = frozenset({"cache", "contextmanager", "deprecated", "lru_cache", "overload"})
 CHANGES = frozenset({"append", "clear", "extend", "insert", "pop", "remove", "update"})  # methods of a constant
 
 
@@ -45,7 +42,7 @@ class ModuleNames:
 def read_names(text: str, module: str, *, is_package: bool = False) -> ModuleNames:
     """Return the names of a module with that text; raise SyntaxError or ValueError where it cannot be parsed."""
     tree = ast.parse(text)
-    reader = _Reader(module if is_package else module.rpartition(".")[0])
+    reader = _StatementReader(module if is_package else module.rpartition(".")[0])
     found = reader.found
     rows = reader.read_block(tree.body)
     found.rows = {name: row for name, row in rows.items() if row and not _is_special(name)}
@@ -75,7 +72,7 @@ def list_declared(text: str, annotations: Collection[str]) -> Iterator[str]:
 # ---------------------------------------------------------------- statements
 
 
-class _Reader:
+class _StatementReader:
     """Reads the statements of a module in their order."""
 
     def __init__(self, package: str) -> None:
@@ -95,7 +92,7 @@ class _Reader:
         """Return the rows that one statement leaves."""
         readers: tuple[tuple[type | tuple[type, ...], Callable[[Any], dict[str, str]]], ...] = (
             ((ast.FunctionDef, ast.AsyncFunctionDef), lambda one: {one.name: _read_function(one)}),
-            (ast.ClassDef, lambda one: {one.name: _read_class(one)}),
+            (ast.ClassDef, lambda one: {one.name: "c"}),
             ((ast.Import, ast.ImportFrom), self.read_import),
             (ast.If, self.read_condition),
             (ast.Try, self.read_try),
@@ -167,8 +164,7 @@ def _follow(before: str, row: str) -> str:
     """Return the row of a name that a later statement binds again."""
     if row == CONDITIONAL and before not in {"", CONDITIONAL}:
         return VALUE
-    is_overload = row.startswith("f") and before.startswith("f") and row != before
-    return "f" if is_overload else row
+    return row
 
 
 def _join(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
@@ -196,43 +192,7 @@ def _list_targets(node: ast.expr) -> Iterator[str]:
 
 def _read_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     words = [ast.unparse(one.func if isinstance(one, ast.Call) else one) for one in node.decorator_list]
-    if any(word.rpartition(".")[2] not in TRANSPARENT for word in words):
-        return "f" if words == ["overload"] else VALUE
-    return f"f({_write_parameters(node.args)})"
-
-
-def _write_parameters(args: ast.arguments) -> str:
-    """Return parameters without annotations; a default that is no constant is written `...`."""
-    bare = [ast.arg(one.arg) for one in args.args]
-    return ast.unparse(
-        ast.arguments(
-            posonlyargs=[ast.arg(one.arg) for one in args.posonlyargs],
-            args=bare,
-            vararg=args.vararg and ast.arg(args.vararg.arg),
-            kwonlyargs=[ast.arg(one.arg) for one in args.kwonlyargs],
-            kw_defaults=[one and _keep_constant(one) for one in args.kw_defaults],
-            kwarg=args.kwarg and ast.arg(args.kwarg.arg),
-            defaults=list(map(_keep_constant, args.defaults)),
-        )
-    )
-
-
-def _keep_constant(node: ast.expr) -> ast.expr:
-    try:
-        ast.literal_eval(node)
-    except (TypeError, ValueError):
-        return ast.Constant(...)
-    return node
-
-
-def _read_class(node: ast.ClassDef) -> str:
-    made = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name in {"__init__", "__new__"}]
-    if len(made) != 1 or made[0].name == "__new__" or node.keywords or node.decorator_list:
-        return "c"
-    whole = made[0].args
-    own = whole.posonlyargs or whole.args
-    del own[:1]  # self
-    return f"c({_write_parameters(whole)})"
+    return "f" if all(word.rpartition(".")[2] in TRANSPARENT for word in words) else VALUE
 
 
 def _read_assignment(node: ast.stmt) -> Iterator[tuple[str, str]]:
@@ -311,7 +271,7 @@ def _note_dynamic(tree: ast.Module, found: ModuleNames) -> None:
         if isinstance(node, ast.FunctionDef) and node.name == "__getattr__":
             answers = set(_list_answers(node))
             found.is_open |= not answers
-            defined = {one.name: _read_class(one) for one in tree.body if isinstance(one, ast.ClassDef)}
+            defined = {one.name: "c" for one in tree.body if isinstance(one, ast.ClassDef)}
             for name in answers:  # it may define a class, and delete the name until it is asked for
                 found.rows.setdefault(name, defined.get(name, VALUE))
     for inner in ast.walk(tree):
@@ -363,6 +323,6 @@ def _note_proxy(node: ast.AST, tree: ast.Module, found: ModuleNames) -> None:
         found.is_open = True
         return
     found.has_proxy = True
-    inner = _Reader("").read_block(kinds[0].body)
-    for name in filterfalse(_is_special, inner):  # of a method, the first parameter is not given
-        found.rows[name] = "f" if inner[name].startswith("f") else VALUE
+    inner = _StatementReader("").read_block(kinds[0].body)
+    for name in filterfalse(_is_special, inner):
+        found.rows[name] = "f" if inner[name] == "f" else VALUE

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.config.torch_axis import NEWEST
-from ci_tools.config.upstream.torch_listing import Build, Facts, choose_headers, gather_facts, read_nightly
+from ci_tools.config.upstream.torch_listing import Facts, TorchBuild, choose_headers, gather_facts, read_nightly
 from ci_tools.config.upstream.torch_names import read_new_names
 from ci_tools.errors import InputError
 from ci_tools.machine.package_index import listing_of
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ci_tools.model.platforms import Accelerator
     from ci_tools.model.request import Request
     from ci_tools.model.versions import Minor
-
-__all__ = ["Nightly", "drop_rows", "find_nightly"]
 
 TORCH = "torch"
 ROW, PART = re.compile(r"\s*\[\[\s*torch\.nightly\s*\]\]"), re.compile(r"\s*\[\s*torch\.nightly\.")
@@ -47,12 +45,12 @@ class Nightly(NamedTuple):
         return {"version": str(self.version), **self.facts}
 
 
-class _Place(NamedTuple):
+class _NightlyIndex(NamedTuple):
     """An index, what it lists, and the builds of nightlies in it."""
 
     url: str
     listing: Listing
-    builds: tuple[Build, ...]
+    builds: tuple[TorchBuild, ...]
 
 
 def find_nightly(
@@ -70,7 +68,7 @@ def find_nightly(
         raise InputError(msg, hint="--index URL names it", page=PAGE)
     with ExitStack() as stack:
         places = [_read(index, stack) for index in indexes]
-        found: dict[Minor, list[Build]] = {}
+        found: dict[Minor, list[TorchBuild]] = {}
         for build in (build for place in places for build in place.builds):
             found.setdefault(build.minor, []).append(build)
         fitting = {version: builds for version, builds in found.items() if asked in {NEWEST, version.nightly}}
@@ -81,10 +79,10 @@ def find_nightly(
         return Nightly(chosen, {**facts, **_read_names(fitting[chosen], places, say)})
 
 
-def _read(index: Index, stack: ExitStack) -> _Place:
+def _read(index: Index, stack: ExitStack) -> _NightlyIndex:
     listing = stack.enter_context(listing_of(TORCH, index))
     names = (file.filename for file in listing.files if not file.is_yanked)
-    return _Place(index.url, listing, tuple(filter(None, map(read_nightly, names))))
+    return _NightlyIndex(index.url, listing, tuple(filter(None, map(read_nightly, names))))
 
 
 def _explain_absence(asked: str, found: Iterable[Minor], indexes: Iterable[Index]) -> InputError:
@@ -96,7 +94,7 @@ def _explain_absence(asked: str, found: Iterable[Minor], indexes: Iterable[Index
 
 
 def _choose(
-    found: Mapping[Minor, Sequence[Build]], request: Request, catalog: Catalog, say: Callable[[str], None]
+    found: Mapping[Minor, Sequence[TorchBuild]], request: Request, catalog: Catalog, say: Callable[[str], None]
 ) -> Minor:
     """Return the newest nightly with a build for everything that is asked for, else the newest; say what it lacks."""
     wanted = set(_list_wanted(request, catalog))
@@ -120,7 +118,7 @@ def _name(host: str, accelerator: Accelerator | None) -> str:
     return f"{accelerator.label} on {host}" if accelerator and is_listed else host
 
 
-def _list_served(builds: Iterable[Build]) -> Iterator[str]:
+def _list_served(builds: Iterable[TorchBuild]) -> Iterator[str]:
     for build in builds:
         yield build.host
         yield from (
@@ -134,7 +132,7 @@ def _list_served(builds: Iterable[Build]) -> Iterator[str]:
         )
 
 
-def _describe(builds: Sequence[Build], places: Iterable[_Place]) -> Facts:
+def _describe(builds: Sequence[TorchBuild], places: Iterable[_NightlyIndex]) -> Facts:
     """Return the row of a nightly: its indexes, what it is for, and the wheel with its headers if one has a hash."""
     having = [(place, [build for build in place.builds if build in builds]) for place in places]
     having = [(place, own) for place, own in having if own]
@@ -148,7 +146,7 @@ def _describe(builds: Sequence[Build], places: Iterable[_Place]) -> Facts:
     return facts
 
 
-def _read_names(builds: Sequence[Build], places: Iterable[_Place], say: Callable[[str], None]) -> Facts:
+def _read_names(builds: Sequence[TorchBuild], places: Iterable[_NightlyIndex], say: Callable[[str], None]) -> Facts:
     """Return the names of a nightly, read from its wheel for Linux, or for any system without such a one."""
     for build in sorted(builds, key=lambda build: (build.host != "linux-x86_64", build.file)):
         for place in places:

@@ -18,18 +18,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.package_index import Listing
 
-__all__ = [
-    "NAMES",
-    "Build",
-    "Facts",
-    "choose_headers",
-    "describe_news",
-    "find_news",
-    "gather_facts",
-    "read_build",
-    "read_nightly",
-]
-
 Facts = dict[str, Any]  # the keys of a torch release in the catalog
 
 HOSTS = {  # the platform of a wheel's tag to the machine in the catalog
@@ -44,7 +32,7 @@ NIGHTLY = re.compile(r"\d+\.\d+\.0\.dev20\d{6}")
 LABEL = re.compile(r"(?:cu(?P<cuda>\d+)(?P<minor>\d)|rocm(?P<rocm>\d+\.\d+)(?:\.\d+)?|(?P<xpu>xpu))")
 
 
-class Build(NamedTuple):
+class TorchBuild(NamedTuple):
     """One wheel of torch, by its name."""
 
     file: str
@@ -61,19 +49,19 @@ class Build(NamedTuple):
         return Minor(self.version.major, self.version.minor, str(self.version.dev or ""))
 
 
-def read_build(file: str) -> Build | None:
+def read_build(file: str) -> TorchBuild | None:
     """Return the build in a wheel of a final release of torch; None for any other file."""
     build = _read(file)
     return None if build is None or build.version.is_prerelease else build
 
 
-def read_nightly(file: str) -> Build | None:
+def read_nightly(file: str) -> TorchBuild | None:
     """Return the build in a wheel of a nightly of torch, such as 2.16.0.dev20261125; None for any other file."""
     build = _read(file)
     return build if build and NIGHTLY.fullmatch(str(build.version)) else None
 
 
-def _read(file: str) -> Build | None:
+def _read(file: str) -> TorchBuild | None:
     try:
         name, version, _, tags = parse_wheel_filename(file)
     except ValueError:
@@ -87,13 +75,13 @@ def _read(file: str) -> Build | None:
     public = type(version)(version.public)
     label = LABEL.fullmatch(version.local or "")
     if label is None:
-        return Build(file, public, python, host)
+        return TorchBuild(file, public, python, host)
     cuda = Minor(int(label["cuda"]), int(label["minor"])) if label["cuda"] else None
     rocm = Minor.parse(label["rocm"]) if label["rocm"] else None
-    return Build(file, public, python, host, cuda, rocm, bool(label["xpu"]))
+    return TorchBuild(file, public, python, host, cuda, rocm, bool(label["xpu"]))
 
 
-def gather_facts(builds: Iterable[Build]) -> Facts:
+def gather_facts(builds: Iterable[TorchBuild]) -> Facts:
     """Return what builds of one release say in the words of the catalog, each list sorted."""
     found: dict[str, dict[str, set[Any]]] = {"pythons": {}, "cuda": {}, "rocm": {}}
     xpu: set[str] = set()
@@ -111,7 +99,9 @@ def gather_facts(builds: Iterable[Build]) -> Facts:
     return {**facts, **({"xpu": {"machines": sorted(xpu)}} if xpu else {})}
 
 
-def choose_headers(builds: Iterable[Build], files: Mapping[str, DistributionPackage], listing: Listing) -> Facts | None:
+def choose_headers(
+    builds: Iterable[TorchBuild], files: Mapping[str, DistributionPackage], listing: Listing
+) -> Facts | None:
     """Return the smallest wheel for macOS on arm64 that has a sha256, as the catalog names it; None without one."""
     found = [files[build.file] for build in builds if build.host == "macos-arm64"]
     hashed = [file for file in found if file.digests and "sha256" in file.digests]

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
     from pypi_simple import DistributionPackage
 
-    from ci_tools.evidence.observe.inside.torch_names.table import Rows, Table
+    from ci_tools.evidence.observe.inside.torch_names.table import Rows, TorchTable
     from ci_tools.machine.package_index import Listing
     from ci_tools.machine.remote_wheel import RemoteWheel
-
-__all__ = ["MODULES", "compare_rows", "read_new_names", "read_torch_names"]
 
 # ruff: noqa: SIM905 - as words they fit on a page
 # The modules that build scripts ask: what torch is, what its builder has, and how extensions are built.
@@ -82,7 +80,7 @@ def read_new_names(
     return {NAMES: compare_rows(rows, load_table())}
 
 
-def compare_rows(rows: Rows, table: Table) -> dict[str, str]:
+def compare_rows(rows: Rows, table: TorchTable) -> dict[str, str]:
     """Return how a torch's names differ from those of the newest in a table, as a project's catalog has it.
 
     The key `base` names that one, `torch.xpu:is_available` has a row, and a row is "" where the new torch has no such

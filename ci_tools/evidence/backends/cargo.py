@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.source import Tree
 
-__all__ = ["Crate", "Files", "Used", "used"]
 
-
-class Used(NamedTuple):
+class UsedCrate(NamedTuple):
     """A crate that a build depends on: its requested features, and the file and key that name it."""
 
     features: frozenset[str]
@@ -102,12 +100,12 @@ class Crate:
         return (name for name in self.files.tree.files if name.startswith(f"{start}/"))
 
 
-def used(crate: Crate, asked: Iterable[str], *, defaults: bool) -> dict[str, Used]:
+def used(crate: Crate, asked: Iterable[str], *, defaults: bool) -> dict[str, UsedCrate]:
     """Return the crates, by name, that a build of `crate` with the features `asked` depends on.
 
     Crates in the source are followed; a crate from a registry has only the features that are named here.
     """
-    found: dict[str, Used] = {}
+    found: dict[str, UsedCrate] = {}
     crates = {crate.file.path: crate}
     features = {crate.file.path: {*asked, *(("default",) if defaults else ())}}
     for_some: set[str] = set()  # crates that only some machines use
@@ -131,7 +129,7 @@ class _Asked(NamedTuple):
     name: str
     path: str
     features: frozenset[str]
-    used: Used
+    used: UsedCrate
 
 
 def _dependencies_of(crate: Crate, features: set[str]) -> Iterator[_Asked]:
@@ -145,10 +143,10 @@ def _dependencies_of(crate: Crate, features: set[str]) -> Iterator[_Asked]:
         path = said.get("path")
         file = _join_path(str(said["folder"]), f"{path}/Cargo.toml") if isinstance(path, str) else ""
         own = file if file in crate.files.tree.names else ""
-        yield _Asked(str(said.get("package", key)), own, whole, Used(wanted, crate.file, key, for_some))
+        yield _Asked(str(said.get("package", key)), own, whole, UsedCrate(wanted, crate.file, key, for_some))
 
 
-def _merge_uses(one: Used | None, other: Used) -> Used:
+def _merge_uses(one: UsedCrate | None, other: UsedCrate) -> UsedCrate:
     """Return both uses as one; it is for some machines only if both are, or if one such use adds features."""
     if one is None:
         return other

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.backends.facts import CellFacts
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["CmakeCall", "read_cmake_call"]
-
 TOOL = ("tool", "scikit-build")
 UNKNOWN_VERSION = "0"  # of a project that a plugin gives its version: cmake wants some
 UNREAD = ("SKBUILD_CMAKE_ARGS", "SKBUILD_CMAKE_DEFINE", "SKBUILD_CMAKE_BUILD_TYPE", "SKBUILD_CMAKE_SOURCE_DIR")

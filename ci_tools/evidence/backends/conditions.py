@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.backends.facts import CellFacts
 
-__all__ = ["holds"]
-
 # Variables that a build gets from its machine or its job, not from the config: their values are unknown here.
 NOT_OURS = frozenset(INHERITED) | {
     "CMAKE_BUILD_PARALLEL_LEVEL",

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["BACKENDS", "read"]
-
 # Each backend with the [tool] table that it reads.
 BACKENDS = {
     "flit.buildapi": "flit",

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence
 
-__all__ = ["apply_declared_tag"]
-
 TAG = re.compile(r"cp3(\d{1,2})")
 SECTION, NAME = "bdist_wheel", "py_limited_api"
 # Setuptools reads the commands' options there, too (setuptools/config/pyprojecttoml.py, _set_global_opts).

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ci_tools.model.evidence import Extensions, PythonApi, TorchAbi
     from ci_tools.model.versions import Minor, Python
 
-__all__ = ["FORCED", "CellFacts", "Forced", "Read", "oldest", "requires_python"]
-
 
 FORCED = "whatever the request says"  # the end of a warning about architectures that files set
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.evidence.backends.cargo import (
     Crate,
     Files,
-    Used,
+    UsedCrate,
     used,
 )
 from ci_tools.evidence.backends.facts import Read, oldest
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.backends.facts import CellFacts
     from ci_tools.evidence.project_file import ProjectFile
-
-__all__ = ["read"]
 
 MANIFESTS = ("Cargo.toml", "rust/Cargo.toml")  # its default places
 PYO3 = ("pyo3-ffi", "pyo3")  # in the order in which maturin looks for features
@@ -91,7 +89,7 @@ def _holds(condition: Mapping[str, Any], cell: CellFacts) -> bool:
 # ---------------------------------------------------------------- against which Python
 
 
-def _find_doubt(project: ProjectFile, env: Mapping[str, str], crates: Mapping[str, Used]) -> PythonApi | None:
+def _find_doubt(project: ProjectFile, env: Mapping[str, str], crates: Mapping[str, UsedCrate]) -> PythonApi | None:
     """Return the API as UNKNOWN if settings outside the source's tables can change the features, or None."""
     if "MATURIN_PEP517_ARGS" in env:
         return PythonApi(Binding.UNKNOWN, f"{project.place('tool', 'maturin')}: MATURIN_PEP517_ARGS adds to it")
@@ -104,7 +102,7 @@ def _find_doubt(project: ProjectFile, env: Mapping[str, str], crates: Mapping[st
     return None
 
 
-def _python_api(project: ProjectFile, crate: Crate, crates: Mapping[str, Used]) -> PythonApi:
+def _python_api(project: ProjectFile, crate: Crate, crates: Mapping[str, UsedCrate]) -> PythonApi:
     """Return the API for the kind of bindings that is named or that maturin detects."""
     bindings = project.text("tool", "maturin", "bindings")
     where = str(project.place("tool", "maturin", "bindings") if bindings else crate.file.place("crate-type"))
@@ -119,7 +117,7 @@ def _python_api(project: ProjectFile, crate: Crate, crates: Mapping[str, Used]) 
     return PythonApi(Binding.UNKNOWN, f"{crate.file.path}:1: which bindings it makes is not known")
 
 
-def _detect_bindings(crate: Crate, pyo3: Used | None, crates: Mapping[str, Used]) -> str:
+def _detect_bindings(crate: Crate, pyo3: UsedCrate | None, crates: Mapping[str, UsedCrate]) -> str:
     if pyo3:
         return "bin" if crate.is_program() and not crate.is_library() else "pyo3"
     if "uniffi" in crates:
@@ -129,7 +127,7 @@ def _detect_bindings(crate: Crate, pyo3: Used | None, crates: Mapping[str, Used]
     return "bin" if crate.is_program() else ""
 
 
-def _pyo3_api(project: ProjectFile, crates: Mapping[str, Used], pyo3: Used) -> PythonApi:
+def _pyo3_api(project: ProjectFile, crates: Mapping[str, UsedCrate], pyo3: UsedCrate) -> PythonApi:
     limited = _abi3_floors(project, crates)
     if limited.lowest is None and limited.lowest_free_threaded is None:
         return PythonApi(Binding.FULL, f"{pyo3.where}: pyo3 without abi3")
@@ -144,7 +142,7 @@ def _pyo3_api(project: ProjectFile, crates: Mapping[str, Used], pyo3: Used) -> P
     return PythonApi(Binding.STABLE, where, lowest, free, built_by_lowest=unversioned)
 
 
-def _asks(crate: Used | None) -> bool:
+def _asks(crate: UsedCrate | None) -> bool:
     return crate is not None and any(map(_is_limited, crate.features))
 
 
@@ -152,7 +150,7 @@ def _is_limited(feature: str) -> bool:
     return re.fullmatch(r"abi3t?(-py3\d+)?", feature) is not None
 
 
-def _abi3_floors(project: ProjectFile, crates: Mapping[str, Used]) -> Limited:
+def _abi3_floors(project: ProjectFile, crates: Mapping[str, UsedCrate]) -> Limited:
     """Return the lowest Pythons; if the features name no version, it is the Python that builds."""
     features = [
         next((crates[name].features for name in PYO3 if _asks_for(kind, crates.get(name))), frozenset[str]())
@@ -165,7 +163,7 @@ def _abi3_floors(project: ProjectFile, crates: Mapping[str, Used]) -> Limited:
     return Limited(plain, free)
 
 
-def _asks_for(kind: str, crate: Used | None) -> bool:
+def _asks_for(kind: str, crate: UsedCrate | None) -> bool:
     return crate is not None and any(re.fullmatch(rf"{kind}(-py3\d+)?", feature) for feature in crate.features)
 
 
@@ -177,7 +175,7 @@ def _lowest(kind: str, features: frozenset[str]) -> Minor | None:
 # ---------------------------------------------------------------- torch
 
 
-def _torch(crates: Mapping[str, Used]) -> Iterator[TorchAbi]:
+def _torch(crates: Mapping[str, UsedCrate]) -> Iterator[TorchAbi]:
     for name in TORCH:
         if name in crates:
             yield TorchAbi(Binding.UNKNOWN, f"{crates[name].where}: the crate {name} links torch", uses_torch=True)

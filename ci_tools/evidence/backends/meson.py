@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.backends.facts import CellFacts
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["read"]
-
 EXTENSION = "extension_module"
 COMPILED = frozenset(
     {"both_libraries", "build_target", "executable", "library", "shared_library", "shared_module", "static_library"}
@@ -41,8 +39,7 @@ TOKEN = re.compile(
 )
 LONGEST_VALUE = 40  # tokens that are kept of an argument; the values it is compared with have one token
 LITERAL_VERSION = re.compile(r"'(\d\.\d{1,2})'")
-FIRST_LIMITED = Minor(3, 2)  # the first Pythons with the limited API (PEP 384), and its free-threaded one (PEP 803)
-FIRST_LIMITED_FREE_THREADED = Minor(3, 15)
+FIRST_LIMITED_FREE_THREADED = Minor(3, 15)  # PEP 803
 
 
 class Token(NamedTuple):

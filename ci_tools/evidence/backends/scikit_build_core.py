@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.backends.facts import CellFacts
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["BACKENDS", "has_conditions", "read", "reads_request_archs"]
-
 BACKENDS = frozenset({"scikit_build_core.build", "scikit_build_core.setuptools.build_meta"})
 NO = frozenset({"", "0", "false", "no", "off"})  # values of a variable that it reads as false, in any case
 LIMITED = re.compile(r"\bUSE_SABI\b|\bSTABLE_ABI\b|\bSKBUILD_SABI_|\bPy_LIMITED_API\b|\blimited.api\b", re.IGNORECASE)
@@ -54,7 +52,7 @@ class Setting(NamedTuple):
     known: bool = True  # whether it is independent of the machine
 
 
-class Settings:
+class ScikitSettings:
     """`[tool.scikit-build]` as it applies to a cell's build."""
 
     def __init__(self, project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> None:
@@ -102,14 +100,14 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
     place = project.place("build-system", "build-backend")
     if project.backend != "scikit_build_core.build":  # the setuptools plugin, which does not read wheel.*
         return Read(Extensions.SOME, f"{place}: {project.backend} compiles", PythonApi(Binding.FULL, f"{place}"))
-    settings = Settings(project, env, cell)
+    settings = ScikitSettings(project, env, cell)
     extensions, where = _extensions(settings)
     api = _limit(project, _python_api(settings.wheel_setting("py-api", "")))
     warnings = tuple(_tag_warnings(project, api)) if extensions is not Extensions.NONE else ()
     return Read(extensions, where, api, archs=_archs(project), warnings=warnings)
 
 
-def _extensions(settings: Settings) -> tuple[Extensions, str]:
+def _extensions(settings: ScikitSettings) -> tuple[Extensions, str]:
     cmake, platlib = settings.wheel_setting("cmake", default=True), settings.wheel_setting("platlib", default=None)
     for setting in (cmake, platlib):
         if not setting.known:
@@ -121,7 +119,7 @@ def _extensions(settings: Settings) -> tuple[Extensions, str]:
     return (Extensions.SOME, cmake.where) if cmake.value else _shipping(settings, cmake.where)
 
 
-def _shipping(settings: Settings, where: str) -> tuple[Extensions, str]:
+def _shipping(settings: ScikitSettings, where: str) -> tuple[Extensions, str]:
     """Return NONE, or UNKNOWN if the source has compiled files."""
     tree, folder = settings.project.tree, settings.project.request.subdirectory
     for binary in select_binaries(tree, folder):

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.source import Tree
 
-__all__ = ["select_binaries"]
-
 # Top-level folders of a project that no backend packs unless it is configured to.
 NOT_PACKED = frozenset({"benchmarks", "doc", "docs", "examples", "test", "tests"})
 

@@ -11,8 +11,6 @@ from ci_tools.formats.toml.text import parse_toml
 if TYPE_CHECKING:
     from ci_tools.evidence.source import Tree
 
-__all__ = ["TomlFile", "table"]
-
 
 class TomlFile(NamedTuple):
     """A TOML file's path in the tree, its content and its lines."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["list_compiled", "read", "read_wrapper"]
-
 OTHER_LANGUAGES = re.compile(
     r"\.(f|for|f\d\d|go|pyf|rs|sip|swift|zig)$|(^|/)(CMakeLists\.txt|Cargo\.toml|SConstruct|meson\.build)$",
     re.IGNORECASE,

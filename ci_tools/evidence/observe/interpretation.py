@@ -61,8 +61,6 @@ if TYPE_CHECKING:
 
     Switches = tuple[tuple[str, str], ...]
 
-__all__ = ["Witness"]
-
 HIPIFIED_ENDINGS = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp")  # torch writes each file's translation beside it
 STARTS_A_BUILD = ("runs make", "compiles by its own command")
 FAKED = SIMULATED | PLUGINS.keys()

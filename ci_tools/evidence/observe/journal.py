@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["read"]
-
 ANSWER = re.compile(rb"^answer ([0-9a-f]*) (.*)$", re.MULTILINE)  # its seal and its JSON, parsed if the seal is valid
 TABLES = ("asked", "doubts", "imports", "reads")
 MADE = {
@@ -39,7 +37,7 @@ ENDLESS = "reports more than can be read"
 
 def read(content: bytes, word: str) -> dict[str, Any] | None:
     """Return the journal's answer with the doubts of all its lines, or None without a sealed answer."""
-    answer, told = None, Told()
+    answer, told = None, JournalEvents()
     for found in ANSWER.finditer(content):
         sealed = _unseal(found[1], found[2], word)
         answer = sealed or answer
@@ -68,7 +66,7 @@ def _object(text: bytes) -> dict[str, Any] | None:
 
 
 @dataclass
-class Told:
+class JournalEvents:
     """The events that a journal's lines report."""
 
     tables: dict[str, dict[str, str]] = field(default_factory=lambda: {table: {} for table in TABLES})

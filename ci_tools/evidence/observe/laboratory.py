@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside, Step
 
-__all__ = ["Laboratory", "TrialResult", "name_folders_alike"]
-
 LOG = logging.getLogger(__name__)
 MOST_KEPT = 256 << 20  # bytes of one result
 ENDED_EARLY = {

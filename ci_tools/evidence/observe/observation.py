@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.stage import Stage
     from ci_tools.model.versions import Python
 
-__all__ = ["DEVICE_ENDINGS", "Failure", "Linked", "Observed", "list_folders", "parse_answer", "read_wheel"]
-
 NETWORK = "opens the network"  # the start of that doubt's text
 DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
 # https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc (--threads, --split-compile), and the manuals of the others.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.model.evidence import LeftOut
     from ci_tools.model.request import Request
 
-__all__ = ["Owned", "explain_loss"]
-
 
 class Owned:
     """The sources that `native` of each platform includes and excludes, relative to the project's folder."""

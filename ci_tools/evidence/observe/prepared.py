@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-__all__ = ["PREPARED", "PYTHON", "Plugins", "Prepared", "prepare"]
-
 PYTHON = (sys.executable, "-s", "-S", "-B", OBSERVER / "__main__.py")
 SERVE = "--serve"  # see there
 Plugins = Mapping[str, Mapping[str, str]]  # the entry points of each plugin of setuptools, by their group

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     Observe = Callable[[View], Observed]
 
-__all__ = ["CYTHON", "GET_TAG", "RAN", "explain_platform", "judge_tag", "name_by_oldest", "trust_tag"]
-
 RAN = "observed by running setup.py"
 GET_TAG = "get_tag"  # noted among the questions where a project has a method of its own that tags its wheel
 CYTHON = (".pyx", ".py")

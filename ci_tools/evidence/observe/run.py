@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
 
-__all__ = ["HARMLESS", "PLUGINS", "SIMULATED", "Observer", "Subject"]
-
 LOG = logging.getLogger(__name__)
 
 # Build requirements that the observed code can do without, or that have a fake.

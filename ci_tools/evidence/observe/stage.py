@@ -33,21 +33,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.platforms import Accelerator
 
-__all__ = [
-    "NVCC",
-    "OBSERVER",
-    "PROGRAMS",
-    "TOOLS",
-    "SourceCopy",
-    "Stage",
-    "choose_place",
-    "identify_tools",
-    "importable_folders",
-    "readable",
-    "write_git",
-    "write_toolkit",
-]
-
 OBSERVER = Path(__file__).parent / "inside"
 VERSIONED = ("setuptools", "packaging")
 LENT = ("setuptools", "packaging", "_distutils_hack")  # packages of Fatwheel's environment for the observed code

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.observe.views import View
 
-__all__ = ["Looked", "decide", "describe_question", "is_told", "make_unknown", "select_suppositions"]
-
 MOST = 8  # ways that are tried
 # Questions that make no difference to evidence by themselves.
 UNTOLD = frozenset({"chance", CMAKE, "free_threaded", GET_TAG, "hipify"})

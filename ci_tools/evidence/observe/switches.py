@@ -16,21 +16,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.views import View
     from ci_tools.evidence.source import Tree
 
-__all__ = [
-    "HARDWARE",
-    "MOST_TRIED",
-    "OWN_ARCHS",
-    "SWITCH",
-    "VALUES",
-    "explain_local_version",
-    "explain_switch",
-    "find_turned_on",
-    "list_arch_variables",
-    "list_definitions",
-    "list_off",
-    "list_switches",
-]
-
 # Variables that may switch kernels on, and words in variables that switch something off.
 SWITCH = re.compile(r"CUDA|GPU|ROCM|HIP|XPU|SYCL|ONEAPI|FORCE|WITH|USE|BUILD|ENABLE|KERNEL|EXT")
 NO_SWITCH = re.compile(r"SKIP|NO_|DISABLE|_HOME|_PATH|_DIR|ARCH|JOBS|VERSION|FLAGS")

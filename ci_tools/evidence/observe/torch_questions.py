@@ -7,16 +7,14 @@ import json
 from typing import TYPE_CHECKING
 
 from ci_tools.catalog import TORCH_NAMES
-from ci_tools.evidence.observe.inside.torch_names.table import QUESTIONS, Table, read_table
+from ci_tools.evidence.observe.inside.torch_names.table import QUESTIONS, TorchTable, read_table
 
 if TYPE_CHECKING:
     from ci_tools.catalog import TorchRelease
 
-__all__ = ["answer_question", "describe_names", "is_question", "is_same_everywhere", "load_table", "name_subject"]
-
 
 @functools.cache
-def load_table() -> Table:
+def load_table() -> TorchTable:
     """Return the table of torch's names."""
     return read_table(TORCH_NAMES.read_text(encoding="utf-8"))
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ci_tools.model.request import PlatformRequest, Request
     from ci_tools.model.versions import Minor, Python
 
-__all__ = ["SUPPOSED", "View", "list_facts", "list_versions", "make_view", "name_homes"]
-
 SUPPOSED = "supposed:"  # see inside/facts.py
 
 

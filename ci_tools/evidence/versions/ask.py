@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.versions.tools import Tools
     from ci_tools.machine.context import Outside
 
-__all__ = ["OwnVersion", "ask_version", "is_setuptools"]
-
 SCRIPT = Path(__file__).with_name("inside.py")
 LIMITS = Limits(seconds=120, memory=2 << 30, processes=64, written=1 << 30)
 MOST_READ = 1 << 20  # bytes: a larger file states no version

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["read_file_version"]
-
 SETUP = frozenset({"setup", "setuptools.setup", "core.setup", "skbuild.setup"})
 MESON = re.compile(r"^\s*project\s*\(\s*'[^']*'[^()]*?\bversion\s*:\s*'([^']+)'\s*[,)]", re.MULTILINE)
 # The default pattern of hatchling, which scikit-build-core and pdm-backend follow: their documentation of `regex`.

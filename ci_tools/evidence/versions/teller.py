@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.evidence import PlatformEvidence
 
-__all__ = ["ASKS_GIT", "Teller"]
-
 OF_RELEASE = "BUILD_VERSION"  # pytorch/test-infra sets it to the version in the tag of a release
 NEEDS_RELEASE = re.compile(rf"environ\[[\"']{OF_RELEASE}")
 VERSION_FILE = "version.txt"

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.project_file import ProjectFile
     from ci_tools.machine.context import Outside
 
-__all__ = ["Tools", "find_version_tool", "select_tools"]
-
 # Build requirements that make no version: compilers, libraries, and tools that write code.
 LEFT_OUT = re.compile(
     r"(torch|nvidia|cuda|triton|jax|tensorflow|intel|dpcpp|rocm|clang|mypy|types|sphinx)(-.*|)"

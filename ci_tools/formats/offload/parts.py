@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.elf import Extent
 
-__all__ = ["ARCHIVE_MAGIC", "LZ4", "ZSTD", "cut", "read_members", "unpack"]
-
 ARCHIVE_MAGIC = b"!<arch>\n"
 ARCHIVE_MEMBER = struct.Struct("<16s32x10s2s")  # name, size in decimal, then a backtick and a line feed
 LZ4, ZSTD = 0x2000, 0x8000  # as NVIDIA's fatbinary names the methods; 0 is zlib

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.elf import Elf
 
-__all__ = ["NATIVE", "SPIRV", "DeviceImage", "read_device_images"]
-
 SPIRV, NATIVE = "spir64", "spir64_gen"  # targets: for any Intel GPU, and for the GPUs that the build names
 LIST = ".tgtimg"
 RELATIONS, RELATIVE = 4, {62: 8, 183: 1027}  # SHT_RELA; R_X86_64_RELATIVE and R_AARCH64_RELATIVE, by machine

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.yaml_file import Keys, Value
 
-__all__ = ["find_table", "read", "require_table"]
-
 GAP = re.compile(r"[ \t]*")
 BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 STRING = re.compile(

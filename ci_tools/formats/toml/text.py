@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.versions import Minor
 
-__all__ = ["parse_toml", "raise_requires_python", "set_py_api", "tag_meson_limited_api"]
-
 MOST_CHARACTERS = 4 << 20  # the longest real Cargo.toml and pyproject.toml files have about 100,000
 # tomllib stores every prefix of a dotted key, so a key of n parts takes memory in n²: 50,000 parts take 10 GB.
 MOST_PREFIXES = 25_000_000

@@ -19,25 +19,22 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.elf import Extent
 
-__all__ = ["Import", "Pe", "PeSection", "read_pe"]
-
 HEADER = struct.Struct("<4sHHIIIHH")  # PE\0\0, machine, sections, date, symbol table, its entries, size of what follows
 SECTION = struct.Struct("<8sIIII16x")  # name, size in memory, address, size in the file, offset
 PE32, PE32_PLUS = 0x10B, 0x20B  # the first field of the optional header: of 32-bit files, and of 64-bit ones
 BASE = {PE32: (28, 4), PE32_PLUS: (24, 8)}  # where the preferred address of the file is, and its size
 DIRECTORIES = {PE32: 92, PE32_PLUS: 108}  # where the number of data directories is; they follow
 DIRECTORY = struct.Struct("<II")  # address, size
-EXPORTS, IMPORTS, DELAYED = 0, 1, 13  # the numbers of data directories
+IMPORTS, DELAYED = 1, 13  # the numbers of data directories
 MOST_DIRECTORIES = 16
 IMPORT = struct.Struct("<IIIII")  # names of the symbols, date, forwarder, name of the library, addresses of the symbols
 DELAYED_IMPORT = struct.Struct("<IIIIIIII")  # attributes, library, handle, addresses, names of the symbols, …
 BY_ADDRESS = 1  # an attribute of a delayed import: its fields are relative to the file's address, as all others are
-EXPORT = struct.Struct("<24xIIII")  # number of names, addresses of functions, of names, of ordinals
 SYMBOL_SIZE = 18  # bytes of one entry of the symbol table; a table of long names follows the last one
 HINT = 2  # bytes before the name of an imported symbol
 LONGEST_NAME = 1 << 13  # bytes; names of C++ have 4,096 characters at most (Microsoft C/C++, "Decorated names")
 NAME_CHUNK = 256  # bytes that are read at a time in search of a name's end
-MOST_LIBRARIES, MOST_SYMBOLS = 1 << 12, 1 << 18  # that a file imports, or exports
+MOST_LIBRARIES, MOST_SYMBOLS = 1 << 12, 1 << 18  # that a file imports
 MOST_SECTIONS = 96  # the loader takes no more (PE Format, "COFF File Header")
 # The errors of reading a damaged file.
 DAMAGE = (EOFError, IndexError, KeyError, ValueError, OverflowError, struct.error)
@@ -81,16 +78,6 @@ class Pe:
         with _whole():
             left = _Limit(MOST_SYMBOLS)
             return (*self._imports(left), *self._delayed_imports(left))
-
-    def exports(self) -> tuple[str, ...]:
-        """Return the names of the symbols that the file exports."""
-        with _whole():
-            if not (address := self._directory(EXPORTS)):
-                return ()
-            count, _, names, _ = EXPORT.unpack(self._read(address, EXPORT.size))
-            _Limit(MOST_SYMBOLS).take(count)
-            places = struct.iter_unpack("<I", self._read(names, count * 4)) if count else ()
-            return tuple(self._name(place) for (place,) in places)
 
     def _imports(self, left: _Limit) -> Iterator[Import]:
         for names, _, _, library, addresses in self._rows(IMPORTS, IMPORT):

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ci_tools.github.client import Hub
 
-__all__ = ["Answer", "Api", "answer_or_none", "read_or_unseen"]
-
 Value = TypeVar("Value")
 Answer = dict[str, Any]
 MOST_PAGES = 20

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from ci_tools.github.doctor.workflows import Used
     from ci_tools.machine.context import Outside
 
-__all__ = ["Checked", "check", "status", "to_json"]
-
 
 class Checked(NamedTuple):
     """The findings in a repository after all fixes, and the fixes."""

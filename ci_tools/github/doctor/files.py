@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.github.doctor.api import Answer, Api
     from ci_tools.github.doctor.workflows import Outline, Used
 
-__all__ = ["MOST_REPOSITORIES", "fetch_workflows", "read_configs", "read_workflows"]
-
 FOLDER = ".github/workflows"
 MOST_FILES = 100
 MOST_REPOSITORIES = 40  # whose tags are read

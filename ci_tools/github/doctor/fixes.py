@@ -12,8 +12,6 @@ from ci_tools.github.doctor.report import Facts, Fix, Kind, Unseen
 if TYPE_CHECKING:
     from ci_tools.github.doctor.api import Api
 
-__all__ = ["Fixed", "apply_fix"]
-
 WRITES = {
     Kind.ENABLE_WORKFLOW: "Actions: write",
     Kind.CREATE_ENVIRONMENT: "Administration: write",

@@ -7,18 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-__all__ = [
-    "ACCESSES",
-    "ATTEST_NEVER",
-    "ATTEST_PUBLIC",
-    "EVERY",
-    "Grants",
-    "access",
-    "lacking",
-    "needed_to_publish",
-    "unite_grants",
-]
-
 EVERY = "*"  # stands for all permissions that are not named, as in `read-all` and `write-all`
 ATTEST_PUBLIC, ATTEST_NEVER = "public", "never"  # of the input `attest`
 ACCESSES = ("none", "read", "write")

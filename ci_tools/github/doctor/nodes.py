@@ -13,20 +13,6 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = [
-    "NAME",
-    "SECRET",
-    "children_of",
-    "line_of",
-    "list_events",
-    "list_items",
-    "list_pairs",
-    "list_texts",
-    "one_line",
-    "secrets_in",
-    "text_of",
-]
-
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 SECRET = re.compile(r"\bsecrets\s*(?:\.\s*|\[\s*['\"])([A-Za-z_][A-Za-z0-9_]*)")
 OWN_TOKEN = "GITHUB_TOKEN"  # noqa: S105 - the name of a secret that every run has

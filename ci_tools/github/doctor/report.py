@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from ci_tools.github.doctor.workflows import Outline, Workflow
 
-__all__ = ["Default", "Environment", "Facts", "Finding", "Fix", "Kind", "Policy", "Tag", "Unseen", "Weight"]
-
 
 class Weight(Name):
     """The meaning of a finding for a release."""

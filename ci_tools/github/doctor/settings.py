@@ -14,18 +14,6 @@ if TYPE_CHECKING:
 
     from ci_tools.github.doctor.workflows import Workflow
 
-__all__ = [
-    "ACTIONS",
-    "ADMINISTRATION",
-    "SECRETS",
-    "read_default",
-    "read_environments",
-    "read_immutability",
-    "read_policy",
-    "read_secrets",
-    "read_states",
-]
-
 ADMINISTRATION = "a token of an admin, with `Administration: read` where it is fine-grained"
 SECRETS = "a token with `Secrets: read`, or `repo` where it is classic"
 ACTIONS = "a token with `Actions: read`"

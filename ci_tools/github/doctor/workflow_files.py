@@ -36,8 +36,6 @@ from ci_tools.github.doctor.workflows import INHERITED, Job, Outline, Used, Work
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["LARGEST", "read_config", "read_included", "read_workflow"]
-
 LARGEST = 256_000  # bytes of a file; the longest real files have a fifth of that
 MOST_JOBS = 500
 LONGEST_CONDITION = 2_000  # characters of an `if:` that are read

@@ -14,16 +14,6 @@ if TYPE_CHECKING:
 
     from ci_tools.github.doctor.grants import Grants
 
-__all__ = [
-    "EXPRESSION",
-    "INHERITED",
-    "Job",
-    "Outline",
-    "Used",
-    "Workflow",
-    "qualify_calls",
-]
-
 INHERITED = "inherit"  # stands for all secrets of the caller, in place of their names
 WORKFLOW = re.compile(r"/\.github/workflows/[^/]+\.ya?ml")
 EXPRESSION = "${{"  # starts a value that is unknown before a run

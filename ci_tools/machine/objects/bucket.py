@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.objects.lease import Lease
     from ci_tools.machine.objects.place import Place
 
-__all__ = ["BucketStore"]
-
 LARGEST_PUT = 5 << 30  # bytes of one request (S3's own limit)
 OWN = ".fatwheel/"  # the folder of an index that no client reads
 LOCK = f"{OWN}lock/"

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Reporter
     from ci_tools.machine.objects.place import Place
 
-__all__ = ["ATTEMPTS", "GENERATION", "GONE", "SHA256", "BucketReader", "md5", "parse_time", "read_again"]
-
 ATTEMPTS = 5  # of one request, with a growing pause between them
 CONNECTIONS = 32  # at the same time, one for each thread
 MOST_READ = 64 << 20  # bytes of a manifest or a page

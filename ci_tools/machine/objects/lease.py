@@ -25,8 +25,6 @@ from ci_tools.errors import FatwheelError, MachineError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["Board", "Claim", "Lease", "Lock", "Terms"]
-
 CHOOSING = "choosing-"
 ABOUT = "about"  # the key of a permanent note for people who find the folder
 NOTE = b"Publishers to a store without conditional writes wait for each other here; what lies here expires by itself.\n"

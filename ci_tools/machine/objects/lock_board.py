@@ -15,8 +15,6 @@ from ci_tools.machine.objects.refusals import code_of, explain_errors, refuse_pa
 if TYPE_CHECKING:
     from ci_tools.machine.objects.bucket_reader import BucketReader
 
-__all__ = ["Board"]
-
 BEAT_ATTEMPTS = 2  # of a request for the lock, which is useless when it is late
 
 

@@ -8,8 +8,6 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 from ci_tools.errors import InputError, nearest
 
-__all__ = ["Place", "place_of"]
-
 OPTIONS = ("acl", "endpoint", "public", "region", "timeout")
 TELLING_APART = ("endpoint", "region")  # the settings that distinguish two buckets of the same name
 WEB = ("endpoint", "public")  # the settings that are web addresses

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-__all__ = ["HINT", "code_of", "explain_errors", "refuse_page", "tag_of"]
-
 HINT = "the same command goes on where this one stopped"
 
 CREDENTIALS = frozenset({"ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch"})
@@ -100,4 +98,5 @@ def code_of(error: ClientError) -> str:
 
 
 def describe_error(error: Exception) -> str:
+    """Return the start of an error's words, in one line."""
     return " ".join(str(error).split())[:300]

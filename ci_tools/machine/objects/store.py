@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Reporter
 
-__all__ = ["Content", "Entry", "FolderStore", "Found", "Store", "content_of_bytes", "content_of_file", "utc"]
-
 INDEX = "index.html"
 UNFINISHED = "unfinished"  # the folder of files that are still being written
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["FileIdentity", "find_output_files"]
-
 PROCESSES = Path("/proc")  # Linux has it
 STANDARD = (1, 2)  # stdout and stderr
 PSEUDO_TERMINALS = range(136, 144)  # the major numbers of /dev/pts (Linux, admin-guide/devices.txt)

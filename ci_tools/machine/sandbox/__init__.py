@@ -70,8 +70,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.sandbox.groups import ForkServer, Group
 
-__all__ = ["Confined", "Limits", "Verdict", "run_in_sandbox", "why_not"]
-
 LOG = logging.getLogger(__name__)
 
 # The files that every program needs to start; none of them belongs to a user. Missing ones are skipped.

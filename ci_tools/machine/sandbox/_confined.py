@@ -178,8 +178,8 @@ BY_REFERENCE: dict[str, tuple[int | None, int | None]] = {
     "vmsplice": (278, 75),
     "sendfile": (40, 71),
 }
-# What a descriptor of an outside process tells, and a supply that the whole machine shares (fs.aio-max-nr): programs
-# take the answer for an older kernel's, or one that was built without it.
+# A descriptor of an outside process tells when it ends; asynchronous requests are a supply that all processes
+# share (fs.aio-max-nr). Programs take the answer for that of an older kernel, or of one without these calls.
 ABSENT: dict[str, tuple[int | None, int | None]] = {"pidfd_open": (434, 434), "io_setup": (206, 0)}
 # Landlock does not cover modes, owners and times, and every shutil.copy sets some: these calls do nothing and return 0.
 PRETENDED: dict[str, tuple[int | None, int | None]] = {
@@ -462,7 +462,7 @@ def _clones() -> list[Instruction]:
 
 
 def _own_clocks() -> list[Instruction]:
-    """Return the answer that allows the machine's clocks and the caller's own; any other is none (clock_gettime(2))."""
+    """Return the answer that allows the machine's clocks and the caller's own (clock_gettime(2))."""
     return [
         _argument(0),
         (ABOVE, 0, 3, MOST_CLOCKS),

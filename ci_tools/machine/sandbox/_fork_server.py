@@ -26,8 +26,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["serve"]
-
 # The names of prctl(2).
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36  # orphaned descendants become children of this process, not of init

@@ -19,8 +19,6 @@ from ci_tools.machine.process import LIFELINE, NOWHERE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["SERVER", "ForkServer", "Forked", "Group", "Started"]
-
 SCRIPTS = Path(__file__).parent
 CONFINED = (sys.executable, "-I", "-S", str(SCRIPTS / "_confined.py"))
 SERVER = SCRIPTS / "_fork_server.py"  # whose frames are below those of each forked process

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-__all__ = ["MOST_NOTED", "Journal", "make_pipe", "open_journal"]
-
 MOST_NOTED = 64 << 20  # bytes of a journal
 
 

@@ -14,8 +14,6 @@ from ci_tools.machine.process import output
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["clear", "read_safely"]
-
 
 def read_safely(path: Path, most: int) -> bytes | None:
     """Return a file that a confined command left; None unless it is a regular file of at most `most` bytes.

@@ -16,8 +16,6 @@ from ci_tools.machine.sandbox.pool import Pool
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-__all__ = ["STARTERS", "lend_starter"]
-
 STARTER = (sys.executable, "-I", "-S", Path(__file__).with_name("_starter.py"))
 STARTERS: Pool[ForkServer] = Pool(lambda server: server.is_waiting, ForkServer.close)
 

@@ -16,20 +16,6 @@ from ci_tools.machine.process import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = [
-    "OPEN_FILES",
-    "Task",
-    "buffers",
-    "count_tasks",
-    "hides_files",
-    "kernels_memory",
-    "living",
-    "living_by_ps",
-    "own_memory",
-    "size_of",
-    "used_space",
-]
-
 OPEN_FILES = 1024  # of one process
 BUFFER = 212992  # bytes: Linux's default size of a socket buffer, if /proc does not name another
 OF_THE_KERNEL = ("VmPTE:", "VmSwap:", "HugetlbPages:")  # memory of a process that its resident pages do not include

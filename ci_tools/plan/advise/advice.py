@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.model.files import Receipt
     from ci_tools.model.plan import Job, Plan
 
-__all__ = ["Advice", "Advised", "Case", "advise"]
-
 
 class Advice(NamedTuple):
     """A planned option: the number of jobs without and with it, and the minutes and megabytes that it saves."""

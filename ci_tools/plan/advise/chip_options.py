@@ -14,8 +14,6 @@ from ci_tools.plan.advise.project_view import ProjectView, describe_include
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["find_chip_options"]
-
 ONE_CHIP = re.compile(r"\bsm_(\d+[af])\b")
 # Instructions of `a` and `f` architectures only, and libraries whose headers may use them.
 OF_ONE_CHIP = re.compile(

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.needless import Needless
     from ci_tools.plan.advise.option import Edit
 
-__all__ = ["find_header_options", "list_needless"]
-
 
 def list_needless(source: ProjectView) -> tuple[Needless, ...]:
     """Return the files that each Python of a plan compiles again, though they use nothing of it."""

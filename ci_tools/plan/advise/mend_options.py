@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.source import Tree
     from ci_tools.model.evidence import CellEvidence
 
-__all__ = ["find_guard_options", "find_tag_options"]
-
 
 def find_tag_options(shown: Iterable[CellEvidence], tree: Tree) -> Iterator[Option]:
     """Yield, for each tag that is lower than the limited API of the code, the option to raise it."""

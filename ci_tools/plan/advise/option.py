@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from ci_tools.model.platforms import Platform
     from ci_tools.model.request import Request
 
-__all__ = ["Change", "Edit", "Edits", "Option", "Situation", "change_evidence", "change_platform", "identity"]
-
 Edit = Callable[[str], "str | None"]
 Edits = tuple[tuple[str, Edit], ...]  # file → the edit of its text
 

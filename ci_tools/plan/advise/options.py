@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.source import Tree
     from ci_tools.model.plan import Plan
 
-__all__ = ["options"]
-
 
 def options(plan: Plan, evidence: Evidence, tree: Tree) -> Iterator[Option]:
     """Yield the possible changes to the source and the request of a plan."""

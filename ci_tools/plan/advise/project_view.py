@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ci_tools.model.versions import Minor
     from ci_tools.plan.advise.option import Edit, Edits
 
-__all__ = ["BOUND", "GENERATED", "SCIKIT_BUILD", "SETUPTOOLS", "ProjectView", "describe_include", "keep", "pluralize"]
-
 SETUPTOOLS = frozenset({"setuptools", "setuptools.build_meta", LEGACY_SETUPTOOLS})
 SCIKIT_BUILD = "scikit_build_core.build"
 BOUND = frozenset({Binding.FULL, Binding.UNKNOWN})

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.includes import Include
 
-__all__ = ["find_name_options", "find_old_python_options", "find_python_options"]
-
 FIRST_STABLE_NANOBIND = Minor(3, 12)
 PULLS_PYBIND = "torch/torch.h"  # as torch's BuildExtension compiles it
 PULLED = ", which includes pybind11 in torch's BuildExtension"

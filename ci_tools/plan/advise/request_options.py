@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ci_tools.model.platforms import Platform
     from ci_tools.plan.advise.project_view import ProjectView
 
-__all__ = ["find_cuda_minor_options", "find_needless_options"]
-
 
 def find_cuda_minor_options(source: ProjectView) -> Iterator[Option]:
     """Yield the platforms on which one wheel for each major version of CUDA would be enough."""

@@ -16,8 +16,6 @@ from ci_tools.plan.advise.project_view import BOUND, ProjectView, describe_inclu
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["find_torch_options"]
-
 FIRST_STABLE_TORCH = Minor(2, 10)  # the first version that TORCH_TARGET_VERSION can name
 
 

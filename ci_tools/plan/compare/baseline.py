@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ci_tools.plan.compare.comparison import Comparison
     from ci_tools.plan.make import Planned
 
-__all__ = ["compare_with_revision"]
-
 
 def compare_with_revision(planned: Planned, path: Path, against: str, outside: Outside) -> Comparison:
     """Return how the plan of the config at `path` differs from that of a revision of the config's repository.

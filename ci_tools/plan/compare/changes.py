@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     Make = Callable[[Request, Evidence], tuple[Request, Evidence]]
 
-__all__ = ["Change", "Side", "asked", "is_in", "place_in", "shown", "strip_line_numbers"]
-
 PLACE = re.compile(r"(?P<place>[^\s():][^():]*:\d+)(?=[:,)\s]|$)")  # a file and a line
 # Fields of a platform request that the general comparison skips: accelerators and archs have their own sentences.
 TOLD_APART = frozenset({"platform", "where", "accelerators", "archs"})

@@ -28,14 +28,12 @@ if TYPE_CHECKING:
 
     Quote = Callable[[str], str]
 
-__all__ = ["Cause", "Comparison", "Moved", "Row", "Step", "compare", "empty_comparison"]
-
 MOST_STEPS = 12  # with more changed places, they are reported as one step
 OF_CODE = re.compile(r"native code: (?P<place>.+?)(?: and \d+ more)?$")
 ANY = "any"  # the platform of the pure wheel, in words
 
 
-class Cause(NamedTuple):
+class ChangedPlace(NamedTuple):
     """One place that changed, the difference, and whether the place is gone."""
 
     where: str  # k.cu:3, fatwheel.yml:9
@@ -43,16 +41,16 @@ class Cause(NamedTuple):
     gone: bool = False
 
 
-class Step(NamedTuple):
+class PlanStep(NamedTuple):
     """The effect of some places on the plan: the jobs before and after."""
 
-    causes: tuple[Cause, ...]
+    causes: tuple[ChangedPlace, ...]
     before: int
     after: int
     asked: bool = False  # True: the config changed; False: the source changed
 
 
-class Row(NamedTuple):
+class PlatformChange(NamedTuple):
     """One platform before and after: its jobs, the cells they cover, and their wheels' bytes if known."""
 
     platform: str
@@ -79,8 +77,8 @@ class Comparison:
     jobs: tuple[int, int]
     cells: tuple[int, int]  # requested
     covered: tuple[int, int]
-    steps: tuple[Step, ...] = ()
-    rows: tuple[Row, ...] = ()  # the platforms that changed
+    steps: tuple[PlanStep, ...] = ()
+    rows: tuple[PlatformChange, ...] = ()  # the platforms that changed
     added: tuple[Job, ...] = ()
     removed: tuple[Job, ...] = ()
     changed: tuple[tuple[str, tuple[str, ...]], ...] = ()  # jobs that stay, and their changes
@@ -192,12 +190,12 @@ def _is_repeated(sentence: str, others: Iterable[str]) -> bool:
     return strip_line_numbers(sentence) in set(map(strip_line_numbers, others))
 
 
-def _rows(before: Side, after: Side) -> Iterator[Row]:
+def _rows(before: Side, after: Side) -> Iterator[PlatformChange]:
     """Yield the platforms whose jobs, cells or wheels changed; the wheel for all platforms comes first."""
     old, new = _jobs_by_platform(before.plan), _jobs_by_platform(after.plan)
     for platform in dict.fromkeys((*new, *old)):
         was, now = old.get(platform, ()), new.get(platform, ())
-        row = Row(
+        row = PlatformChange(
             platform,
             (len(was), len(now)),
             (sum(len(job.covers) for job in was), sum(len(job.covers) for job in now)),
@@ -226,7 +224,7 @@ def _weight(jobs: Sequence[Job], sizes: Mapping[str, int]) -> int | None:
 # ---------------------------------------------------------------- the steps
 
 
-def _steps(before: Side, after: Side, catalog: Catalog | None) -> Iterator[Step]:
+def _steps(before: Side, after: Side, catalog: Catalog | None) -> Iterator[PlanStep]:
     """Yield the effect of each change on the plan, if it has one or the config asks for the change."""
     wanted = list(asked(before, after))
     if not (before.evidence and after.evidence and catalog):
@@ -239,17 +237,17 @@ def _steps(before: Side, after: Side, catalog: Catalog | None) -> Iterator[Step]
     yield from _walk_changes([*seen, *wanted], before, after, catalog)
 
 
-def _whole(before: Plan, after: Plan, changes: Sequence[Change]) -> Iterator[Step]:
+def _whole(before: Plan, after: Plan, changes: Sequence[Change]) -> Iterator[PlanStep]:
     """Yield one step from plan to plan, with all places that the reasons and the config name."""
     told = _find_causes(before, after)
-    wanted = tuple(Cause(change.where, change.what) for change in changes)
+    wanted = tuple(ChangedPlace(change.where, change.what) for change in changes)
     if _is_other(before, after) and (told or wanted):
-        yield Step((*told, *wanted), len(before.jobs), len(after.jobs), asked=not told)
+        yield PlanStep((*told, *wanted), len(before.jobs), len(after.jobs), asked=not told)
     elif wanted:
-        yield Step(wanted, len(before.jobs), len(after.jobs), asked=True)
+        yield PlanStep(wanted, len(before.jobs), len(after.jobs), asked=True)
 
 
-def _walk_changes(changes: Sequence[Change], before: Side, after: Side, catalog: Catalog) -> Iterator[Step]:
+def _walk_changes(changes: Sequence[Change], before: Side, after: Side, catalog: Catalog) -> Iterator[PlanStep]:
     """Apply one change after the other and plan each time; a change without a valid plan joins the next."""
     request, evidence, plan = before.plan.request, before.evidence, before.plan
     waiting: list[Change] = []
@@ -276,14 +274,14 @@ def _try_plan(request: Request, evidence: Evidence, like: Plan, catalog: Catalog
         return None
 
 
-def _step(changes: Sequence[Change], before: Plan, after: Plan) -> Step:
+def _step(changes: Sequence[Change], before: Plan, after: Plan) -> PlanStep:
     told = _find_causes(before, after)
     causes = []
     for change in changes:
         words = [cause.what for cause in told if cause.where == change.where]
         what = change.what or "; ".join(words or [cause.what for cause in told if cause.where not in _places(changes)])
-        causes.append(Cause(change.where, what, change.gone))
-    return Step(tuple(causes), len(before.jobs), len(after.jobs), asked=all(change.asked for change in changes))
+        causes.append(ChangedPlace(change.where, what, change.gone))
+    return PlanStep(tuple(causes), len(before.jobs), len(after.jobs), asked=all(change.asked for change in changes))
 
 
 def _places(changes: Sequence[Change]) -> frozenset[str]:
@@ -299,7 +297,7 @@ def _is_other(before: Plan, after: Plan) -> bool:
 # ---------------------------------------------------------------- causes in the reasons
 
 
-def _find_causes(before: Plan, after: Plan) -> tuple[Cause, ...]:
+def _find_causes(before: Plan, after: Plan) -> tuple[ChangedPlace, ...]:
     """Return the statements in the reasons of the later plan that the earlier does not have, with their places.
 
     If the new statements name no place, the old ones are the causes: they were there and are gone.
@@ -308,7 +306,7 @@ def _find_causes(before: Plan, after: Plan) -> tuple[Cause, ...]:
     fresh, stale = _unsaid(new, old), [cause._replace(gone=True) for cause in _unsaid(old, new)]
     known = [cause for cause in fresh if not any(is_in(_brackets(cause.what), part) for part in old)]
     causes = [cause for cause in known if ":" in cause.where] or known or stale or fresh
-    merged: dict[str, Cause] = {}
+    merged: dict[str, ChangedPlace] = {}
     for cause in causes:
         first = merged.get(cause.where)
         merged[cause.where] = cause._replace(what=f"{first.what}; {cause.what}") if first else cause
@@ -321,7 +319,7 @@ def _parts(plan: Plan) -> list[str]:
     return list(dict.fromkeys(part for reason in dict.fromkeys(reasons) for part in reason.split("; ")))
 
 
-def _unsaid(parts: Iterable[str], others: Iterable[str]) -> list[Cause]:
+def _unsaid(parts: Iterable[str], others: Iterable[str]) -> list[ChangedPlace]:
     """Return the parts that the others lack, as causes, if they name a place."""
     said = set(map(strip_line_numbers, others))
     return [cause for part in parts if strip_line_numbers(part) not in said and (cause := _cause(part))]
@@ -332,8 +330,8 @@ def _brackets(part: str) -> str:
     return part.partition(" (")[2].removesuffix(")") or part
 
 
-def _cause(part: str) -> Cause | None:
+def _cause(part: str) -> ChangedPlace | None:
     """Return the part of a reason as a cause, or None if it names no place."""
     code = OF_CODE.match(part)
     place = place_in(_brackets(part), anywhere=True) or (code["place"] if code else "")
-    return Cause(place, part) if place else None
+    return ChangedPlace(place, part) if place else None

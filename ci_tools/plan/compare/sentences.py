@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ci_tools.plan.compare.comparison import Comparison, Step
+    from ci_tools.plan.compare.comparison import Comparison, PlanStep
 
     Quote = Callable[[str], str]
-
-__all__ = ["Said", "sentences", "to_json"]
 
 MOST_NAMED = 2  # places that a sentence names
 
@@ -40,7 +38,7 @@ def sentences(comparison: Comparison, quote: Quote = lambda text: f"`{text}`", s
     return told
 
 
-def _reasons(step: Step) -> tuple[str, ...]:
+def _reasons(step: PlanStep) -> tuple[str, ...]:
     """Return the plan's reasons at the places of a step, or its earlier reasons at places that are gone."""
     shown = (cause for cause in step.causes if cause.what and not step.asked)
     return tuple(f"{'no more: ' if cause.gone else ''}{part}" for cause in shown for part in cause.what.split("; "))
@@ -54,7 +52,7 @@ def _nothing(comparison: Comparison) -> str:
     return f"The number of jobs is the same{moved}{changed}."
 
 
-def _sentence(step: Step, quote: Quote, say: Quote) -> str:
+def _sentence(step: PlanStep, quote: Quote, say: Quote) -> str:
     """Describe one step: `k.cu:3` turned 2 jobs into 24; `fatwheel.yml:9` adds Python 3.14: no new job."""
     if step.asked:
         causes = "; ".join(f"{quote(cause.where)} {say(cause.what)}" for cause in step.causes)
@@ -68,7 +66,7 @@ def _sentence(step: Step, quote: Quote, say: Quote) -> str:
     return f"{subject} turned {_count(step.before)} into {step.after}."
 
 
-def _effect(step: Step) -> str:
+def _effect(step: PlanStep) -> str:
     if step.before == step.after:
         return "no new job" if any("adds" in cause.what for cause in step.causes) else "the same number of jobs"
     return f"{_count(step.before)} became {step.after}"

@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.objects.store import Content
     from ci_tools.publish.units import Item, Unit
 
-__all__ = [
-    "Arrival",
-    "add_arrivals",
-    "arrival_of",
-    "entry_of",
-    "find_problems",
-    "metadata_of",
-    "newest_versions",
-    "place_apart",
-    "public_version",
-]
-
 
 class Arrival(NamedTuple):
     """One file to publish: its entry in the index, its content, and its METADATA."""

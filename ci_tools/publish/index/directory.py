@@ -17,17 +17,6 @@ if TYPE_CHECKING:
 
     from ci_tools.publish.index.manifest import Manifest
 
-__all__ = [
-    "Directory",
-    "Root",
-    "activate_folders",
-    "announce_folders",
-    "covers",
-    "folders_of",
-    "parse_directory",
-    "slash",
-]
-
 
 class Root(Name):
     """The owner of the front pages of an index, which list its projects, at the root and in each folder."""

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.objects.store import Found, Store
     from ci_tools.publish.units import Offer
 
-__all__ = ["ATTEMPTS", "OWN", "RESTORE", "Damaged", "Ledger", "contention_error", "pauses"]
-
 OWN = ".fatwheel/"
 ATTEMPTS = 200  # attempts to change a file that others change too
 PAUSE = 0.2  # seconds; the upper limit of the first pause between two attempts

@@ -26,22 +26,6 @@ if TYPE_CHECKING:
 
     from packaging.utils import NormalizedName
 
-__all__ = [
-    "GENERIC",
-    "Manifest",
-    "ManifestTable",
-    "Staged",
-    "dump_offers",
-    "generation_of",
-    "is_project",
-    "manifest_of",
-    "parse_manifest",
-    "parse_offers",
-    "parse_staged_keys",
-    "read_table",
-    "refuse_changed",
-]
-
 SHA256 = re.compile(r"[0-9a-f]{64}")
 GENERATION = re.compile(rb'\{"generation": ([0-9]{1,18}), ')  # the start of `Manifest.dumps`
 SEALED = re.compile(rb',[ \n]"seal": "([0-9a-f]{64})"\n?\}\n\Z')  # the end of all dumps

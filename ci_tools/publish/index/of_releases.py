@@ -25,18 +25,6 @@ if TYPE_CHECKING:
 
     from ci_tools.publish.units import Offer, Unit
 
-__all__ = [
-    "MOST_BYTES",
-    "Facts",
-    "Listing",
-    "Stock",
-    "listing",
-    "listing_name",
-    "names_the_same",
-    "read_listing",
-    "stock",
-]
-
 MOST_BYTES = 16 << 20  # bytes of a list
 LISTING = "fatwheel-{unit}.json"
 

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.manifest import Manifest
     from ci_tools.publish.index.pages import IndexedFile
 
-__all__ = ["WORKERS", "Page", "PageWriter", "map_concurrently"]
-
 WORKERS = 16  # concurrent requests: each mostly waits for the server
 TITLES = {"nightly": "Nightly wheels", "test": "Wheels to try before their release"}  # by the last folder
 

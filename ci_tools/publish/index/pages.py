@@ -21,29 +21,6 @@ if TYPE_CHECKING:
     from packaging.utils import NormalizedName
     from packaging.version import Version
 
-__all__ = [
-    "ADOPTED",
-    "ROOT",
-    "VARIANTS",
-    "IndexedFile",
-    "Link",
-    "Release",
-    "Row",
-    "html_of",
-    "is_sealed",
-    "json_of",
-    "project_and_version",
-    "project_html",
-    "project_json",
-    "projects_html",
-    "projects_json",
-    "quote_key",
-    "release_of",
-    "seal_html",
-    "spell",
-    "variant_label",
-]
-
 API_VERSION = "1.1"  # PEP 700: versions, sizes and upload times
 SIZELESS_VERSION = "1.0"  # PEP 691, for a page with a file of unknown size: PEP 700 requires all sizes
 ADOPTED = "adopted"  # the origin of a file that others published

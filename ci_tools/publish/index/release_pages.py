@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.of_releases import Listing
     from ci_tools.publish.index.page_writer import Page
 
-__all__ = ["write_pages"]
-
 ROOTS = ("", "nightly/", "test/")  # the channels of an index
 FORM = ".github/ISSUE_TEMPLATE/wheel.yml"  # the issue form that request.yml answers
 FINDER_DATA = (b"finder({", b"recipes({")  # the starts of a finder's data, which has no seal

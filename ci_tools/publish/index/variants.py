@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.manifest import Manifest
     from ci_tools.publish.units import Made
 
-__all__ = ["Variant", "documents", "dumps", "variant_of", "variants_of"]
-
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"  # the draft that uv 0.13 knows
 NVIDIA = "nvidia"
 # The plugins that detect a machine's properties, by namespace. uv runs no plugin: it has this one built in.

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.directory import Directory, Root
     from ci_tools.publish.units import Item, Offer, Unit
 
-__all__ = ["Settings", "WheelIndex", "folder_of", "keys_of"]
-
 NIGHTLIES = 60  # nightly versions kept of each project, as on PyTorch's own index
 OFFERED = 10  # versions whose file, or reason for none, the finder shows for every combination
 

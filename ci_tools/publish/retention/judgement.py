@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from ci_tools.publish.retention.naming import Naming, Retention
 
-__all__ = ["Asset", "Excess", "Fate", "Judged", "Stored", "describe", "judge", "list_excess", "refuse_idle_patterns"]
-
 GIGABYTE = 10**9
 MISNAMED = "no template gives this tag"
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     Root = Mapping[str, Any]
 
-__all__ = ["Naming", "Retention", "read_naming"]
-
 KEY = "retention"
 
 

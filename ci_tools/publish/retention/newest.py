@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.retention.naming import Naming
     from ci_tools.publish.retention.tags import Tag
 
-__all__ = ["newest_of_series"]
-
 
 def newest_of_series(
     releases: Sequence[Stored], namings: Sequence[Naming]

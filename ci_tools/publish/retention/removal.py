@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.publish.retention.judgement import Judged
 
-__all__ = ["PREFIX", "Removed", "open_hub", "read_releases", "remove", "spare_guests"]
-
 PREFIX = "github:"
 LISTING = ("fatwheel-", ".json")  # the name of the list of a unit's files
 METADATA = ".metadata"  # of the METADATA beside a wheel (PEP 658)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from ci_tools.publish.retention.naming import Naming
 
-__all__ = ["Tag", "read_tag"]
-
 # What may stand for each field of a template; the other fields are constants of the config.
 FIELDS = {
     "name": r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?",

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from ci_tools.publish.units import Change, Item, Published, Unit
 
-__all__ = ["UPLOADERS", "Target"]
-
 UPLOADERS = ("twine", "uv")  # for PyPI and similar indexes; the first is the default
 
 

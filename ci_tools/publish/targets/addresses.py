@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.objects.store import Store
     from ci_tools.publish.targets import Target
 
-__all__ = ["channel_of", "index_of", "indexes_of", "places_of", "refuse_wrong", "targets_of"]
-
 FORMS = {
     "dir": "dir:PATH",
     "s3": "s3://BUCKET/PREFIX",

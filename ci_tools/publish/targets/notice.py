@@ -12,8 +12,6 @@ from typing import NamedTuple
 from ci_tools.errors import RejectedInput
 from ci_tools.formats import json_file, markdown
 
-__all__ = ["MOST_CHARACTERS", "Notice", "add_notice", "notice_of", "remove_notice", "title_of"]
-
 MOST_CHARACTERS = 4_000  # of a notice; our notes leave room for it
 TITLE = "[YANKED] "  # before the release's title: the word of changelogs (keepachangelog.com) and PyPI
 END = "<!-- /fatwheel retracted -->"

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.targets import Target
     from ci_tools.publish.units import Unit
 
-__all__ = ["explain_refusal", "refuse_private"]
-
 TIMEOUT = 20  # seconds until a server has to answer
 BUSY = frozenset({408, 425, 429})  # statuses that may be others a moment later
 HINT = (

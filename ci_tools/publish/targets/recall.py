@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from ci_tools.github.client import Hub
 
-__all__ = ["Found", "releases_of", "restore", "retract"]
-
 
 class Found(NamedTuple):
     """A published release with files of a version."""

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ci_tools.recipes.health.history import Summary
 
-__all__ = ["write_badge"]
-
 LABEL = "wheels"
 # Each has a contrast of at least 4.5:1 with the white text (WCAG 2.2, 1.4.3).
 GOOD, BAD, UNKNOWN = "#23762b", "#b3261e", "#5f5f5f"

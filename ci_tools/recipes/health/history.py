@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     Series = tuple[tuple[str, str], ...]
     Newest = Mapping[tuple[str, Series], tuple[Tag, Stored]]
 
-__all__ = ["Known", "Line", "Result", "list_lines", "summarize"]
-
 # The jobs of wheels.yml and recipes.yml that are about one job of a plan, or about the tag of one release. A workflow
 # that calls another puts the name of its own job and " / " in front.
 NAMED = re.compile(r"(?:.* / )?(?:Build|Validate) (?P<what>\S+)(?: .*)?")
@@ -37,7 +35,7 @@ WORDS = {
 }
 
 
-class Key(NamedTuple):
+class SeriesKey(NamedTuple):
     """The subject of a line; a platform is a series with the one field `job`."""
 
     project: str
@@ -106,7 +104,7 @@ def list_lines(
     `package` is the project whose plan the jobs of wheels.yml follow; "" stands for the name of the workflow.
     """
     newest = newest_of_series(releases, [one.naming for one in known])
-    parts: dict[Key, dict[int, Result]] = {}
+    parts: dict[SeriesKey, dict[int, Result]] = {}
     wholes: dict[str, list[Result]] = {}
     for run in runs:
         wholes.setdefault(run.workflow, []).append(Result(run.outcome, run.when, run.page))
@@ -117,7 +115,7 @@ def list_lines(
     return lines + [Line(name, "", "", tuple(results)) for name, results in sorted(wholes.items())]
 
 
-def _list_built(run: Run, known: Sequence[Known], package: str) -> Iterator[tuple[Key, Job]]:
+def _list_built(run: Run, known: Sequence[Known], package: str) -> Iterator[tuple[SeriesKey, Job]]:
     """Yield the jobs of a run that are about a release's tag, or about a job of a plan, with what they are about."""
     for job in run.jobs:
         named = NAMED.fullmatch(job.name)
@@ -125,12 +123,12 @@ def _list_built(run: Run, known: Sequence[Known], package: str) -> Iterator[tupl
             continue
         tag = read_tag(named["what"], [one.naming for one in known])
         if tag:
-            yield Key(tag.project, tag.series), job
+            yield SeriesKey(tag.project, tag.series), job
         else:
-            yield Key(package or run.workflow, (("job", _platform_of(named["what"])),)), job
+            yield SeriesKey(package or run.workflow, (("job", _platform_of(named["what"])),)), job
 
 
-def _line(key: Key, results: tuple[Result, ...], known: Sequence[Known], newest: Newest) -> Line:
+def _line(key: SeriesKey, results: tuple[Result, ...], known: Sequence[Known], newest: Newest) -> Line:
     owners = next((one.owners for one in known if one.naming.package == key.project), {})
     platform = dict(key.series).get("job")
     found = owners.values() if platform is None else [owners.get(platform, "")]

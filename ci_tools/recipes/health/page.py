@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ci_tools.recipes.health.history import Line, Result
 
-__all__ = ["write_page"]
-
 HERE = Path(__file__).parent
 WORDS = {Outcome.GOOD: "succeeded", Outcome.BAD: "failed", Outcome.RUNNING: "is running", Outcome.NONE: "was cancelled"}
 SIGNS = {Outcome.GOOD: "✓", Outcome.BAD: "✗", Outcome.RUNNING: "…", Outcome.NONE: "-"}

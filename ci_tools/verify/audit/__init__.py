@@ -1,28 +1,17 @@
-"""Static checks on a finished wheel: one generator per rule, each finding with the found and the expected value."""
+"""Static checks on a finished wheel: one generator per rule, and what a user meets where it does not hold."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import Rejected
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.workplace import workplace
 from ci_tools.model.files import Finding, Level
-from ci_tools.verify.audit import (
-    archive,
-    binaries,
-    container,
-    content,
-    device,
-    entry_points,
-    foreign,
-    hidden,
-    instructions,
-    labels,
-    sbom,
-    system,
-    torch,
-)
+from ci_tools.verify.audit.archive import container, content, files, foreign, hidden
+from ci_tools.verify.audit.libraries import binaries, device, extensions, instructions, macos, needs, system, torch
+from ci_tools.verify.audit.metadata import entry_points, labels, sbom
 from ci_tools.verify.audit.subject import Flaw, Subject
 
 if TYPE_CHECKING:
@@ -30,8 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.model.plan import Job
-
-__all__ = ["RULES", "audit", "device_images"]
 
 
 def audit(
@@ -52,15 +39,23 @@ def audit(
     try:
         wheel = open_wheel(path)
     except Rejected as error:
-        return (Finding(path.name, "archive", Level.ERROR, error.message, "another file", "a zip file (PEP 427)"),)
+        said = (
+            error.message,
+            "another file",
+            "a zip file (PEP 427)",
+            "no installer can read it",
+            f"unzip -t {path.name}",
+        )
+        return (Finding(path.name, "archive", Level.ERROR, *said),)
     with wheel.archive, workplace(work) as folder:  # another run may audit the same wheel at once
         could = wheel.named is not None and not wheel.named[1].local
         subject = Subject(wheel, job, limits, could if to_pypi is None else to_pypi, folder)
         return tuple(
-            Finding(path.name, name, flaw.level, flaw.message, flaw.found, flaw.expected)
+            Finding(path.name, name, flaw.level, flaw.message, flaw.found, flaw.expected, effect, command)
             for name, rule in RULES.items()
             if not only or name in only
-            for flaw in _flaws(rule, subject)
+            for flaw in _flaws(rule.check, subject)
+            for effect, command in [_explain(rule, flaw, subject)]
         )
 
 
@@ -74,6 +69,14 @@ def device_images(path: Path, work: Path) -> tuple[str, ...]:
         return device.held_images(Subject(wheel, None, {}, to_pypi=False, work=folder))
 
 
+def _explain(rule: Rule, flaw: Flaw, subject: Subject) -> tuple[str, str]:
+    """Return what a flaw does to a user, and a command that shows it."""
+    tops = (member.name.partition("/") for member in subject.members)
+    package = next((top for top, within, _ in tops if within and top.isidentifier()), "MODULE")
+    wheel = shlex.quote(subject.wheel.path.name)
+    return flaw.effect or rule.effect, rule.command.replace("{wheel}", wheel).replace("{package}", package)
+
+
 def _flaws(rule: Callable[[Subject], Iterator[Flaw]], subject: Subject) -> Iterator[Flaw]:
     """Yield a rule's flaws; a member that cannot be read counts as a flaw."""
     try:
@@ -82,44 +85,105 @@ def _flaws(rule: Callable[[Subject], Iterator[Flaw]], subject: Subject) -> Itera
         yield Flaw(error.message, "unreadable", "a whole file")
 
 
-RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
-    "container": container.container,
-    "paths": archive.paths,
-    "record": archive.record,
-    "members": archive.members,
-    "names": labels.names,
-    "tags": labels.tags,
-    "requires-python": labels.requires_python,
-    "requires-torch": labels.requires_torch,
-    "metadata": labels.metadata,
-    "index": labels.index,
-    "entry-points": entry_points.entry_points,
-    "licence": labels.licence,
-    "sbom": sbom.sbom,
-    "secrets": hidden.secrets,
-    "startup": hidden.startup,
-    "overwritten": foreign.overwritten,
-    "pure": content.pure,
-    "hidden": hidden.hidden,
-    "bundled": foreign.bundled,
-    "prediction": content.prediction,
-    "text": content.text,
-    "pointers": content.pointers,
-    "build-paths": content.build_paths,
-    "python-symbols": binaries.python_symbols,
-    "platform": system.platform,
-    "imports": binaries.imports,
-    "python-library": binaries.python_library,
-    "rpath": system.rpath,
-    "stack": system.stack,
-    "text-relocations": system.text_relocations,
-    "instructions": instructions.instructions,
-    "debug": system.debug,
-    "abi3": binaries.abi3,
-    "fatbinary": device.fatbinary,
-    "kernels": device.kernels,
-    "torch-requirement": torch.torch_requirement,
-    "torch-symbols": torch.torch_symbols,
-    "sycl-runtime": torch.sycl_runtime,
-    "size": archive.size,
+class Rule(NamedTuple):
+    """A rule: its check, what a user meets where it does not hold, and a command that shows it."""
+
+    check: Callable[[Subject], Iterator[Flaw]]
+    effect: str
+    command: str  # with {wheel} and {package} in it
+
+
+PIP = "pip install --no-deps --target there {wheel}"
+UV = "uv pip install --no-deps --target there {wheel}"
+IMPORT = f"{PIP} && PYTHONPATH=there python -c 'import {{package}}'"
+TWINE = "twine check --strict {wheel}"
+LIST = "unzip -Zv {wheel}"
+UNPACKED = "unzip -d there {wheel} && cd there && "
+SAY = "unzip -p {wheel} '*.dist-info/"
+ELF = f"{UNPACKED}find . -name '*.so*' -exec readelf "
+RULES: Mapping[str, Rule] = {
+    "container": Rule(container.container, "uv or pip refuses it, or installs another file than was audited", LIST),
+    "paths": Rule(files.paths, "installers refuse it, or one file takes the place of another", UV),
+    "record": Rule(files.record, "an installer or an index refuses it, or warns of a changed file", UV),
+    "members": Rule(files.members, "users get files that nobody wants, or cannot use", LIST),
+    "names": Rule(labels.names, "pip and uv refuse it", PIP),
+    "tags": Rule(labels.tags, "installers refuse it, or take it for another Python or system", f"{SAY}WHEEL'"),
+    "requires-python": Rule(labels.requires_python, "pip refuses it, or passes over it", PIP),
+    "requires-torch": Rule(
+        labels.requires_torch, "it is installed beside a torch it was not built for", f"{SAY}METADATA'"
+    ),
+    "metadata": Rule(labels.metadata, "installers or indexes refuse it", TWINE),
+    "index": Rule(labels.index, "PyPI refuses the upload, or shows the page badly", TWINE),
+    "entry-points": Rule(
+        entry_points.entry_points, "a command fails, or pip refuses the wheel", f"{SAY}entry_points.txt'"
+    ),
+    "licence": Rule(labels.licence, "users cannot tell whether they may use it, and an index may refuse it", TWINE),
+    "sbom": Rule(sbom.sbom, "scanners of dependencies read a wrong name", f"{SAY}sboms/*'"),
+    "secrets": Rule(
+        hidden.secrets,
+        "everybody who downloads it has the secret",
+        f"{UNPACKED}grep -rlE 'PRIVATE KEY|pypi-|gh[ps]_' .",
+    ),
+    "startup": Rule(hidden.startup, "its code runs whenever Python starts, in every program", LIST),
+    "overwritten": Rule(foreign.overwritten, "installing or removing it breaks another project", LIST),
+    "pure": Rule(content.pure, "users of other systems get code that they cannot run, or some get none", LIST),
+    "hidden": Rule(hidden.hidden, "code runs that no scanner has seen", LIST),
+    "bundled": Rule(foreign.bundled, "a process has two copies of one library, and may crash", LIST),
+    "prediction": Rule(content.prediction, "it is not the wheel that was planned", LIST),
+    "text": Rule(content.text, "the import or the script fails", f"{PIP} && python -m compileall -q there"),
+    "own-imports": Rule(entry_points.own_imports, "the import fails", IMPORT),
+    "libraries": Rule(
+        content.libraries,
+        "it cannot be loaded, or is loaded twice",
+        f"{UNPACKED}find . -name '*.so*' -exec file {{}} +",
+    ),
+    "pointers": Rule(
+        content.pointers, "users get the pointer in place of the data", f"{UNPACKED}grep -rl git-lfs.github.com ."
+    ),
+    "build-paths": Rule(
+        content.build_paths,
+        "it names a person, or a path that users do not have",
+        f"{UNPACKED}grep -rlE '/home/|/Users/' .",
+    ),
+    "python-symbols": Rule(
+        binaries.python_symbols, "it cannot be loaded on every Python of its tag", f"{ELF}-Ws {{}} +"
+    ),
+    "suffix": Rule(extensions.suffix, "the import fails: Python looks for another file", IMPORT),
+    "init": Rule(extensions.init, "the import fails", IMPORT),
+    "python-versions": Rule(needs.python_versions, "the import fails: undefined symbol", IMPORT),
+    "undefined": Rule(needs.undefined, "the import fails: undefined symbol", IMPORT),
+    "needed": Rule(needs.needed, "the import fails: cannot open shared object file", IMPORT),
+    "platform": Rule(system.platform, "the import fails on systems that the tag promises", "auditwheel show {wheel}"),
+    "imports": Rule(binaries.imports, "the import fails: DLL load failed", f"{UNPACKED}dumpbin /dependents *.pyd"),
+    "python-library": Rule(
+        binaries.python_library, "the import fails: DLL load failed", f"{UNPACKED}dumpbin /dependents *.pyd"
+    ),
+    "macos": Rule(macos.macos, "the import fails on a macOS that the tag promises", f"{UNPACKED}otool -L -l *.so"),
+    "rpath": Rule(
+        system.rpath,
+        "another library is loaded than the wheel's, perhaps one that anybody may place",
+        f"{ELF}-d {{}} +",
+    ),
+    "stack": Rule(system.stack, "the import fails with glibc 2.41 and later", f"{ELF}-Wl {{}} +"),
+    "text-relocations": Rule(
+        system.text_relocations, "the import fails with musl, and under SELinux", f"{ELF}-d {{}} +"
+    ),
+    "instructions": Rule(instructions.instructions, "it crashes on older CPUs: illegal instruction", f"{ELF}-n {{}} +"),
+    "debug": Rule(system.debug, "every user downloads what only a debugger reads", f"{ELF}-WS {{}} +"),
+    "abi3": Rule(binaries.abi3, "the import fails on a Python that the tag promises", "abi3audit --strict {wheel}"),
+    "fatbinary": Rule(
+        device.fatbinary, "a GPU that the plan promises has no kernel image", f"{UNPACKED}cuobjdump --list-elf *.so"
+    ),
+    "kernels": Rule(
+        device.kernels, "a call fails on some GPUs: no kernel image", f"{UNPACKED}cuobjdump --list-elf *.so"
+    ),
+    "torch-requirement": Rule(
+        torch.torch_requirement, "the import fails where torch is not installed", f"{SAY}METADATA'"
+    ),
+    "torch-registrations": Rule(
+        torch.torch_registrations, "the second library fails to load, or a call finds no kernel", IMPORT
+    ),
+    "torch-symbols": Rule(torch.torch_symbols, "the import fails with that torch: undefined symbol", IMPORT),
+    "sycl-runtime": Rule(torch.sycl_runtime, "a process has two runtimes of SYCL", f"{ELF}-d {{}} +"),
+    "size": Rule(files.size, "the index refuses the upload", "ls -l {wheel}"),
 }

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.formats.elf import Extent
-from ci_tools.formats.linking import Linking, linking
+from ci_tools.formats.linking import Bindings, Linking, linking, symbols
+from ci_tools.formats.macho.reader import read_macho
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.wheel import GRAFTED, Hashing, record_hash
 from ci_tools.formats.windows.pe import read_pe
@@ -22,14 +25,21 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
+    from ci_tools.formats.macho.reader import MachO
     from ci_tools.formats.wheel import Wheel
     from ci_tools.formats.windows.pe import Import
     from ci_tools.model.plan import Job
 
-__all__ = ["Flaw", "Member", "Subject", "abbreviate", "read_each"]
 
 SMALL = 1 << 16  # bytes; a member up to this size is kept in memory, since writing a file would cost more
 MOST_IN_MEMORY = 64 << 20  # bytes of all members in memory
+MOST_TEXT = 4 << 20  # bytes; a longer file is data
+# Members that are installed into site-packages, whatever folder of the wheel they are in.
+DATA = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
+# Words by which a package loads libraries itself, wherever they are and whatever their names.
+BY_PATH = re.compile(
+    rb"load_library|\bCDLL\b|cdll|dlopen|ExtensionFileLoader|spec_from_file_location|load_dynamic|add_dll_directory"
+)
 SHOWN = 5  # a message names at most so many items
 Read = TypeVar("Read")
 
@@ -41,6 +51,7 @@ class Flaw(NamedTuple):
     found: str
     expected: str
     level: Level = Level.ERROR
+    effect: str = ""  # what happens to a user, where the rule's own words for it are not enough
 
 
 class Member(NamedTuple):
@@ -133,15 +144,47 @@ class Subject:
         return {name: found for name, found in self.linkings.items() if isinstance(found, Linking)}
 
     @cached_property
+    def symbols(self) -> Mapping[str, Bindings]:
+        """The dynamic symbols of each library that can be read; empty for an any-platform wheel."""
+        readable = self.readable_linkings
+        return dict(read_each((member for member in self.libraries if member.name in readable), symbols))
+
+    @cached_property
     def imports(self) -> Mapping[str, tuple[Import, ...] | Rejected]:
         """The libraries that each PE file imports, or why it cannot be read; empty for an any-platform wheel."""
         found = () if self.is_pure else self.members
         return {each.name: _imports(each) for each in found if each.format == "PE" and not each.damage}
 
+    @cached_property
+    def machos(self) -> Mapping[str, tuple[MachO, ...] | Rejected]:
+        """The parts of each Mach-O file, or why it cannot be read; empty for an any-platform wheel."""
+        found = () if self.is_pure else self.members
+        return {each.name: _macho(each) for each in found if each.format.startswith("Mach-O") and not each.damage}
+
+    @property
+    def readable_machos(self) -> Mapping[str, tuple[MachO, ...]]:
+        """The parts of each Mach-O file that can be read."""
+        return {name: found for name, found in self.machos.items() if not isinstance(found, Rejected)}
+
     @property
     def readable_imports(self) -> Mapping[str, tuple[Import, ...]]:
         """The libraries that each PE file imports, of those that can be read."""
         return {name: found for name, found in self.imports.items() if not isinstance(found, Rejected)}
+
+    def exports(self, member: Member) -> frozenset[str]:
+        """Return the names that a library defines for others; none if it cannot be read."""
+        if member.format == "PE" and not member.damage:
+            with member.open() as file, suppress(Rejected):
+                return frozenset(read_pe(Extent.whole(file)).exports())
+        if member.name in self.readable_machos:  # each part has to have them
+            return frozenset.intersection(*(part.defined for part in self.readable_machos[member.name]))
+        return self.symbols[member.name].defined if member.name in self.symbols else frozenset()
+
+    @cached_property
+    def loads_by_path(self) -> bool:
+        """Whether Python code of the wheel loads libraries itself, as `torch.ops.load_library` and ctypes do."""
+        code = (member for member in self.members if member.base.endswith(".py") and member.info.file_size <= MOST_TEXT)
+        return any(BY_PATH.search(member.read()) for member in code)
 
     def _read_into_memory(self, info: zipfile.ZipInfo) -> Member:
         chunks, damage = [], ""
@@ -171,6 +214,14 @@ def _linking(member: Member) -> Linking | Rejected:
     try:
         with member.open() as file:
             return linking(file)
+    except Rejected as error:
+        return error
+
+
+def _macho(member: Member) -> tuple[MachO, ...] | Rejected:
+    try:
+        with member.open() as file:
+            return read_macho(file)
     except Rejected as error:
         return error
 

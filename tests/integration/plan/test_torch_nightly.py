@@ -14,6 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.builders.sources import committed, demo, git, write
+from tests.servers.fatwheel_program import BUILDS
 from tests.servers.package_index import over_http
 from tests.servers.prepared import Called, run_prepared
 from tests.unit.build.sdk.test_torch_choice import torch_wheel
@@ -61,8 +62,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def fatwheel(source: Path, *arguments: str) -> Called:
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "FATWHEEL_CACHE": str(source.parent / "cache"), "COLUMNS": "300"}
-    return run_prepared(arguments, cwd=source, env=environ)
+    own = {"FATWHEEL_CACHE": str(source.parent / "cache"), BUILDS: str(source.parent), "COLUMNS": "300"}
+    return run_prepared(arguments, cwd=source, env={**os.environ, "PYTHONPATH": str(ROOT), **own})
 
 
 @pytest.fixture(scope="module")

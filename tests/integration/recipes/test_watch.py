@@ -12,6 +12,7 @@ import pytest
 
 from ci_tools.formats.wheel import open_wheel
 from tests.builders.sources import committed, git, write
+from tests.servers.fatwheel_program import BUILDS
 from tests.servers.github import REPOSITORY, TOKEN, GitHub, github_server
 from tests.servers.prepared import run_prepared
 
@@ -68,12 +69,21 @@ build:
 release: {{tag: "{{package}}-v{{version}}-py{{python}}", local: mine, untagged: true}}
 validate: {{imports: [hello.fast]}}
 """
+TAGGED = """\
+package: hello-native
+version: "1.0"
+source: {git: "https://example.invalid/x", ref: "v{version}"}
+python: ["3.12"]
+platforms: {linux-cpu: }
+release: {tag: "a..b {version}", untagged: true}
+"""
 TAG = f"hello-native-v1.0-py{DIGITS}"
 
 
 def fatwheel(folder: Path, hub: GitHub, *words: str) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "GITHUB_API_URL": hub.url, "GH_TOKEN": TOKEN}
-    return run_prepared([*words], cwd=folder, env={**environ, "FATWHEEL_CACHE": str(folder / "cache")})
+    own = {"FATWHEEL_CACHE": str(folder / "cache"), BUILDS: str(folder)}
+    return run_prepared([*words], cwd=folder, env={**environ, **own})
 
 
 def verdicts(folder: Path, hub: GitHub, *words: str) -> list[tuple[str, str, str, str]]:
@@ -100,6 +110,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = {"fatwheel.yml": RECIPE.replace("UPSTREAM", str(upstream)), "local.patch": PATCH}
     write(folder / "recipes/hello", files)
     return folder
+
+
+def test_a_release_whose_tag_git_refuses_is_not_built(place: Path, hub: GitHub) -> None:
+    write(place / "recipes/tagged", {"fatwheel.yml": TAGGED})
+    ran = fatwheel(place, hub, "recipe", "watch", "tagged", "--to", f"github:{REPOSITORY}", "--format", "json")
+    (verdict,) = json.loads(ran.stdout)
+    assert (verdict["state"], verdict["reason"][:31]) == ("cannot", "git has no tag of the name a..b"), ran.stderr
 
 
 def test_a_release_is_due_until_it_is_published_and_again_when_its_recipe_changes(place: Path, hub: GitHub) -> None:

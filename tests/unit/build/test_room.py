@@ -8,8 +8,8 @@ import pytest
 
 from ci_tools.build.room import (
     MIB,
+    BuildFolders,
     Need,
-    Places,
     list_parts,
     needs_of,
     refuse_no_room,
@@ -45,7 +45,9 @@ def test_a_job_that_compiles_against_torch_takes_most(tmp_path: Path) -> None:
     cuda = Accelerator(AcceleratorKind.CUDA, Minor(13, 0))
     native = replace(pure, kind=JobKind.NATIVE, platform=Platform.LINUX_CUDA, accelerator=cuda, requires_torch=">=2.10")
     native = replace(native, toolchain=ToolchainKind.PYPI)
-    sizes = [sum(need.size for need in needs_of([job], tree, Places(*[tmp_path] * 3))) // MIB for job in (pure, native)]
+    sizes = [
+        sum(need.size for need in needs_of([job], tree, BuildFolders(*[tmp_path] * 3))) // MIB for job in (pure, native)
+    ]
     assert (sizes[0] < 100, sizes[1] > 2000) == (True, True)
 
 
@@ -54,7 +56,7 @@ def test_the_parts_of_torch_take_a_tenth_of_it(tmp_path: Path) -> None:
     linux = replace(plan.jobs[0], kind=JobKind.NATIVE, platform=Platform.LINUX_CPU)
     native = replace(linux, torch=Minor(2, 13), requires_torch=">=2.13")
     parts, full = (
-        sum(need.size for need in needs_of([native], tree, Places(*[tmp_path] * 3), torch=torch)) // MIB
+        sum(need.size for need in needs_of([native], tree, BuildFolders(*[tmp_path] * 3), torch=torch)) // MIB
         for torch in (BuildTorch.PARTS, BuildTorch.FULL)
     )
     assert 150 < parts < 300 < full

@@ -116,7 +116,7 @@ def test_who_has_the_name_of_a_module_keeps_it() -> None:
         pytest.param(f"Project-URL: {'x' * 33}, https://localhost\n", "needs a label of 1 to 32", id="long-label"),
         pytest.param("Project-URL: x, javascript:alert(1)\n", "the address of 'x' is not a web address", id="link"),
         pytest.param("Home-page: there\n", "the address of 'Home-page' is not a web address", id="home-page"),
-        pytest.param("License-File: LICENSE\n", "its metadata is not valid", id="field-of-a-later-version"),
+        pytest.param("License-Expression: MIT\n", "its metadata is not valid", id="field-of-a-later-version"),
         pytest.param("Requires-Python: three\n", "its metadata is not valid", id="requires-python"),
         pytest.param("Description-Content-Type: text/html\n", "its metadata is not valid", id="content-type"),
         pytest.param("Description: `a\n", "its metadata is not valid", id="two-descriptions"),

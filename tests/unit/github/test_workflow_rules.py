@@ -68,6 +68,7 @@ jobs:
         with:
           path: dist
           retention-days: 30
+          overwrite: true
   check:
     name: Check the names
     runs-on: ubuntu-latest
@@ -329,6 +330,14 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             id="an-artifact-that-stays",
         ),
         pytest.param(
+            rules.uploads_can_be_repeated,
+            "called",
+            "          overwrite: true\n",
+            "",
+            "called:40: a second attempt cannot upload the artifact, expected overwrite: true",
+            id="an-upload-that-no-second-attempt-can-make",
+        ),
+        pytest.param(
             rules.nothing_is_uploaded_always,
             "called",
             "      - name: Upload wheels\n",
@@ -381,7 +390,7 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             "called",
             "TOKEN: ${{ secrets.token }}",
             "TOKEN: ${{ inputs['cfg'] || secrets.token }}",
-            "called:53: inputs.cfg is declared nowhere in this file",
+            "called:54: inputs.cfg is declared nowhere in this file",
             id="an-undeclared-input",
         ),
         pytest.param(
@@ -389,7 +398,7 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             "called",
             "TOKEN: ${{ secrets.token }}",
             "TOKEN: ${{ secrets.TOKENS }}",
-            "called:53: secrets.TOKENS is not among the secrets that this workflow takes",
+            "called:54: secrets.TOKENS is not among the secrets that this workflow takes",
             id="an-undeclared-secret",
         ),
         pytest.param(
@@ -599,7 +608,7 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             "    name: Check the names\n",
             "    name: Check the names\n    if: ${{ !cancelled() }}\n    needs: build\n"
             "  last:\n    needs: check\n    runs-on: ubuntu-latest\n    steps: []\n  other:\n",
-            "called:49: last is skipped where a job before check was not successful: say success() or !cancelled()",
+            "called:50: last is skipped where a job before check was not successful: say success() or !cancelled()",
             id="a-condition-behind-another",
         ),
         pytest.param(
@@ -647,7 +656,7 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             "called",
             "run: check",
             "run: fatwheel ci step build",
-            "called:51: a project's own code runs here, beside secrets.token",
+            "called:52: a project's own code runs here, beside secrets.token",
             id="a-step-that-builds-beside-a-secret",
         ),
         pytest.param(
@@ -655,7 +664,7 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             "called",
             "run: check",
             "run: cd source && make check",
-            "called:51: a project's own code runs here, beside secrets.token",
+            "called:52: a project's own code runs here, beside secrets.token",
             id="a-program-of-the-checkout-beside-a-secret",
         ),
         pytest.param(
@@ -663,7 +672,7 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             "called",
             "      - name: Check\n",
             RESTORE,
-            "called:50: actions/cache/restore restores a cache, beside secrets.token",
+            "called:51: actions/cache/restore restores a cache, beside secrets.token",
             id="a-cache-beside-a-secret",
         ),
         pytest.param(
@@ -671,7 +680,7 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             "called",
             "      - name: Check\n",
             f"      - name: Take\n        uses: actions/download-artifact@{SHA} # v7.0.1\n      - name: Check\n",
-            "called:50: the artifact lands in the workspace itself, expected a folder of its own",
+            "called:51: the artifact lands in the workspace itself, expected a folder of its own",
             id="an-artifact-over-the-workspace",
         ),
         pytest.param(
@@ -681,7 +690,7 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             f"      - name: Check out\n        uses: actions/checkout@{SHA} # v7.0.1\n"
             f"      - name: Take\n        uses: actions/download-artifact@{SHA} # v7.0.1\n        with:\n"
             "          path: dist\n      - name: Check\n",
-            "called:52: the artifact lands in the checkout, expected path: ${{ runner.temp }}/…",
+            "called:53: the artifact lands in the checkout, expected path: ${{ runner.temp }}/…",
             id="an-artifact-in-a-checkout",
         ),
         pytest.param(

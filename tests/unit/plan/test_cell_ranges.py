@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ci_tools.model.cell import Cell
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.versions import Minor, Python
-from ci_tools.plan.cell_ranges import Axes, accelerator_of, blocks
+from ci_tools.plan.cell_ranges import PlanAxes, accelerator_of, blocks
 from tests.builders.sources import plan_of, write
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def test_cells_that_are_all_there_are_one_block() -> None:
     ],
 )
 def test_places_are_named(places: slice, words: str) -> None:
-    axes = Axes([(platform, "cu130" if found else "") for platform, found in PLACES], list(TORCHES[1:]), list(PYTHONS))
+    axes = PlanAxes(
+        [(platform, "cu130" if found else "") for platform, found in PLACES], list(TORCHES[1:]), list(PYTHONS)
+    )
     cells = [Cell(*place, torch, python) for place, torch, python in product(PLACES[places], TORCHES[1:], PYTHONS)]
     assert str(axes.describe(cells)) == f"{words} / torch 2.10 to 2.12 / Python 3.10 to 3.13"
 
@@ -63,5 +65,5 @@ def test_all_platforms_of_a_plan_have_one_name(tmp_path: Path) -> None:
     files = {"pyproject.toml": '[project]\nname = "demo"\nversion = "1"\n[build-system]\nrequires = ["hatchling"]\n'
              'build-backend = "hatchling.build"\n', "demo/__init__.py": "", "fatwheel.yml": CONFIG}  # fmt: skip
     plan = plan_of(write(tmp_path, files))
-    axes, cells = Axes.of(plan), [item.cell for item in plan.covered]
+    axes, cells = PlanAxes.of(plan), [item.cell for item in plan.covered]
     assert [str(axes.describe(block)) for block in blocks(cells)] == ["all platforms / Python 3.10, 3.12"]

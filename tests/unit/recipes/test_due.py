@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from ci_tools.cli.tables.recipes import due_rows, verdicts_page
 from ci_tools.recipes.due import State, Wanted, decide
 
 TAG = "demo-v1.0-py313"
@@ -30,3 +31,12 @@ def test_a_release_is_due_for_a_reason(
 ) -> None:
     verdict = decide(wanted, published)
     assert (verdict.state, verdict.reason, verdict.rebuild) == (state, reason, rebuild)
+
+
+def test_a_workflow_builds_what_one_matrix_takes_and_says_what_is_left() -> None:
+    verdicts = [decide(WANTED._replace(tag=f"demo/v{number}"), {}) for number in range(300)]
+    rows = due_rows(verdicts)
+    assert len(rows) == 256
+    assert len({row["artifact"] for row in rows}) == 256
+    assert "A run builds 256 of them, and the next one the other 44." in verdicts_page(verdicts)
+    assert "A run builds" not in verdicts_page(verdicts[:256])

@@ -27,7 +27,7 @@ from ci_tools.model.versions import Minor
 from ci_tools.plan import planner
 from ci_tools.plan.make import Planned
 from ci_tools.verify.cases import Proof
-from ci_tools.verify.fingerprint import Claim, Verdict, compare, fingerprint, read_record, write_record
+from ci_tools.verify.fingerprint import ClaimVerdict, WheelClaim, compare, fingerprint, read_record, write_record
 from ci_tools.verify.prover import prove, status, to_json
 from tests.builders.sources import PROJECT, demo, world
 from tests.builders.wheels import LINUX, PACKAGE, edited, entry, library, make, unit, with_section
@@ -76,7 +76,7 @@ def files(version: str, symbol: str = "puts") -> dict[str, bytes]:
     return {LIBRARY: library(code), TEXT: version.encode()}
 
 
-def pair(folder: Path, changes: Mapping[str, bytes | None], claim: Claim) -> tuple[str, Verdict, str]:
+def pair(folder: Path, changes: Mapping[str, bytes | None], claim: WheelClaim) -> tuple[str, ClaimVerdict, str]:
     """Compare a good wheel with one that has other members."""
     labels = {WHEEL: LABEL.replace(b"others", b"tests"), METADATA: FIELDS.replace(b"Requires-Dist: x\n", b"")}
     own = edited(make(folder, LINUX, {**PACKAGE, **files("one")}), labels)
@@ -84,19 +84,19 @@ def pair(folder: Path, changes: Mapping[str, bytes | None], claim: Claim) -> tup
 
 
 def test_a_wheel_equals_itself_in_bytes(tmp_path: Path) -> None:
-    assert pair(tmp_path, {}, Claim.MEMBERS) == ("bytes", Verdict.SAME_BYTES, "")
+    assert pair(tmp_path, {}, WheelClaim.MEMBERS) == ("bytes", ClaimVerdict.SAME_BYTES, "")
 
 
 FIELDS = b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Dist: x\n\nWhat it is.\n"
 LABEL = b"Wheel-Version: 1.0\nGenerator: others\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"
-MEMBERS, INTERFACE, LOADS = Claim
-DIFFERS, SERVES = Verdict.DIFFERS, Verdict.SERVES
+MEMBERS, INTERFACE, LOADS = WheelClaim
+DIFFERS, SERVES = ClaimVerdict.DIFFERS, ClaimVerdict.SERVES
 
 
 @pytest.mark.parametrize(
     ("claim", "changes", "verdict", "detail"),
     [
-        pytest.param(MEMBERS, {WHEEL: LABEL}, Verdict.SAME_MEMBERS, "made by tests and others", id="generator"),
+        pytest.param(MEMBERS, {WHEEL: LABEL}, ClaimVerdict.SAME_MEMBERS, "made by tests and others", id="generator"),
         pytest.param(MEMBERS, {WHEEL: LABEL.replace(b"false", b"true")}, DIFFERS, WHEEL, id="purelib"),
         pytest.param(INTERFACE, {METADATA: FIELDS}, DIFFERS, "METADATA (+Requires-Dist: x)", id="requirement"),
         pytest.param(MEMBERS, {TEXT: b"two"}, DIFFERS, TEXT, id="text"),
@@ -107,7 +107,7 @@ DIFFERS, SERVES = Verdict.DIFFERS, Verdict.SERVES
     ],
 )
 def test_what_differs_is_named(
-    tmp_path: Path, claim: Claim, changes: dict[str, bytes | None], verdict: Verdict, detail: str
+    tmp_path: Path, claim: WheelClaim, changes: dict[str, bytes | None], verdict: ClaimVerdict, detail: str
 ) -> None:
     assert pair(tmp_path, changes, claim)[1:] == (verdict, detail)
 
@@ -116,7 +116,7 @@ def test_a_library_that_the_package_does_without_is_not_compared(tmp_path: Path)
     own = make(tmp_path, LINUX, {**PACKAGE, **files("one")})
     other = fingerprint(edited(own, {LIBRARY: None}, name=f"other-{LINUX}"))
     assert compare(fingerprint(own), other, INTERFACE)[1:] == (DIFFERS, f"{LIBRARY} (only in the job's wheel)")
-    assert compare(fingerprint(own).without({LIBRARY}), other, INTERFACE)[1] is Verdict.SAME_MEMBERS
+    assert compare(fingerprint(own).without({LIBRARY}), other, INTERFACE)[1] is ClaimVerdict.SAME_MEMBERS
 
 
 def test_symbols_that_were_found_in_the_torch_of_the_cell_are_no_difference(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ OTHER_CODE, OTHER_SYMBOL = files("two")[LIBRARY], files("one", "perror")[LIBRARY
     ],
 )
 def test_a_library_is_held_to_what_it_asks_for(
-    tmp_path: Path, claim: Claim, changed: bytes, verdict: Verdict, detail: str
+    tmp_path: Path, claim: WheelClaim, changed: bytes, verdict: ClaimVerdict, detail: str
 ) -> None:
     assert pair(tmp_path, {LIBRARY: changed}, claim)[1:] == (verdict, detail)
 
@@ -150,8 +150,8 @@ def test_a_library_is_held_to_what_it_asks_for(
 def test_a_missing_device_image_is_a_difference(tmp_path: Path) -> None:
     both, one = (with_section(".nv_fatbin", unit(*(entry(2, arch) for arch in archs))) for archs in ((90, 100), (90,)))
     wheels = [make(tmp_path / str(number), LINUX, {"demo/_C.so": data}) for number, data in enumerate((both, one))]
-    found = compare(*map(fingerprint, wheels), Claim.LOADS)
-    assert found[1:] == (Verdict.DIFFERS, "demo/_C.so (images: -sm_100)")
+    found = compare(*map(fingerprint, wheels), WheelClaim.LOADS)
+    assert found[1:] == (ClaimVerdict.DIFFERS, "demo/_C.so (images: -sm_100)")
 
 
 def test_permission_to_run_is_a_part_of_a_member(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_permission_to_run_is_a_part_of_a_member(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- which cells are built
 
 
-def settled(folder: Path, text: str, shown: CellEvidence = PURE, **files: str) -> dict[str, tuple[Verdict, str]]:
+def settled(folder: Path, text: str, shown: CellEvidence = PURE, **files: str) -> dict[str, tuple[ClaimVerdict, str]]:
     """Return what is said of every cell of a plan that takes no build."""
     root = demo(folder / "demo", {"fatwheel.yml": text, **files})
     proofs = prove(planned_as(root, shown), world(folder))
@@ -180,7 +180,7 @@ def request(pythons: str, platforms: str, torch: str = "") -> str:
 @ON_LINUX
 def test_a_cell_that_is_built_as_the_job_is_needs_no_build(tmp_path: Path) -> None:
     found = settled(tmp_path, request(f'"{HERE}"', "  linux-cpu:\n"))
-    same = (Verdict.SAME_INPUT, "the job's own build sees nothing else")
+    same = (ClaimVerdict.SAME_INPUT, "the job's own build sees nothing else")
     assert found == {f"linux-cpu / cp{HERE.replace('.', '')}": same}
 
 
@@ -188,7 +188,7 @@ def test_a_cell_that_is_built_as_the_job_is_needs_no_build(tmp_path: Path) -> No
 def test_a_torch_that_no_build_sees_is_the_same_input_and_why_is_said(tmp_path: Path) -> None:
     found = settled(tmp_path, request(f'"{HERE}"', "  linux-cpu:\n", 'torch: ["2.12", "2.13"]\n'))
     assert len(found) == 2
-    assert {verdict for verdict, _ in found.values()} == {Verdict.SAME_INPUT}
+    assert {verdict for verdict, _ in found.values()} == {ClaimVerdict.SAME_INPUT}
     assert all(
         detail.endswith("its build sees no torch: nothing is compiled (pyproject.toml:2)")
         for _, detail in found.values()
@@ -207,7 +207,7 @@ def test_a_torch_that_no_build_sees_is_the_same_input_and_why_is_said(tmp_path: 
 def test_what_the_machine_lacks_is_said(tmp_path: Path, pythons: str, platform: str, why: str) -> None:
     found = settled(tmp_path, request(pythons, f"  {platform}:\n"))
     verdict, detail = list(found.values())[-1]
-    assert (verdict, why in detail) == (Verdict.NOT_EXERCISED, True)
+    assert (verdict, why in detail) == (ClaimVerdict.NOT_EXERCISED, True)
 
 
 FATBINARY = CellEvidence(
@@ -227,7 +227,7 @@ def test_two_differences_at_once_are_not_built_where_something_is_compiled(tmp_p
     planned = planned_as(demo(tmp_path / "demo", {"fatwheel.yml": text}), FATBINARY)
     last = planned.plan.covered[-1:]
     (proof,) = prove(planned._replace(plan=replace(planned.plan, covered=last)), world(tmp_path))
-    said = (Verdict.NOT_EXERCISED, "torch and accelerator are compared each by itself, not together")
+    said = (ClaimVerdict.NOT_EXERCISED, "torch and accelerator are compared each by itself, not together")
     assert (len(planned.plan.jobs), proof.verdict, proof.detail) == (1, *said)
 
 
@@ -261,13 +261,13 @@ def test_a_torch_that_a_build_may_see_is_not_taken_for_the_same(
     ],
 )
 def test_the_exit_status_is_that_of_the_worst(verdicts: list[str], expected: int) -> None:
-    assert status([Proof("pure", (), "", Verdict(verdict)) for verdict in verdicts]) == expected
+    assert status([Proof("pure", (), "", ClaimVerdict(verdict)) for verdict in verdicts]) == expected
 
 
 def test_a_proof_is_one_json_object(tmp_path: Path) -> None:
     root = demo(tmp_path / "demo", {"pyproject.toml": PROJECT})
     cell = planned_as(root, PURE).plan.covered[0].cell
-    written = json.loads(json.dumps(to_json([Proof("pure", (cell,), "bytes", Verdict.SAME_BYTES)])))
+    written = json.loads(json.dumps(to_json([Proof("pure", (cell,), "bytes", ClaimVerdict.SAME_BYTES)])))
     expected = {
         "job": "pure",
         "cells": ["linux-cpu / cp312"],

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.observe.cmake.reply import Target
 
-__all__ = ["VARIABLE", "Images", "images_of", "spell_for_cmake"]
-
 VARIABLE = "CMAKE_CUDA_ARCHITECTURES"
 CUDA = "CUDA"  # the language, as the file API names it
 

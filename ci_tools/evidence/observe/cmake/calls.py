@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.observe.observation import Observed
 
-__all__ = ["PROBE", "read_observed_call"]
-
 PROBE = "-DFATWHEEL_PROBE=1"  # an argument that no project makes by itself
 SOURCE = "<source>"  # the root of the source in a recorded call
 CHANGE = re.compile(r"[A-Za-z_]\w*=")  # a variable that the project changes for cmake

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.views import View
     from ci_tools.model.evidence import CellEvidence
 
-__all__ = ["Followed", "follow"]
-
 ARGUMENTS = "CMAKE_ARGS"  # the variable by which setup.py files take arguments for cmake, as scikit-build-core does
 
 

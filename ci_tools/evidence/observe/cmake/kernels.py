@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.cmake.options import Option
     from ci_tools.evidence.observe.cmake.run import Configured
 
-__all__ = ["CONFIGURED", "Lacking", "find_lacking"]
-
 CONFIGURED = "observed by running cmake's configure step"
 MOST_TRIED = 6  # options
 MOST_LISTED = 8
@@ -23,7 +21,7 @@ PATTERN = "*.cu"
 ANOTHER_PROJECT = "another project"  # in the doubt of a step that leaves some of the build to a second one
 
 
-class Lacking(NamedTuple):
+class LeftOff(NamedTuple):
     """The options that a configure step leaves off, a kernel that nothing else would compile, and warnings of both."""
 
     off: tuple[tuple[str, str], ...] = ()
@@ -40,7 +38,7 @@ class Lacking(NamedTuple):
         return f"without {switch} its build compiles no kernel, {source} for example ({where})"
 
 
-def find_lacking(configure: Callable[[CmakeCall], Configured], call: CmakeCall, kernels: Sequence[str]) -> Lacking:
+def find_lacking(configure: Callable[[CmakeCall], Configured], call: CmakeCall, kernels: Sequence[str]) -> LeftOff:
     """Return what the configure step of a platform with CUDA leaves off, of a source that has these kernels.
 
     Where no kernel is compiled, each option of CUDA that is off is tried: the first that brings one in, or enables the
@@ -49,14 +47,14 @@ def find_lacking(configure: Callable[[CmakeCall], Configured], call: CmakeCall, 
     found = configure(call)
     off = tuple(_list_off(found.off, call.variable))
     if call.doubt or _compiles_kernels(found):
-        return Lacking(off)
+        return LeftOff(off)
     is_known = not found.failure and not _may_be_of_kernels(found)
     for option in found.off[:MOST_TRIED] if is_known else ():
         turned_on = _turn_on(call, option)
         if new := _find_new(found, configure(turned_on)):
             source, where = _choose_source(new, kernels), option.condition or option.place
-            return Lacking(off, LeftOut(source, where, _list_switches(turned_on, option), PATTERN, option.definition))
-    return Lacking(off, warnings=tuple(_warn(found, off, kernels)))
+            return LeftOff(off, LeftOut(source, where, _list_switches(turned_on, option), PATTERN, option.definition))
+    return LeftOff(off, warnings=tuple(_warn(found, off, kernels)))
 
 
 def _list_off(options: Sequence[Option], variable: str) -> Iterator[tuple[str, str]]:

@@ -15,8 +15,6 @@ from ci_tools.model.platforms import AcceleratorKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["ENABLES", "LANGUAGE", "SPEAKS_OF_CUDA", "Option", "read_kernels", "read_options", "select_off"]
-
 LANGUAGE = "CUDA"  # noted among the kernels where a step enables the language, which by itself compiles nothing
 KERNEL = re.compile(r"[^;\s<>:]+\.cu\b")
 # Commands that name the sources of a target, or a compiler call by hand.

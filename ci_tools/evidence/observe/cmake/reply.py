@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["LINKS_TORCH", "QUERY", "Target", "read_targets"]
-
 QUERY = ".cmake/api/v1/query/codemodel-v2"
 REPLY = ".cmake/api/v1/reply"
 MOST = 64 << 20  # bytes of one file

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.machine.sandbox.groups import ForkServer
 
-__all__ = ["Configured", "Configurer"]
-
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=16, written=2 << 30)
 MOST_TRACE = 256 << 20  # bytes
 MOST_CACHE = 64 << 20

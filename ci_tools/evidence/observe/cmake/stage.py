@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.views import View
     from ci_tools.evidence.source import Tree
 
-__all__ = ["ConfigureStage"]
-
 STAND_INS = Path(__file__).parent / "standins"
 SYSTEMS = {"linux": ("Linux", "GNU"), "macos": ("Darwin", "AppleClang"), "windows": ("Windows", "MSVC")}
 PROCESSORS = {("macos", "arm64"): "arm64", ("windows", "amd64"): "AMD64"}

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
 
-__all__ = ["Cmake", "open_cmake", "pinned_version"]
-
 HOME = "cmake/data/"  # of cmake in its wheel
 NEEDED = re.compile(rf"{HOME}(bin/cmake|share/cmake-[\d.]+/(Modules|Templates)/.*)")
 CMAKE = PinnedTool("cmake", "cmake", f"{HOME}bin/cmake", NEEDED)

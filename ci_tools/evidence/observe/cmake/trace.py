@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.observe.cmake.options import Option
 
-__all__ = ["FACTS", "Heard", "read_trace"]
-
 FACTS = frozenset({"cuda", "python", "torch"})  # questions that the cell answers; all others are the builder's
 # Commands whose answers come from the machine or the network, with the first arguments for which that is so.
 DOUBTS: Mapping[str, Mapping[str, str] | str] = {

@@ -17,7 +17,7 @@ from ci_tools.evidence.backends.facts import FORCED
 from ci_tools.evidence.includes import abi_of_commands
 from ci_tools.evidence.observe.build import list_request_archs
 from ci_tools.evidence.observe.cmake.archs import VARIABLE, images_of, spell_for_cmake
-from ci_tools.evidence.observe.cmake.kernels import CONFIGURED, Lacking, find_lacking
+from ci_tools.evidence.observe.cmake.kernels import CONFIGURED, LeftOff, find_lacking
 from ci_tools.evidence.observe.cmake.reply import LINKS_TORCH
 from ci_tools.evidence.observe.cmake.run import Configured, Configurer
 from ci_tools.evidence.observe.gpus.images import list_wanted, name_archs
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.views import View
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Compile
-
-__all__ = ["Ask", "CmakeWitness", "Open"]
 
 MOST = 16  # ways through a project's checks that are tried
 TORCH_LIBRARY = re.compile(r"(?:^|[/\s]|-l|lib)(?:torch|c10)(?:_\w+)?(?:\.\w+)*(?:$|\s)")
@@ -57,7 +55,7 @@ class Open(NamedTuple):
     kernels: tuple[str, ...] = ()
 
 
-class Found(NamedTuple):
+class Refinement(NamedTuple):
     """The result of a configure step, and the variables without which it would be another."""
 
     configured: Configured
@@ -73,8 +71,8 @@ class CmakeWitness:
         self.includes = includes
         self.configurer = configurer
         self.others: dict[int, CmakeWitness] = {}  # by the includes of a source with files that a build writes
-        self.shown: dict[tuple[int, Found], tuple[CellEvidence, CellEvidence]] = {}  # with the files' own
-        self.lacking: dict[tuple[int, Lacking], tuple[CellEvidence, CellEvidence]] = {}
+        self.shown: dict[tuple[int, Refinement], tuple[CellEvidence, CellEvidence]] = {}  # with the files' own
+        self.lacking: dict[tuple[int, LeftOff], tuple[CellEvidence, CellEvidence]] = {}
 
     def close(self) -> None:
         """Remove what the observations left."""
@@ -101,14 +99,14 @@ class CmakeWitness:
         refined = self.refine_targets(files, asks, cell, open_) if open_.torch or open_.archs else files
         return self.add_lacking(refined, self.find_lacking(files, asks[0], open_.kernels)) if open_.kernels else refined
 
-    def find_lacking(self, files: CellEvidence, ask: Ask, kernels: Sequence[str]) -> Lacking:
+    def find_lacking(self, files: CellEvidence, ask: Ask, kernels: Sequence[str]) -> LeftOff:
         """Return what the configure step of a cell with CUDA leaves off, of a source with these kernels."""
         call = ask.call._replace(arguments=(*ask.call.arguments, *_list_sabi(files, ask.view)))
-        return Lacking() if call.doubt else find_lacking(partial(self.configurer.configure, ask.view), call, kernels)
+        return LeftOff() if call.doubt else find_lacking(partial(self.configurer.configure, ask.view), call, kernels)
 
-    def add_lacking(self, files: CellEvidence, lacking: Lacking) -> CellEvidence:
+    def add_lacking(self, files: CellEvidence, lacking: LeftOff) -> CellEvidence:
         """Return evidence with what a configure step leaves off; the same object for the same."""
-        if lacking == Lacking():
+        if lacking == LeftOff():
             return files
         known = id(files), lacking
         if known not in self.lacking:
@@ -139,7 +137,7 @@ class CmakeWitness:
             self.shown[known] = files, refined if open_.torch or not found[0].configured.doubt else files
         return self.shown[known][1]
 
-    def look(self, files: CellEvidence, ask: Ask) -> Found:
+    def look(self, files: CellEvidence, ask: Ask) -> Refinement:
         """Return what a configure step shows, told the architectures of the request where that makes it heed them."""
         view, call = ask.view, ask.call
         call = call._replace(arguments=(*call.arguments, *_list_sabi(files, view)))
@@ -147,9 +145,9 @@ class CmakeWitness:
         asked = tuple(list_request_archs(view)) if view.accelerator else ()
         wanted = list_wanted(asked)
         if not asked or (found.doubt and not found.failure):
-            return Found(found)
+            return Refinement(found)
         if not found.failure and images_of(found.targets).names in {frozenset[str](), wanted}:
-            return Found(found)
+            return Refinement(found)
         if call.variable and not _are_archs_told(view, call.variable):
             words = f"-D{VARIABLE}={spell_for_cmake(asked)}"
             value = f"{dict(call.env).get(call.variable, '')} {words}".strip()
@@ -159,8 +157,8 @@ class CmakeWitness:
             tried = self.decide(view, told)
             is_heeded = not tried.doubt and images_of(tried.targets).names == wanted
             if is_heeded and (found.failure or _list_decided(tried.targets) == _list_decided(found.targets)):
-                return Found(tried, ((call.variable, value),))
-        return Found(found) if found.failure else _describe_own_archs(found, asked)
+                return Refinement(tried, ((call.variable, value),))
+        return Refinement(found) if found.failure else _describe_own_archs(found, asked)
 
     def decide(self, view: View, call: CmakeCall) -> Configured:
         """Return what the configure step shows whatever the builder's compiler answers, or the doubt."""
@@ -181,7 +179,7 @@ class CmakeWitness:
             return Configured(doubt=found[0].failure, failure=found[0].failure)
         return known[0] if len({_list_decided(one.targets) for one in known}) == 1 else _doubt_check(found)
 
-    def refined(self, files: CellEvidence, found: Found) -> CellEvidence:
+    def refined(self, files: CellEvidence, found: Refinement) -> CellEvidence:
         """Return evidence with the targets of a configure step; with a warning if that shows nothing."""
         configured = found.configured
         targets = [one._replace(compiles=tuple(map(self.in_source, one.compiles))) for one in configured.targets]
@@ -253,7 +251,7 @@ def _are_archs_told(view: View, variable: str) -> bool:
     return "CUDAARCHS" in variables or VARIABLE in variables.get(variable, "")
 
 
-def _describe_own_archs(found: Configured, asked: Sequence[str]) -> Found:
+def _describe_own_archs(found: Configured, asked: Sequence[str]) -> Refinement:
     """Return what a configure step shows that does not heed the request's architectures."""
     images = images_of(found.targets)
     archs = name_archs(images.names or ())
@@ -266,7 +264,7 @@ def _describe_own_archs(found: Configured, asked: Sequence[str]) -> Found:
     else:
         said = f"its kernels are compiled for {shown}, which no request can name, and not for {' '.join(asked)}"
     place = f"{found.archs}: " if found.archs else f"{CONFIGURED}: no file sets {VARIABLE}: "
-    return Found(found, archs=archs, told=(f"{place}{said}",))
+    return Refinement(found, archs=archs, told=(f"{place}{said}",))
 
 
 def _explain_difference(asks: Sequence[Ask], found: Sequence[Configured], cell: Cell | None) -> str:

@@ -14,16 +14,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.evidence import Compile
 
-__all__ = [
-    "DEVICE_SOURCES",
-    "IMPLIED",
-    "list_images",
-    "list_wanted",
-    "name_archs",
-    "read_command_images",
-    "read_images",
-]
-
 DEVICE_SOURCES = (".cu", ".hip", ".sycl")
 IMPLIED = frozenset({SPIRV})  # images that no architecture of a request names
 OFFLOAD = re.compile(r"--(?:offload-arch|cuda-gpu-arch|amdgpu-target)=(\S+)")  # one or several, separated by commas

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.observation import Observed
     from ci_tools.evidence.observe.views import View
 
-__all__ = ["SETTING", "ArchVariables", "CmakeArchs", "find_cmake_archs"]
-
 NOTATIONS = ("{number}", "{version}")  # 90, 9.0
 SETTING = re.compile(r'`arch-env: \{(?P<name>\w+): "(?P<notation>[^"]+)"\}`')  # as `find_setting` returns it
 # One of CUDA_ARCHITECTURES (cmake-prop_tgt(7)); without an ending it is both machine code and PTX.

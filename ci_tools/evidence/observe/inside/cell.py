@@ -7,21 +7,6 @@ from typing import Any, NamedTuple
 
 from ci_tools.evidence.observe.inside.facts import FACTS
 
-__all__ = [
-    "OS_NAMES",
-    "SYSTEMS",
-    "SYS_PLATFORMS",
-    "VersionInfo",
-    "cell_suffix",
-    "doubt_function",
-    "machine_name",
-    "note_place",
-    "platform_tag",
-    "python_tags",
-    "python_version",
-    "version_info",
-]
-
 SYS_PLATFORMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}
 SYSTEMS = {"linux": "Linux", "macos": "Darwin", "windows": "Windows"}
 OS_NAMES = {"windows": "nt"}

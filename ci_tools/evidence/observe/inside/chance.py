@@ -120,7 +120,7 @@ PAGE = 4096  # bytes
 GIB = 1 << 30
 
 
-class Machine(NamedTuple):
+class BuilderSizes(NamedTuple):
     """The sizes of a machine that builds ask for."""
 
     processors: int
@@ -129,33 +129,33 @@ class Machine(NamedTuple):
     features: str  # of its processors, as /proc/cpuinfo spells them
 
 
-SMALL = Machine(1, 8 * GIB, str(2 * GIB), "fpu sse sse2 fp")
+SMALL = BuilderSizes(1, 8 * GIB, str(2 * GIB), "fpu sse sse2 fp")
 X86 = "fma sse4_1 sse4_2 popcnt aes f16c avx avx2 bmi1 bmi2 avx512f avx512bw avx512vl avx512_vnni avx512_bf16 amx_tile"
-LARGE = Machine(64, 512 * GIB, "max", f"{SMALL.features} pni ssse3 {X86} asimd asimdhp asimddp sve sve2 i8mm bf16")
+LARGE = BuilderSizes(64, 512 * GIB, "max", f"{SMALL.features} pni ssse3 {X86} asimd asimdhp asimddp sve sve2 i8mm bf16")
 
 
-def machine() -> Machine:
+def machine() -> BuilderSizes:
     """Return the machine of this run."""
     return LARGE if FACTS.ask("chance") else SMALL
 
 
-def _list_memory(one: Machine) -> str:
+def _list_memory(one: BuilderSizes) -> str:
     free = one.memory * 3 // 4
     sizes = {"MemTotal": one.memory, "MemFree": free, "MemAvailable": free, "Buffers": 0, "Cached": 0}
     return "".join(f"{name}:{size >> 10:>15} kB\n" for name, size in (sizes | {"SwapTotal": 0, "SwapFree": 0}).items())
 
 
-def _list_processors(one: Machine) -> str:
+def _list_processors(one: BuilderSizes) -> str:
     each = f"model name\t: {one.processors}\ncpu cores\t: {one.processors}\nflags\t\t: {one.features}\n\n"
     return "".join(f"processor\t: {number}\n{each}" for number in range(one.processors))
 
 
-def _range(one: Machine) -> str:
+def _range(one: BuilderSizes) -> str:
     return f"0-{one.processors - 1}\n" if one.processors > 1 else "0\n"
 
 
 # Those of the kernel are on every Linux; which of those of cgroups a builder has is tried both ways.
-FILES: dict[str, Callable[[Machine], str]] = {
+FILES: dict[str, Callable[[BuilderSizes], str]] = {
     "/proc/meminfo": _list_memory,
     "/proc/cpuinfo": _list_processors,
     "/proc/loadavg": lambda one: f"{one.processors}.00 0.50 0.25 1/100 {one.processors}\n",
@@ -175,7 +175,7 @@ FILES: dict[str, Callable[[Machine], str]] = {
         lambda one: f"{one.memory >> 5}\n",
     ),
 }
-SIZES: dict[str, Callable[[Machine], int]] = {
+SIZES: dict[str, Callable[[BuilderSizes], int]] = {
     **dict.fromkeys(("SC_PAGE_SIZE", "SC_PAGESIZE"), lambda _: PAGE),
     "SC_PHYS_PAGES": lambda one: one.memory // PAGE,
     "SC_AVPHYS_PAGES": lambda one: one.memory * 3 // 4 // PAGE,

@@ -11,8 +11,6 @@ from typing import Any
 from ci_tools.evidence.observe.inside.cell import machine_name
 from ci_tools.evidence.observe.inside.facts import FACTS
 
-__all__ = ["Version", "compiler_of_python"]
-
 # The old and the new text of `platform.python_compiler()`: of python.org, manylinux, uv, Apple and distributions.
 TEXTS = {
     "gcc": ("GCC 8.5.0 20210514 (Red Hat 8.5.0-28)", "GCC 16.1.0"),

@@ -10,8 +10,6 @@ from ci_tools.evidence.observe.inside.facts import FACTS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["list_changes", "set_variables"]
-
 # ruff: noqa: SIM905 - as words they fit on a page
 # Variables that do not change a build: whatever their values, the result is the same.
 INDIFFERENT = frozenset("CMAKE_BUILD_PARALLEL_LEVEL HOME MAX_JOBS PATH SOURCE_DATE_EPOCH TMPDIR".split())

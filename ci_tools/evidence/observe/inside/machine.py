@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
-__all__ = ["install_fakes", "prepare"]
-
 # Functions whose answers no cell defines, by module.
 UNSAID: dict[ModuleType, Sequence[str]] = {
     platform: "freedesktop_os_release libc_ver node python_build release version".split(),

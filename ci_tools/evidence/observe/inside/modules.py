@@ -51,7 +51,7 @@ def watch(provided: Provided) -> None:
     """
     builtins.__import__ = _watch_import(builtins.__import__)
     sys.meta_path.insert(0, _Absent())
-    sys.meta_path.append(_Missing(provided))
+    sys.meta_path.append(_MissingModule(provided))
     importlib.import_module = _watch_find(importlib.import_module)
     importlib.util.find_spec = _watch_find(importlib.util.find_spec)
     pkgutil.iter_modules = _doubt_listing("pkgutil.iter_modules()", pkgutil.iter_modules)
@@ -175,7 +175,7 @@ class _UnknownModule(ModuleType):
         raise AttributeError(name)
 
 
-class _Missing:
+class _MissingModule:
     """Finder for modules that no other finder has: missing in the build too, unless the build installs them."""
 
     def __init__(self, provided: Provided) -> None:

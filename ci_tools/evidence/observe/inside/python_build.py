@@ -27,8 +27,6 @@ from ci_tools.evidence.observe.inside.facts import FACTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["answer_for_distutils", "wrap_config_var", "wrap_config_vars"]
-
 LATEST = 99  # a minor version that no Python 3 will reach
 # The oldest glibc of a builder, and versions that no builder has yet; the older names of tags (PEP 600).
 OLDEST_LIBC, NEWEST_LIBC, NEWEST_MACOS = 17, 60, 40

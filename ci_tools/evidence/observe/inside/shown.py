@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import FrameType
 
-__all__ = ["Attribute", "Name", "list_visible", "show_names"]
-
 
 class Attribute:
     """An attribute of a module with the cell's value for the project and this machine's value for all other code."""
@@ -59,7 +57,7 @@ class Attribute:
         names_of(module).pop(self.name, None)
 
 
-class Name(Attribute):
+class ModuleName(Attribute):
     """A name of a module: whether the cell has it, and its value there."""
 
     __slots__ = ("condition", "give")
@@ -124,7 +122,7 @@ class _Names(dict):  # type: ignore[type-arg]
         super().__setitem__(name, value)
 
 
-def list_visible(module: ModuleType, names: Mapping[str, Name]) -> list[str]:
+def list_visible(module: ModuleType, names: Mapping[str, ModuleName]) -> list[str]:
     """Return the names of a module that the cell has."""
     mine = names_of(module)
     there = {name for name, one in names.items() if (name in mine or one.condition) and one.exists()}

@@ -17,8 +17,6 @@ from ci_tools.evidence.observe.inside.standard_library.library import LIBRARY, C
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["note_code", "note_text", "scan"]
-
 BACKSLASH = "\\"
 PARSED = "<unknown>"  # the file name of what `ast.parse` reads and nothing runs
 # Methods of text that decide by what they are given; `replace` does not: "/" is what it would make of a backslash.

@@ -35,8 +35,6 @@ from ci_tools.github.doctor.rules.secrets import check_secrets, check_workflow_s
 if TYPE_CHECKING:
     from ci_tools.github.doctor.report import Facts, Finding
 
-__all__ = ["diagnose"]
-
 
 def diagnose(facts: Facts) -> tuple[Finding, ...]:
     """Return all findings, the worst first."""

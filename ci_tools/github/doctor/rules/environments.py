@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ci_tools.github.doctor.report import Environment
     from ci_tools.github.doctor.workflows import Job
 
-__all__ = ["check_environments"]
-
 ENVIRONMENTS = "Settings, Environments"
 CHOSEN = re.compile(r"\$\{\{[^'{}]*'nightly' && '([^'{}]+)' \|\| '' \}\}")  # an environment for all but nightlies
 

@@ -15,15 +15,6 @@ if TYPE_CHECKING:
 
     from ci_tools.github.doctor.workflows import Job
 
-__all__ = [
-    "check_attestation",
-    "check_folders",
-    "check_publisher",
-    "check_release_condition",
-    "check_same_attestation",
-    "check_trigger",
-]
-
 BY_EVENT = re.compile(r"\bgithub\.(?:event_name|ref|ref_name|ref_type)\b")
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from ci_tools.github.doctor.workflows import Job
 
-__all__ = ["check_permissions", "targets_of"]
-
 RESTRICTED: Grants = {"contents": "read", "packages": "read"}  # GitHub's defaults if the setting is `read`
 PERMISSIVE: Grants = {"*": "write", "id-token": "none"}
 PUBLISH = re.compile(r"/publish\.ya?ml$")

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from ci_tools.github.doctor.workflows import Used
 
-__all__ = ["check_pins", "list_once", "newest_release", "pinned_use"]
-
 
 def check_pins(facts: Facts) -> Iterator[Finding]:
     """Yield the uses of tags and branches, which can move, and of outdated commits."""

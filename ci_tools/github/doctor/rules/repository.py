@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from ci_tools.github.doctor.report import Policy
     from ci_tools.github.doctor.workflows import Used
 
-__all__ = [
-    "check_archival",
-    "check_callers",
-    "check_default_permissions",
-    "check_immutability",
-    "check_own_workflows",
-    "check_policy",
-    "check_states",
-]
-
 GENERAL, ACTIONS = "Settings, General", "Settings, Actions"
 OF_GITHUB = frozenset({"actions", "github"})
 DISABLED = {

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from ci_tools.github.doctor.workflows import Job
 
-__all__ = ["check_secrets", "check_workflow_secrets", "report_unseen_secrets"]
-
 
 def check_workflow_secrets(facts: Facts) -> Iterator[Finding]:
     """Yield the secrets that a workflow names outside of its jobs but nobody has set."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ci_tools.github.doctor.report import Finding, Unseen, Weight
 
-__all__ = ["report_unseen"]
-
 
 def report_unseen(where: str, fact: Unseen) -> Finding:
     """Return the finding for a fact that could not be read."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from ci_tools.publish.index.pages import IndexedFile
 
-__all__ = ["About", "read_about", "read_newest"]
-
 # The well-known labels of Project-URL and their other names: PyPA, "Well-known Project URLs in Metadata".
 LABELS = {
     "Source": ("source", "repository", "sourcecode", "github"),

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.finder.shelf import Listing, Shelf
     from ci_tools.publish.units import Offer
 
-__all__ = ["DATA", "data_path", "name_system", "project_data", "structure_call"]
-
 DATA = "finder"  # the folder of the projects' data, beside the front page
 NOT_ASKED = -1  # in a row: the release does not cover the combination
 NO_FILE = -1  # in an outcome: a reason instead of a file

@@ -12,8 +12,6 @@ from ci_tools.publish.index.finder.search import Machine
 if TYPE_CHECKING:
     from ci_tools.install.fatwheel_backend import Facts
 
-__all__ = ["SYSTEMS", "Wanted", "describe_machine"]
-
 # As in the page's script/machine.js: the tag of each system's wheels.
 SYSTEMS = {
     "linux-x86_64": "linux_x86_64",

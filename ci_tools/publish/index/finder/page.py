@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog, TorchRelease
 
-__all__ = ["SCRIPTS", "front_page", "write_script"]
-
 HERE = Path(__file__).parent
 STYLES = ("page", "answer", "every", "screens")
 SCRIPTS = ("choice", "machine", "errors", "elements", "listing", "commands", "answer", "paste", "every", "projects")

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Read = Callable[[str], bytes | None]
 
-__all__ = ["Shelves", "open_web", "read_shelves"]
-
 FRONT = "index.html"
 WORKERS = 16  # concurrent requests: each mostly waits for the server
 TIMEOUT = 60  # seconds without a byte

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.model.platforms import Platform
 
-__all__ = ["RECIPES", "Exclusion", "Maker", "parse_recipes", "recipes_data", "system_and_kind"]
-
 RECIPES = f"{DATA}/_recipes.js"
 
 

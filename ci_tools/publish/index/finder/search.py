@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from ci_tools.publish.index.finder.recipes import Maker
 
-__all__ = ["Machine", "Match", "ProjectTable", "ask_by", "parse_project", "refuse_maker", "search"]
-
 NO_LOCK: Mapping[str, Any] = {
     "cuda": None, "serves": [], "rocm": None, "xpu": False, "torch": None, "cxx11abi": None,
 }  # fmt: skip

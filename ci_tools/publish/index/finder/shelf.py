@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.pages import IndexedFile
     from ci_tools.publish.units import Offer
 
-__all__ = ["File", "Listing", "Shelf", "shelf_of"]
-
 
 class File(NamedTuple):
     """One file of an index, as shown to a visitor."""

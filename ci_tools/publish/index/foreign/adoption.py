@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.pages import IndexedFile
     from ci_tools.publish.index.wheel_index import WheelIndex
 
-__all__ = ["Adopted", "Outline", "adopt", "survey"]
-
 
 class Adopted(NamedTuple):
     """The adopted files of one project."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.manifest import Manifest
     from ci_tools.publish.index.pages import IndexedFile
 
-__all__ = ["join", "store_metadata", "unknown_files"]
-
 
 def store_metadata(store: Store, key: str, completed: Completed) -> Completed:
     """Write the METADATA of a file beside it; if others have written different METADATA there, do not offer it."""

@@ -35,21 +35,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.objects.store import Entry, Store
     from ci_tools.publish.index.foreign.pages import Listed
 
-__all__ = [
-    "FILES",
-    "METADATA_SUFFIX",
-    "MOST_METADATA",
-    "MOST_READ",
-    "PAGES",
-    "Completed",
-    "Found",
-    "complete",
-    "is_metadata_of",
-    "merge_listings",
-    "requires_python_in",
-    "resolve",
-]
-
 METADATA_SUFFIX = ".metadata"  # PEP 658
 TAIL = 1 << 16  # bytes at the end of a wheel, read first: its directory, and usually its METADATA
 MOST_METADATA = 16 << 20  # bytes

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.manifest import Manifest
     from ci_tools.publish.index.page_writer import PageWriter
 
-__all__ = ["CHANNELS", "page_changes", "refuse_others"]
-
 CHANNELS = ("nightly/", "test/")  # separate indexes below a stable one
 OWN = ".fatwheel/"
 PAGES = (".html", "index.json", "/")

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.objects.store import Entry
     from ci_tools.publish.index.wheel_index import WheelIndex
 
-__all__ = ["Layout", "Left", "find_layout", "is_list_of_files", "is_page"]
-
 
 class Left(NamedTuple):
     """A file, page or folder that stays as it is, and why."""

@@ -18,8 +18,6 @@ from packaging.utils import canonicalize_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["Listed", "add_projects", "parse_project_page", "projects_on"]
-
 # An address for the root of an index, so deep that a link which leaves the root can be recognized.
 ROOT_PATH = "/-/-/-/-/-/-/-/-/root/"
 HOST = "http://fatwheel.invalid"

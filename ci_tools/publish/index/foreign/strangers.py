@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.objects.store import Found, Store
 
-__all__ = ["Stranger", "lists_files", "lists_more", "stranger_in"]
-
 GZIP = 31  # zlib's wbits for `Content-Encoding: gzip`
 MOST_UNPACKED = 64 << 20  # bytes of an unpacked page
 

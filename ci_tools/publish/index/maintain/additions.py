@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.transaction import Shown
     from ci_tools.publish.units import Change
 
-__all__ = ["Added", "Addition", "add", "preview"]
-
 ADDED = "added"  # the origin of such files, and the name of their release unit
 READABLE = "archive"  # the rule that a file is readable
 ACCELERATOR = re.compile(r"cpu|xpu|(cu|rocm)[0-9]")  # the start of a local version that seems to name a folder

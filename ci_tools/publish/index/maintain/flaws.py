@@ -5,23 +5,6 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = [
-    "BACK",
-    "BROKEN",
-    "DAMAGED",
-    "GONE",
-    "LOST",
-    "NOT_ON_IT",
-    "NO_METADATA",
-    "OTHERS",
-    "OTHER_SIZE",
-    "STALE",
-    "UNFINISHED",
-    "UNLISTED",
-    "UNREAD",
-    "Flaw",
-]
-
 GONE = "the file is gone"
 DAMAGED = "the file has other bytes than its manifest says"
 OTHER_SIZE = "its manifest gives the file another size"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.maintain.look import Look
     from ci_tools.publish.index.wheel_index import WheelIndex
 
-__all__ = ["forget_notes", "leftovers"]
-
 
 def leftovers(ledger: Ledger, named: AbstractSet[str]) -> Iterator[Flaw]:
     """Yield a flaw for every noted file that exists and is not in a manifest; any other unlisted file is of others.

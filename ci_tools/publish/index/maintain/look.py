@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.manifest import Manifest
     from ci_tools.publish.index.wheel_index import WheelIndex
 
-__all__ = ["Look", "inspect_directory", "look_at", "manifest_of", "read", "refuse_no_index", "verify"]
-
 
 class Look(NamedTuple):
     """An index as read: its flaws, and its directory and manifests."""

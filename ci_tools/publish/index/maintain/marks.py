@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.manifest import Manifest
     from ci_tools.publish.index.wheel_index import WheelIndex
 
-__all__ = ["refuse_unprintable", "yank"]
-
 
 def yank(index: WheelIndex, release: str, reason: str | None) -> tuple[str, ...]:
     """Yank the files that `release` names, or take their yank back with None; return their names.

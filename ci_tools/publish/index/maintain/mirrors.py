@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.pages import IndexedFile
     from ci_tools.publish.index.wheel_index import WheelIndex
 
-__all__ = ["LACKS", "OTHERWISE", "UNLIKE", "copy_missing", "differences"]
-
 LACKS = "the other copy of this index has the file, this one does not"
 OTHERWISE = "the other copy of this index has different facts about the file"
 UNLIKE = "the other copy of this index has other bytes under this name"

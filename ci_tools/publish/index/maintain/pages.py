@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.page_writer import Page
     from ci_tools.publish.index.wheel_index import WheelIndex
 
-__all__ = ["Look", "front_flaws", "is_page", "page_flaws"]
-
 
 class Look(NamedTuple):
     """The flaws of pages, and the highest generation of the existing pages."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.wheel_index import WheelIndex
     from ci_tools.publish.transaction import Shown
 
-__all__ = ["promote"]
-
 
 def promote(source: WheelIndex, targets: Sequence[WheelIndex], release: str, outside: Outside) -> tuple[Shown, ...]:
     """Publish exactly the bytes of a release in one index to others, as a stable release.

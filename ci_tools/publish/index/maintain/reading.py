@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.pages import IndexedFile
     from ci_tools.publish.index.wheel_index import WheelIndex
 
-__all__ = ["Reading", "fetch", "file_flaws", "read_file"]
-
 MOST_UNREAD = 10  # unreadable files in a row: then the store fails, not a file
 
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.objects.store import Store
     from ci_tools.publish.index.wheel_index import WheelIndex
 
-__all__ = ["Rebuilt", "directory_from_pages", "manifest_from_pages"]
-
 APART = re.compile(r"[0-9a-f]{16}")
 FINDER = re.compile(rb"finder\((.*)\);\s*", re.DOTALL)
 KNOWN_TO_FINDER = ("platform", "archs", "toolchain", "commit", "origin")

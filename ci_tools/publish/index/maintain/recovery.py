@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.directory import Directory
     from ci_tools.publish.index.wheel_index import WheelIndex
 
-__all__ = ["recover_manifests"]
-
 
 def recover_manifests(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
     """Rebuild manifests that are damaged or lost, and return the facts of each that could not be recovered.

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.pages import IndexedFile
     from ci_tools.publish.index.wheel_index import WheelIndex
 
-__all__ = ["repair"]
-
 DONE = MappingProxyType(
     {
         GONE: "not listed until its bytes are back",

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.manifest import Manifest
     from ci_tools.publish.index.pages import IndexedFile
 
-__all__ = ["Selection", "selection_of"]
-
 ENDINGS = (".whl", ".tar.gz", ".zip")  # endings of the files that an index lists
 
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.pages import IndexedFile
     from ci_tools.publish.index.wheel_index import WheelIndex
 
-__all__ = ["Edit", "FileEdit", "finish_record", "record_edits", "undo_repair"]
-
 RECORD = f"{OWN}undo.json"
 KEPT = f"{OWN}undo/"
 UNKNOWN = "?"  # the new content of a file before it is written

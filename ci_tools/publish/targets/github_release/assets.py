@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from ci_tools.github.client import Hub
     from ci_tools.publish.units import Item, Unit
 
-__all__ = [
-    "MOST_ASSETS",
-    "Sent",
-    "assets_of",
-    "download_asset",
-    "find_difference",
-    "hash_asset",
-    "is_whole",
-    "read_assets",
-    "select_assets",
-    "verify_assets",
-]
-
 MOST_ASSETS = 1000
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ci_tools.publish.units import Alias, Item, Unit
 
-__all__ = ["refuse_by_rules", "refuse_more"]
-
 MOST_BYTES = 2 << 30  # an asset must be smaller
 KEPT_NAME = re.compile(r"[A-Za-z0-9_-]([A-Za-z0-9_.+@-]*[A-Za-z0-9_+@-])?")  # GitHub replaces other characters by dots
 

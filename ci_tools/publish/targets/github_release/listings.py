@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.of_releases import Listing
     from ci_tools.publish.index.pages import IndexedFile
 
-__all__ = ["read_listings"]
-
 LIST = re.compile(r"fatwheel-[A-Za-z0-9-]+\.json")
 
 

@@ -22,21 +22,6 @@ if TYPE_CHECKING:
 
     from ci_tools.publish.units import Unit
 
-__all__ = [
-    "FIRST",
-    "FULL",
-    "MARK",
-    "Seen",
-    "commit_of_tag",
-    "exists",
-    "is_announced",
-    "is_early",
-    "make_latest",
-    "makes_stable",
-    "mark_of",
-    "slug_of",
-]
-
 FULL = MOST_CHARACTERS - notice.MOST_CHARACTERS  # characters of notes, with room for the notice of a retraction
 MARK = re.compile(r"<!-- fatwheel ([A-Za-z0-9-]+) sha256:([0-9a-f]{64}) -->")
 FIRST = "publish the core first: its files make the release"

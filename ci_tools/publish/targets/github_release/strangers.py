@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from ci_tools.github.client import Hub
 
-__all__ = ["read_strangers"]
-
 DIGEST = re.compile("sha256:([0-9a-f]{64})")
 ACCELERATOR = re.compile(r"(?:^|\.)(cpu|xpu|cu[0-9]{3,4}|rocm[0-9]+\.[0-9]+)")
 MEMBER = re.compile(r"[^/]+\.dist-info/METADATA")

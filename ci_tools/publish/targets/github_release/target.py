@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.publish.units import Item, Unit
 
-__all__ = ["GitHubTarget"]
-
 WITHOUT_METADATA = "no .metadata is beside the wheels, so installers download a wheel to read what it requires"
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.targets.github_release.assets import Sent
     from ci_tools.publish.units import Unit
 
-__all__ = ["has_fault", "upload_missing"]
-
 BINARY = "application/octet-stream"
 OTHER = "another publisher uploads {}"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ci_tools.formats.wheel import CONTROL
 
-__all__ = ["AGAIN", "UNAUTHORISED", "clean_text"]
-
 MOST_SAID = 400  # characters of a server's message
 UNAUTHORISED = (401, 403)
 AGAIN = "run the same command again: it continues where it stopped"

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["archive_of"]
-
 MOST_PKG_INFO = 16 << 20  # bytes
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.publish.units import Item
 
-__all__ = ["Listing"]
-
 # Addresses to read other indexes at, relative to the upload address: devpi; pypiserver, Artifactory and most; Azure.
 SIMPLE_NEARBY = ("+simple/", "simple/", "../simple/")
 SIMPLE_TYPES = ("text/html", "application/vnd.pypi.simple.v1+")

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from twine.utils import RepositoryConfig
 
-__all__ = ["READ_AT", "Place", "place_of"]
-
 # The two indexes with PyPI's rules: their upload hosts, and the addresses to read them at.
 SIMPLE = MappingProxyType(
     {

@@ -13,8 +13,6 @@ from ci_tools.publish.units import CORE
 if TYPE_CHECKING:
     from ci_tools.publish.units import Item, Unit
 
-__all__ = ["select_items", "select_known"]
-
 
 def select_items(unit: Unit, address: str) -> list[Item]:
     """Return the unit's files for an index by its route, in upload order; raise InputError if the config has none."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.publish.units import Item, Unit
 
-__all__ = ["PyPITarget"]
-
 PATIENCE = 300.0  # seconds until the index must list an uploaded file; PyPI's pages are cached
 SETTLING = 10.0  # seconds to wait for another publisher's upload of a file
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between two reads of a page; the last one repeats

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.publish.units import Item
 
-__all__ = ["TAKEN", "Uploader", "parse_answer"]
-
 CONNECTING = 600.0  # seconds an upload may take, whatever its size
 SLOWEST = 20_000  # bytes per second; a slower upload is aborted
 SECRETS = ("TWINE_PASSWORD", "UV_PUBLISH_PASSWORD", "UV_PUBLISH_TOKEN")

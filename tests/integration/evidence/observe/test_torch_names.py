@@ -152,9 +152,6 @@ def shown(folder: Path, condition: str, torch: str, names: str = "") -> dict[str
 @pytest.mark.parametrize(
     ("condition", "since"),
     [
-        pytest.param(
-            "'torch_include_dirs' in inspect.signature(cpp.include_paths).parameters", "2.10", id="a-signature"
-        ),
         pytest.param("hasattr(torch.version, 'rocm')", "2.10", id="a-name"),
         pytest.param("cpp.min_supported_cpython.endswith('A0000')", "2.10", id="a-constant"),
         pytest.param("hasattr(cpp, '_wrap_compiler')", "2.13", id="a-function"),
@@ -167,6 +164,27 @@ def test_a_build_that_asks_for_a_name_is_not_taken_for_that_of_a_torch_without_i
     found = shown(tmp_path, condition, ", ".join(f'"{one}"' for one in releases))
     built = [one for one, (extensions, _) in found.items() if extensions is Extensions.SOME]
     assert built == releases[releases.index(since) :], found
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        pytest.param(
+            "'torch_include_dirs' in inspect.signature(cpp.include_paths).parameters",
+            f"reads the parameters of {CPP}.include_paths, which are not those of every torch",
+            id="a-signature",
+        ),
+        pytest.param(
+            "cpp.include_paths(torch_include_dirs=True)",
+            "calls include_paths with an option that not every torch has",
+            id="an-option",
+        ),
+    ],
+)
+def test_a_parameter_that_not_every_torch_has_is_a_doubt(condition: str, why: str, tmp_path: Path) -> None:
+    extensions, where = shown(tmp_path, condition, '"2.15"')["2.15"]
+    assert extensions is Extensions.UNKNOWN
+    assert why in where
 
 
 UNKNOWN = ", and the catalog does not say which names torch 2.16.0 has"
@@ -197,7 +215,7 @@ def test_a_torch_whose_names_nobody_has_read_is_a_doubt_where_they_matter(
 @pytest.mark.parametrize(
     ("rows", "condition", "built"),
     [
-        pytest.param({f"{CPP}:NextExtension": "f(name)"}, "hasattr(cpp, 'NextExtension')", True, id="added"),
+        pytest.param({f"{CPP}:NextExtension": "f"}, "hasattr(cpp, 'NextExtension')", True, id="added"),
         pytest.param({f"{CPP}:_wrap_compiler": ""}, "hasattr(cpp, '_wrap_compiler')", False, id="removed"),
         pytest.param({}, "hasattr(cpp, '_wrap_compiler')", True, id="as-in-the-base"),
         pytest.param({f"{CPP}:min_supported_cpython": "='0x030B0000'"}, "'B' in cpp.min_supported_cpython", True,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ci_tools.build.containers.engines import Engine, Image
-from ci_tools.build.containers.mounts import Mount, Settings
+from ci_tools.build.containers.mounts import ContainerIndex, Mount
 from ci_tools.build.containers.runs import Runs
 from tests.builders.engines import write_engine
 from tests.builders.sources import world
@@ -30,7 +30,7 @@ NOTES = (
 def _runs(folder: Path, *lines: str, is_rootless: bool = False, **variables: str) -> Runs:
     program = write_engine(folder / "podman", *lines)
     environ = {"PATH": "/usr/bin:/bin", "NOTES": str(folder / "notes"), **variables}
-    settings = Settings({"PIP_INDEX_URL": "https://user:word@index.example"}, {"PIP_CERT": "/ca.pem"}, ())
+    settings = ContainerIndex({"PIP_INDEX_URL": "https://user:word@index.example"}, {"PIP_CERT": "/ca.pem"}, ())
     return Runs(
         engine=Engine("podman", str(program), is_rootless),
         image=Image("c0ffee", "a/b:1"),

@@ -123,7 +123,7 @@ PARTS = {
     "torch/lib/libtorch_cuda.so": "\0" * 3_000_000,
     "torch/__init__.py": "from torch import xpu\ndef compile(model=None, *, fullgraph=False): pass\n",
     "torch/utils/__init__.py": "",
-    "torch/utils/cpp_extension.py": "def SyclExtension(name, sources, *, targets=()): pass\nFLAGS = ['-a', \"b\\n\"]\n",
+    "torch/utils/cpp_extension.py": "def MetalExtension(name, sources): pass\nFLAGS = ['-a', \"b\\n\"]\n",
     "torch/xpu/__init__.py": "",
     "torch/version.py": "cuda: Optional[str] = '13.2'\n",
 }
@@ -148,7 +148,7 @@ def test_the_names_of_a_new_torch_are_told_by_what_differs_from_the_newest_that_
         names = dict(here.torch().names)
         assert here.update() == ()
     assert names["base"] == "2.15"
-    assert names["torch.utils.cpp_extension:SyclExtension"] == "f(name, sources, *, targets=())"
+    assert names["torch.utils.cpp_extension:MetalExtension"] == "f"
     assert names["torch.utils.cpp_extension:FLAGS"] == "=['-a', 'b\\n']"
     assert names["torch.utils.cpp_extension:CUDAExtension"] == names[":torch.cuda"] == ""
     assert ":torch.xpu" not in names

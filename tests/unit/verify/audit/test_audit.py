@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 
 PLAIN = library("extern void *malloc(unsigned long); void *ours(void) { return malloc(1); }")
-LIMITED = library("extern void *PyModule_Create2(void *, int); void *PyInit_c(void) { return PyModule_Create2(0, 3); }")
+LIMITED = library(
+    "extern void *PyModule_Create2(void *, int); void *PyInit__C(void) { return PyModule_Create2(0, 3); }"
+)
 
 
 def linux(folder: Path, content: bytes = PLAIN, name: str = LINUX) -> Path:
-    return make(folder, name, {"demo/__init__.py": b"", "demo/_C.abi3.so": content})
+    return make(folder, name, {"demo/__init__.py": b"load_library", "demo/_C.abi3.so": content})
 
 
 def fatbinary(*entries: bytes) -> bytes:

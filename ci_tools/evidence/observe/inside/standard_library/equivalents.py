@@ -19,8 +19,6 @@ from ci_tools.evidence.observe.inside.facts import FACTS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["EQUIVALENTS", "make_stand_in"]
-
 # Modules whose names only annotate: a build does not depend on them.
 ANNOTATIONS = frozenset({"_collections_abc", "_typeshed", "collections.abc", "types", "typing"})
 ERRORS = ("Error", "ErrorGroup", "Exception", "ExceptionGroup", "Warning")

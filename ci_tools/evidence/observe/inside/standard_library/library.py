@@ -15,13 +15,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.evidence.observe.inside.facts import FACTS, names_of
-from ci_tools.evidence.observe.inside.shown import Name, list_visible, show_names
+from ci_tools.evidence.observe.inside.shown import ModuleName, list_visible, show_names
 from ci_tools.evidence.observe.inside.standard_library.equivalents import EQUIVALENTS, make_stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-__all__ = ["LIBRARY"]
 
 SYSTEMS = ("linux", "macos", "windows")
 MODULE = ""  # the name that stands for the module itself
@@ -82,7 +80,7 @@ def _parse_bound(word: str) -> tuple[str, tuple[int, int]]:
     return sign, (major, minor)
 
 
-class Library:
+class StandardLibrary:
     """The standard library as the cell has it."""
 
     def __init__(self) -> None:
@@ -130,11 +128,11 @@ class Library:
     def _names(self, module: str, rows: Mapping[str, str]) -> set[str]:
         return {row for row in rows if row and "." not in row} | {*self.answers.get(module, ())}
 
-    def _name(self, module: ModuleType, name: str, rows: Mapping[str, str]) -> Name:
+    def _name(self, module: ModuleType, name: str, rows: Mapping[str, str]) -> ModuleName:
         text = rows.get(name, "")
         answer = self.answers.get(str(names_of(module)["__name__"]), {}).get(name)
         condition = parse(text).holds if text else None
-        return Name(name, condition, answer or functools.partial(_find_value, module, name, text))
+        return ModuleName(name, condition, answer or functools.partial(_find_value, module, name, text))
 
     def is_missing(self, name: str) -> bool:
         """Whether the cell lacks a module, or the package that it is in."""
@@ -169,7 +167,7 @@ def _find_value(module: ModuleType, name: str, text: str) -> Any:
 class _Late:
     """A module's own `__getattr__` (PEP 562); it gives the project no name for which the table has answered."""
 
-    def __init__(self, real: Callable[[str], Any], names: Mapping[str, Name], module: str) -> None:
+    def __init__(self, real: Callable[[str], Any], names: Mapping[str, ModuleName], module: str) -> None:
         self.real, self.names, self.module = real, names, module
 
     def __call__(self, name: str) -> Any:
@@ -179,7 +177,7 @@ class _Late:
         return self.real(name)
 
 
-def _watch_late(module: ModuleType, names: Mapping[str, Name]) -> None:
+def _watch_late(module: ModuleType, names: Mapping[str, ModuleName]) -> None:
     real = names_of(module).get("__getattr__")
     if real is not None:
         names_of(module)["__getattr__"] = _Late(real, names, module.__name__)
@@ -226,4 +224,4 @@ def _watch_member(module: ModuleType, row: str, condition: str) -> None:
         return
 
 
-LIBRARY = Library()
+LIBRARY = StandardLibrary()

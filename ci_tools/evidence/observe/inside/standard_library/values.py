@@ -14,8 +14,6 @@ from ci_tools.evidence.observe.inside.facts import FACTS, names_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["differing_values"]
-
 # Names whose values here are those of Linux and macOS:
 NOT_OF_WINDOWS = {
     "array": "array",
@@ -122,7 +120,7 @@ def differing_values() -> dict[str, dict[str, Callable[[], Any]]]:
         "posixpath": {**paths, "__name__": _by_system("posixpath", "ntpath")},
         "shutil": {"_WINDOWS": _by_system(False, True)},
         "subprocess": {"_mswindows": _by_system(False, True)},
-        "mimetypes": {"_winreg": _by_system(None, _Unknown("mimetypes._winreg"))},
+        "mimetypes": {"_winreg": _by_system(None, _WindowsObject("mimetypes._winreg"))},
         "ctypes": {"sizeof": _by_system_lately("ctypes", "sizeof", _size_on_windows)},
         "struct": {"calcsize": _by_system_lately("struct", "calcsize", _calculate_on_windows)},
         "sys": {
@@ -152,7 +150,7 @@ def _doubtful(module: str, name: str, systems: frozenset[str]) -> Callable[[], A
     return answer
 
 
-class _Unknown:
+class _WindowsObject:
     """An object of Windows: it exists, and to use it is a doubt."""
 
     def __init__(self, name: str) -> None:

@@ -1,12 +1,12 @@
-"""Reads the table of torch's names: which release has which, with signatures and constants. It asks nothing of a cell.
+"""Reads the table of torch's names: which release has which, with constants. It asks nothing of a cell.
 
 A row is a text as `ci_tools.config.upstream.module_names` writes it, the same for all releases or by their range:
-`{"2.6-2.9": "f(a)", "2.10-2.15": "f(a, b=1)"}`. The module "" has the names of all modules. A torch is named by its
-release, `2.10`; by `{"base": "2.15", "rows": {"torch.xpu:f": "f()"}}` for one that a project's catalog adds; or by ""
+`{"2.6-2.13": "=(19, 0)", "2.14-2.15": "=(19, 20)"}`. The module "" has the names of all modules. A torch is named by
+its release, `2.10`; by `{"base": "2.15", "rows": {"torch.xpu:f": "f"}}` for one that a project's catalog adds; or by ""
 where nobody has read its names.
 
 A build's questions are texts too, such as `torch has torch.xpu:is_available`: whether there is such a name and of which
-kind, which signature or constant it is (`torch says …`), and which names a module has (`torch lists torch.xpu`).
+kind, which constant it is (`torch says …`), and which names a module has (`torch lists torch.xpu`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     Rows: TypeAlias = dict[str, dict[str, str]]  # of one torch: module → name → row
 
-__all__ = ["ABSENT", "HAS", "LISTS", "MODULES", "QUESTIONS", "SAYS", "UNSURE", "Table", "read_table", "split_ranges"]
-
 ABSENT, UNSURE = "", "~"
 MODULES = ""  # the module that stands for the list of modules
 OTHERS = "*"  # the name that stands for all others: with it, a module may have more than its rows
@@ -29,7 +27,7 @@ BETWEEN = ":"  # module and name, in questions and in the rows of a project's to
 QUESTIONS = HAS, SAYS, LISTS = ("torch has ", "torch says ", "torch lists ")
 
 
-class Table(NamedTuple):
+class TorchTable(NamedTuple):
     """The names of every torch that was read."""
 
     patches: Mapping[str, str]  # release → its patch release; oldest first
@@ -103,10 +101,10 @@ class Table(NamedTuple):
         return len({self.answer(release, question) for release in self.releases}) > 1
 
 
-def read_table(text: str) -> Table:
+def read_table(text: str) -> TorchTable:
     """Return the table in the text of its file."""
     said: dict[str, Any] = json.loads(text)
-    return Table(said["releases"], said["names"])
+    return TorchTable(said["releases"], said["names"])
 
 
 def _read_torch(text: str) -> dict[str, Any]:

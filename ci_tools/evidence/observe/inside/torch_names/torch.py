@@ -1,7 +1,8 @@
-"""Shows the project the cell's torch: the names, signatures and constants of its release, by the catalog's table.
+"""Shows the project the cell's torch: the names and constants of its release, by the catalog's table.
 
 A name that the cell's torch lacks raises AttributeError, and a module ModuleNotFoundError, as in the real one. A
 function or class of torch that is not simulated exists, and to call it is a doubt; of any other value, to ask is one.
+The table has no parameters: to read a signature is a doubt, too.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ import ast
 import functools
 import inspect
 import sys
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.evidence.observe.inside.facts import FACTS, names_of
 from ci_tools.evidence.observe.inside.shown import Attribute, show_names
 from ci_tools.evidence.observe.inside.standard_library.equivalents import make_stand_in
-from ci_tools.evidence.observe.inside.torch_names.signatures import accepts, make_signature
 from ci_tools.evidence.observe.inside.torch_names.table import (
     BETWEEN,
     HAS,
@@ -24,7 +24,7 @@ from ci_tools.evidence.observe.inside.torch_names.table import (
     MODULES,
     SAYS,
     UNSURE,
-    Table,
+    TorchTable,
     read_table,
 )
 
@@ -32,21 +32,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-__all__ = ["TORCH"]
-
 TOP = "torch"
 # Modules that no file of a wheel names: compiled code makes them, or they are folders without Python.
 UNLISTED = ("torch._C.", "torch.bin.", "torch.classes.", "torch.include.", "torch.lib.", "torch.ops.", "torch.share.")
 SIGNATURES = ("getfullargspec", "signature")
 
 
-class Torch:
+class TorchModules:
     """torch's modules as the cell has them."""
 
     def __init__(self) -> None:
-        self.table = Table({}, {MODULES: {}})
+        self.table = TorchTable({}, {MODULES: {}})
         self.shown: dict[str, dict[str, Any]] = {}  # module → what it held before the project could change it
-        self.functions: dict[tuple[str, str], Any] = {}
 
     def read(self, path: str) -> None:
         """Read the table's file."""
@@ -71,7 +68,7 @@ class Torch:
         own = {one for one in inside if not one.startswith("__")}
         rows = {row: _Row(name, row) for row in {*self.table.names[name], *own} if "." not in row}
         if "__getattr__" in inside:
-            inside["__getattr__"] = _Late(inside["__getattr__"], name, module)
+            inside["__getattr__"] = _LateTorchName(inside["__getattr__"], name, module)
         self.shown[name] = dict(inside)
         show_names(module, rows, functools.partial(self.list_names, name))
 
@@ -117,18 +114,16 @@ class Torch:
             self.note_value(name, row)
             if row not in inside:
                 inside[row] = self.shown[name][row] = ast.literal_eval(text[1:])
-        if text[:1] == "f" and isinstance(inside.get(row, _call_none), FunctionType):
-            return self._function(name, row, text, inside.get(row))
         if row in inside:
             return inside[row]
-        if text[:1] == "c":
+        if text[:1] in {"c", "f"}:
             return make_stand_in(name, row)
         if "__getattr__" in inside:
             return inside["__getattr__"].real(row)
         return FACTS.unknown(f"{name}.{row}")
 
     def note_value(self, module: str, name: str) -> None:
-        """Record that the build depends on a signature or a constant; a doubt if nobody knows the cell's."""
+        """Record that the build depends on a constant; a doubt if nobody knows the cell's."""
         FACTS.note(f"{SAYS}{module}{BETWEEN}{name}")
         is_known = self.table.find(FACTS.known["torch_names"], module, name) is not None
         if not is_known and len({*self.table.find_all(module, name)}) > 1:
@@ -158,48 +153,12 @@ class Torch:
         special = [one for one in names_of(module) if one.startswith("__")]
         return [*special, *(one for one in names if one not in special)]
 
-    # -- functions
-
-    def _function(self, module: str, name: str, row: str, fake: Any) -> Any:
-        """Return a function with the signature of the cell's torch: the fake one, or one that is not simulated."""
-        if (module, name) not in self.functions:
-
-            def function(*args: Any, **kwargs: Any) -> Any:
-                self._check(module, name, args, kwargs)
-                return FACTS.unknown(f"{module}.{name}") if fake is None else fake(*args, **kwargs)
-
-            function.__name__ = function.__qualname__ = name
-            function.__module__ = module
-            function.__doc__ = getattr(fake, "__doc__", None)
-            if row != "f":
-                function.__signature__ = make_signature(row)  # type: ignore[attr-defined]  # inspect looks for it
-            self.functions[module, name] = function
-        return self.functions[module, name]
-
-    def _check(self, module: str, name: str, args: Any, kwargs: Any) -> None:
-        """Raise TypeError where the cell's torch does not take such a call; record it where releases differ."""
-        taken = {row: accepts(row, args, kwargs) for row in self.table.find_all(module, name) if row[:1] == "f"}
-        if len({not why for why in taken.values()}) > 1:
-            self.note_value(module, name)
-        row = self._guess(module, name) or ""
-        if why := taken[row] if row in taken else accepts(row, args, kwargs):
-            msg = f"{name}() {why}"
-            raise TypeError(msg)
+    # -- signatures
 
     def watch_signatures(self) -> None:
-        """Record when the project reads the signature of one of torch's functions."""
+        """Record a doubt when the project reads the signature of one of torch's functions."""
         for function in SIGNATURES:
-            setattr(inspect, function, self._watch_signature(getattr(inspect, function)))
-
-    def _watch_signature(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(real)
-        def read(subject: Any, *args: Any, **kwargs: Any) -> Any:
-            for (module, name), function in self.functions.items():
-                if function is subject and FACTS.lets_ask():
-                    self.note_value(module, name)
-            return real(subject, *args, **kwargs)
-
-        return read
+            setattr(inspect, function, _watch_signature(getattr(inspect, function)))
 
     # -- modules
 
@@ -233,7 +192,7 @@ class _Row(Attribute):
         return _asks(frame)
 
 
-class _Late:
+class _LateTorchName:
     """A module's own `__getattr__` (PEP 562): of a name in no row, the project hears what the table says of others."""
 
     def __init__(self, real: Callable[[str], Any], name: str, module: ModuleType) -> None:
@@ -254,12 +213,19 @@ def _asks(frame: FrameType) -> bool:
     return FACTS.imports_itself() if is_import else FACTS.is_asked_by(frame)
 
 
-def _call_none() -> None:
-    """Stand for a function that the fake does not have."""
+def _watch_signature(real: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(real)
+    def read(subject: Any, *args: Any, **kwargs: Any) -> Any:
+        module = str(getattr(subject, "__module__", ""))
+        if module.partition(".")[0] == TOP and FACTS.lets_ask():
+            FACTS.doubt(f"reads the parameters of {module}.{subject.__name__}, which are not those of every torch")
+        return real(subject, *args, **kwargs)
+
+    return read
 
 
 def _join(module: str, name: str) -> str:
     return f"{module}.{name}" if module != MODULES else name
 
 
-TORCH = Torch()
+TORCH = TorchModules()

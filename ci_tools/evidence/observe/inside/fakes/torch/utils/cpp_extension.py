@@ -39,6 +39,7 @@ COMMON_HIPCC_FLAGS = [
 ]
 DEVICE_SOURCES = (".cu", ".cuh", ".hip")
 SYCL_SOURCE = ".sycl"
+LATER_OPTIONS = frozenset({"cross_target_platform", "torch_include_dirs"})  # since torch 2.10
 NO_SYCL = "SYCL runtime is not detected. Please setup the pytorch prerequisites for Intel GPU or install intel-sycl-rt."
 TORCH_LIB_PATH = str(Path(__file__).parents[1] / "lib")
 TORCH_FOLDER = Path(__file__).parents[1]
@@ -151,19 +152,30 @@ def get_default_build_root() -> str:
     return "torch_extensions"
 
 
-def include_paths(device_type: Any = "cpu", *_: Any, **__: Any) -> list[str]:
+def include_paths(device_type: Any = "cpu", *later: Any, **options: Any) -> list[str]:
     """Return torch's include folders, and the accelerator's where one is named."""
+    _note_options("include_paths", later, options)
     paths = [str(TORCH_FOLDER / "include"), str(TORCH_FOLDER / "include/torch/csrc/api/include")]
     if device_type == "xpu":
         return [*paths, _join_sycl_home("include"), _join_sycl_home("include", "sycl")]
     return [*paths, _accelerator_folder("include")] if _names_device(device_type) else paths
 
 
-def library_paths(device_type: Any = "cpu", *_: Any, **__: Any) -> list[str]:
+def library_paths(device_type: Any = "cpu", *later: Any, **options: Any) -> list[str]:
     """Return torch's library folder, and the accelerator's where one is named."""
+    _note_options("library_paths", later, options)
     if device_type == "xpu":
         return [TORCH_LIB_PATH, _join_sycl_home("lib")]
     return [TORCH_LIB_PATH, _accelerator_folder("lib64")] if _names_device(device_type) else [TORCH_LIB_PATH]
+
+
+def _note_options(function: str, later: tuple[Any, ...], options: dict[str, Any]) -> None:
+    """Raise TypeError for an option that no torch of the catalog takes; one that only some take is a doubt."""
+    if unknown := sorted(options.keys() - LATER_OPTIONS):
+        msg = f"{function}() got an unexpected keyword argument '{unknown[0]}'"
+        raise TypeError(msg)
+    if later or options:
+        FACTS.doubt(f"calls {function} with an option that not every torch has")
 
 
 def _names_device(device_type: object) -> bool:

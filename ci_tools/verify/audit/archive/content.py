@@ -6,13 +6,17 @@ import ast
 import platform
 import re
 import warnings
+from contextlib import suppress
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from ci_tools.formats.magic import MOST_OF_A_POINTER, is_lfs_pointer
 from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_specifiers
-from ci_tools.verify.audit.subject import Flaw, abbreviate
+from ci_tools.model.versions import Minor, admits
+from ci_tools.verify.audit.archive.hidden import SAMPLE
+from ci_tools.verify.audit.subject import MOST_TEXT, Flaw, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,14 +24,13 @@ if TYPE_CHECKING:
 
     from ci_tools.verify.audit.subject import Member, Subject
 
-__all__ = ["build_paths", "pointers", "prediction", "pure", "text"]
 
-MOST_TEXT = 4 << 20  # bytes; a longer file is data
-# Home folders and build folders. /usr, /opt, /dev and the like are the same on many machines. /root/.cargo holds
-# the packages in the images that Rust is built in, and identifies nobody.
+# Home folders and build folders. /project and /__w are those of cibuildwheel's and GitHub's containers, and /usr, /opt,
+# /dev and the like are the same on many machines. /root/.cargo holds the packages in the images that Rust is built in,
+# and identifies nobody.
 # Each pattern starts with a literal character, which a search finds much faster than a character class.
 BUILD_PATH = re.compile(
-    rb"/(?:(?:home|Users)/[\w.-]{1,64}/|(?:root(?!/\.cargo/)|builds|project|__w)/|tmp/(?:pip-|build-|tmp))[\x21-\x7e]{1,200}"
+    rb"/(?:(?:home|Users)/[\w.-]{1,64}/|(?:root(?!/\.cargo/)|builds)/|tmp/(?:pip-|build-|tmp))[\x21-\x7e]{1,200}"
 )
 WINDOWS_PATH = re.compile(rb":\\(?:[Uu]sers|a|actions)\\[\x20-\x7e]{1,200}")
 WITHIN_PATH = re.compile(rb"[\w.+-]")  # before a match: part of a longer path, such as a toolset's own /root
@@ -38,11 +41,16 @@ POINTED = re.compile(
     rb"(?m)(?:file://|^|[\s\"'=:;])((?:/(?!/|usr/|dev/|proc/|etc/)|[A-Za-z]:[\\/])[\w.+-]+/[^\s\"';]*)"
 )
 WORKS_BY_PATH = re.compile(r"\.(?:pth|egg-link)$|/direct_url\.json$")
-SHEBANG = re.compile(rb"#![^\n]*\r\n")
+SHEBANG = re.compile(rb"#![ \t]*(?P<program>[^\s]*)[^\n]*\n?")
+OF_EVERY_SYSTEM = re.compile(rb"/(?:usr/(?:local/)?)?s?bin/[^/]+|python\w*")
+LIBRARY = re.compile(r"\.(?:pyd|dll|dylib|so(?:\.\d+)*)$")
 
 
 def pure(subject: Subject) -> Iterator[Flaw]:
-    """Any-platform wheels hold no compiled file, by magic number; one for a platform holds some."""
+    """Any-platform wheels hold no compiled file, by magic number; one for a platform holds some.
+
+    A wheel of others for one platform with nothing compiled is a warning: watchdog has such wheels, and they work.
+    """
     found = {member.name: member.format for member in subject.members if member.format}
     if subject.is_pure:
         for name, kind in found.items():
@@ -50,7 +58,8 @@ def pure(subject: Subject) -> Iterator[Flaw]:
             level = Level.WARNING if launcher else Level.ERROR
             yield Flaw(f"{name} is compiled, in a wheel for any platform", kind, "no compiled file", level)
     elif subject.tags and not found:
-        yield Flaw("nothing is compiled, in a wheel for one platform", "no compiled file", "a library")
+        level = Level.ERROR if subject.job else Level.WARNING
+        yield Flaw("nothing is compiled, in a wheel for one platform", "no compiled file", "a library", level)
 
 
 def prediction(subject: Subject) -> Iterator[Flaw]:
@@ -133,13 +142,14 @@ def pointers(subject: Subject) -> Iterator[Flaw]:
 
 
 def text(subject: Subject) -> Iterator[Flaw]:
-    """Python files parse in the encoding they declare, and scripts begin with a line that a kernel can read."""
-    is_for_us = _admits_this_python(subject.wheel.metadata.get("Requires-Python", ""))
+    """Python files compile in the encoding they declare, and scripts begin with a line that every system can run."""
+    requires = subject.wheel.metadata.get("Requires-Python", "")
+    is_for_us, oldest = _admits_this_python(requires), _find_oldest(requires)
     for member in subject.members:
         if member.damage or member.format or member.info.file_size > MOST_TEXT:
             continue
         if member.base.endswith(".py"):
-            yield from _python(member) if is_for_us else ()
+            yield from _python(member, oldest) if is_for_us else ()
         elif member.base.endswith(".sh") or "/scripts/" in member.name:
             yield from _script(member)
 
@@ -152,15 +162,30 @@ def _admits_this_python(specifier: str) -> bool:
         return True
 
 
-def _python(member: Member) -> Iterator[Flaw]:
-    """Parse a file: a top-level module or package that fails is an error; other files may be templates or test data."""
+def _find_oldest(specifier: str) -> Minor | None:
+    """Return the oldest Python that Requires-Python admits; None if it does not say one."""
+    with suppress(ValueError):
+        found = parse_specifiers(specifier)
+        return next((each for each in map(Minor, repeat(3), range(7, 20)) if specifier and admits(found, each)), None)
+    return None
+
+
+def _python(member: Member, oldest: Minor | None) -> Iterator[Flaw]:
+    """Compile a file: a top-level module or package that fails is an error; other files may be templates or test data.
+
+    A needed file is parsed by the grammar of the oldest Python as well, as far as this Python knows it.
+    """
+    parts = member.name.split("/")
+    is_needed = parts[1:] == ["__init__.py"] or len(parts) == 1
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(member.read())
+            compile(
+                member.read(), member.name, "exec", dont_inherit=True
+            )  # `ast.parse` accepts a `return` outside of a function
+            if is_needed and oldest:
+                ast.parse(member.read(), feature_version=(oldest.major, oldest.minor))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        parts = member.name.split("/")
-        is_needed = parts[1:] == ["__init__.py"] or len(parts) == 1
         reason = getattr(error, "msg", None) or str(error)
         level = Level.ERROR if is_needed else Level.WARNING
         yield Flaw(
@@ -169,8 +194,38 @@ def _python(member: Member) -> Iterator[Flaw]:
 
 
 def _script(member: Member) -> Iterator[Flaw]:
+    """Check the first line, which names the program that runs a script; installers rewrite `#!python`."""
     with member.open() as file:
         line = file.readline(LONGEST_PATH)
-    if SHEBANG.fullmatch(line) and not line.startswith(b"#!python"):  # installers rewrite this line
-        shown = line.decode("utf-8", "replace").rstrip("\n")
-        yield Flaw(f"{member.name} begins with a line that ends in CR LF", repr(shown), "LF alone")
+    match = SHEBANG.fullmatch(line)
+    shown = repr(line.decode("utf-8", "replace").rstrip("\n"))
+    is_command = ".data/scripts/" in member.name
+    if match is None:
+        if is_command and not member.name.lower().endswith((".bat", ".cmd", ".ps1", ".exe", ".py")):
+            yield Flaw(f"{member.name} does not say what runs it", shown, "#!python", Level.WARNING)
+    elif line.endswith(b"\r\n") and not line.startswith(b"#!python"):
+        yield Flaw(f"{member.name} begins with a line that ends in CR LF", shown, "LF alone")
+    elif is_command and not OF_EVERY_SYSTEM.fullmatch(match["program"]):
+        yield Flaw(f"{member.name} is run by a program of the machine it was built on", shown, "#!python")
+
+
+def libraries(subject: Subject) -> Iterator[Flaw]:
+    """Files with the name of a library are libraries, and none is there under several names.
+
+    A text in its place is what a checkout makes of a symbolic link. Of copies, each is loaded for itself, with data of
+    its own: a warning, as is a file in a folder of tests.
+    """
+    copies: dict[str, list[str]] = {}
+    for member in subject.members:
+        if not LIBRARY.search(member.base) or member.damage:
+            continue
+        if not member.format:
+            level = Level.WARNING if SAMPLE.search(member.name) else Level.ERROR
+            found = "an empty file" if not member.info.file_size else "text or data"
+            yield Flaw(f"{member.name} has the name of a library, and is another file", found, "a library", level)
+        else:
+            copies.setdefault(member.sha256, []).append(member.name)
+    for same in copies.values():
+        if len(same) > 1:
+            message = f"{abbreviate(same)} are one library under several names"
+            yield Flaw(message, f"{len(same)} copies", "one: a wheel has no links", Level.WARNING)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
@@ -12,19 +12,26 @@ from ci_tools.catalog.symbols import is_torch_symbol, missing, tables
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.model.files import Level
 from ci_tools.model.platforms import AcceleratorKind
-from ci_tools.verify.audit.labels import requirements
+from ci_tools.verify.audit.metadata.labels import requirements
 from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from typing import BinaryIO
 
+    from ci_tools.formats.linking import Bindings
     from ci_tools.model.plan import Job
     from ci_tools.model.versions import Minor
     from ci_tools.verify.audit.subject import Subject
 
-__all__ = ["sycl_runtime", "torch_requirement", "torch_symbols"]
 
-
+# TORCH_LIBRARY(ns, m) makes the function TORCH_LIBRARY_init_ns, TORCH_LIBRARY_IMPL(ns, KEY, m) another one that ends in
+# ns_KEY_1 (torch/library.h), and names of C++ begin with their length.
+MANGLED = re.compile(r"(?P<size>\d+)(?P<name>(?:STABLE_)?TORCH_LIBRARY_\w+)")
+REGISTRATION = re.compile(
+    r"(?:STABLE_)?TORCH_LIBRARY_(?:init_(?P<once>\w+)|FRAGMENT_init_(?P<more>\w+)_\d+|IMPL_init_(?P<of>\w+)_[A-Za-z]+_\d+)"
+)
+OF_TORCH = frozenset({"aten", "prims", "prim", "quantized", "_", "torchvision"})
 SYCL_RUNTIME = re.compile(r"libsycl\.so\.(\d+)")
 LIBRARIES = re.compile(
     r"lib(?:torch(?:_cpu|_cuda|_python|_hip|_xpu)?|c10(?:_cuda|_hip|_xpu)?)\.so(?:\.\d+)*"
@@ -32,35 +39,27 @@ LIBRARIES = re.compile(
 )
 
 
-class Asked(NamedTuple):
-    """The torch symbols that a library needs, those it can do without, and all symbols that it defines."""
-
-    required: frozenset[str]
-    weak: frozenset[str]
-    defined: frozenset[str]
-
-
 def torch_symbols(subject: Subject) -> Iterator[Flaw]:
     """Every torch symbol that a library asks for is in each torch the wheel serves, from the lowest up.
 
-    Symbols that the wheel's own libraries define are not counted, and a missing weak symbol is only a warning. Of a
+    Bindings that the wheel's own libraries define are not counted, and a missing weak symbol is only a warning. Of a
     library that its package does without on older releases, those below its target do not count.
     """
     job = subject.job
     served = _list_releases(job) if job else frozenset()
     if job is None or not served:
         return
-    libraries = dict(read_each(subject.libraries, _read_symbols))
-    own = frozenset().union(*(library.defined for library in libraries.values()))
+    libraries = {name: _of_torch(found) for name, found in subject.symbols.items()}
+    own = frozenset().union(*(found.defined for found in subject.symbols.values()))
     spared = dict(job.spared)
     for name, library in libraries.items():
         loading = frozenset(release for release in served if name not in spared or release >= spared[name])
-        for symbols, level in ((library.required, Level.ERROR), (library.weak, Level.WARNING)):
+        for symbols, level in zip(library, (Level.ERROR, Level.WARNING), strict=True):
             for releases, lacking in _group_by_releases(symbols - own, loading, job).items():
                 message = f"{name} asks for symbols that are not in torch {', '.join(map(str, sorted(releases)))}"
                 yield Flaw(message, abbreviate(lacking), f"what torch from {min(loading)} on has", level)
     untabled = served.difference(tables().releases)
-    if untabled and any(library.required for library in libraries.values()):
+    if untabled and any(required for required, _ in libraries.values()):
         newest = f"what torch up to {max(tables().releases)} has"
         yield Flaw("the symbols of a torch are not known", abbreviate(map(str, untabled)), newest, Level.WARNING)
 
@@ -78,10 +77,52 @@ def torch_requirement(subject: Subject) -> Iterator[Flaw]:
     needs = {name: one.needed for name, one in subject.readable_linkings.items()}
     needs |= {name: tuple(each.library for each in found) for name, found in subject.readable_imports.items()}
     linked = {name for name, libraries in needs.items() if any(map(LIBRARIES.fullmatch, libraries))}
-    asking = {name for name, found in read_each(subject.libraries, _read_symbols) if found.required - found.defined}
+    asking = {name for name, found in subject.symbols.items() if _of_torch(found)[0] - found.defined}
     if linked | asking:
         message = f"{abbreviate(linked | asking)} use torch, and METADATA does not require it"
         yield Flaw(message, abbreviate(required), "Requires-Dist: torch", Level.WARNING)
+
+
+def torch_registrations(subject: Subject) -> Iterator[Flaw]:
+    """One library defines a namespace of operators, and what others add kernels to is defined somewhere.
+
+    Read from the names that TORCH_LIBRARY and its like give to their functions, which a stripped library has not. That
+    nothing defines the operators is a warning: a package that the wheel requires may, or Python code in its own words.
+    """
+    defined: dict[str, list[str]] = {}
+    added: dict[str, str] = {}
+    for name, registrations in () if subject.is_pure else read_each(subject.libraries, _list_registrations):
+        for match in filter(None, map(REGISTRATION.fullmatch, registrations)):
+            if match["of"]:
+                added.setdefault(match["of"], name)
+            else:
+                defined.setdefault(match["once"] or match["more"], []).extend([name] if match["once"] else [])
+    for namespace, names in sorted(defined.items()):
+        if len(names) > 1:
+            effect = "the second library fails to load: only a single TORCH_LIBRARY can register a namespace"
+            message = f"{abbreviate(names)} each define the operators of {namespace}"
+            yield Flaw(
+                message,
+                f"TORCH_LIBRARY({namespace}, …) {len(names)} times",
+                "once, and TORCH_LIBRARY_FRAGMENT",
+                effect=effect,
+            )
+    code = b"".join(member.read() for member in subject.members if member.base.endswith(".py"))
+    for namespace, name in sorted(added.items()):
+        if (
+            namespace not in {*defined, *OF_TORCH}
+            and f'"{namespace}'.encode() not in code
+            and f"'{namespace}".encode() not in code
+        ):
+            message = f"{name} has kernels for operators of {namespace}, which nothing defines"
+            yield Flaw(message, f"TORCH_LIBRARY_IMPL({namespace}, …)", f"TORCH_LIBRARY({namespace}, …)", Level.WARNING)
+
+
+def _list_registrations(library: BinaryIO) -> frozenset[str]:
+    """Return the functions of an ELF file that register operators, by their names without those of their arguments."""
+    symbols = read_elf(Extent.whole(library)).symbols(".symtab")
+    found = (MANGLED.search(one.name) for one in symbols if "TORCH_LIBRARY" in one.name and one.section)
+    return frozenset(match["name"][: int(match["size"])] for match in found if match)
 
 
 def sycl_runtime(subject: Subject) -> Iterator[Flaw]:
@@ -109,14 +150,9 @@ def _list_releases(job: Job) -> frozenset[Minor]:
     return asked.union(release for release in tables().releases if release >= min(asked))
 
 
-def _read_symbols(library: BinaryIO) -> Asked:
-    symbols = tuple(read_elf(Extent.whole(library)).symbols(".dynsym"))
-    undefined = [symbol for symbol in symbols if not symbol.section and is_torch_symbol(symbol.name)]
-    return Asked(
-        frozenset(symbol.name for symbol in undefined if not symbol.is_weak),
-        frozenset(symbol.name for symbol in undefined if symbol.is_weak),
-        frozenset(symbol.name for symbol in symbols if symbol.section and symbol.is_visible),
-    )
+def _of_torch(found: Bindings) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the torch symbols that a library asks for, and those it can do without."""
+    return frozenset(filter(is_torch_symbol, found.required)), frozenset(filter(is_torch_symbol, found.weak))
 
 
 def _group_by_releases(

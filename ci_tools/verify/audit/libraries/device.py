@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import BinaryIO
 
-    from ci_tools.formats.fatbinary import Image, Unit
+    from ci_tools.formats.fatbinary import CompiledUnit, Image
     from ci_tools.model.plan import Job
     from ci_tools.verify.audit.subject import Member, Subject
-
-__all__ = ["fatbinary", "held_images", "kernels"]
 
 LOOSE = (".cubin", ".fatbin", ".hsaco", ".ptx")  # files of device code, often for one architecture each
 HOLDS_DEVICE_CODE = frozenset({"ELF", "PE", "static library", "CUDA fatbinary"})
@@ -186,11 +184,11 @@ def kernels(subject: Subject) -> Iterator[Flaw]:
         yield from _missing_in_library(name, found)
 
 
-def _units(library: BinaryIO) -> Sequence[Unit]:
+def _units(library: BinaryIO) -> Sequence[CompiledUnit]:
     return tuple(units(library))
 
 
-def _missing_in_unit(library: str, unit: Unit) -> Iterator[Flaw]:
+def _missing_in_unit(library: str, unit: CompiledUnit) -> Iterator[Flaw]:
     """Yield the images of a source file that lack one of its kernels: the kernel cannot be launched there."""
     known = {code.image: code.kernels for code in unit.codes if code.kernels is not None}
     every = frozenset().union(*known.values())
@@ -200,7 +198,7 @@ def _missing_in_unit(library: str, unit: Unit) -> Iterator[Flaw]:
             yield Flaw(message, f"{len(own)} kernels", f"also {abbreviate(lacking)}", Level.WARNING)
 
 
-def _missing_in_library(library: str, found: Sequence[Unit]) -> Iterator[Flaw]:
+def _missing_in_library(library: str, found: Sequence[CompiledUnit]) -> Iterator[Flaw]:
     """Yield the kernels that are compiled for only some architectures, by mistake or on purpose, as for `sm_90a`."""
     compiled: dict[str, set[Image]] = {}
     for unit in found:

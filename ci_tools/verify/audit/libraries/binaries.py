@@ -11,23 +11,19 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.catalog.windows import windows_libraries
 from ci_tools.errors import Rejected
-from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.machine.process import run, start_module, tail
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.versions import Minor, admits
-from ci_tools.verify.audit.labels import requirements
-from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
+from ci_tools.verify.audit.metadata.labels import requirements
+from ci_tools.verify.audit.subject import Flaw, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from typing import BinaryIO
 
     from ci_tools.formats.windows.pe import Import
     from ci_tools.machine.process import Ended
     from ci_tools.verify.audit.subject import Member, Subject
-
-__all__ = ["abi3", "imports", "python_library", "python_symbols"]
 
 MOST_PYTHONS = 20  # newer than that of a tag
 EVERY_PYTHON = re.compile(r"py\d+-none-")
@@ -51,7 +47,8 @@ def python_symbols(subject: Subject) -> Iterator[Flaw]:
     if subject.is_pure or not any(EVERY_PYTHON.match(tag) for tag in subject.tags):
         return
     imported = ((name, _python_symbols(found)) for name, found in subject.readable_imports.items())
-    for name, wanted in (*read_each(subject.libraries, _read_undefined_symbols), *imported):
+    asked = ((name, {*found.required, *found.weak}) for name, found in subject.symbols.items())
+    for name, wanted in (*asked, *imported):
         symbols = sorted(filter(PYTHON_SYMBOL.match, wanted))
         if symbols:
             yield Flaw(f"{name} asks for Python symbols", abbreviate(symbols), "none, as tagged py3-none")
@@ -61,12 +58,6 @@ def _python_symbols(imports: Iterable[Import]) -> frozenset[str]:
     """Return the names that a Windows library takes from a DLL of Python."""
     found = (each.symbols for each in imports if PYTHON_LIBRARY.fullmatch(each.library))
     return frozenset(symbol for symbols in found for symbol in symbols)
-
-
-def _read_undefined_symbols(library: BinaryIO) -> frozenset[str]:
-    """Return the names that an ELF library expects other libraries to define."""
-    symbols = read_elf(Extent.whole(library)).symbols(".dynsym")
-    return frozenset(symbol.name for symbol in symbols if not symbol.section and symbol.name)
 
 
 def abi3(subject: Subject) -> Iterator[Flaw]:

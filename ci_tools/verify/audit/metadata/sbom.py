@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from ci_tools.verify.audit.subject import Subject
 
-__all__ = ["sbom"]
-
 CYCLONEDX = "CycloneDX"
 FOLDER = PurePosixPath(SBOM).parent
 

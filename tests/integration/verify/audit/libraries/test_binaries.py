@@ -8,7 +8,7 @@ import pytest
 
 from ci_tools.model.files import Level
 from tests.builders.audited import findings
-from tests.unit.verify.audit.test_binaries import wheel
+from tests.unit.verify.audit.libraries.test_binaries import wheel
 
 if TYPE_CHECKING:
     from pathlib import Path

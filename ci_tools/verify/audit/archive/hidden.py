@@ -11,15 +11,13 @@ from ci_tools.formats.magic import binary_format
 from ci_tools.formats.wheel import DAMAGE, is_folder
 from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.subject import Flaw, abbreviate
+from ci_tools.verify.audit.subject import DATA, Flaw, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from ci_tools.verify.audit.subject import Member, Subject
-
-__all__ = ["hidden", "secrets", "startup"]
+    from ci_tools.verify.audit.subject import Subject
 
 ZIP = b"PK\x03\x04"
 MOST_NESTED = 10_000  # at most so many members of a nested archive are read
@@ -36,12 +34,23 @@ KEY = re.compile(
     re.MULTILINE,
 )
 KEY_STARTS = b"-----BEGIN "
-MOST_TEXT = 1 << 20  # bytes; keys are in short files
-EXAMPLE = re.compile(
-    r"(?:^|/)(?:[^/]*_)?(?:tests?|testing|testdata|examples?|samples?|docs?|fixtures?)(?:_[^/]*)?/|\.(?:pyi?|md|rst|txt)$"
+# Tokens by the forms that their providers document, for tools such as this one to find.
+TOKEN = re.compile(
+    rb"(?<![\w-])(?:(?P<PyPI>pypi-AgE[\w-]{50,})|(?P<GitHub>gh[opsur]_\w{36,}|github_pat_\w{60,})|(?P<GitLab>glpat-[\w-]{20})"
+    rb"|(?P<AWS>(?:AKIA|ASIA)[A-Z2-7]{16})|(?P<Slack>xox[abeoprs]-[\w-]{24,})|(?P<HuggingFace>hf_[A-Za-z]{34})"
+    rb"|(?P<OpenAI>sk-(?:proj-|svcacct-)?[\w-]{40,})|(?P<Google>AIza[\w-]{35})|(?P<npm>npm_\w{36})"
+    rb"|(?P<Stripe>[rs]k_live_\w{24,}))(?![\w-])"
 )
-TOP_PTH = re.compile(r"^(?:[^/]+\.data/(?:purelib|platlib)/)?[^/]+\.pth$")
-VEILED = re.compile(rb"\b(?:base64|marshal|zlib|codecs|urllib|socket|subprocess)\b|\\x[0-9a-f]{2}", re.IGNORECASE)
+FEWEST = 8  # different characters; a placeholder such as ghp_xxxx has fewer
+PLACEHOLDER = re.compile(rb"EXAMPLE|example|X{4}|x{4}|1234567")
+MOST_TEXT = 1 << 20  # bytes; keys are in short files
+SAMPLE = re.compile(r"(?:^|/)(?:[^/]*_)?(?:tests?|testing|testdata|examples?|samples?|docs?|fixtures?)(?:_[^/]*)?/")
+TEXT = re.compile(r"\.(?:pyi?|md|rst|txt)$")
+TOP_PTH = re.compile(r"[^/]+\.(?:pth|start)")  # PEP 829 adds .start
+CUSTOM = re.compile(r"(?:site|user)customize(?:\.py|/.*|\.[\w.-]+)")
+VEILED = re.compile(
+    rb"\b(?:base64|marshal|zlib|codecs|urllib|socket|subprocess|ctypes|chr)\b|\\x[0-9a-f]{2}", re.IGNORECASE
+)
 
 
 def hidden(subject: Subject) -> Iterator[Flaw]:
@@ -95,36 +104,49 @@ def _find_compiled_members(file: BinaryIO, depth: int) -> Iterator[tuple[str, st
 
 
 def startup(subject: Subject) -> Iterator[Flaw]:
-    """No member is a .pth file beside the packages, which Python reads, and whose imports it runs, at every start.
+    """No member is code that Python runs at every start: a .pth or .start file, or a sitecustomize module.
 
     A warning: some projects need one (setuptools, coverage), but users do not expect it. An error if its code is hidden
-    or fetches other code, a known attack (the Python Packaging Advisory Database).
+    or fetches other code, a known attack (the Python Packaging Advisory Database), and for `sitecustomize` and
+    `usercustomize`, which an environment has once: the wheel's takes the place of another.
     """
     for member in subject.members:
-        if TOP_PTH.match(member.name) and member.info.file_size <= MOST_TEXT:
-            level = Level.ERROR if VEILED.search(member.read()) else Level.WARNING
-            yield Flaw(
-                f"{member.name} is read at every start of Python", member.base, "an import by who uses it", level
-            )
+        name = DATA.sub("", member.name)
+        is_custom = CUSTOM.fullmatch(name) is not None
+        if is_custom or (TOP_PTH.fullmatch(name) and member.info.file_size <= MOST_TEXT):
+            level = Level.ERROR if is_custom or VEILED.search(member.read()) else Level.WARNING
+            expected = "an import by who uses it"
+            yield Flaw(f"{member.name} is read at every start of Python", member.base, expected, level)
 
 
 def secrets(subject: Subject) -> Iterator[Flaw]:
-    """No member holds the credentials of an account, or a private key.
+    """No member holds the credentials of an account, a token of a known form, or a private key.
 
     An error, since a published secret is known to everybody. A key in a folder of tests or examples, in source code or
-    in documentation is a warning, since it is usually a sample; so is a key that a password protects.
+    in documentation is a warning, since it is usually a sample; so is a key that a password protects, and a token in a
+    folder of tests, examples or documentation.
     """
     for member in subject.members:
         if CREDENTIALS.search(member.name):
             yield Flaw(f"{member.name} is where programs keep credentials", member.base, "no such file")
-        elif not member.format and member.info.file_size <= MOST_TEXT and (kind := _key(member)):
-            is_sample = kind.startswith("ENCRYPTED") or EXAMPLE.search(member.name)
-            level = Level.WARNING if is_sample else Level.ERROR
-            yield Flaw(f"{member.name} holds a private key", kind, "no key", level)
+        elif not member.format and member.info.file_size <= MOST_TEXT:
+            content = member.read()
+            if kind := _key(content):
+                is_sample = kind.startswith("ENCRYPTED") or SAMPLE.search(member.name) or TEXT.search(member.name)
+                level = Level.WARNING if is_sample else Level.ERROR
+                yield Flaw(f"{member.name} holds a private key", kind, "no key", level)
+            for whose in sorted(_list_tokens(content)):
+                level = Level.WARNING if SAMPLE.search(member.name) else Level.ERROR
+                yield Flaw(f"{member.name} holds a token for {whose}", "a token", "none: revoke it", level)
 
 
-def _key(member: Member) -> str:
-    """Return the kind of the private key in a file, or "" if it has none."""
-    content = member.read()
+def _list_tokens(content: bytes) -> frozenset[str]:
+    """Return the providers of the tokens in a text, but for placeholders."""
+    found = (match for match in TOKEN.finditer(content) if not PLACEHOLDER.search(match[0]))
+    return frozenset(match.lastgroup or "" for match in found if len(set(match[0])) >= FEWEST)
+
+
+def _key(content: bytes) -> str:
+    """Return the kind of the private key in a text, or "" if it has none."""
     found = KEY.search(content) if KEY_STARTS in content else None
     return found["kind"].decode() if found else ""

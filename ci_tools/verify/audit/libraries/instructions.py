@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ci_tools.formats.elf import Elf, Section
     from ci_tools.verify.audit.subject import Subject
 
-__all__ = ["instructions"]
-
 X86_64 = 62  # e_machine
 NOTES = ".note.gnu.property"
 NOTE_HEADER = 12  # bytes before a note's name: the sizes of name and content, and the kind; then comes "GNU\0"
@@ -34,7 +32,7 @@ FEW = 2  # so many matches may be data rather than instructions
 PER_BYTES = 1 << 22  # and one more per so many bytes: chance gives one in four times as many
 
 
-class Code(NamedTuple):
+class CpuCode(NamedTuple):
     """The CPU features that a library's code uses."""
 
     level: str = ""  # the level that the loader requires; empty: none
@@ -62,10 +60,10 @@ def instructions(subject: Subject) -> Iterator[Flaw]:
         yield Flaw(message, "AVX", "x86-64, or a choice when it runs", Level.WARNING)
 
 
-def _code(library: BinaryIO) -> Code:
+def _code(library: BinaryIO) -> CpuCode:
     elf = read_elf(Extent.whole(library))
     if elf.machine != X86_64:
-        return Code()
+        return CpuCode()
     found = {VZEROUPPER: 0, CPUID: 0}
     size = 0
     for section in elf.sections:
@@ -73,7 +71,7 @@ def _code(library: BinaryIO) -> Code:
             size += section.size
             _count(elf, section, found)
     asks = found[CPUID] > 0 or any(_is_asking(symbol.name) for symbol in elf.symbols(".dynsym"))
-    return Code(_level(elf), found[VZEROUPPER] > FEW + size // PER_BYTES, asks)
+    return CpuCode(_level(elf), found[VZEROUPPER] > FEW + size // PER_BYTES, asks)
 
 
 def _is_asking(symbol: str) -> bool:

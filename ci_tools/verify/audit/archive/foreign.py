@@ -10,15 +10,14 @@ from packaging.utils import canonicalize_name
 
 from ci_tools import catalog
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.labels import requirements
-from ci_tools.verify.audit.subject import Flaw, abbreviate
+from ci_tools.verify.audit.metadata.entry_points import SCRIPTS, read_entry_points
+from ci_tools.verify.audit.metadata.labels import requirements
+from ci_tools.verify.audit.subject import DATA, Flaw, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from ci_tools.verify.audit.subject import Subject
-
-__all__ = ["bundled", "overwritten"]
 
 # Hashes that repair tools add to a name: auditwheel `libcudart-0123abcd.so.13`, torchvision's
 # `libcudart.0123abcd.so.13`, delvewheel `cudart64_13-` and 32 digits.
@@ -26,6 +25,9 @@ HASH = re.compile(r"[-.](?=[0-9a-f]*\d)[0-9a-f]{8,64}(?=\.(?:so|dll|dylib)\b)")
 TORCH = re.compile(
     r"(?:lib)?(?:torch(?:_cpu|_cuda(?:_linalg|_cpp|_cu)?|_hip|_xpu|_python|_global_deps|_nvshmem)?|c10(?:_cuda|_hip|_xpu)?"
     r"|caffe2\w*|shm)\.(?:dll|dylib|so(?:\.\d+)*)"
+)
+OF_EVERY_PROCESS = re.compile(
+    r"lib(?:c|m|dl|pthread|rt)\.so\.\d+|ld-linux[\w-]*\.so\.\d+|libpython3[\w.]*\.(?:so|dylib)[\d.]*"
 )
 DRIVER = re.compile(r"lib(?:cuda|nvidia-ml)\.so(?:\.\d+)*|nvcuda\.dll|nvml\.dll")
 CUDA_ON_WINDOWS = re.compile(r"(?:cu(?:dart|blas|blasLt|dnn|fft|rand|solver|sparse)|nv(?:rtc|JitLink))\w*64\w*\.dll")
@@ -36,7 +38,14 @@ OWNERS = {
     **dict.fromkeys(("pip", "setuptools", "packaging", "wheel", "numpy", "triton"), ""),
     **dict.fromkeys(("pkg_resources", "_distutils_hack"), "setuptools"),
 }
-DATA = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
+
+# Where the files of the scheme `data` get into site-packages as well, and what an environment has itself.
+THROUGH_DATA = re.compile(r"^[^/]+\.data/data/(?:lib(?:64)?/python[\d.]+t?|Lib)/site-packages/")
+OF_ENVIRONMENT = re.compile(
+    r"^[^/]+\.data/(?:data/(?:pyvenv\.cfg$|(?:bin|Scripts)/)|scripts/)"
+    r"(?:(?:python|pip|pypy)w?[\d.]*(?:\.exe)?|[Aa]ctivate[\w.]*|deactivate\.bat)?$"
+)
+COMMAND = re.compile(r"(?:python|pip|pypy)w?[\d.]*")
 
 
 def bundled(subject: Subject) -> Iterator[Flaw]:
@@ -54,6 +63,9 @@ def bundled(subject: Subject) -> Iterator[Flaw]:
         name = HASH.sub("", member.base)
         is_runtime = are_brought and not BRINGS_RUNTIMES.fullmatch(own) and _is_runtime(name)
         is_torch = bool(TORCH.fullmatch(name)) and own != "torch"
+        if member.format and OF_EVERY_PROCESS.fullmatch(name):
+            message = f"{member.name} is a copy of what every Python has loaded"
+            yield Flaw(message, member.base, "no such library", Level.WARNING)
         if member.format and (is_torch or is_runtime or DRIVER.fullmatch(name)):
             whose = "torch" if TORCH.fullmatch(name) else "the driver" if DRIVER.fullmatch(name) else "another package"
             yield Flaw(f"{member.name} is a copy of what {whose} brings", member.base, "no such library")
@@ -80,8 +92,14 @@ def overwritten(subject: Subject) -> Iterator[Flaw]:
     required = {canonicalize_name(one.name) for one in requirements(subject.wheel)}
     tops: dict[str, list[str]] = {}
     for member in subject.members:
-        name = DATA.sub("", member.name)
+        name = THROUGH_DATA.sub("", DATA.sub("", member.name))
         tops.setdefault(name.partition("/")[0].removesuffix(".py"), []).append(name)
+        if OF_ENVIRONMENT.search(member.name) and not member.name.endswith("/scripts/"):
+            yield Flaw(f"{member.name} takes the place of a file of the environment", member.base, "another name")
+    points = read_entry_points(subject.wheel)
+    for name in (name for section in SCRIPTS for name in points.get(section, {}) if COMMAND.fullmatch(name.lower())):
+        if own not in {"pip", "python"}:
+            yield Flaw(f"the command {name} takes the place of the environment's own", name, "another name")
     for top, names in tops.items():
         owner = _owner(top, required)
         if owner and owner != own and not (owner == "triton" and owner in own):  # triton has builds under other names

@@ -26,7 +26,7 @@ ERROR, WARNING = Level.ERROR, Level.WARNING
 
 def wheel(folder: Path, *libraries: str, name: str = ONE, fields: str = "", **made: dict[str, tuple[str, ...]]) -> Path:
     """Return a wheel whose extension imports these libraries."""
-    content = dll(dict.fromkeys(libraries, ("f",)), **made)
+    content = dll(dict.fromkeys(libraries, ("f",)), exports=("PyInit__C",), **made)
     return make(folder, name, {"demo/__init__.py": b"", "demo/_C.pyd": content}, fields)
 
 
@@ -75,8 +75,8 @@ def test_a_library_that_is_loaded_when_it_is_called_is_a_warning(tmp_path: Path)
 
 
 def test_libraries_with_one_gap_are_named_together(tmp_path: Path) -> None:
-    content = dll({"zlib1.dll": ("inflate",)})
-    made = edited(wheel(tmp_path), {f"demo/{name}.dll": content for name in ("a", "b")})
+    contents = {f"demo/{name}.dll": dll({"zlib1.dll": ("inflate",)}, exports=(name,)) for name in ("a", "b")}
+    made = edited(wheel(tmp_path), contents)
     assert [each.message for each in findings(made)] == [
         "demo/a.dll, demo/b.dll import a DLL that users may not have",
     ]
@@ -113,7 +113,9 @@ def test_a_library_whose_tables_are_damaged_is_found(tmp_path: Path) -> None:
 
 def test_the_images_of_a_windows_library_are_those_of_the_plan(tmp_path: Path) -> None:
     job = replace(planned(ONE, "9.0", "10.0+PTX"), platform=Platform.WINDOWS_CUDA)
-    content = dll(sections={".nv_fatbin": unit(entry(SASS, 90), entry(SASS, 100), entry(PTX, 100))})
+    content = dll(
+        exports=("PyInit__C",), sections={".nv_fatbin": unit(entry(SASS, 90), entry(SASS, 100), entry(PTX, 100))}
+    )
     made = make(tmp_path, ONE, {"demo/__init__.py": b"", "demo/_C.pyd": content})
     assert findings(made, job) == ()
     other = replace(job, archs=("9.0",))

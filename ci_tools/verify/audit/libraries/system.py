@@ -6,7 +6,7 @@ import posixpath
 import re
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog
 from ci_tools.errors import Rejected
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ci_tools.formats.linking import Linking
     from ci_tools.verify.audit.subject import Member, Subject
 
-__all__ = ["debug", "platform", "rpath", "stack", "text_relocations"]
-
 MOST_DEBUG_BYTES = 16 << 20
 
 FORMATS = {"linux": ("ELF",), "win": ("PE",), "macosx": ("Mach-O", "Mach-O universal")}
@@ -34,9 +32,13 @@ MACHINES = {  # the machines of a library, by the end of the platform tag
     **{name: {name} for name in ("amd64", "arm64")},
 }
 LIBRARY = re.compile(r"\.(?:pyd|dll|dylib|so(?:\.\d+)*)$")
-POLICY = re.compile(r"(manylinux|musllinux)\w*?_(?P<machine>x86_64|i686|aarch64|armv7l|ppc64le|s390x|riscv64)$")
+POLICY = re.compile(
+    r"(?P<libc>many|musl)linux(?:_(?P<major>\d+)_(?P<minor>\d+)|(?P<alias>1|2010|2014))"
+    r"_(?P<machine>x86_64|i686|aarch64|armv7l|ppc64le|s390x|riscv64|loongarch64)"
+)
+ALIASES = {"1": (2, 5), "2010": (2, 12), "2014": (2, 17)}  # PEP 600
 LOADER = re.compile(r"ld(?:64)?[-.]")  # ld-linux-x86-64.so.2, ld64.so.2: the dynamic loader
-MUSL = ("musllinux_1_1", "musllinux_1_2")  # auditwheel raises for any other
+MUSL = {(1, 1): "musllinux_1_1", (1, 2): "musllinux_1_2"}  # auditwheel raises for any other
 ORIGIN = re.compile(r"^\$(?:ORIGIN|\{ORIGIN\})(?=/|$)")
 SHARED = re.compile(r"^/(?:tmp|var/tmp|dev/shm)(?:/|$)")  # world-writable
 DATA = re.compile(r"^[^/]+\.data/(?P<scheme>[^/]+)/")
@@ -50,13 +52,40 @@ def platform(subject: Subject) -> Iterator[Flaw]:
     for name, one in subject.linkings.items():
         if isinstance(one, Rejected):
             yield Flaw(f"{name} cannot be read: {one.message}", "unreadable", "a whole file")
-    policies = [policy for tag in subject.platforms if (policy := _policy(tag))]
-    if policies:
-        oldest = max(policies, key=lambda policy: policy.priority)  # the other policies allow all that it allows
+        elif one.refusal and LIBRARY.search(name):
+            effect = "the loader refuses it, and the import fails"
+            yield Flaw(f"{name} is a file that a loader refuses", one.refusal, "a shared library", effect=effect)
+    yield from _find_gaps(subject)
+
+
+def _find_gaps(subject: Subject) -> Iterator[Flaw]:
+    """Yield what the libraries need beyond what the tags promise."""
+    levels = [level for tag in sorted(subject.platforms) if (level := _find_level(tag))]
+    for level in levels:
+        if level.is_unknown:
+            nearest = f"as {level.policy.name}, the nearest that is known"
+            message = f"no policy is known for {level.tag}, it is judged as if there were one"
+            yield Flaw(message, level.tag, nearest, Level.WARNING)
+    if levels:
+        oldest = min(levels, key=lambda level: level.number)  # the others allow all that it allows
         linkings = subject.readable_linkings
         own = {*(name.rpartition("/")[2] for name in linkings), *(one.name for one in linkings.values() if one.name)}
         for name, one in linkings.items():
             yield from _find_policy_gaps(name, one, oldest, own, _strictness(subject))
+    elif any(tag.startswith("linux") for tag in subject.platforms) and subject.job is None:
+        yield from _find_gaps_of_linux(subject)
+
+
+def _find_gaps_of_linux(subject: Subject) -> Iterator[Flaw]:
+    """Yield the libraries that a wheel for `linux` needs, and that no policy knows: the tag promises nothing."""
+    newest = _find_level(f"manylinux_9_9_{next(iter(sorted(subject.platforms))).removeprefix('linux_')}")
+    linkings = subject.readable_linkings
+    own = {*(name.rpartition("/")[2] for name in linkings), *(one.name for one in linkings.values() if one.name)}
+    for name, one in linkings.items() if newest else ():
+        missing = [each for each in one.needed if not (each in own or _is_provided(each, newest))]  # type: ignore[arg-type]
+        if missing:
+            message = f"{name} needs libraries that neither the wheel nor every Linux has"
+            yield Flaw(message, abbreviate(missing), "a manylinux tag: auditwheel repair", Level.WARNING)
 
 
 def _foreign(member: Member, platforms: frozenset[str]) -> Iterator[Flaw]:
@@ -84,29 +113,46 @@ def _strictness(subject: Subject) -> Level:
     return Level.WARNING if subject.job is None and requires else Level.ERROR
 
 
-def _find_policy_gaps(name: str, one: Linking, policy: Policy, own: set[str], strictness: Level) -> Iterator[Flaw]:
+class PolicyLevel(NamedTuple):
+    """A level of glibc or musl that a tag promises to keep to, and the policy that says what systems of it have."""
+
+    tag: str
+    number: tuple[int, int]
+    policy: Policy
+    is_unknown: bool  # whether auditwheel has no policy as new as this
+
+
+def _find_policy_gaps(name: str, one: Linking, level: PolicyLevel, own: set[str], strictness: Level) -> Iterator[Flaw]:
     """Yield a library's needs that neither the policy, the wheel, torch nor a driver provides."""
-    brought = {library for library in one.needed if library in own or _is_brought(library)}
-    system = {library for library in one.needed if library in policy.whitelist or LOADER.match(library)}
-    missing = set(one.needed) - brought - system
+    missing = {library for library in one.needed if library not in own and not _is_provided(library, level)}
     if missing:
         yield Flaw(
-            f"{name} needs a library that {policy.name} lacks", abbreviate(missing), "one of the tag's", strictness
+            f"{name} needs a library that {level.tag} lacks", abbreviate(missing), "one of the tag's", strictness
         )
-    newer = {version for library, version in one.versions if library in system and not _has(policy, version)}
+    system = {library for library in one.needed if library in level.policy.whitelist or LOADER.match(library)}
+    newer = {version for library, version in one.versions if library in system and not _has(level, version)}
     if newer:
-        yield Flaw(f"{name} needs symbols that {policy.name} lacks", abbreviate(newer), _newest(policy, newer))
+        yield Flaw(f"{name} needs symbols that {level.tag} lacks", abbreviate(newer), _newest(level, newer))
 
 
-def _has(policy: Policy, version: str) -> bool:
+def _is_provided(library: str, level: PolicyLevel) -> bool:
+    return library in level.policy.whitelist or LOADER.match(library) is not None or _is_brought(library)
+
+
+def _has(level: PolicyLevel, version: str) -> bool:
     prefix, _, number = version.partition("_")
-    return prefix not in policy.symbol_versions or number in policy.symbol_versions[prefix]
+    if prefix == "GLIBC" and number[:1].isdigit():
+        return _numbers(number)[:2] <= [*level.number]
+    versions = level.policy.symbol_versions
+    return prefix not in versions or number in versions[prefix]
 
 
-def _newest(policy: Policy, versions: Iterable[str]) -> str:
-    """Return the newest versions that a policy has of the requested prefixes, in words."""
+def _newest(level: PolicyLevel, versions: Iterable[str]) -> str:
+    """Return the newest versions that a level has of the requested prefixes, in words."""
     prefixes = sorted({version.partition("_")[0] for version in versions})
-    return ", ".join(f"at most {prefix}_{max(policy.symbol_versions[prefix], key=_numbers)}" for prefix in prefixes)
+    own = {"GLIBC": f"{level.number[0]}.{level.number[1]}"}
+    known = level.policy.symbol_versions
+    return ", ".join(f"at most {each}_{own.get(each) or max(known[each], key=_numbers)}" for each in prefixes)
 
 
 def _numbers(version: str) -> list[int]:
@@ -114,22 +160,37 @@ def _numbers(version: str) -> list[int]:
 
 
 @cache
-def _policy(tag: str) -> Policy | None:
-    """Return auditwheel's policy for a platform tag, or None for a tag without one, such as linux."""
+def _find_level(tag: str) -> PolicyLevel | None:
+    """Return what a platform tag promises; None for a tag without promises, such as linux.
+
+    A level between two of auditwheel's policies has the libraries of the newer one, and the glibc of its own number.
+    """
+    known = POLICY.fullmatch(tag)
+    if not known:
+        return None
+    number = ALIASES[known["alias"]] if known["alias"] else (int(known["major"]), int(known["minor"]))
+    policies = {found: policy for policy in _list_policies(known["libc"], known["machine"], number)
+                if (found := _read_level(policy.name))}  # fmt: skip
+    if not policies:
+        return None
+    above = min((each for each in policies if each >= number), default=None)
+    return PolicyLevel(tag, number, policies[above or max(policies)], above is None)
+
+
+def _read_level(name: str) -> tuple[int, int] | None:
+    match = POLICY.fullmatch(name)
+    return (int(match["major"]), int(match["minor"])) if match and match["major"] else None
+
+
+def _list_policies(libc: str, machine: str, number: tuple[int, int]) -> list[Policy]:
     from auditwheel.architecture import Architecture  # type: ignore[import-untyped] # noqa: PLC0415 - it is slow
     from auditwheel.libc import Libc  # type: ignore[import-untyped] # noqa: PLC0415 - as above
     from auditwheel.policy import WheelPolicies  # noqa: PLC0415 - as above
 
-    known = POLICY.match(tag)
-    if not known:
-        return None
-    architecture = Architecture(known["machine"])
-    if known[1] == "musllinux":
-        level = tag.removesuffix(f"_{known['machine']}")
-        policies = list(WheelPolicies(libc=Libc.MUSL, arch=architecture, musl_policy=level)) if level in MUSL else []
-    else:
-        policies = list(WheelPolicies(libc=Libc.GLIBC, arch=architecture))
-    return next((policy for policy in policies if tag in {policy.name, *policy.aliases}), None)
+    if libc == "many":
+        return list(WheelPolicies(libc=Libc.GLIBC, arch=Architecture(machine)))
+    musl = MUSL[max((each for each in MUSL if each <= number), default=min(MUSL))]
+    return list(WheelPolicies(libc=Libc.MUSL, arch=Architecture(machine), musl_policy=musl))
 
 
 def _is_brought(library: str) -> bool:

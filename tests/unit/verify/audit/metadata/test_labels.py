@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+THEIRS = linked(OLD, "-Wl,-soname,libtheirs-1a2b.so.1")
 PLAIN = linked(OLD)
 ERROR, WARNING = Level.ERROR, Level.WARNING
 
@@ -66,7 +67,7 @@ def test_a_licence_that_is_not_told_is_found(old: str, new: str, level: Level, t
 def test_the_licence_of_what_was_put_into_the_wheel_is_told(
     text: bytes, expected: set[tuple[str, str, Level]], tmp_path: Path
 ) -> None:
-    files = {"demo/_C.so": PLAIN, "demo.libs/libtheirs-1a2b.so.1": PLAIN, f"{INFO}/licenses/LICENSE": text}
+    files = {"demo/_C.so": PLAIN, "demo.libs/libtheirs-1a2b.so.1": THEIRS, f"{INFO}/licenses/LICENSE": text}
     assert seen(findings(make(tmp_path, LINUX, files))) == expected
 
 
@@ -141,7 +142,7 @@ def test_members_are_the_planned_ones(
 
 def test_libraries_that_auditwheel_adds_need_no_plan(tmp_path: Path) -> None:
     licence = f"{INFO}/licenses/LICENSE"
-    files = {"demo/_C.so": PLAIN, "demo.libs/libtheirs-1a2b.so.1": PLAIN, licence: b"libtheirs: MIT"}
+    files = {"demo/_C.so": PLAIN, "demo.libs/libtheirs-1a2b.so.1": THEIRS, licence: b"libtheirs: MIT"}
     job = replace(planned(LINUX), members=("demo/_C.so",))
     assert findings(make(tmp_path, LINUX, files), job) == ()
 
@@ -227,3 +228,22 @@ def test_entry_points_name_what_is_there(text: str, fields: str, expected: Level
     }
     found = findings(make(tmp_path, files=files, fields=fields))
     assert {(one.rule, one.level) for one in found} == ({("entry-points", expected)} if expected else set())
+
+
+# ---------------------------------------------------------------- what a package imports of itself
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        pytest.param(b"from .a import *\nfrom .a import x\nfrom . import a\n", set(), id="all-there"),
+        pytest.param(b"try:\n    from . import _c\nexcept ImportError:\n    _c = None\n", set(), id="guarded"),
+        pytest.param(b"from . import _c\n", {("own-imports", "no such module", ERROR)}, id="no-such-part"),
+        pytest.param(b"from ._c import f\n", {("own-imports", "no such module", ERROR)}, id="no-such-module"),
+    ],
+)
+def test_a_package_has_what_it_imports_of_itself(
+    code: bytes, found: set[tuple[str, str, Level]], tmp_path: Path
+) -> None:
+    files = {"demo/__init__.py": code, "demo/a.py": b"x = 1\n"}
+    assert seen(findings(make(tmp_path, files=files))) == found

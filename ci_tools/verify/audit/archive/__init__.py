@@ -1,0 +1,1 @@
+"""Rules about the archive and the files in it."""

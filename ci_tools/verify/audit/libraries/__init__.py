@@ -1,0 +1,1 @@
+"""Rules about compiled files: the systems, Pythons, torches and GPUs that load them."""

@@ -1,0 +1,147 @@
+"""Rules about extension modules: the suffix that a Python looks for, and the function that it calls."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.model.files import Level
+from ci_tools.verify.audit.subject import Flaw, abbreviate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.verify.audit.subject import Member, Subject
+
+# The suffixes of importlib.machinery.EXTENSION_SUFFIXES on any system, and those of PyPy and GraalPy.
+SUFFIX = re.compile(
+    r"(?:cpython-\d+[a-z]*(?:-[\w-]+)?\.so|cp\d+t?-win(?:32|_\w+)\.pyd|abi3t?\.(?:so|pyd)|(?:pypy|graalpy)\d[\w-]*\.so|so|pyd)"
+)
+TAG = re.compile(r"(?:cp3(?P<minor>\d+)|py3\d*)-(?P<abi>\w+)-(?P<platform>\w+)")
+SYSTEM = re.compile(
+    r"(?P<libc>many|musl)?(?:linux|win|macosx)\w*?_?(?P<machine>x86_64|i686|aarch64|armv7l|ppc64le|s390x|riscv64|loongarch64|amd64|arm64|32)$"
+)
+# The machine as configure names it in PLATFORM_TRIPLET, where it is not the tag's own name for it.
+TRIPLETS = {"i686": "i386", "armv7l": "arm", "ppc64le": "powerpc64le"}
+HARD_FLOAT = {"armv7l": "eabihf"}
+SYSTEMS = {"ELF": "linux", "PE": "win", "Mach-O": "macosx", "Mach-O universal": "macosx"}
+FIRST_WITH_MUSL = 10  # CPython 3.10 is the first that names musl (bpo-43112), older ones call themselves gnu
+INIT = re.compile(r"PyInitU?_|PyModExport_")  # PEP 489, PEP 793
+
+
+class Extension(NamedTuple):
+    """A file that Python may import: the member, the module's path, and what follows its name."""
+
+    member: Member
+    module: str  # demo/_c
+    suffix: str  # cpython-311-x86_64-linux-gnu.so
+    exports: frozenset[str]
+
+    @property
+    def is_module(self) -> bool:
+        """Whether it has an init function of any name."""
+        return any(map(INIT.match, self.exports))
+
+
+def find_extensions(subject: Subject) -> tuple[Extension, ...]:
+    """Return the files that a Python may import, by their names; a plain `.so` only if it has an init function."""
+    found = []
+    for member in subject.members:
+        folder, _, base = member.name.rpartition("/")
+        name, _, ending = base.partition(".")
+        if member.format and not member.is_grafted and SUFFIX.fullmatch(ending) and "/scripts/" not in member.name:
+            one = Extension(member, f"{folder}/{name}".lstrip("/"), ending, subject.exports(member))
+            found += [one] if ending != "so" or one.is_module else []
+    return tuple(found)
+
+
+def suffix(subject: Subject) -> Iterator[Flaw]:
+    """Each extension module has a suffix that every Python of the tags looks for, and none is of another Python.
+
+    A file that has no init function is not judged if the package loads libraries by their paths. A module of another
+    Python beside the right one is a warning: it is only never loaded.
+    """
+    modules: dict[str, list[Extension]] = {}
+    for one in () if subject.is_pure else find_extensions(subject):
+        if one.is_module or not subject.loads_by_path:
+            modules.setdefault(one.module, []).append(one)
+    for module, files in modules.items():
+        fitting = {tag: found for tag in sorted(subject.tags) if (found := _list_suffixes(tag)) is not None}
+        for tag, suffixes in fitting.items():
+            if not any(one.suffix in suffixes for one in files):
+                expected = f"{module.rpartition('/')[2]}.{suffixes[0]}"
+                names = abbreviate(one.member.name for one in files)
+                effect = f"`import {module.replace('/', '.')}` fails on {tag}"
+                yield Flaw(
+                    f"{names} is not found by the Python of {tag}", files[0].member.base, expected, effect=effect
+                )
+                break
+        else:
+            of_none = [one for one in files if fitting and not any(one.suffix in each for each in fitting.values())]
+            for one in of_none:
+                yield Flaw(
+                    f"{one.member.name} is for another Python than {abbreviate(subject.tags)}",
+                    one.suffix,
+                    "no such file",
+                    Level.WARNING,
+                )
+
+
+def _list_suffixes(tag: str) -> tuple[str, ...] | None:
+    """Return the suffixes by which the oldest Python of a tag finds a module, the best first; None if not known."""
+    match = TAG.match(tag)
+    system = SYSTEM.match(match["platform"]) if match else None
+    if match is None or system is None:
+        return None
+    minor, abi = match["minor"], match["abi"]
+    if match["platform"].startswith("win"):
+        windows = "win32" if system["machine"] == "32" else f"win_{system['machine']}"
+        return ("pyd",) if abi in {"abi3", "none"} else (f"{abi}-{windows}.pyd", "pyd")
+    is_free = abi.endswith("t")
+    general = ("abi3t.so", "so") if is_free else ("abi3.so", "so")
+    if not minor or abi in {"abi3", "abi3t"} or not abi.startswith(("cp", "none")):
+        return general
+    flags = abi.removeprefix(f"cp3{minor}") if abi.startswith("cp") else ""
+    return (
+        *(f"cpython-3{minor}{flags}-{end}.so" for end in _list_triplets(match["platform"], system, int(minor))),
+        *general,
+    )
+
+
+def _list_triplets(platform: str, system: re.Match[str], minor: int) -> tuple[str, ...]:
+    if platform.startswith("macosx"):
+        return ("darwin",)
+    machine = TRIPLETS.get(system["machine"], system["machine"])
+    ends = {"musl": ("musl",) if minor >= FIRST_WITH_MUSL else ("musl", "gnu"), "many": ("gnu",)}
+    return tuple(
+        f"{machine}-linux-{libc}{HARD_FLOAT.get(system['machine'], '')}"
+        for libc in ends.get(system["libc"], ("gnu", "musl"))
+    )
+
+
+def init(subject: Subject) -> Iterator[Flaw]:
+    """Each extension module has the init function of its name, `PyInit_NAME`.
+
+    Without any init function, a library is not judged if the package loads libraries by their paths, as
+    `torch.ops.load_library` does.
+    """
+    for one in () if subject.is_pure else find_extensions(subject):
+        expected = _name_init(one.module)
+        is_of_system = any(SYSTEMS.get(one.member.format, "any") in tag for tag in subject.platforms)
+        readable = (subject.readable_linkings, subject.readable_imports, subject.readable_machos)
+        is_readable = is_of_system and any(one.member.name in each for each in readable)
+        if not is_readable or expected & one.exports or (subject.loads_by_path and not one.is_module):
+            continue
+        found = abbreviate(filter(INIT.match, one.exports))
+        effect = f"`import {one.module.replace('/', '.')}` fails: it does not define its module export function"
+        yield Flaw(f"{one.member.name} has no init function of its name", found, min(expected), effect=effect)
+
+
+def _name_init(module: str) -> frozenset[str]:
+    """Return the functions that Python calls for a module: that of its name, or of its folder's for an `__init__`."""
+    folder, _, name = module.rpartition("/")
+    name = folder.rpartition("/")[2] if name == "__init__" else name
+    if name.isascii():
+        return frozenset({f"PyInit_{name}", f"PyModExport_{name}"})
+    encoded = name.encode("punycode").decode().replace("-", "_")
+    return frozenset({f"PyInitU_{encoded}", f"PyModExportU_{encoded}"})
