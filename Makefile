@@ -33,6 +33,7 @@ test-fast: $(VENV)/.tests ## run the tests that build and install nothing and ne
 proof: $(VENV)/.tests ## run the longest tests, hold the toolkit against other people's projects, and record what came of it
 	@$(BIN)/python -m pytest -m long --numprocesses 2 --dist loadfile
 	@$(BIN)/python -m tests.proof
+	@$(BIN)/python -m tests.proof.growth
 	@$(BIN)/python -m tests.proof.starters
 	@$(BIN)/python -m tests.proof.plain_way
 	@$(BIN)/python -m tests.proof.cuda_builds

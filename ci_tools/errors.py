@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from ci_tools.addresses import redact
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 VERSION = re.compile(r"\d+(\.\d+)+t?")  # 2.10, 2.13.0, 3.14t
 MINOR = re.compile(r"\d+\.\d+t?")
 DOCUMENTATION = "docs/"  # the folder of the pages in the repository
-MOST_SHOWN = 50  # problems listed for one input
+MOST_SHOWN = 50  # problems listed for one input, or names for one mistake
+MOST_COMPARED, LONGEST_COMPARED = 100, 120  # names, and characters of one: comparing takes the square of the length
 
 
 class FatwheelError(Exception):
@@ -23,9 +26,9 @@ class FatwheelError(Exception):
     status: ClassVar[int]
 
     def __init__(self, message: str, *, hint: str = "", page: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        super().__init__(redact(message))
+        self.message = redact(message)
+        self.hint = redact(hint)
         self.page = page
         self.standing = ""  # the work done before the error, and what the same command does next
 
@@ -78,7 +81,7 @@ class RejectedInput(InputError):
     """Every problem found in one input, reported together."""
 
     def __init__(self, problems: Iterable[Problem], *, hint: str = "", page: str = "") -> None:
-        self.problems = tuple(problems)
+        self.problems = tuple(Problem(redact(one.where), redact(one.what)) for one in problems)
         more = len(self.problems) - MOST_SHOWN
         lines = [*map(str, self.problems[:MOST_SHOWN]), *([f"and {more} more"] if more > 0 else [])]
         super().__init__("\n".join(lines), hint=hint, page=page)
@@ -96,11 +99,29 @@ def nearest(name: str, names: Iterable[str]) -> str:
     longer = [one for one in known if name and one.startswith(f"{name}-")]
     if len(longer) > 1:
         return f"expected one of {', '.join(longer)}"
-    import difflib  # noqa: PLC0415 - only a mistake pays for it
+    close = close_names(name, known, cutoff=0.6 if name[:1].isdigit() else 0.5)  # 3.9 is not a misspelt 3.15
+    more = f", and {len(known) - MOST_SHOWN:,} more" if len(known) > MOST_SHOWN else ""
+    return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known[:MOST_SHOWN])}{more}"
 
-    cutoff = 0.6 if name[:1].isdigit() else 0.5  # 3.9 is not a misspelt 3.15
-    close = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
-    return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known)}"
+
+def close_names(name: str, names: Iterable[str], *, count: int = 1, cutoff: float = 0.6) -> list[str]:
+    """Return the names that are most like this one, as difflib compares them, the best first.
+
+    Of many names, only those with the most pairs of letters in common are compared; a very long one is like no other.
+    """
+    import difflib  # noqa: PLC0415 - only a mistake pays for it
+    import heapq  # noqa: PLC0415
+
+    known = [one for one in names if len(one) <= LONGEST_COMPARED] if len(name) <= LONGEST_COMPARED else []
+    if len(known) > MOST_COMPARED:
+        pairs = _letter_pairs(name)
+        shares = {one: len(pairs & (own := _letter_pairs(one))) / (len(own) + 1) for one in known}
+        known = heapq.nlargest(MOST_COMPARED, shares, key=shares.__getitem__)
+    return difflib.get_close_matches(name, known, n=count, cutoff=cutoff)
+
+
+def _letter_pairs(name: str) -> set[str]:
+    return {name[at : at + 2] for at in range(len(name))}
 
 
 def _by_number(version: str) -> tuple[int, ...]:

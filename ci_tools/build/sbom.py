@@ -32,8 +32,8 @@ from packageurl import PackageURL
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.utils import canonicalize_name
 
+from ci_tools.addresses import redact
 from ci_tools.formats.relabel import dump_sbom
-from ci_tools.machine.process import redact
 from ci_tools.model.plan import JobKind
 from ci_tools.model.request import GitSource, SdistSource
 

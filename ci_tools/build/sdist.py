@@ -6,7 +6,6 @@ import gzip
 import io
 import shutil
 import zlib
-from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from packaging.utils import canonicalize_name
 from ci_tools.errors import Problem, Rejected
 from ci_tools.evidence.source import Tree
 from ci_tools.formats.tar import tarfile
+from ci_tools.formats.wheel import MOST_DIST_INFO_BYTES, read_headers
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.files import EPOCH, Finding, Level
 from ci_tools.model.pep440 import read_version
@@ -64,7 +64,8 @@ def _names(archive: tarfile.TarFile, path: Path, project: Project) -> Iterator[t
         file = archive.extractfile(f"{top}/PKG-INFO")
     except KeyError:
         file = None
-    headers = HeaderParser().parsestr(file.read().decode("utf-8", "replace") if file else "")
+    content = file.read(MOST_DIST_INFO_BYTES).decode("utf-8", "replace") if file else ""
+    headers = read_headers(content, f"{path.name}: PKG-INFO")
     said = headers.get("Name", ""), headers.get("Version", "")
     if canonicalize_name(said[0]) != canonicalize_name(project.name) or not _same_version(said[1], project.version):
         yield "names", "PKG-INFO is another project's", " ".join(said).strip(), f"{project.name} {project.version}"

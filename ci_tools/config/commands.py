@@ -6,7 +6,7 @@ import posixpath
 import shlex
 from typing import TYPE_CHECKING
 
-from ci_tools.errors import Problem, RejectedInput, nearest
+from ci_tools.errors import Problem, RejectedInput, close_names, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,9 +65,7 @@ def missing(script: str, root: Path, files: Sequence[str]) -> str:
     if (root / script).is_file():
         return "which is not in the source: git ignores it, or `source: include` does not name it"
     alike = [name for name in files if posixpath.splitext(name)[1] == posixpath.splitext(script)[1]]
-    import difflib  # noqa: PLC0415 - only a mistake pays for it
-
-    close = difflib.get_close_matches(script, alike, n=1, cutoff=0.5)
+    close = close_names(script, alike, cutoff=0.5)
     elsewhere = [name for name in alike if posixpath.basename(name) == posixpath.basename(script)]
     known = close or elsewhere[:1] or alike[:MOST_NAMED]
     return f"which the source does not have{', ' + nearest(script, known) if known else ''}"

@@ -44,7 +44,7 @@ class _Meaning:
 
     def __init__(self, document: Document, flawed: list[Keys], catalog: Catalog, folder: Path) -> None:
         self.document = document
-        self.flawed = flawed
+        self.flawed = frozenset(flawed)
         self.catalog = catalog
         self.folder = folder
 

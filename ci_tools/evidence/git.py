@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NoReturn
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.machine.process import (
     output,
-    redact,
     run,
     tail,
 )
@@ -236,7 +235,7 @@ def address(source: GitSource, folder: Path) -> str:
     path = (folder / source.url).resolve()
     if not path.is_dir():
         msg = f'the source "{source.url}" does not exist, expected a git repository'
-        raise InputError(redact(msg))
+        raise InputError(msg)
     return str(path)
 
 
@@ -250,7 +249,7 @@ def commit_of(source: GitSource, url: str, environ: Mapping[str, str]) -> str:
             return refs[name]
     names = {ref.split("/", 2)[2] for ref in refs if ref.startswith(("refs/heads/", "refs/tags/")) and "^" not in ref}
     msg = f'{source.url} has no branch or tag "{source.ref}", {nearest(source.ref, names)}'
-    raise InputError(redact(msg))
+    raise InputError(msg)
 
 
 def remote_tags(source: GitSource, url: str, environ: Mapping[str, str]) -> frozenset[str]:
@@ -306,8 +305,8 @@ def _refuse_submodule(printed: str, source: GitSource) -> NoReturn:
     what = f"the submodule {', '.join(paths)}" if paths else "a submodule"
     why = (reasons[0] if reasons else printed.strip().rpartition("\n")[2]).partition(": ")[2]
     msg = f"{what} of {source.url} at {source.ref} is missing: {why}"
-    command = redact(f"git clone --recurse-submodules {shlex.quote(source.url)}")
-    raise InputError(redact(msg), hint=f"`{command}` gets it where git may read it; if it is gone, name another ref")
+    command = f"git clone --recurse-submodules {shlex.quote(source.url)}"
+    raise InputError(msg, hint=f"`{command}` gets it where git may read it; if it is gone, name another ref")
 
 
 def run_git(arguments: list[str], source: GitSource, folder: Path | None, environ: Mapping[str, str]) -> str:
@@ -324,5 +323,5 @@ def run_git(arguments: list[str], source: GitSource, folder: Path | None, enviro
     if ended.status:
         at = f" at {source.ref}" if source.ref else ""
         msg = f"git {arguments[0]} failed for {source.url}{at}: {last}"
-        raise MachineError(redact(msg), hint="check the address, the ref, the network, and that git may read it")
+        raise MachineError(msg, hint="check the address, the ref, the network, and that git may read it")
     return printed

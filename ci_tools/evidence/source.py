@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_tools.addresses import redact
 from ci_tools.errors import InputError, MachineError
 from ci_tools.evidence import git, patches
 from ci_tools.evidence.checkout import Checkout, check_out_from
 from ci_tools.formats.magic import MOST_OF_A_POINTER, binary_format, is_lfs_pointer
 from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.machine.own_output import FileIdentity, find_output_files
-from ci_tools.machine.process import redact
 from ci_tools.machine.storage import MADE, fill_once, naming, sha256_of
 from ci_tools.model.names import CONFIG_FILE, Sha256
 from ci_tools.model.request import GitSource, Globs, PathSource

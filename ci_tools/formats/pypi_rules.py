@@ -23,7 +23,8 @@ from packaging.utils import (
 )
 from trove_classifiers import classifiers, deprecated_classifiers
 
-from ci_tools.errors import Problem, nearest
+from ci_tools.errors import MOST_SHOWN, Problem, nearest
+from ci_tools.formats.wheel import explain_headers
 from ci_tools.model.pep440 import parse_version
 
 if TYPE_CHECKING:
@@ -205,7 +206,8 @@ def _content(file: Archive) -> Iterator[str]:
         needed = []
     fields, _ = _read(file.metadata)
     needed += [f"{licences}/{path}" for path in (fields and fields.license_files) or ()]
-    yield from (f"it has no {path}" for path in needed if path not in file.members)
+    there = frozenset(file.members)
+    yield from (f"it has no {path}" for path in needed if path not in there)
 
 
 def _zip(file: Archive) -> Iterator[str]:
@@ -239,14 +241,14 @@ def field_problems(fields: Metadata) -> Iterator[str]:
 
 
 def _wrong_classifiers(said: Iterable[str]) -> Iterator[str]:
-    for classifier in said:
+    for number, classifier in enumerate(said):
         if classifier in deprecated_classifiers:
             instead = ", ".join(deprecated_classifiers[classifier]) or "none"
             yield f"Classifier {classifier!r} is not in use any more, in its place: {instead}"
         elif classifier.startswith("Private ::"):
             yield f"Classifier {classifier!r} says that this project is not for PyPI"
         elif classifier not in classifiers:
-            yield f"Classifier {classifier!r} is unknown to PyPI{_like(classifier)}"
+            yield f"Classifier {classifier!r} is unknown to PyPI{_like(classifier) if number < MOST_SHOWN else ''}"
 
 
 def _like(classifier: str) -> str:
@@ -322,6 +324,9 @@ def read_fields(metadata: bytes) -> tuple[Metadata | None, tuple[tuple[str, str]
 
     License-File below Metadata-Version 2.4 is accepted: setuptools long wrote it, twine leaves it out, PyPI takes it.
     """
+    flaw = explain_headers(metadata.decode(errors="replace"))
+    if flaw:
+        return None, (("", flaw),)
     try:
         raw, unknown = parse_email(metadata)
         if raw.get("metadata_version", "").startswith(("1.", "2.0", "2.1", "2.2", "2.3")):

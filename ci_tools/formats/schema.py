@@ -228,8 +228,9 @@ def _is_other_type(inner: ValidationError, error: ValidationError) -> bool:
 
 def _twice(document: Document, error: ValidationError, keys: Keys) -> Iterator[Flaw]:
     items: Any = error.instance
+    first: dict[str, int] = {}
     for index, item in enumerate(items):
-        if item in items[:index]:
+        if first.setdefault(json.dumps(item, sort_keys=True, default=str), index) != index:
             yield Flaw((*keys, index), Problem(document.where((*keys, index)), f"{_format_value(item)} is here twice"))
 
 

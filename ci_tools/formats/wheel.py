@@ -10,6 +10,7 @@ import re
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from functools import cached_property
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 SBOM = "sboms/fatwheel.cdx.json"  # of our builds, in dist-info (PEP 770)
 MOST_MEMBER_BYTES = 4 << 30
 MOST_DIST_INFO_BYTES = 64 << 20  # of METADATA, RECORD and similar files, which are read whole
+# No field of METADATA's needs more; one that is a text, such as a licence, may be long.
+LONGEST_HEADER = {"description": 16 << 20, "license": 1 << 20, "description-content-type": 1000}
+LONGEST_OTHER = 1 << 16  # characters
+MOST_NAMES, MOST_LINES = 200, 100_000
+END_OF_HEADERS = re.compile(r"\r?\n\r?\n")
 MOST_TIMES = 100  # the highest ratio of uncompressed to compressed size; deflate reaches 1,032
 FREE_BYTES = 1 << 30  # the uncompressed size that any wheel may have
 # The errors of reading a damaged or encrypted member, or one with an unsupported compression.
@@ -128,12 +134,12 @@ class Wheel:
     @cached_property
     def metadata(self) -> Message:
         """The headers of METADATA."""
-        return HeaderParser().parsestr(self.dist_info_text("METADATA"))
+        return read_headers(self.dist_info_text("METADATA"), f"{self.path.name}: METADATA")
 
     @cached_property
     def wheel_metadata(self) -> Message:
         """The headers of WHEEL."""
-        return HeaderParser().parsestr(self.dist_info_text("WHEEL"))
+        return read_headers(self.dist_info_text("WHEEL"), f"{self.path.name}: WHEEL")
 
     @cached_property
     def named(self) -> tuple[str, Version, frozenset[Tag]] | None:
@@ -164,6 +170,33 @@ class Wheel:
         except csv.Error as error:
             msg = f"{self.path.name}: RECORD cannot be read: {error}"
             raise Rejected(msg) from error
+
+
+def read_headers(content: str, where: str) -> Message:
+    """Return the headers of METADATA, WHEEL or PKG-INFO; raise Rejected if there are more than any project has."""
+    flaw = explain_headers(content)
+    if flaw:
+        msg = f"{where}: {flaw}"
+        raise Rejected(msg)
+    return HeaderParser().parsestr(END_OF_HEADERS.split(content, maxsplit=1)[0])
+
+
+def explain_headers(content: str) -> str:
+    """Return why headers are not given to a parser, or "": parsers take the square of their number or length."""
+    lines = END_OF_HEADERS.split(content, maxsplit=1)[0].splitlines()
+    if len(lines) > MOST_LINES:
+        return f"it has {len(lines):,} lines of fields, expected at most {MOST_LINES:,}"
+    sizes: Counter[str] = Counter()
+    name = ""
+    for line in lines:
+        name = name if line[:1] in {" ", "\t"} else line.partition(":")[0].lower()
+        sizes[name] = len(line) + (sizes[name] if line[:1] in {" ", "\t"} else 0)
+        if sizes[name] > LONGEST_HEADER.get(name, LONGEST_OTHER):
+            most = LONGEST_HEADER.get(name, LONGEST_OTHER)
+            return f"the field {name[:40]} has over {most:,} characters"
+    if len(sizes) > MOST_NAMES:
+        return f"it has {len(sizes):,} fields, expected at most {MOST_NAMES}"
+    return ""
 
 
 def is_folder(info: zipfile.ZipInfo) -> bool:

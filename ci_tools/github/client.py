@@ -16,7 +16,6 @@ from github.Consts import DEFAULT_BASE_URL
 from github.GithubException import GithubException
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
-from ci_tools.machine.process import redact
 from ci_tools.machine.waits import Waits
 from ci_tools.model.repository import REPOSITORY
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from github.Repository import Repository
+    from github.Requester import Requester
 
     from ci_tools.machine.context import Outside
 
@@ -103,6 +103,7 @@ class Hub:
             seconds_between_requests=0,
             seconds_between_writes=self.pause,
         )
+        _refuse_empty(client.requester)
         with client:
             yield self.ask(lambda _: client.get_repo(self.repository))
 
@@ -164,7 +165,7 @@ class Hub:
         address = (self.base_url or self.outside.environ.get("GITHUB_API_URL") or DEFAULT_BASE_URL).rstrip("/")
         parts = urlsplit(address)
         if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in HERE)):
-            msg = f"a token cannot be sent to {printable(redact(address))}, expected https://HOST/api/v3"
+            msg = f"a token cannot be sent to {printable(address)}, expected https://HOST/api/v3"
             raise InputError(msg, hint="GITHUB_API_URL is the address of GitHub's API; without it, github.com is used")
         return address
 
@@ -279,6 +280,23 @@ def _rule_hint(said: str) -> str:
     if "target_commitish" in said:
         return "push the commit, or the tag, and run the same command again"
     return AGAIN
+
+
+def _refuse_empty(requester: Requester) -> None:
+    """Let an answer without content to a GET, such as a proxy's redirect, be asked for again.
+
+    PyGithub takes it for a list of nothing, and a release that is there would be created again.
+    """
+    ask = requester.requestJsonAndCheck
+
+    def ask_for_content(verb: str, *arguments: Any, **more: Any) -> tuple[dict[str, Any], Any]:  # noqa: ANN401 - PyGithub's
+        headers, data = ask(verb, *arguments, **more)
+        if verb == "GET" and data is None:
+            msg = "the answer has no content"
+            raise Failed(msg)
+        return headers, data
+
+    requester.requestJsonAndCheck = ask_for_content  # type: ignore[method-assign]
 
 
 def _wait(error: Exception, backoff: float) -> Wait | None:

@@ -543,11 +543,17 @@ def read_lock(path: Path) -> Lock:
 
 
 def _refuse_to_go_on(*lines: str) -> SystemExit:
-    return SystemExit("\n" + "\n".join(lines))
+    return SystemExit("\n" + "\n".join(map(_shown, lines)))
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(_shown(text), file=sys.stderr, flush=True)
+
+
+def _shown(text: str) -> str:
+    """Return a text without users, passwords, queries and fragments of addresses."""
+    without_users = re.sub(r"(https?://)[^/\s]*@", r"\1***@", text)
+    return re.sub(r"(https?://[^\s?#]*[?#])[^\s]*", r"\1…", without_users)
 
 
 # ---------------------------------------------------------------- the download

@@ -17,9 +17,9 @@ from pypi_simple import (
     UnsupportedRepoVersionError,
 )
 
+from ci_tools.addresses import redact
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.machine.installers import read_pip_settings
-from ci_tools.machine.process import redact
 from ci_tools.machine.storage import CHUNK, write_atomically
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import logging
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.addresses import redact
 from ci_tools.errors import MachineError
 
 if TYPE_CHECKING:
@@ -93,8 +93,6 @@ INHERITED_OF_UV = ("UV_CACHE_DIR", "UV_OFFLINE")
 STOP: ContextVar[Event | None] = ContextVar("STOP", default=None)
 LOOK = 0.1  # seconds between two looks at that event
 PATIENCE = 10.0  # seconds in which _lifeline.py has to end the processes of a command
-# A user without a password is a token over HTTP, but not a secret over ssh.
-USERINFO = re.compile(r"//(?:(?<!ssh://)[^/\s]*|[^/\s:]*:[^/\s]*)@", re.IGNORECASE)
 
 
 class Ended(NamedTuple):
@@ -151,11 +149,6 @@ def start_module(name: str, before: str = "") -> tuple[str, ...]:
     if not before and any(home.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix)):
         return sys.executable, ISOLATED, "-m", name
     return sys.executable, ISOLATED, "-c", before + FROM, str(home), name
-
-
-def redact(text: str) -> str:
-    """Return `text` with the users and passwords in its addresses replaced by `***`."""
-    return USERINFO.sub("//***@", text)
 
 
 def run(

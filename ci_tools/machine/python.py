@@ -16,7 +16,6 @@ from ci_tools.machine.process import (
     ISOLATED,
     clean_environment,
     output,
-    redact,
     run,
     tail,
 )
@@ -132,7 +131,7 @@ class Environment:
         """Return the error of a failed install: MachineError for network or disk, Rejected for the project."""
         last = tail(self.log, 12, ended.start)
         shown = " ".join(Path(part).name if isinstance(part, Path) else part for part in arguments)
-        msg = redact(f"{self.installer.name} cannot install {shown}; the last lines of {self.log}:\n{last}")
+        msg = f"{self.installer.name} cannot install {shown}; the last lines of {self.log}:\n{last}"
         if any(sign in last for sign in MACHINE_SIGNS):
             return MachineError(msg, hint="check the network, the disk and the names, and run the same command again")
         return Rejected(msg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import starmap
 from typing import TYPE_CHECKING
 
-from ci_tools.errors import InputError, Problem, RejectedInput
+from ci_tools.errors import InputError, Problem, RejectedInput, close_names
 from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.platforms import AcceleratorKind, Platform
@@ -125,10 +125,8 @@ def _unsaid(request: PlatformRequest) -> Iterator[str]:
 
 def _find_nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
     """Return the files whose names are closest to globs that match none."""
-    import difflib  # noqa: PLC0415 - only a mistake pays for it
-
     names = list(files)
-    close = (difflib.get_close_matches(glob, names, n=MOST_NEAREST, cutoff=0.4) for glob in globs.include)
+    close = (close_names(glob, names, count=MOST_NEAREST, cutoff=0.4) for glob in globs.include[:MOST_NEAREST])
     return tuple(dict.fromkeys(name for found in close for name in found))[:MOST_NEAREST]
 
 

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.errors import Problem, RejectedInput, nearest
+from ci_tools.errors import MOST_SHOWN, Problem, RejectedInput, nearest
 from ci_tools.formats import receipts
 from ci_tools.machine.storage import hold_lock, write_atomically
 from ci_tools.model.files import Outcome, Trial, Validated
@@ -55,7 +55,8 @@ def _find_files(folders: Iterable[Path], plan: Plan, problems: list[Problem]) ->
     for path in (*_below(folders, "*.whl"), *_below(folders, "*.tar.gz")):
         receipt = receipts.load(path)
         if path.name not in jobs:
-            problems.append(Problem(str(path), f"the plan has no such file, {nearest(path.name, jobs)}"))
+            near = nearest(path.name, jobs) if len(problems) < MOST_SHOWN else ""
+            problems.append(Problem(str(path), f"the plan has no such file, {near}"))
         elif path.is_symlink() or receipt is None:
             problems.append(Problem(str(path), "it has no receipt of its present bytes"))
         elif (receipt.job, receipt.source) != (jobs[path.name], plan.pins.source_sha256):

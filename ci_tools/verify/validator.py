@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from packaging import tags
 from packaging.utils import parse_wheel_filename
 
+from ci_tools.addresses import redact
 from ci_tools.catalog.failures import INSTALL, TRIAL, explain
 from ci_tools.config.commands import resolve_script, script_of
 from ci_tools.errors import MachineError, Rejected
@@ -24,7 +25,6 @@ from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.installers import choose_installer
 from ci_tools.machine.process import (
     output,
-    redact,
     run,
     tail,
 )

@@ -26,7 +26,7 @@ The key that [seals what is kept](../explanation/evidence.md#what-is-kept) is in
 
 Every verb takes `--verbose` (`-v`): it then logs on standard error each command, HTTP request and use of the cache, and
 after an error its causes. `FATWHEEL_VERBOSE=1` does the same, and so does debug logging in GitHub Actions
-(`RUNNER_DEBUG=1`). Passwords, headers and the queries of addresses are left out.
+(`RUNNER_DEBUG=1`). Users, passwords, queries and fragments of addresses are left out, and headers.
 
 An option whose meaning names a variable in brackets is also set by that environment variable, for every verb that has
 the option. The command line goes before the variable, the variable before the config; one that is blank counts as

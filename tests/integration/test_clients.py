@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from tests.builders import releases
 from tests.builders.installers import command, options_of, run_client
 from tests.builders.wheels import edited, make, members_of
+from tests.servers.framing import FolderHandler, Server
 from tests.servers.package_index import over_http
 from tests.servers.threads import serve
 
@@ -56,18 +56,15 @@ def install(client: str, index: str, folder: Path, *asked: str) -> set[str]:
 def as_json(root: Path) -> Iterator[str]:
     """Serve an index as JSON: a folder answers with its `index.json`, whatever a client asks for."""
 
-    class Handler(SimpleHTTPRequestHandler):
+    class AsJson(FolderHandler):
         extensions_map = {".json": JSON}  # noqa: RUF012 - the base class has such a mapping
 
         def send_head(self):  # type: ignore[no-untyped-def]  # noqa: ANN202 - as the base class has it
             self.path += "index.json" * self.path.endswith("/")
             return super().send_head()
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-            """Say nothing."""
-
-    with serve(ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(root)))) as server:
-        yield f"http://127.0.0.1:{server.server_port}"
+    with serve(Server(functools.partial(AsJson, directory=str(root)))) as server:
+        yield server.url
 
 
 def publish(root: Path, project: str, named: str = "", needs: tuple[str, ...] = (), folder: str = "") -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.proof import growth
 from tests.proof.fuzzing import READERS, mutant
 
 ROOT = Path(__file__).parents[2]
 A_FEW, MANY = 4, 500
+SEEDS = (1000, 28_000_000, 41_000_000)  # the number of the first mutant of each
 STARTED = {"observed": 300}  # of readers that start processes for each mutant
 QUICK = tuple(name for name in READERS if name not in STARTED)
 
@@ -34,5 +37,18 @@ def test_a_few_mutants_are_read_or_refused() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("reader", READERS)
-def test_many_mutants_are_read_or_refused(reader: str) -> None:
-    read_mutants(reader, 1000, STARTED.get(reader, MANY))
+@pytest.mark.parametrize("first", SEEDS)
+def test_many_mutants_are_read_or_refused(first: int, reader: str) -> None:
+    read_mutants(reader, first, STARTED.get(reader, MANY) // (1 if first == SEEDS[0] else 5))
+
+
+def test_the_record_says_that_time_follows_size() -> None:
+    record = json.loads(growth.RECORD.read_text())
+    assert record["readers"].keys() == READERS.keys() - growth.SKIPPED
+    assert max(row["ratio"] for row in record["readers"].values()) <= growth.MOST
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", ["metadata", "patterns", "addresses"])
+def test_twice_as_much_takes_twice_the_time(reader: str) -> None:
+    assert growth.measure_growth(reader, 1).ratio <= growth.MOST

@@ -6,14 +6,13 @@ import functools
 import shutil
 import subprocess
 import sys
-import threading
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.servers.threads import Quiet
+from tests.servers.framing import FolderHandler, Server
+from tests.servers.threads import serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,10 +88,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (index / "index.html").write_text("<!doctype html><title>Wheels</title>", encoding="utf-8")
     built = build(REPOSITORY, folder, "--index", str(index))
     assert built.returncode == 0, built.stderr
-    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    with serve(Server(functools.partial(FolderHandler, directory=str(folder)))) as server:
+        yield f"{server.url}/"
 
 
 @pytest.fixture(params=[(1400, "light"), (1400, "dark"), (390, "light"), (390, "dark")], ids=str)

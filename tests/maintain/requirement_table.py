@@ -12,7 +12,6 @@ import io
 import os
 import sys
 from contextlib import suppress
-from email.parser import HeaderParser
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
@@ -22,6 +21,7 @@ from ci_tools import catalog as catalogs
 from ci_tools.catalog import HERE, BuildRequirement
 from ci_tools.cli.reporter import TerminalReporter
 from ci_tools.errors import InputError
+from ci_tools.formats.wheel import read_headers
 from ci_tools.machine.package_index import listing_of, users_index
 from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.machine.storage import write_atomically
@@ -96,7 +96,7 @@ def _read_wheel(wheel: RemoteWheel, version: str) -> BuildRequirement:
     entries = configparser.ConfigParser(delimiters=("=",), strict=False, interpolation=None)
     entries.read_string(_read_text(wheel, texts["entry_points.txt"]) if "entry_points.txt" in texts else "")
     started = [name for name in wheel.names if name.endswith(STARTS) and "/" not in name]
-    metadata = HeaderParser().parsestr(_read_text(wheel, texts["METADATA"]))
+    metadata = read_headers(_read_text(wheel, texts["METADATA"]), texts["METADATA"])
     return BuildRequirement(
         version,
         tuple(sorted([*_list_hooks(entries), *started])),

@@ -41,7 +41,7 @@ class Failure(NamedTuple):
 
 
 def mutant(reader: str, number: int) -> bytes:
-    """Return the mutant of a number: a good file with one to six changes."""
+    """Return the mutant of a number: a good file with one to six changes. Each million of numbers is a seed."""
     chance = random.Random(f"{reader} {number}")  # noqa: S311 - the same each time
     one = READERS[reader]
     content = chance.choice(one.seeds())

@@ -56,6 +56,10 @@ if.any = {env.A = true, python-version = ">=3.11"}
 wheel.cmake = false
 """,
 )
+PATTERNS = "*.cu\n**/kernels/*_?.cu\n!third_party/**/x*y*z\n/docs/\n[!a-c]*.h\n\\#a\n"
+PRINTED = """fatal: unable to access 'https://me:word@host/x.git?token=a/': 403, git@host:o/r.git
+GET https://host:8080/simple/?a=b#c, http://[::1]/a@b https%3A%2F%2Fme%3Aa%40host linux-cuda linux-cpu windows
+"""
 INI = "[metadata]\nname = demo\nversion = attr: demo.x\n[options]\ninstall_requires =\n    torch>=2\n    numpy\n"
 MESON = """\
 project('demo', 'c', version: '1.0', default_options: ['buildtype=release'])

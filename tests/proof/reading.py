@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import tests.servers  # noqa: F401 - before anything imports jsonschema
 from ci_tools import catalog
+from ci_tools.addresses import redact
 from ci_tools.build.sdist import audit_sdist, unpack_sdist, write_with_date
 from ci_tools.cli import pages
 from ci_tools.config import loader
 from ci_tools.config.project import package_lines, project_of
-from ci_tools.errors import FatwheelError
+from ci_tools.errors import FatwheelError, nearest
 from ci_tools.evidence import backends, collector
 from ci_tools.evidence.backends import CellFacts
 from ci_tools.evidence.includes import Includes, select_sources, torch_abi
@@ -26,6 +27,7 @@ from ci_tools.evidence.observe import journal, observation
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import Tree
 from ci_tools.formats import edits, receipts
+from ci_tools.formats.path_patterns import is_pattern, matcher_of
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.seals import unseal
 from ci_tools.model.evidence import Project
@@ -59,7 +61,9 @@ from tests.proof.good_files import (
     METADATA,
     PAGE,
     PAGE_JSON,
+    PATTERNS,
     PLAN,
+    PRINTED,
     PYTHON,
     SETUP,
     STAGED,
@@ -293,6 +297,23 @@ def _pure(name: str) -> Callable[[bytes, Path], object]:
     return read
 
 
+def _patterns(content: bytes, folder: Path) -> None:
+    """Match names, long ones too, with lines of gitignore, and each line as a name."""
+    del folder
+    lines = content.decode(errors="replace").split("\n")
+    matches = matcher_of(tuple(filter(is_pattern, lines[:200])))
+    for name in ("kernels/a.cu", "a" * 4000, "a/" * 2000, *lines[:200]):
+        matches(name)
+
+
+def _addresses(content: bytes, folder: Path) -> None:
+    """Show a text without secrets, and the name that is nearest to each word of it."""
+    del folder
+    words = redact(content.decode(errors="replace")).split()
+    for word in words[:20]:
+        nearest(word, words)
+
+
 READERS: Mapping[str, Reader] = {
     "config": Reader(_config, texts(YAML, CONFIG)),
     "toml": Reader(_toml, texts(TOML, *map(pyproject_of, BACKENDS))),
@@ -322,5 +343,7 @@ READERS: Mapping[str, Reader] = {
     "elf": Reader(_member("demo/_C.so"), libraries, kind="binary"),
     "pe": Reader(_member("demo/_C.pyd"), windows, kind="binary"),
     "fatbinary": Reader(_member("demo/a.fatbin"), fatbinaries, kind="binary"),
+    "patterns": Reader(_patterns, texts(PATTERNS)),
+    "addresses": Reader(_addresses, texts(PRINTED)),
     "observed": Reader(_observed, texts(SETUP, EXTENSION, TORCH)),  # each starts a confined Python, or several
 }

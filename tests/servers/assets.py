@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from tests.servers.framing import Handler, Server
 from tests.servers.threads import serve
 
 if TYPE_CHECKING:
@@ -16,13 +16,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Assets(ThreadingHTTPServer):
+class Assets(Server):
     """Serves a folder, in parts where it is asked; `wrong` says what it does wrong with each answer, in turn."""
 
-    daemon_threads = True
-
     def __init__(self, folder: Path, *wrong: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.folder = folder
         self.wrong = list(wrong)
         self.asked: list[tuple[str, str, str]] = []  # path, range and authorization
@@ -35,7 +33,7 @@ class Assets(ThreadingHTTPServer):
         return f"{self.scheme}://127.0.0.1:{self.server_port}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     server: Assets
 
     def do_GET(self) -> None:
@@ -69,9 +67,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content[start:end])
         if wrong == "silent":
             self.server.ended.wait(60)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
 
 
 @contextmanager

@@ -5,11 +5,11 @@ from __future__ import annotations
 import http.client
 import urllib.request
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 from urllib.parse import quote, unquote, urlsplit
 
+from tests.servers.framing import Handler, Server
 from tests.servers.threads import serve
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ HANDED_ON = ("Content-Type", "Content-Range", "ETag", "Last-Modified")
 def website(bucket: Bucket) -> Iterator[str]:
     """Serve a bucket as a site: its root is the host's, a folder answers with its `index.html`, and `+` is a space."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Site(Handler):
         def do_GET(self) -> None:
             path = unquote(urlsplit(self.path).path.replace("+", " "))
             status, headers, body = _object(bucket, path + "index.html" * path.endswith("/"), self)
@@ -37,16 +37,13 @@ def website(bucket: Bucket) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(b"" if self.command == "HEAD" else body)
 
-        do_HEAD = do_GET  # noqa: N815 - the base class looks for methods of such names
+        do_HEAD = do_GET
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-            """Say nothing."""
-
-    with serve(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
-        yield f"http://127.0.0.1:{server.server_port}"
+    with serve(Server(Site)) as server:
+        yield server.url
 
 
-def _object(bucket: Bucket, path: str, asked: BaseHTTPRequestHandler | None) -> tuple[int, dict[str, str], bytes]:
+def _object(bucket: Bucket, path: str, asked: Handler | None) -> tuple[int, dict[str, str], bytes]:
     ranges = asked.headers.get("Range") if asked else None
     request = urllib.request.Request(bucket.url(quote(path.lstrip("/"))), headers={"Range": ranges} if ranges else {})
     try:

@@ -14,17 +14,17 @@ import os
 import signal
 import sys
 import threading
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
+from tests.servers import framing
 from tests.servers.threads import serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-CHECKSUM = "x-amz-checksum-sha256"
+CHECKSUM, PAYLOAD = "x-amz-checksum-sha256", "x-amz-content-sha256"
 HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "expect"})  # headers of one connection alone
 
 
@@ -44,9 +44,18 @@ class Fault(enum.Enum):
     CUT_UPLOAD = "upload cut short"
     CORRUPT = "a byte stored wrong"
     LOOP = "307 to itself"
+    ELSEWHERE = "307 to another host"
+    PAGE = "200 with a page of a proxy's, which does nothing"
+    PAGE_AFTER = "200 with a page of a proxy's, once it is done"
+    NO_TAG = "an answer without an ETag"
+    CHUNKED = "an answer in chunks, without a length"
+    CUT_CHUNKS = "an answer in chunks that are cut short"
+    INTERIM = "100 twice before an answer"
     FULL = "disk full"
 
 
+CHANGES = frozenset({Fault.PAGE_AFTER, Fault.NO_TAG, Fault.CHUNKED, Fault.CUT_CHUNKS, Fault.INTERIM})  # of answers
+LOGIN = b"<!doctype html><html><head><title>Sign in</title></head><body><p>Accept our terms.<br></body></html>"
 REFUSALS: Mapping[Fault, tuple[int, str]] = {
     Fault.ERROR: (500, "InternalError"),
     Fault.BUSY: (503, "SlowDown"),
@@ -74,22 +83,21 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class Proxy(ThreadingHTTPServer):
+class Proxy(framing.Server):
     """Stands before a server; `fault` happens at the event number `at`, the first being 1."""
 
-    daemon_threads = True
     block_on_close = False
 
     def __init__(self, port: int) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.upstream = port
         self.over = threading.Event()
-        self.errors: list[str] = []  # of the proxy's own
         self.hook: Callable[[Event], None] = lambda _: None  # called before each event
         self.edit: Callable[[str, dict[str, str]], None] = lambda _, __: None  # changes a request's headers
         self.stored: Callable[[Event, bytes], bytes] = lambda _, body: body  # what arrives of a request's body
         self.denied: Callable[[Mapping[str, str]], tuple[int, str] | None] = lambda _: None  # what is refused, and how
         self.seen: Callable[[Event], None] = lambda _: None  # called after each event that may have changed something
+        self.elsewhere = ""  # the address of another host, to which it leads
         self.begin()
 
     def begin(self, fault: Fault | None = None, at: int = 0) -> None:
@@ -116,19 +124,12 @@ class Proxy(ThreadingHTTPServer):
         assert self.victim > 1, "who publishes has not said so"
         os.kill(self.victim, signal.SIGKILL)
 
-    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the base class says so
-        """Note what went wrong here; that a killed publisher hangs up in the middle is no such thing."""
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            self.errors.append(repr(error))
 
-
-class Handler(BaseHTTPRequestHandler):
+class Handler(framing.Handler):
     """Hands each request on, unless something happens to it."""
 
     server: Proxy
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
 
     def setup(self) -> None:
         super().setup()
@@ -136,12 +137,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def finish(self) -> None:
         self.upstream.close()
-        with suppress(OSError):
-            super().finish()
+        super().finish()
 
     def serve(self) -> None:
         """Answer one request."""
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.body()
         if self.path.startswith("/-/"):
             self.hear(*map(unquote, self.path.split("/", 3)[2:]))
             return
@@ -152,8 +152,11 @@ class Handler(BaseHTTPRequestHandler):
             self.refuse(*denied)
         elif fault and fault in REFUSALS:
             self.refuse(*REFUSALS[fault])
-        elif fault is Fault.LOOP:
-            address = f"http://{self.headers['Host']}{self.path}"
+        elif fault is Fault.PAGE:
+            self.give(_page())
+        elif fault in {Fault.LOOP, Fault.ELSEWHERE}:
+            here = f"http://{self.headers['Host']}"
+            address = f"{here if fault is Fault.LOOP else self.server.elsewhere}{self.path}"
             self.give(Answer(307, (("Location", address), ("Content-Length", "0")), b""))
         elif fault is Fault.KILLED_BEFORE:
             self.server.kill()
@@ -163,7 +166,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.hand_on(event, body, fault)
 
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = serve  # noqa: N815 - the base class names them so
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = serve
 
     def hear(self, what: str, detail: str) -> None:
         """Take what the publisher says of itself."""
@@ -183,11 +186,10 @@ class Handler(BaseHTTPRequestHandler):
         headers = {name: value for name, value in self.headers.items() if name.lower() not in HOP}
         if fault is Fault.CORRUPT and body:
             body = body[:-1] + bytes([body[-1] ^ 1])
-            headers = {name: value for name, value in headers.items() if name.lower() != CHECKSUM}
-            headers[CHECKSUM] = base64.b64encode(hashlib.sha256(body).digest()).decode()
+            headers = _seal(headers, body)
         stored = self.server.stored(event, body)
         if len(stored) != len(body):
-            body, headers = stored, {**headers, "Content-Length": str(len(stored))}
+            body, headers = stored, _seal({**headers, "Content-Length": str(len(stored))}, stored)
         self.server.edit(self.command, headers)
         self.upstream.request(self.command, self.path, body, headers)
         answered = self.upstream.getresponse()
@@ -200,8 +202,31 @@ class Handler(BaseHTTPRequestHandler):
         elif fault is Fault.SILENT:
             self.server.over.wait()
             self.close_connection = True
+        elif fault in CHANGES:
+            self.give_changed(answer, fault)
         else:
             self.give(answer, cut=fault is Fault.CUT_ANSWER)
+
+    def give_changed(self, answer: Answer, fault: Fault) -> None:
+        """Send an answer as a proxy hands it on."""
+        if fault is Fault.INTERIM:
+            self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 2)
+        if fault in {Fault.INTERIM, Fault.PAGE_AFTER}:
+            self.give(_page() if fault is Fault.PAGE_AFTER else answer)
+            return
+        less = {"etag"} if fault is Fault.NO_TAG else {"content-length"}
+        headers = tuple((name, value) for name, value in answer.headers if name.lower() not in less)
+        if fault is Fault.NO_TAG or self.command == "HEAD" or not answer.body:
+            self.give(answer._replace(headers=headers if fault is Fault.NO_TAG else answer.headers))
+            return
+        chunks = [answer.body[:1], answer.body[1:]][: 1 if fault is Fault.CUT_CHUNKS else 2]
+        sent = b"".join(b"%x;a=b\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks if chunk)
+        self.send_response_only(answer.status)
+        for name, value in (*(one for one in headers if one[0].lower() not in HOP), ("Transfer-Encoding", "chunked")):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(sent if fault is Fault.CUT_CHUNKS else sent + b"0\r\n\r\n")
+        self.close_connection = self.close_connection or fault is Fault.CUT_CHUNKS
 
     def give(self, answer: Answer, *, cut: bool = False) -> None:
         """Send an answer; cut short, it ends in the middle of the body, or before it begins where it has none."""
@@ -233,14 +258,31 @@ class Handler(BaseHTTPRequestHandler):
         self.upstream.close()
         self.close_connection = True
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
+
+def _page() -> Answer:
+    """Return what a proxy answers in place of a server: a page, and nothing that a server says of itself."""
+    return Answer(200, (("Content-Type", "text/html"), ("Content-Length", str(len(LOGIN)))), LOGIN)
+
+
+def _note_credentials(other: Proxy, headers: Mapping[str, str]) -> tuple[int, str] | None:
+    if headers.get("Authorization"):
+        other.flaws.append("credentials have followed to another host (9110, 15.4)")
+    return None
+
+
+def _seal(headers: Mapping[str, str], body: bytes) -> dict[str, str]:
+    """Return headers of other content than was sent, as a server needs them that does not check what it stores."""
+    kept = {name: value for name, value in headers.items() if name.lower() not in {CHECKSUM, PAYLOAD}}
+    checksum = base64.b64encode(hashlib.sha256(body).digest()).decode()
+    return {**kept, CHECKSUM: checksum, PAYLOAD: "UNSIGNED-PAYLOAD"} if len(kept) < len(headers) else kept
 
 
 @contextmanager
 def proxy(port: int) -> Iterator[Proxy]:
-    """Stand before the server at a port of this machine."""
-    with serve(Proxy(port)) as server:
+    """Stand before the server at a port of this machine; fail if credentials follow to another host."""
+    with serve(Proxy(port)) as server, serve(Proxy(port)) as other:
+        server.elsewhere = f"http://localhost:{other.server_port}"
+        other.denied = lambda headers: _note_credentials(other, headers)
         try:
             yield server
         finally:

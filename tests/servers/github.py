@@ -8,13 +8,12 @@ drafts are seen by those who may write alone, and of two releases of one tag onl
 from __future__ import annotations
 
 import re
-import sys
 import time
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tests.servers import framing
 from tests.servers.github_answers import (
     REPOSITORY,
     TOKEN,
@@ -50,17 +49,16 @@ __all__ = [
 ]
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(framing.Handler):
     """One connection."""
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # each answer would wait for 40 ms
     hub: GitHub
 
     def do_GET(self) -> None:
         self._serve()
 
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the base class names them so
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
     def _serve(self) -> None:
         asked = self._asked()
@@ -87,13 +85,17 @@ class Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
         is_upload = self.command == "POST" and UPLOAD.fullmatch(parts.path)
-        body = b"" if is_upload else self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = b"" if is_upload else self.body()
         return Asked(self.command, parts.path, query, body, dict(self.headers.items()))
 
     def _answer(self, asked: Asked, fault: object) -> Answer:
         kind, _, token = asked.headers.get("Authorization", "").partition(" ")
         is_known = kind in {"token", "Bearer"} and token in self.hub.tokens
         is_anonymous = self.hub.is_public and not kind and asked.method == "GET"
+        if asked.path.startswith("/repos/") and not asked.headers.get("User-Agent"):
+            return refusal(
+                403, "Request forbidden by administrative rules. Please make sure it has a User-Agent header"
+            )
         if asked.path.startswith(("/repos/", "/graphql")) and not (is_known or is_anonymous):
             return refusal(401, "Bad credentials") if kind else missing()  # as a private one
         if self.hub.left is not None:
@@ -126,13 +128,18 @@ class Handler(BaseHTTPRequestHandler):
 
     def _upload(self, number: str, name: str, fault: object) -> Answer:
         """Take an asset in; it is there, unfinished, while its bytes arrive."""
-        length = int(self.headers.get("Content-Length", 0))
+        if not self.headers.get("Content-Length") or not self.headers.get("Content-Type"):
+            return refusal(400, "Bad Content-Length" if self.headers.get("Content-Type") else "Bad Content-Type")
+        length = int(self.headers["Content-Length"])
         with self.hub.lock:
             kept = self.hub.release(number)
             if not kept:
                 return missing()
-            asset = self.hub.upload(kept, name)
-        content = self.rfile.read(length // 2 if fault is Fault.CUT else length)
+            asset = self.hub.upload(kept, name, length)
+        try:
+            content = self.body(length // 2 if fault is Fault.CUT else length)
+        except framing.Cut:
+            content = b""
         with self.hub.lock:
             if fault is Fault.CUT or len(content) != length:
                 self.close_connection = True
@@ -163,32 +170,13 @@ class Handler(BaseHTTPRequestHandler):
         with suppress(OSError):
             self.connection.shutdown(2)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
-
-
-class Server(ThreadingHTTPServer):
-    """A server that says nothing of clients that are killed."""
-
-    daemon_threads = True
-    request_queue_size = 64
-
-    hub: GitHub
-
-    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the base class gives them
-        """Note what the server itself does wrong; that clients are killed is nothing of that kind."""
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            self.hub.problems.append(repr(error))
-
 
 @contextmanager
 def github_server() -> Iterator[GitHub]:
     """Run a server with one empty repository; at the end, fail where GitHub's description was not kept to."""
     hub = GitHub()
     handler = type("OwnHandler", (Handler,), {"hub": hub})
-    with serve(Server(("127.0.0.1", 0), handler)) as server:
-        server.hub = hub
-        hub.url = f"http://127.0.0.1:{server.server_port}"
+    with serve(framing.Server(handler)) as server:
+        hub.url = server.url
         yield hub
     assert not hub.problems, "\n".join(hub.problems[:5])

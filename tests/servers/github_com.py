@@ -5,11 +5,11 @@ from __future__ import annotations
 import ssl
 import subprocess
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+from tests.servers.framing import Handler, Server
 from tests.servers.threads import serve
 
 if TYPE_CHECKING:
@@ -19,25 +19,18 @@ if TYPE_CHECKING:
 HOST = "github.com"
 
 
-class Proxy(ThreadingHTTPServer):
+class Proxy(Server):
     """Answers what is asked of github.com about one repository from another server, about another repository."""
 
-    daemon_threads = True
-
     def __init__(self, repository: str, there: str, certificate: Path) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.repository, self.there = repository, there
         self.asked: list[str] = []
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(certificate)
 
-    @property
-    def url(self) -> str:
-        """Its address."""
-        return f"http://127.0.0.1:{self.server_port}"
 
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     server: Proxy
 
     def do_CONNECT(self) -> None:
@@ -70,9 +63,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
 
 
 @contextmanager

@@ -6,12 +6,12 @@ import hashlib
 import re
 from contextlib import contextmanager, suppress
 from functools import partial
-from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from ci_tools.machine.package_index import Index
+from tests.servers.framing import FolderHandler, Handler, Server
 from tests.servers.threads import serve
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def over_http(root: Path) -> Iterator[str]:
     """Serve a folder, with parts of files for those who ask for a range, and yield its address."""
 
-    class Quiet(SimpleHTTPRequestHandler):
+    class InParts(FolderHandler):
         def do_GET(self) -> None:
             path, asked = root / unquote(self.path).lstrip("/"), self.headers.get("Range", "")
             found = re.fullmatch(r"bytes=(\d*)-(\d*)", asked)
@@ -39,11 +39,8 @@ def over_http(root: Path) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(content[first:stop])
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-            """Say nothing."""
-
-    with serve(ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root)))) as server:
-        yield f"http://127.0.0.1:{server.server_port}"
+    with serve(Server(partial(InParts, directory=str(root)))) as server:
+        yield server.url
 
 
 class Sent(NamedTuple):
@@ -68,7 +65,7 @@ class Stock(NamedTuple):
     changes: int = 0
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     """Answers for a stock."""
 
     def __init__(self, stock: Stock, *args: Any) -> None:  # noqa: ANN401 - those of the base class
@@ -132,9 +129,6 @@ class _Handler(BaseHTTPRequestHandler):
         with suppress(ConnectionError):  # a reader may have seen enough
             self.wfile.write(body[: self.stock.most])
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
-
 
 @contextmanager
 def index_of(  # noqa: PLR0913 - each is one way in which indexes differ
@@ -157,5 +151,5 @@ def index_of(  # noqa: PLR0913 - each is one way in which indexes differ
     offers beside a file (PEP 658). With `hashes` each link has the sha256 of its file.
     """
     stock = Stock(project, files, ranges, most, metadata, [] if sent is None else sent, hashes, yanked, changes)
-    with serve(ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, stock))) as server:
-        yield Index(f"http://127.0.0.1:{server.server_port}/simple/")
+    with serve(Server(partial(_Handler, stock))) as server:
+        yield Index(f"{server.url}/simple/")

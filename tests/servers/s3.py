@@ -13,8 +13,11 @@ take a second; it prints the port that it listens at.
 from __future__ import annotations
 
 import asyncio
+import base64
 import functools
+import hashlib
 import io
+import re
 import secrets
 import sys
 import traceback
@@ -22,6 +25,7 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
+from xml.sax.saxutils import escape
 
 from moto import settings
 from moto.core import responses, serialize
@@ -29,11 +33,15 @@ from moto.core.request import PRESERVED_HEADER_NAMES_ENVIRON_KEY, environ_key_fo
 from moto.core.request import Request as MotoRequest
 from moto.s3.responses import S3Response
 
+from tests.servers.framing import Asked, flaw_of, take_chunks
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 COMMAND = ("-m", "tests.servers.s3")
 END = b"\r\n\r\n"  # of a request's headers
+LONGEST_KEY, MOST_METADATA = 1024, 2048  # bytes
+HEX = re.compile("[0-9a-f]{64}")  # a sha256
 EMPTY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})  # answers that have no body
 
 
@@ -63,28 +71,44 @@ class Head(NamedTuple):
 
 
 def parse_head(data: bytes) -> Head:
-    """Parse a request's first line and its headers."""
+    """Parse a request's first line and its headers; raise ValueError where a strict server refuses them."""
     line, *rest = data.decode("latin-1").split("\r\n")
+    pairs = [(name, value) for name, _, value in (one.partition(":") for one in rest)]
+    flaw = flaw_of(Asked(line, pairs))
+    if flaw:
+        raise ValueError(flaw)
     method, target, _ = line.split(" ")
-    headers, names = {}, {}
-    for one in rest:
-        name, _, value = one.partition(":")
-        headers[name.lower()], names[name.lower()] = value.strip(), name
-    return Head(method, target, headers, names)
+    headers = {name.lower(): value.strip() for name, value in pairs}
+    return Head(method, target.replace("+", "%20"), headers, {name.lower(): name for name, _ in pairs})
 
 
-def take_chunks(data: bytes) -> tuple[bytes, int] | None:
-    """Return the body that is sent in chunks (RFC 9112, 7.1) and how long it is as sent; None if it is incomplete."""
-    body, at = b"", 0
-    while (end := data.find(b"\r\n", at)) >= 0:
-        size = int(data[at:end].partition(b";")[0], 16)
-        at = end + 2 + size + 2
-        if len(data) < at:
-            return None
-        if size == 0:
-            return body, at
-        body += data[end + 2 : at - 2]
-    return None
+def refuse(head: Head, body: bytes) -> tuple[int, str] | None:
+    """Return the status and code with which S3 refuses a request that moto takes; None if it takes it, too.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html; keys and metadata: "Object key naming" and
+    "Working with object metadata" in the user guide.
+    """
+    said, path = head.headers, unquote_to_bytes(head.target.partition("?")[0])
+    metadata = sum(len(name) - 11 + len(value) for name, value in said.items() if name.startswith("x-amz-meta-"))
+    is_write, is_signed = head.method not in {"GET", "HEAD", "OPTIONS"}, "X-Amz-Signature" in head.target
+    sha256, md5 = hashlib.sha256(body), hashlib.md5(body, usedforsecurity=False)
+    payload = said.get("x-amz-content-sha256", "")
+    rules = (
+        (is_write and not (said.get("authorization") or is_signed), 403, "AccessDenied"),
+        (len(path.lstrip(b"/").partition(b"/")[2]) > LONGEST_KEY, 400, "KeyTooLongError"),
+        (metadata > MOST_METADATA, 400, "MetadataTooLarge"),
+        ("transfer-encoding" in said and "x-amz-decoded-content-length" not in said, 411, "MissingContentLength"),
+        (is_write and said.get("if-none-match", "*") != "*", 501, "NotImplemented"),
+        (is_write and {"if-none-match", "if-match"} <= said.keys(), 400, "InvalidRequest"),
+        (said.get("x-amz-checksum-sha256", _base64(sha256)) != _base64(sha256), 400, "BadDigest"),
+        (said.get("content-md5", _base64(md5)) != _base64(md5), 400, "BadDigest"),
+        (HEX.fullmatch(payload) and payload != sha256.hexdigest(), 400, "XAmzContentSHA256Mismatch"),
+    )
+    return next(((status, code) for is_broken, status, code in rules if is_broken), None)
+
+
+def _base64(digest: Any) -> str:  # noqa: ANN401 - hashlib's objects have no type of their own
+    return base64.b64encode(digest.digest()).decode()
 
 
 def environ_of(head: Head, body: bytes) -> dict[str, Any]:
@@ -121,7 +145,8 @@ def ask_moto(head: Head, body: bytes) -> tuple[int, dict[str, str], bytes]:
 def answer(head: Head, body: bytes) -> bytes:
     """Return the answer to a request as it is sent."""
     try:
-        status, headers, content = ask_moto(head, body)
+        refused = refuse(head, body)
+        status, headers, content = ask_moto(head, body) if refused is None else _refusal(*refused)
     except Exception:  # noqa: BLE001 - a client is told of a defect of the server's, and keeps waiting otherwise
         status, headers, content = 500, {}, traceback.format_exc().encode()
     said = {name.lower(): value for name, value in headers.items()}
@@ -132,6 +157,11 @@ def answer(head: Head, body: bytes) -> bytes:
         del said["content-length"]
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{name}: {value}" for name, value in said.items())]
     return "\r\n".join(lines).encode("latin-1") + END + (b"" if head.method == "HEAD" else content)
+
+
+def _refusal(status: int, code: str, message: str = "") -> tuple[int, dict[str, str], bytes]:
+    said = f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>"
+    return status, {"content-type": "application/xml"}, said.encode()
 
 
 class Connection(asyncio.Protocol):
@@ -151,6 +181,15 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Answer the request if all of it is there."""
         self.received += data
+        try:
+            self._answer()
+        except ValueError as error:
+            _, _, content = _refusal(400, "InvalidRequest", str(error))
+            head = f"HTTP/1.1 400 Bad Request\r\ncontent-length: {len(content)}"
+            self.transport.write(head.encode() + END + content)
+            self.transport.close()
+
+    def _answer(self) -> None:
         if self.head is None and END in self.received:
             line, _, self.received = self.received.partition(END)
             self.head = parse_head(bytes(line))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -14,16 +13,9 @@ if TYPE_CHECKING:
     ServerT = TypeVar("ServerT", bound=BaseServer)
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves a folder and says nothing."""
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
-
-
 @contextmanager
 def serve(server: ServerT) -> Iterator[ServerT]:
-    """Let the server answer until the body ends, and close it, also if the body fails.
+    """Let the server answer until the body ends, and close it, also if the body fails; then fail if a client was wrong.
 
     A thread that goes on with a closed socket never waits again: it takes a processor until the tests end.
     """
@@ -35,3 +27,5 @@ def serve(server: ServerT) -> Iterator[ServerT]:
         finally:
             server.shutdown()
             thread.join()
+    flaws = getattr(server, "flaws", [])
+    assert not flaws, "\n".join(flaws[:5])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import http.client
 import io
 import json
@@ -17,7 +18,8 @@ import time
 import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from email.parser import BytesParser
+from email.policy import default
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.error import HTTPError
@@ -31,6 +33,7 @@ from ci_tools.publish.units import (
     Unit,
 )
 from tests.builders.wheels import hexdigest
+from tests.servers import framing
 from tests.servers.forking import CONTEXT
 from tests.servers.threads import serve
 
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
 UV = str(Path(sys.executable).with_name("uv"))
 DEVPI = "devpi-server>=6.20"
+MOST_BYTES = 100 << 20  # of a file on PyPI
 USER, PASSWORD = "tester", "sEcReT"
 
 
@@ -167,18 +171,15 @@ class Between:
     held: threading.Event = field(default_factory=threading.Event)
 
 
-class Gate(ThreadingHTTPServer):
+class Gate(framing.Server):
     """The server that stands between."""
 
     def __init__(self, port: int) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.port, self.state = port, Between()
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of a client that is gone."""
 
-
-class Handler(BaseHTTPRequestHandler):
+class Handler(framing.Handler):
     """Passes each request on, unless something goes wrong with it."""
 
     server: Gate
@@ -191,7 +192,12 @@ class Handler(BaseHTTPRequestHandler):
         self._pass_on(b"")
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.body()
+        flaws = flaws_of_upload(self.headers["Content-Type"], body)
+        if flaws:
+            self.server.flaws += flaws
+            self._answer(400, {}, "; ".join(flaws).encode())
+            return
         self.server.state.uploads += [name.decode() for name in re.findall(rb'filename="([^"]+)"', body)[:1]]
         self._pass_on(body)
 
@@ -235,8 +241,24 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
+
+def flaws_of_upload(kind: str, body: bytes) -> list[str]:
+    """Return why PyPI would refuse the form of an upload (https://docs.pypi.org/api/upload/)."""
+    message = BytesParser(policy=default).parsebytes(f"Content-Type: {kind}\r\n\r\n".encode() + body)
+    parts = [(part.get_param("name", header="content-disposition"), part) for part in message.iter_parts()]
+    said = {str(name): bytes(part.get_payload(decode=True) or b"") for name, part in parts}
+    files = [part.get_filename() or "" for name, part in parts if name == "content"]
+    content = said.get("content", b"")
+    wanted = {":action": b"file_upload", "protocol_version": b"1"}
+    wanted |= {"sha256_digest": hashlib.sha256(content).hexdigest().encode()}
+    is_sdist = files[:1] and files[0].endswith(".tar.gz")
+    wanted |= {"filetype": b"sdist" if is_sdist else b"bdist_wheel"} | ({"pyversion": b"source"} if is_sdist else {})
+    flaws = [
+        f"{name} is {said.get(name)!r}, not {value!r}" for name, value in wanted.items() if said.get(name) != value
+    ]
+    flaws += [f"{name} is missing" for name in ("metadata_version", "name", "version") if not said.get(name)]
+    flaws += ["its file has no name, or a folder's"] if len(files) != 1 or "/" in files[0] or not files[0] else []
+    return [*flaws, *(["it is over 100 MiB"] if len(content) > MOST_BYTES else [])]
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
@@ -40,3 +42,12 @@ def test_the_page_that_helps_is_the_last_line() -> None:
 def test_problems_have_a_page_too() -> None:
     error = RejectedInput([Problem("a.yml:1:2", "it is wrong")], page="reference/config.md")
     assert str(error) == "a.yml:1:2: it is wrong\n  See docs/reference/config.md"
+
+
+@pytest.mark.parametrize("name", ["linux-cuda", "ab" * 5000, "x" * 100])
+def test_the_nearest_of_many_names_is_found_soon(name: str) -> None:
+    names = [f"linux-cud{number}{'ab' * (number % 50)}" for number in range(20_000)]
+    started = time.process_time()
+    said = nearest(name, [*names, "a" * 5000])
+    assert said.startswith("did you mean") == (name == "linux-cuda")
+    assert time.process_time() - started < 2.0

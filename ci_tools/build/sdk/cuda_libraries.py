@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from email import message_from_bytes
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.requirements import Requirement
@@ -20,6 +19,7 @@ from ci_tools.build.sdk.msvc import choose_msvc
 from ci_tools.build.sdk.offers import find_offers
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.errors import MachineError
+from ci_tools.formats.wheel import read_headers
 from ci_tools.machine.package_index import UNANSWERED, innermost
 from ci_tools.machine.process import clean_environment, complaint, run, start_module
 from ci_tools.machine.storage import fill_once
@@ -119,7 +119,7 @@ def _pins(toolkit: str, outside: Outside) -> dict[str, SpecifierSet]:
             raise MachineError(msg)
         with open_parts(offer, offers.session, outside.reporter.say) as parts:
             member = next(name for name in parts.names if name.endswith(".dist-info/METADATA"))
-            said = message_from_bytes(parts.read(member)).get_all("Requires-Dist") or []
+            said = read_headers(parts.read(member).decode(errors="replace"), member).get_all("Requires-Dist") or []
     found = [Requirement(line) for line in said]
     return {canonicalize_name(one.name): one.specifier for one in found}
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from email import message_from_bytes
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +21,7 @@ from ci_tools.build.sdk.link_stubs import exports_of, is_data, make_stub
 from ci_tools.catalog.symbols import records, tables
 from ci_tools.errors import InputError
 from ci_tools.evidence.observe.inside import fakes
+from ci_tools.formats.wheel import read_headers
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _write_metadata(parts: Parts, site: Path) -> tuple[str, ...]:
     """Write a dist-info that requires only what a build needs, and return its requirements."""
     project, version, *_ = parts.offer.file.split("-")
     info = f"{project}-{version}.dist-info"
-    said = message_from_bytes(parts.read(f"{info}/METADATA"))
+    said = read_headers(parts.read(f"{info}/METADATA").decode(errors="replace"), f"{parts.offer.file}: METADATA")
     found = map(Requirement, said.get_all("Requires-Dist") or ())
     requires = tuple(str(one) for one in found if one.name.lower().replace("_", "-") in REQUIRED)
     lines = ["Metadata-Version: 2.1", f"Name: {said['Name']}", f"Version: {said['Version']}"]

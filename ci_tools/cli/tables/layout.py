@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from ci_tools.addresses import redact
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import TextIO
@@ -25,8 +27,8 @@ WORD = re.compile(r"^\s*\S+|\S+")  # with the blanks before a line's first word
 
 
 def plain(text: str) -> str:
-    """Return a text with every control and direction character escaped, so that it cannot affect a terminal."""
-    return "".join(char if _is_plain(char) else char.encode("unicode_escape").decode() for char in text)
+    """Return a text without secrets in its addresses, with every character escaped that could affect a terminal."""
+    return "".join(char if _is_plain(char) else char.encode("unicode_escape").decode() for char in redact(text))
 
 
 def _is_plain(char: str) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING
 
+from ci_tools.errors import close_names
 from ci_tools.model.pep440 import name_of_required
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def find_imports(name: str, project: ProjectFile, platforms: Iterable[PlatformEv
     named = same or [module for module in found if module not in BESIDE and not module.startswith("_")]
     if len(named) > 1:
         # the whole of a name before its parts: "fast_transformers" for pytorch-fast-transformers
-        named = difflib.get_close_matches(wanted, named, n=1, cutoff=0.6)
+        named = close_names(wanted, named)
     return tuple(named)
 
 

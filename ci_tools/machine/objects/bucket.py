@@ -23,7 +23,7 @@ from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.objects.bucket_reader import ATTEMPTS, GENERATION, GONE, SHA256, BucketReader, md5
 from ci_tools.machine.objects.lease import Lock, Terms
 from ci_tools.machine.objects.lock_board import Board
-from ci_tools.machine.objects.refusals import HINT, code_of
+from ci_tools.machine.objects.refusals import HINT, code_of, refuse_page, tag_of
 from ci_tools.machine.objects.store import (
     INDEX,
     Content,
@@ -58,11 +58,16 @@ EVERYBODY = "http://acs.amazonaws.com/groups/global/AllUsers"
 PAGE_TYPE = "application/vnd.pypi.simple.v1+json"  # PEP 691, of every index.json
 FOR_EVER, NOT_AT_ALL = "public, max-age=31536000, immutable", "no-cache"
 UNKNOWN_CONDITION = frozenset({"501", "NotImplemented"})
+DAMAGED = frozenset({"BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch"})
 CHANGED = frozenset({"409", "412", "ConditionalRequestConflict", "PreconditionFailed"})
 
 
 class UnknownConditionError(Exception):
     """A server's answer that it does not support conditional writes."""
+
+
+class DamagedError(Exception):
+    """A server's answer that other bytes arrived than were sent."""
 
 
 class BucketStore(BucketReader):
@@ -97,7 +102,10 @@ class BucketStore(BucketReader):
             msg = f"{key} has {content.size:,} bytes, S3 takes {LARGEST_PUT:,} in one request"
             raise InputError(msg)
         for _ in range(ATTEMPTS):
-            tag = self._upload_once(key, content, instead_of, generation)
+            try:
+                tag = self._upload_once(key, content, instead_of, generation)
+            except DamagedError:
+                continue
             if not tag:
                 return self._is_ours(key, content, generation)
             if self._is_whole(key, tag, content):
@@ -128,8 +136,10 @@ class BucketStore(BucketReader):
                     return ""
                 if code_of(error) in UNKNOWN_CONDITION and self._has_conditions is None:
                     raise UnknownConditionError from error
+                if code_of(error) in DAMAGED:
+                    raise DamagedError from error
                 raise
-        return str(answer["ETag"])
+        return tag_of(answer, self._describe_key(key))
 
     def _is_whole(self, key: str, tag: str, content: Content) -> bool:
         """Whether the server stored the bytes it was sent; files are not checked here: their caller reads them back.
@@ -186,9 +196,10 @@ class BucketStore(BucketReader):
         with self._asking(key):
             try:
                 head = self.client.head_object(**where)
-                if head["ETag"] != instead_of.tag:
+                if tag_of(head, self._describe_key(key)) != instead_of.tag:
                     return False
-                self.client.put_object(**where, **condition, **self._headers_to_keep(key, head), Body=data)
+                answer = self.client.put_object(**where, **condition, **self._headers_to_keep(key, head), Body=data)
+                tag_of(answer, self._describe_key(key))
             except ClientError as error:
                 if code_of(error) in CHANGED or code_of(error) in GONE:
                     return False
@@ -212,7 +223,7 @@ class BucketStore(BucketReader):
             answer = self.client.get_object_acl(Bucket=self.place.bucket, Key=self.key_of(key))
         except ClientError:  # most buckets have ACLs disabled, or do not show them
             return False
-        everybody = (grant for grant in answer["Grants"] if grant.get("Grantee", {}).get("URI") == EVERYBODY)
+        everybody = (grant for grant in answer.get("Grants", ()) if grant.get("Grantee", {}).get("URI") == EVERYBODY)
         return any(grant.get("Permission") in {"READ", "FULL_CONTROL"} for grant in everybody)
 
     def remove(self, key: str) -> None:
@@ -221,7 +232,7 @@ class BucketStore(BucketReader):
         if lease:
             lease.check(self.address)
         with self._asking(key):
-            self.client.delete_object(Bucket=self.place.bucket, Key=self.key_of(key))
+            refuse_page(self.client.delete_object(**self._where(key)), self._describe_key(key))
 
     # -- the lock
 

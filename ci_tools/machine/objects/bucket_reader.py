@@ -22,7 +22,7 @@ from botocore.session import Session
 from botocore.utils import parse_timestamp
 
 from ci_tools.errors import MachineError
-from ci_tools.machine.objects.refusals import code_of, explain_errors
+from ci_tools.machine.objects.refusals import code_of, explain_errors, refuse_page, tag_of
 from ci_tools.machine.objects.store import INDEX, Content, Entry, Found, utc
 from ci_tools.machine.storage import CHUNK
 from ci_tools.machine.waits import Waits
@@ -126,7 +126,7 @@ class BucketReader:
         """Return the object at a key, or None."""
         with self._asking(key):
             try:
-                return _found(self.client.head_object(Bucket=self.place.bucket, Key=self.key_of(key)))
+                return _found(self.client.head_object(**self._where(key)), self._describe_key(key))
             except ClientError as error:
                 if code_of(error) in GONE:
                     return None
@@ -152,11 +152,12 @@ class BucketReader:
         if answer is None:
             return None
         with closing(answer["Body"]) as body:
-            if answer["ContentLength"] > MOST_READ:
-                size = f"{answer['ContentLength']:,} bytes"
-                msg = f"{self._describe_key(key)} has {size}, expected at most {MOST_READ:,}"
+            size = int(answer.get("ContentLength", 0))
+            data = _read_body(body, MOST_READ) if size <= MOST_READ else b""
+            if max(size, len(data)) > MOST_READ:
+                msg = f"{self._describe_key(key)} has {max(size, len(data)):,} bytes, expected at most {MOST_READ:,}"
                 raise MachineError(msg, hint="look at what is there: no manifest or page is as large")
-            return body.read(), _found(answer)
+            return data, _found({"ContentLength": len(data), **answer}, self._describe_key(key))
 
     def chunks(self, key: str) -> Iterator[bytes]:
         """Yield the bytes at a key piece by piece."""
@@ -189,6 +190,7 @@ class BucketReader:
         found = iter(pages.paginate(Bucket=self.place.bucket, Prefix=self.key_of(folder)))
         start = len(self.key_of(""))
         while page := self._next(folder, found, {}):
+            refuse_page(page, self._describe_key(folder), "IsTruncated")
             for one in page.get("Contents", ()):
                 yield Entry(one["Key"][start:], one["Size"], utc(one["LastModified"]))
 
@@ -197,18 +199,25 @@ class BucketReader:
         pages, prefix = self.client.get_paginator("list_objects_v2"), self.key_of(below)
         with self._asking(""):
             found = pages.paginate(Bucket=self.place.bucket, Prefix=prefix, Delimiter="/")
-            names = [one["Prefix"] for page in found for one in page.get("CommonPrefixes", ())]
+            names = []
+            for page in found:
+                refuse_page(page, self._describe_key(below), "IsTruncated")
+                names += [one["Prefix"] for one in page.get("CommonPrefixes", ())]
         return frozenset(name.removeprefix(prefix).rstrip("/") for name in names)
 
     def part(self, key: str, start: int, size: int) -> bytes:
         """Return a part of the bytes at a key, by a range request; raise MachineError if the key does not exist."""
         wanted = f"bytes={start}-{start + size - 1}" if start >= 0 else f"bytes={start}"
-        where = {"Bucket": self.place.bucket, "Key": self.key_of(key)}
 
         def read() -> bytes:
-            with closing(self.client.get_object(**where, Range=wanted)["Body"]) as body:
-                data: bytes = body.read()
-                return data
+            answer = self.client.get_object(**self._where(key), Range=wanted)
+            with closing(answer["Body"]) as body:
+                tag_of(answer, self._describe_key(key))
+                data = _read_body(body, size)
+            if len(data) > size:
+                msg = f"{self._describe_key(key)}: the server does not send a part of a file"
+                raise MachineError(msg, hint="look for a proxy between here and the server")
+            return data
 
         with self._asking(key):
             return read_again(read)
@@ -221,6 +230,7 @@ class BucketReader:
         with explain_errors(f"{key} in {self.place.bucket}"):
             try:
                 answer = self.client.get_object(Bucket=self.place.bucket, Key=key)
+                tag_of(answer, key)
             except ClientError as error:
                 if code_of(error) in GONE:
                     return
@@ -241,14 +251,18 @@ class BucketReader:
 
     def _got(self, key: str) -> dict[str, Any] | None:
         try:
-            answer: dict[str, Any] = self.client.get_object(Bucket=self.place.bucket, Key=self.key_of(key))
+            answer: dict[str, Any] = self.client.get_object(**self._where(key))
         except ClientError as error:
             if code_of(error) in GONE:
                 return None
             raise
+        tag_of(answer, self._describe_key(key))
         return answer
 
     # -- where
+
+    def _where(self, key: str) -> dict[str, str]:
+        return {"Bucket": self.place.bucket, "Key": self.key_of(key)}
 
     def url(self, key: str) -> str:
         """Return the address at which a client downloads a key; `+` is written `%2B`, as S3 requires."""
@@ -289,10 +303,23 @@ def md5(data: bytes) -> str:
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
-def _found(answer: dict[str, Any]) -> Found:
+def _read_body(body: Any, most: int) -> bytes:  # noqa: ANN401 - see BucketReader.make_client
+    """Return the bytes of an answer, at most one piece more than `most`.
+
+    It is read up to its end: only there a body notices that some of it is missing.
+    """
+    data = bytearray()
+    for piece in body.iter_chunks(CHUNK):
+        data += piece
+        if len(data) > most:
+            break
+    return bytes(data)
+
+
+def _found(answer: dict[str, Any], where: str) -> Found:
     generation = answer.get("Metadata", {}).get(GENERATION, "")
     sha256 = answer.get("Metadata", {}).get(SHA256, "")
     number, encoding = int(generation) if generation.isdigit() else 0, answer.get("ContentEncoding", "")
     # Some servers store the transfer encoding (aws-chunked) in the Content-Encoding, beside gzip.
     encoding = encoding.replace("aws-chunked", "").strip(", ")
-    return Found(answer["ETag"], answer["ContentLength"], number, sha256, encoding)
+    return Found(tag_of(answer, where), answer.get("ContentLength", 0), number, sha256, encoding)

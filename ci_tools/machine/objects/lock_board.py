@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from ci_tools.machine.objects.bucket_reader import GONE, read_again
 from ci_tools.machine.objects.lease import Claim
-from ci_tools.machine.objects.refusals import code_of, explain_errors
+from ci_tools.machine.objects.refusals import code_of, explain_errors, refuse_page, tag_of
 
 if TYPE_CHECKING:
     from ci_tools.machine.objects.bucket_reader import BucketReader
@@ -37,6 +37,7 @@ class Board:
         claims = []
         with explain_errors(self._store.address):
             for page in pages.paginate(**where):
+                refuse_page(page, self._store.address, "IsTruncated")
                 entries = page.get("Contents", ())
                 newest = max((entry["LastModified"] for entry in entries), default=None)
                 date = page["ResponseMetadata"]["HTTPHeaders"].get("date")
@@ -47,14 +48,17 @@ class Board:
     def write(self, key: str, data: bytes) -> None:
         """Write an object unconditionally."""
         with explain_errors(self._store.address):
-            self._client.put_object(Bucket=self._bucket, Key=self._store.key_of(key), Body=data)
+            answer = self._client.put_object(Bucket=self._bucket, Key=self._store.key_of(key), Body=data)
+            tag_of(answer, self._store.address)
 
     def read(self, key: str) -> bytes:
         """Return an object's bytes; b"" if it does not exist."""
         where = {"Bucket": self._bucket, "Key": self._store.key_of(key)}
 
         def read() -> bytes:
-            with closing(self._client.get_object(**where)["Body"]) as body:
+            answer = self._client.get_object(**where)
+            with closing(answer["Body"]) as body:
+                tag_of(answer, self._store.address)
                 return bytes(body.read())
 
         with explain_errors(self._store.address):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -14,11 +14,12 @@ from botocore.exceptions import (
     PartialCredentialsError,
     ProfileNotFound,
 )
+from botocore.parsers import ResponseParserError
 
 from ci_tools.errors import InputError, MachineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 HINT = "the same command goes on where this one stopped"
@@ -48,6 +49,8 @@ def explain_errors(where: str) -> Iterator[None]:
     except (ParamValidationError, ValueError) as error:  # ValueError: the endpoint is not an address
         msg = f"{where}: {describe_error(error)}"
         raise InputError(msg) from error
+    except ResponseParserError as error:  # none of BotoCoreError's
+        raise _not_s3(where) from error
     except BotoCoreError as error:
         msg = f"{where}: {describe_error(error)}"
         raise MachineError(msg, hint=HINT) from error
@@ -69,6 +72,24 @@ def explain_refusal(where: str, error: ClientError) -> InputError | MachineError
             f"{where}: this machine's clock is wrong: {said}", hint="set it and run the same command again"
         )
     return MachineError(f"{where}: {code}: {said}", hint=HINT)
+
+
+def tag_of(answer: Mapping[str, Any], where: str) -> str:
+    """Return the ETag of an answer about an object; raise MachineError if it has none, as a proxy's page has."""
+    refuse_page(answer, where, "ETag")
+    return str(answer["ETag"])
+
+
+def refuse_page(answer: Mapping[str, Any], where: str, sign: str = "") -> None:
+    """Raise MachineError for an answer that is not S3's: one without the field `sign`, or a page."""
+    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    if sign not in answer if sign else str(headers.get("content-type", "")).startswith("text/html"):
+        raise _not_s3(where)
+
+
+def _not_s3(where: str) -> MachineError:
+    msg = f"{where}: what answers is not S3: the answer has not what an answer of S3's has"
+    return MachineError(msg, hint=f"look for a proxy, or a login page, between here and the server; {HINT}")
 
 
 def code_of(error: ClientError) -> str:

@@ -47,8 +47,9 @@ from enum import Enum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
+from ci_tools.addresses import redact
 from ci_tools.errors import MachineError
-from ci_tools.machine.process import redact, tail
+from ci_tools.machine.process import tail
 from ci_tools.machine.sandbox.groups import Started
 from ci_tools.machine.sandbox.journal import MOST_NOTED, Journal, make_pipe, open_journal
 from ci_tools.machine.sandbox.usage import (

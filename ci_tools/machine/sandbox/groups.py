@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from ci_tools.errors import MachineError
-from ci_tools.machine.process import LIFELINE, NOWHERE, redact
+from ci_tools.machine.process import LIFELINE, NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,7 +100,7 @@ class ForkServer:
             )
         except OSError as error:
             self.answers.close()
-            msg = f"{redact(str(command[0]))} cannot be started: {error.strerror}"
+            msg = f"{command[0]} cannot be started: {error.strerror}"
             raise MachineError(msg) from error
         finally:
             os.close(theirs)

@@ -7,13 +7,13 @@ import hashlib
 import io
 import tarfile
 from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.errors import InputError, MachineError
 from tests.builders.sources import PROJECT, git, write
+from tests.servers.framing import FolderHandler, Server
 from tests.servers.threads import serve
 from tests.unit.evidence.test_source import FIXED, _with_submodule, asking, opened, refusal, repositories, repository
 
@@ -99,16 +99,11 @@ def test_a_submodule_whose_server_does_not_answer_may_be_tried_again(tmp_path: P
         opened(folder)
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
-
-
 @contextmanager
 def index(folder: Path) -> Iterator[str]:
     """Serve a folder as a package index."""
-    with serve(ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))) as server:
-        yield f"http://127.0.0.1:{server.server_port}/simple/"
+    with serve(Server(functools.partial(FolderHandler, directory=str(folder)))) as server:
+        yield f"{server.url}/simple/"
 
 
 def packed(folder: Path, members: Mapping[str, str], link: tuple[str, str] | None = None) -> bytes:

@@ -12,7 +12,6 @@ import pytest
 from ci_tools.errors import MachineError
 from ci_tools.machine.process import (
     output,
-    redact,
     run,
     tail,
 )
@@ -45,22 +44,9 @@ def test_output_goes_to_the_log(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        pytest.param("401 for url: http://me:s3cret@host/simple/", "401 for url: http://***@host/simple/", id="both"),
-        pytest.param("https://t0ken@host", "https://***@host", id="a-token"),
-        pytest.param("a https://u:p@ss@h/a b http://u:p@i", "a https://***@h/a b http://***@i", id="two-addresses"),
-        pytest.param("https://host/a@b me@host", "https://host/a@b me@host", id="no-password"),
-        pytest.param("fatal: 'https://me:p@ss@h/x' is not", "fatal: 'https://***@h/x' is not", id="at-in-it"),
-        pytest.param("HTTP://token@h https://a/b@c", "HTTP://***@h https://a/b@c", id="name-alone"),
-        pytest.param("ssh://git@h/x", "ssh://git@h/x", id="ssh"),
-        pytest.param("ssh://git:p@h/x", "ssh://***@h/x", id="ssh-password"),
-    ],
-)
-def test_no_password_is_shown(text: str, shown: str, tmp_path: Path) -> None:
-    assert redact(text) == shown
-    assert run(["true", text], log=tmp_path / "log").log.read_text() == f"$ true {shown}\n"
+def test_no_password_is_logged(tmp_path: Path) -> None:
+    words = ["true", "https://me:p@ss@h/x?token=s"]
+    assert run(words, log=tmp_path / "log").log.read_text() == "$ true https://***@h/x?…\n"
 
 
 def test_a_command_reads_no_input(tmp_path: Path) -> None:

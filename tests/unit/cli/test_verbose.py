@@ -6,7 +6,6 @@ import io
 import logging
 import subprocess
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +19,7 @@ from ci_tools.machine.process import output
 from ci_tools.machine.storage import fill_once
 from docs.pages.command_line import verbs
 from tests.builders.sources import demo
+from tests.servers.framing import Handler, Server
 from tests.servers.threads import serve
 
 if TYPE_CHECKING:
@@ -29,15 +29,12 @@ if TYPE_CHECKING:
 COMMAND = "ci_tools.machine.process: run git "
 
 
-class Answers(BaseHTTPRequestHandler):
+class Answers(Handler):
     """Answers every request with 204."""
 
     def do_GET(self) -> None:
         self.send_response(204)
         self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
 
 
 @contextmanager
@@ -51,8 +48,8 @@ def heard() -> Iterator[io.StringIO]:
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    with serve(HTTPServer(("127.0.0.1", 0), Answers)) as server:
-        yield f"http://127.0.0.1:{server.server_port}"
+    with serve(Server(Answers)) as server:
+        yield server.url
 
 
 @pytest.fixture

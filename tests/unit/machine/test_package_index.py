@@ -5,13 +5,13 @@ import hashlib
 import json
 import socket
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.machine import package_index
+from tests.servers.framing import Handler, Server
 from tests.servers.threads import serve
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ GOOD = {"/simple/my-demo/": PAGE, f"/files/{FILE}": Answer(CONTENT, {})}
 def index(answers: Mapping[str, Answer]) -> Iterator[str]:
     """Serve a package index on this machine."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answering(Handler):
         def do_GET(self) -> None:
             answer = answers.get(self.path, Answer(b"", status=404))
             body, headers = answer.body, dict(answer.headers)
@@ -55,11 +55,8 @@ def index(answers: Mapping[str, Answer]) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body[: answer.sent])
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-            """Say nothing."""
-
-    with serve(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
-        yield f"http://127.0.0.1:{server.server_port}/simple/"
+    with serve(Server(Answering)) as server:
+        yield f"{server.url}/simple/"
 
 
 def download(answers: Mapping[str, Answer], destination: Path, *, file: str = FILE, sha256: str = SHA256) -> list[int]:

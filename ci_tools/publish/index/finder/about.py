@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from email.parser import BytesHeaderParser
-from email.policy import compat32
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.formats.wheel import explain_headers, read_headers
 from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
 from ci_tools.publish.index.pages import project_and_version
 
@@ -37,7 +36,8 @@ class About(NamedTuple):
 
 def read_about(metadata: bytes) -> About:
     """Return what a METADATA file says of its project; of an unreadable one, nothing."""
-    message = BytesHeaderParser(policy=compat32).parsebytes(metadata)
+    said = metadata.decode(errors="replace")
+    message = read_headers("" if explain_headers(said) else said, "METADATA")
     found: dict[str, str] = {}
     urls = [
         *_texts(message.get_all("Project-URL")),

@@ -10,7 +10,6 @@ import requests
 
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.github.client import printable
-from ci_tools.machine.process import redact
 from ci_tools.publish.index.finder.data import data_path
 from ci_tools.publish.index.finder.recipes import RECIPES, parse_recipes
 from ci_tools.publish.index.finder.search import parse_project
@@ -52,7 +51,7 @@ def open_web(address: str) -> Iterator[Read]:
                 answer.raise_for_status()
                 content = b"".join(_limited(answer))
         except requests.RequestException as error:
-            msg = f"{redact(root)}{key} cannot be read: {printable(str(error))}"
+            msg = f"{root}{key} cannot be read: {printable(str(error))}"
             raise MachineError(msg) from error
         return content
 

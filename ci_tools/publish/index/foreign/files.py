@@ -12,7 +12,6 @@ import posixpath
 import zipfile
 import zlib
 from contextlib import closing
-from email.parser import HeaderParser
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
@@ -20,6 +19,7 @@ import requests
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError
+from ci_tools.formats.wheel import explain_headers, read_headers
 from ci_tools.machine.package_index import AS_IT_IS
 from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import FOLDER
@@ -167,14 +167,15 @@ def complete(file: IndexedFile, store: Store, root: str, entry: Entry | None, me
 
 def requires_python_in(metadata: bytes) -> str:
     """Return the Requires-Python of METADATA; "" if it has none."""
-    return str(HeaderParser().parsestr(metadata.decode(errors="replace")).get("Requires-Python", "")).strip()
+    return str(read_headers(metadata.decode(errors="replace"), "METADATA").get("Requires-Python", "")).strip()
 
 
 def is_metadata_of(name: str, content: bytes) -> bool:
     """Return whether METADATA belongs to a wheel of that name: installers refuse any other."""
-    if not content:
+    said = content.decode(errors="replace")
+    if not content or explain_headers(said):
         return False
-    fields = HeaderParser().parsestr(content.decode(errors="replace"))
+    fields = read_headers(said, name)
     project, version = project_and_version(name)
     return canonicalize_name(str(fields["Name"])) == project and read_version(str(fields["Version"])) == version
 

@@ -49,6 +49,10 @@ class Reading(io.RawIOBase):
         """Return its size in bytes, which the HTTP client sends as the length."""
         return self.sent.size
 
+    def tell(self) -> int:
+        """Return how much was read: without it, requests sends chunks beside the length (RFC 9112, 6.2)."""
+        return self.done
+
     def readable(self) -> bool:
         """Return True."""
         return True

@@ -16,7 +16,6 @@ from twine.exceptions import TwineException
 from ci_tools.errors import InputError, MachineError
 from ci_tools.formats.pypi_rules import Held
 from ci_tools.machine.package_index import AS_IT_IS, TIMEOUT, UNANSWERED, innermost
-from ci_tools.machine.process import redact
 from ci_tools.machine.storage import CHUNK
 from ci_tools.machine.waits import Waits
 from ci_tools.model.pep440 import parse_version
@@ -110,7 +109,7 @@ class Listing:
             candidates = dict.fromkeys(urljoin(base, path) for path in SIMPLE_NEARBY)
             found = next((address for address in candidates if self._is_index(session, address)), "")
             if not found:
-                tried = ", ".join(map(redact, candidates))
+                tried = ", ".join(candidates)
                 msg = f"{self._address} cannot be read at any of {tried}"
                 raise InputError(msg, hint=f"name the address that pip installs from in {READ_AT}")
             self._place = self._place._replace(simple=found)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import requests
 
+from ci_tools.addresses import redact
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
-from ci_tools.machine.process import redact, run, start_module
+from ci_tools.machine.process import run, start_module
 from ci_tools.machine.waits import Waits
 from ci_tools.publish.targets.pypi.answers import AGAIN, UNAUTHORISED, clean_text
 from ci_tools.publish.targets.pypi.place import READ_AT, Place

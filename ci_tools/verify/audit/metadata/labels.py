@@ -10,6 +10,7 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
+from ci_tools.addresses import redact
 from ci_tools.formats.pypi_rules import (
     PLATFORMS,
     classifier_problems,
@@ -17,7 +18,6 @@ from ci_tools.formats.pypi_rules import (
     field_problems,
     read_fields,
 )
-from ci_tools.machine.process import redact
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_requirement, parse_specifiers, read_version
 from ci_tools.model.versions import Minor, admits

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from http.server import ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
 
 from tests.builders.finder_site import Site, Watched, write_index
-from tests.servers.threads import Quiet, serve
+from tests.servers.framing import FolderHandler, Server
+from tests.servers.threads import serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +24,8 @@ SCREEN: ViewportSize = {"width": 1280, "height": 720}
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     root = tmp_path_factory.mktemp("an index") / "$(whl) it's"
     write_index(root)
-    with serve(ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(root.parent)))) as server:
-        yield Site(root, f"http://127.0.0.1:{server.server_port}/{quote(root.name)}/")
+    with serve(Server(functools.partial(FolderHandler, directory=str(root.parent)))) as server:
+        yield Site(root, f"{server.url}/{quote(root.name)}/")
 
 
 @pytest.fixture(scope="session")
