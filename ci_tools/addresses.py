@@ -16,7 +16,7 @@ SCP = re.compile(r"(?P<user>[^/@=(]+)@(?!sha\d+:)[\w.-]+:(?!//)")  # git@host:pa
 ENCODED = re.compile(r"%2F%2F|%252F", re.IGNORECASE)
 SHOWN = "%:/?#[]@!$&()*+,;="  # of a decoded address; blanks and controls stay encoded
 AFTER = ").,:;]"  # a sentence's own, after an address
-# What is no secret: settings of a bucket, the name of a form, and what pip reads in a fragment.
+# Shown: settings of a bucket, the name of a form, and the fragments that pip reads.
 HARMLESS = frozenset({"acl", "endpoint", "public", "region", "root", "timeout", "template"})
 HARMLESS_AFTER = frozenset({"egg", "subdirectory", "md5", "sha256", "sha384", "sha512"})
 
@@ -48,8 +48,8 @@ def _redact_word(word: str) -> str:
 def _redact_user(rest: str, *, may_be_open: bool) -> str:
     """Return the part of an address after `//` without its user and password.
 
-    A user alone is a token over HTTP, but not a secret over ssh. A password may have a slash; then what looks like a
-    port is no number.
+    A user is a token over HTTP and a plain name over ssh. Where a password has a slash, the text after the colon looks
+    like a port with other characters than digits.
     """
     authority = rest.partition("/")[0]
     user, at, host = authority.rpartition("@")

@@ -178,7 +178,12 @@ def read_headers(content: str, where: str) -> Message:
     if flaw:
         msg = f"{where}: {flaw}"
         raise Rejected(msg)
-    return HeaderParser().parsestr(END_OF_HEADERS.split(content, maxsplit=1)[0])
+    headers, _, body = (
+        content.partition(separator[0]) if (separator := END_OF_HEADERS.search(content)) else (content, "", "")
+    )
+    message = HeaderParser().parsestr(headers)
+    message.set_payload(body)
+    return message
 
 
 def explain_headers(content: str) -> str:
