@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 
-
 class Offer(NamedTuple):
     """A wheel: its file name, its address, and the sha256 that the index gives for it ("": none)."""
 
