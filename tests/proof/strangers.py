@@ -2,8 +2,9 @@
 
 `python -m tests.proof.strangers MIRRORS` goes through strangers.toml and writes the record; with names behind it, only
 those. MIRRORS is a folder of repositories, `OWNER+NAME/repo`, submodules among them. Each command is one that a
-newcomer types. The config is narrowed to one Python, one platform and, for CUDA, one architecture; anything else is
-edited only where a command ended before it compiled, and its sentence named the edit.
+newcomer types. The config is narrowed to one Python, one platform and, for CUDA, one architecture and the glibc level
+that `--here` takes, so that `build` and `release` compile the same; anything else is edited only where a command ended
+before it compiled, and its sentence named the edit.
 
 Fatwheel's cache is new for each checkout, but for what was downloaded before: toolkits, torch, cmake. The plain way of
 a CUDA project gets as much: an environment with torch for CUDA, and that toolkit.
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
+from ci_tools.build.toolchain import libc, own_level
 from ci_tools.formats.tar import tarfile
 from ci_tools.machine import package_index
 from ci_tools.machine.python import find
@@ -64,10 +66,11 @@ def main() -> None:
     """Go through every checkout, or those named, and write the record after each."""
     mirrors, names = Path(sys.argv[1]).resolve(), sys.argv[2:]
     wanted = projects()
-    found = {one["name"]: one for one in (json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else ())}
     for project in (one for one in wanted if not names or one["name"] in names):
         with tempfile.TemporaryDirectory() as scratch:
-            found[project["name"]] = Attempt(project, Path(scratch), mirrors).record()
+            said = Attempt(project, Path(scratch), mirrors).record()
+        known = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else ()  # others may run at the same time
+        found = {one["name"]: one for one in (*known, said)}
         print(json.dumps(found[project["name"]], indent=1), flush=True)
         known = [found[one["name"]] for one in wanted if one["name"] in found]
         with write_atomically(RECORD) as file:
@@ -139,7 +142,7 @@ class Attempt:
             names = job if "sdist: false" in (self.source / "fatwheel.yml").read_text() else f"sdist,{job}"
             step = self._run(*FATWHEEL, "build", "--job", names, "--out", "dist")
             yield "build", step
-        if not step.status:
+        if not step.status or "write `wheel-platform: manylinux_" in step.printed:  # which `--here` does
             yield "release", self._run(*FATWHEEL, "release", "--to", TARGET, "--here")
 
     def _edit(self, printed: str) -> bool:
@@ -220,7 +223,7 @@ class Attempt:
         config["python"] = [self.project.get("python", "3.11")]
         config["platforms"] = {platform: config["platforms"][platform]}
         if "torch" in self.project:
-            config["platforms"][platform]["archs"] = ["9.0"]
+            config["platforms"][platform] |= {"archs": ["9.0"], "wheel-platform": own_level(libc())}
         path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
         return whole
 
