@@ -172,6 +172,23 @@ def test_a_check_that_decides_nothing_is_no_doubt(lines: str, tmp_path: Path) ->
     assert (found.torch_abi.kind, found.warnings) == (Binding.NONE, ())
 
 
+MANY = "include(CheckCXXCompilerFlag)\n" + "".join(f"check_cxx_compiler_flag(-f{n} HAS_{n})\n" for n in range(6))
+
+
+@pytest.mark.parametrize(
+    ("condition", "binding"),
+    [
+        pytest.param("FALSE", Binding.NONE, id="none"),
+        pytest.param("NOT HAS_3", Binding.FULL, id="one-that-says-no"),
+        pytest.param("NOT (HAS_0 OR HAS_1 OR HAS_2 OR HAS_3 OR HAS_4 OR HAS_5)", Binding.FULL, id="all-that-say-no"),
+        pytest.param("HAS_2 AND NOT HAS_1 AND NOT HAS_4", Binding.FULL, id="one-beside-two-others"),
+    ],
+)
+def test_too_many_checks_for_every_way_are_tried_one_by_one(condition: str, binding: Binding, tmp_path: Path) -> None:
+    found = first(tmp_path, f"{MANY}if({condition})\n{WITH_TORCH}endif()\n")
+    assert (found.torch_abi.kind, len(found.warnings)) == (binding, int(binding is Binding.FULL))
+
+
 @pytest.mark.parametrize(
     ("lines", "doubt"),
     [
