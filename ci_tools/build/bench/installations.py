@@ -1,7 +1,7 @@
-"""What pip installed for one build, copied for the next builds of the run that require the same.
+"""Copies what pip installed for one build to the next builds of the run that require the same.
 
-The sdist and the wheel of a project mostly have the same requirements, and pip takes longer than many a backend. What
-is copied is as pip left it: no build has worked with it.
+The sdist and the wheel of a project mostly have the same requirements, and pip takes longer than many a backend. No
+build has worked with what is copied: it is as pip left it.
 """
 
 from __future__ import annotations
