@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.python import Environment
 
-__all__ = ["Installations", "open_installations"]
-
 BUILDS = b"Building wheel"  # pip's line for a requirement without a wheel: how it is compiled depends on more
 SCRIPT = b"#!"
 

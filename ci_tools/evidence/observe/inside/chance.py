@@ -133,10 +133,10 @@ class BuilderSizes(NamedTuple):
 
 ALMALINUX = 'NAME="AlmaLinux"\nID="almalinux"\nID_LIKE="rhel centos fedora"\nVERSION_ID="8.10"\n'  # of manylinux_2_28
 UBUNTU = 'NAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\nVERSION_CODENAME=noble\n'
-SMALL = Machine(1, 8 * GIB, str(2 * GIB), "fpu sse sse2 fp", ALMALINUX, (1024, 4096))
+SMALL = BuilderSizes(1, 8 * GIB, str(2 * GIB), "fpu sse sse2 fp", ALMALINUX, (1024, 4096))
 X86 = "fma sse4_1 sse4_2 popcnt aes f16c avx avx2 bmi1 bmi2 avx512f avx512bw avx512vl avx512_vnni avx512_bf16 amx_tile"
 FEATURES = f"{SMALL.features} pni ssse3 {X86} asimd asimdhp asimddp sve sve2 i8mm bf16"
-LARGE = Machine(64, 512 * GIB, "max", FEATURES, UBUNTU, (-1, -1))
+LARGE = BuilderSizes(64, 512 * GIB, "max", FEATURES, UBUNTU, (-1, -1))
 
 
 def machine() -> BuilderSizes:

@@ -121,7 +121,7 @@ def differing_values() -> dict[str, dict[str, Callable[[], Any]]]:
         "posixpath": {**paths, "__name__": _by_system("posixpath", "ntpath")},
         "shutil": {"_WINDOWS": _by_system(False, True)},
         "subprocess": {"_mswindows": _by_system(False, True)},
-        "mimetypes": {"_winreg": _by_system(None, _Unknown("mimetypes._winreg"))},
+        "mimetypes": {"_winreg": _by_system(None, _WindowsObject("mimetypes._winreg"))},
         "resource": {"getrlimit": lambda: getrlimit, "setrlimit": lambda: lambda *_: None},
         "ctypes": {"sizeof": _by_system_lately("ctypes", "sizeof", _size_on_windows)},
         "struct": {"calcsize": _by_system_lately("struct", "calcsize", _calculate_on_windows)},
