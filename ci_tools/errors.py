@@ -55,6 +55,10 @@ class LabelError(InputError):
     """The project's version has a label that no released version and no tag leaves out."""
 
 
+class ShallowError(InputError):
+    """The project's version needs more of its history than the checkout has."""
+
+
 class MachineError(FatwheelError):
     """The machine or the network failed, and trying again may help."""
 

@@ -61,6 +61,7 @@ from ci_tools.model.request import Channel
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ci_tools.build.bench.installations import Installations
     from ci_tools.build.requirements import Needs
     from ci_tools.build.sdk.compiler_cache import CompilerCache
     from ci_tools.build.toolchain import Toolchain
@@ -129,6 +130,7 @@ class Workshop:
 
     logs: Path
     outside: Outside
+    installations: Installations | None = None  # of the run's other builds
 
     def build_wheel(
         self, job: Job, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path, compiled: Built | None = None
@@ -257,7 +259,8 @@ class Workshop:
         """Return where the requirements of a build come from."""
         request = bench.plan.request
         constraints = bench.source / request.build.constraints if request.build.constraints else None
-        return InstallPlace(bench.scratch, constraints, catalogs.load(request.catalog), self.outside, bench.copies)
+        catalog = catalogs.load(request.catalog)
+        return InstallPlace(bench.scratch, constraints, catalog, self.outside, bench.copies, self.installations)
 
     def _backend(
         self,

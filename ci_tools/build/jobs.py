@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ci_tools.build import folders, headers, room, toolchain
+from ci_tools.build.bench.installations import open_installations
 from ci_tools.build.builder import LEVELS, NewerSystem, Workshop, build_key
 from ci_tools.build.containers.builds import open_container
 from ci_tools.build.containers.choice import choose
@@ -40,6 +41,7 @@ from ci_tools.plan.plan_file import PLAN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from ci_tools.build.bench.installations import Installations
     from ci_tools.build.builder import Built
     from ci_tools.build.containers.builds import Container
     from ci_tools.machine.context import Outside
@@ -104,32 +106,34 @@ def build(
     own = _refuse_machine(planned, jobs, out, outside, takes_level=checks.compiled is not None)
     for job, python in own if not keep_going else ():
         refuse_other_torch(job, python, planned, outside)
-    with working_in(out, outside):
+    with working_in(out, outside), open_installations(folders.own_copies(folders.base_folder())) as installations:
+        workshop = workshop_in(out, outside, installations if len(names) > 1 else None)
         with write_atomically(out / PLAN) as file:
             file.write(plan_file.dumps(planned.plan).encode())
         if keep_going:
             checks.look(None)
             named = [*([None] if SDIST in names else []), *jobs]
-            return _build_one_by_one(planned, named, out, outside, checks)
-        sdists = tuple(_build_or_keep(planned, None, out, outside, checks)) if SDIST in names else ()
+            return _build_one_by_one(planned, named, out, workshop, checks)
+        sdists = tuple(_build_or_keep(planned, None, out, workshop, checks)) if SDIST in names else ()
         for made in sdists or [None]:
             checks.look(made)
         done = (
-            _build_or_keep(planned, job, out, outside, checks, (checks.compiled or {}).get(job.name)) for job in jobs
+            _build_or_keep(planned, job, out, workshop, checks, (checks.compiled or {}).get(job.name)) for job in jobs
         )
         return (*sdists, *(made for files in done for made in files))
 
 
 def _build_one_by_one(
-    planned: Planned, jobs: Sequence[Job | None], out: Path, outside: Outside, checks: Checks
+    planned: Planned, jobs: Sequence[Job | None], out: Path, workshop: Workshop, checks: Checks
 ) -> tuple[Made, ...]:
     """Build and audit each job; after the last one, raise Rejected with all failures."""
     made: list[Made] = []
+    outside = workshop.outside
     failed: list[Rejected | MachineError] = []
     for job in jobs:
         names = [job.wheel, job.public] if job else [planned.plan.sdist]
         try:
-            files = tuple(_build_or_keep(planned, job, out, outside, checks))
+            files = tuple(_build_or_keep(planned, job, out, workshop, checks))
             checks.audit([file.path for file in files], planned.plan, outside)
         except (Rejected, MachineError) as error:
             for path in (out / name for name in names if name):
@@ -246,9 +250,9 @@ def _is_ours(path: Path) -> bool:
     return path.name in {PLAN, "receipts", "logs"} or path.name.endswith((".whl", ".tar.gz"))
 
 
-def workshop_in(out: Path, outside: Outside) -> Workshop:
+def workshop_in(out: Path, outside: Outside, installations: Installations | None = None) -> Workshop:
     """Return a workshop that builds into a folder and writes its logs there."""
-    return Workshop(logs=out / "logs", outside=outside)
+    return Workshop(logs=out / "logs", outside=outside, installations=installations)
 
 
 def toolchains_of(planned: Planned, outside: Outside) -> toolchain.Toolchains:
@@ -258,10 +262,10 @@ def toolchains_of(planned: Planned, outside: Outside) -> toolchain.Toolchains:
 
 
 def _build_or_keep(
-    planned: Planned, job: Job | None, out: Path, outside: Outside, checks: Checks, compiled: Built | None = None
+    planned: Planned, job: Job | None, out: Path, workshop: Workshop, checks: Checks, compiled: Built | None = None
 ) -> Iterator[Made]:
     """Yield the wheels of a job, or the sdist: the existing files if their inputs are the same, else new ones."""
-    plan, tree = planned.plan, planned.tree
+    plan, tree, outside = planned.plan, planned.tree, workshop.outside
     names = [name for name in ((job.wheel, job.public) if job else (plan.sdist,)) if name]
     container = _open_container(planned, job, out, outside) if job else None
     tools = _choose_tools(planned, job, container, outside)
@@ -271,7 +275,7 @@ def _build_or_keep(
         outside.reporter.say(f"keep {', '.join(names)}: nothing it depends on has changed")
         yield from (Made(path, receipt, built=False) for path, receipt in kept)
         return
-    started, workshop = time.monotonic(), workshop_in(out, outside)
+    started = time.monotonic()
     with outside.reporter.step(f"build {names[0]}"), _add_owner_hint(job, outside):
         if job and container:
             built = container.build_wheel(job, planned, out)

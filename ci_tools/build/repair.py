@@ -46,19 +46,30 @@ def proven(wheel: Path, job: Job, out: Path, log: Path, environ: Mapping[str, st
 
 
 def explain_level(wheel: Path, wheel_platform: str) -> str:
-    """Return that a wheel does not keep to its platform tag, and to which it does; or that it has no library."""
+    """Return why auditwheel refuses a wheel: it keeps to a newer platform tag, has no library, or something else."""
     if not _has_libraries(wheel):
         return "the wheel is not the planned one"
-    level = find_level(wheel, wheel_platform)
+    level = _find_oldest(wheel, wheel_platform)
+    if level and _number(level) <= _number(wheel_platform):
+        return f"auditwheel does not repair the wheel, which keeps to {level}"
     return f"the wheel does not keep to {wheel_platform}{', but to ' if level else ''}{level}"
 
 
 def find_level(wheel: Path, wheel_platform: str) -> str:
     """Return the oldest manylinux tag with every symbol that a wheel needs of its system, as manylinux_2_34_x86_64.
 
-    "" if none has them all, if it has no library, or if `wheel_platform` is not a manylinux tag: there is no level to
-    name then.
+    "" if none has them all, if it has no library, if `wheel_platform` is not a manylinux tag, or if the wheel keeps to
+    that one: there is no level to name then.
     """
+    level = _find_oldest(wheel, wheel_platform)
+    return level if level and _number(level) > _number(wheel_platform) else ""
+
+
+def _number(platform_tag: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", platform_tag)[:2]))
+
+
+def _find_oldest(wheel: Path, wheel_platform: str) -> str:
     from auditwheel.architecture import Architecture  # type: ignore[import-untyped] # noqa: PLC0415 - it is slow
     from auditwheel.libc import Libc  # type: ignore[import-untyped] # noqa: PLC0415 - as above
     from auditwheel.policy import WheelPolicies  # noqa: PLC0415 - as above

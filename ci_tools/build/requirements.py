@@ -79,7 +79,15 @@ class Needs(NamedTuple):
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             arguments += [option, path]
         more = ("-c", place.constraints) if place.constraints else ()
-        isolated.install(*arguments, *more, variables=variables)
+
+        def install() -> None:
+            isolated.install(*arguments, *more, variables=variables)
+
+        if place.installations:
+            asked = (*sorted(wanted), "-c", *self.pins, *_lines(place.constraints), *self.indexes)
+            place.installations.fill(isolated, asked, install)
+        else:
+            install()
         require_torch(isolated, self.torch, variables)
 
     def _lend_torch(

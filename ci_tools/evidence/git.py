@@ -264,9 +264,11 @@ def _list_refs(source: GitSource, url: str, environ: Mapping[str, str]) -> dict[
     return {ref: sha for sha, _, ref in (line.partition("\t") for line in listing.splitlines())}
 
 
-def check_out(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
-    """Check out one commit into the empty `folder`, with its submodules."""
-    _check_out_alone(source, url, commit, folder, environ)
+def check_out(
+    source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str], *, is_whole: bool = False
+) -> None:
+    """Check out one commit into the empty `folder`, with its submodules, and with all history if it is to be whole."""
+    _check_out_alone(source, url, commit, folder, environ, is_whole=is_whole)
     if (folder / ".gitmodules").is_file():
         run_git([*UPDATE, "--recursive"], source, folder, environ)
 
@@ -286,13 +288,16 @@ def apply_patch(patch: Path, folder: Path, environ: Mapping[str, str], *options:
     return (printed or f"git ended with {ended.status}") if ended.status else ""
 
 
-def _check_out_alone(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
+def _check_out_alone(
+    source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str], *, is_whole: bool
+) -> None:
     """Check out one commit into the empty `folder`, without its submodules."""
     refs = _list_refs(source, url, environ)
     here = [ref.removesuffix("^{}") for ref, sha in refs.items() if sha == commit and ref.startswith(TAGS)]
+    tags, depth = ([f"{TAGS}*"], []) if is_whole else (here, ["--depth=1"])
     for arguments in (
         ["init", "--quiet"],
-        ["fetch", "--quiet", "--depth=1", "--end-of-options", url, commit, *(f"+{ref}:{ref}" for ref in here)],
+        ["fetch", "--quiet", *depth, "--end-of-options", url, commit, *(f"+{ref}:{ref}" for ref in tags)],
         ["checkout", "--quiet", "--detach", "FETCH_HEAD"],
     ):
         run_git(arguments, source, folder, environ)

@@ -41,6 +41,9 @@ INCLUDE = re.compile(
     """,
     re.MULTILINE | re.VERBOSE,
 )
+NEXT = "include_next"
+# Not a file from which a build makes another one, somewhere else: `op.cu.in`, `binding.pyx`.
+AT_ITS_PLACE = re.compile(r"\.(?:c|cc|cpp|cxx|cu|h|hh|hpp|hxx|cuh|inl)$")
 MENTION = re.compile(r"\b((?:torch|ATen|c10|caffe2)/[\w/.-]*\.(?:h|hpp|cuh))\b")
 TORCH_FOLDER = re.compile(r"(^|/)(torch|aten|c10|caffe2|thc?|thh)/", re.IGNORECASE)
 STABLE_HEADERS = ("torch/csrc/stable/", "torch/headeronly/", "torch/csrc/inductor/aoti_torch/c/")
@@ -77,6 +80,7 @@ class Include(NamedTuple):
 
     header: str
     place: Place
+    is_quoted: bool = False  # in a file that is compiled where it lies
 
     @property
     def is_torch(self) -> bool:
@@ -135,7 +139,7 @@ class Includes:
         seen = set(queue)
         for file in queue:  # the queue grows in this loop
             for include in self.of(file):
-                own = self.own(include.header)
+                own = self.beside(include) or self.own(include.header)
                 if not own or include.is_torch:
                     yield include
                 queue += [found for found in own if found not in seen]
@@ -164,6 +168,11 @@ class Includes:
         found = self.tree.resolve(file)
         return found if found in self.tree.names else ""
 
+    def beside(self, include: Include) -> list[str]:
+        """Return the file in the includer's folder that every compiler takes for a quoted header, if it is there."""
+        place = posixpath.normpath(f"{posixpath.dirname(include.place.file)}/{include.header}").lstrip("/")
+        return [place] if include.is_quoted and place in self.tree.names else []
+
     def own(self, header: str) -> list[str]:
         """Return the source's own files an include may mean: beside the includer, or below any include folder."""
         named = self.named.get(header.rpartition("/")[2])
@@ -178,7 +187,8 @@ def _includes(file: str, text: str) -> Iterator[Include]:
     for match in INCLUDE.finditer(text):
         line, done = line + text.count("\n", done, match.end()), match.end()
         header = match[1] or match[2] or match[3] or ""
-        yield Include(posixpath.normpath(header.replace("\\", "/")) if header else "", Place(file, line))
+        is_quoted = bool(match[1] and AT_ITS_PLACE.search(file)) and match[0].endswith('"') and NEXT not in match[0]
+        yield Include(posixpath.normpath(header.replace("\\", "/")) if header else "", Place(file, line), is_quoted)
 
 
 def select_sources(files: Iterable[str], native: Iterable[str], exclude: tuple[str, ...]) -> list[str]:
@@ -196,7 +206,7 @@ def select_sources(files: Iterable[str], native: Iterable[str], exclude: tuple[s
 def find_contradiction(api: PythonApi, includes: Iterable[Include]) -> PythonApi | None:
     """Return the API as UNKNOWN if an included header contradicts the declared API, or None."""
     beyond = {Binding.NONE: PYTHON_HEADER, Binding.STABLE: UNLIMITED_HEADER}.get(api.kind)
-    for header, place in includes if beyond else ():
+    for header, place, _ in includes if beyond else ():
         if beyond and beyond.match(header):
             return PythonApi(Binding.UNKNOWN, f"{place}: includes {header}, against {api.where}")
     return None
@@ -246,7 +256,7 @@ def abi_of_commands(includes: Includes, commands: Sequence[Compile]) -> TorchAbi
 def _unstable_abi(reached: Iterable[Include]) -> TorchAbi | None:
     """Return FULL for a header outside the stable ABI, UNKNOWN for an unknown header, or None if there is neither."""
     reached = tuple(reached)
-    for header, place in (include for include in reached if include.is_torch and not include.is_stable):
+    for header, place, _ in (include for include in reached if include.is_torch and not include.is_stable):
         return TorchAbi(Binding.FULL, f"{place}: includes {header}", uses_torch=True)
     for include in reached:
         if not include.header:

@@ -196,19 +196,21 @@ def _match(files: tuple[str, ...], globs: Globs) -> tuple[str, ...]:
     return tuple(sorted(name for name in files if is_included(name) and not is_excluded(name)))
 
 
-def open_tree(request: Request, folder: Path, outside: Outside, commit: str | None = None) -> Tree:
+def open_tree(
+    request: Request, folder: Path, outside: Outside, commit: str | None = None, *, is_whole: bool = False
+) -> Tree:
     """Return the request's source as a tree; fetch it once if it is not on this machine.
 
-    `folder` is the config's folder; `commit` is the commit that a plan pinned for a git ref. Raises InputError if the
-        source does not exist or does not match its hash.
-
+    `folder` is the config's folder; `commit` is the commit that a plan pinned for a git ref, of which a whole tree has
+    the history, too. Raises InputError if the source does not exist or does not match its hash.
     """
     source, environ = request.source, outside.environ
     if isinstance(source, PathSource):
         tree = tree_at((folder / source.path).resolve(), environ)
     elif isinstance(source, GitSource):
         url = git.address(source, folder)
-        root = _check_out_commit(source, url, commit or git.commit_of(source, url, environ), outside)
+        at = commit or git.commit_of(source, url, environ)
+        root = _check_out_commit(source, url, at, outside, is_whole=is_whole)
         tree = tree_at(root, environ)
     else:
         root = _fetch_sdist(source, outside)
@@ -341,15 +343,16 @@ def _utf8(name: str) -> str:
 # ---------------------------------------------------------------- fetched sources
 
 
-def _check_out_commit(source: GitSource, url: str, commit: str, outside: Outside) -> Path:
+def _check_out_commit(source: GitSource, url: str, commit: str, outside: Outside, *, is_whole: bool) -> Path:
     """Check out one commit into the cache."""
-    name = hashlib.sha256(url.encode()).hexdigest()[:12]
+    name = f"git-{hashlib.sha256(url.encode()).hexdigest()[:12]}-{commit}{'-whole' if is_whole else ''}"
+    what = f"fetch {source.url} at {source.ref}{', with the history that its version needs' if is_whole else ''}"
 
     def check_out(folder: Path) -> None:
-        with outside.reporter.step(redact(f"fetch {source.url} at {source.ref}")):
-            git.check_out(source, url, commit, folder, outside.environ)
+        with outside.reporter.step(redact(what)):
+            git.check_out(source, url, commit, folder, outside.environ, is_whole=is_whole)
 
-    return fill_once(outside.cache / "sources" / f"git-{name}-{commit}", check_out, outside.reporter.say)
+    return fill_once(outside.cache / "sources" / name, check_out, outside.reporter.say)
 
 
 def copy_revision(root: Path, name: str, outside: Outside) -> Path:

@@ -14,7 +14,6 @@ from datetime import timedelta
 from email.message import EmailMessage
 from typing import TYPE_CHECKING, NamedTuple
 
-import readme_renderer.rst
 from packaging.metadata import ExceptionGroup, InvalidMetadata, Metadata, parse_email
 from packaging.utils import (
     canonicalize_name,
@@ -294,6 +293,8 @@ def description_problems(metadata: bytes) -> Iterator[str]:
 @functools.lru_cache(maxsize=8)  # every wheel of a release has the same, and docutils takes longer than other rules
 def _explain_markup(text: str) -> str | None:
     """Return why a text is not valid reStructuredText, as PyPI renders it; None if it is valid."""
+    import readme_renderer.rst  # noqa: PLC0415 - docutils loads longer than a plan is made
+
     complaints = io.StringIO()
     if readme_renderer.rst.render(text, stream=complaints) is not None:
         return None

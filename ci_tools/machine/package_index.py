@@ -7,15 +7,7 @@ import ssl
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-import requests
 from packaging.utils import canonicalize_name
-from pypi_simple import (
-    PYPI_SIMPLE_ENDPOINT,
-    NoSuchProjectError,
-    PyPISimple,
-    UnsupportedContentTypeError,
-    UnsupportedRepoVersionError,
-)
 
 from ci_tools.addresses import redact
 from ci_tools.errors import InputError, MachineError, nearest
@@ -26,16 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
-    from pypi_simple import DistributionPackage
+    import requests
+    from pypi_simple import DistributionPackage, PyPISimple
 
 TIMEOUT = 60.0  # seconds without a byte
 AS_IT_IS = {"Accept-Encoding": "identity"}  # if a server compressed a .tar.gz again, the client would unpack it
 UNANSWERED = (
-    requests.RequestException,
-    UnsupportedContentTypeError,
-    UnsupportedRepoVersionError,
-    ValueError,  # a malformed page or header
-    OSError,
+    OSError,  # requests' own exceptions among them
+    ValueError,  # a malformed page or header, or a page of another kind (pypi_simple's UnsupportedContentTypeError)
 )
 
 
@@ -50,8 +40,14 @@ def users_index(environ: Mapping[str, str]) -> Index:
     """Return the index and CA bundle that pip uses: from its variables, its configuration, or the default here."""
     settings = read_pip_settings(environ)
     named = environ.get("PIP_CERT") or environ.get("REQUESTS_CA_BUNDLE") or settings.get("PIP_CERT")
-    url = settings.get("PIP_INDEX_URL") or PYPI_SIMPLE_ENDPOINT
+    url = settings.get("PIP_INDEX_URL") or _default_url()
     return Index(url, named or ssl.get_default_verify_paths().cafile or "")
+
+
+def _default_url() -> str:
+    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # noqa: PLC0415 - it loads longer than a plan is made
+
+    return PYPI_SIMPLE_ENDPOINT
 
 
 class Places(NamedTuple):
@@ -90,17 +86,11 @@ def download(
     The name of an sdist may be spelt with `-`, `_` or `.`. Raises InputError if the index has no such file or if its
     sha256 differs, MachineError if the index does not answer.
     """
-    try:
-        with PyPISimple(index.url) as client, write_atomically(destination) as sink:
-            client.s.verify = index.certificates or True
-            url = _url(client, project, file)
-            digest = _fetch(client.s, url, sink, progress)
-            if digest != sha256:
-                msg = f"{file} has the sha256 {digest}, expected {sha256}"
-                raise InputError(msg)
-    except UNANSWERED as error:
-        msg = f"{file} cannot be fetched from the package index: {innermost(error)}"
-        raise MachineError(msg, hint="check the network and run the same command again") from error
+    with _asking(f"{file} cannot be fetched"), _client(index) as client, write_atomically(destination) as sink:
+        digest = _fetch(client.s, _url(client, project, file), sink, progress)
+        if digest != sha256:
+            msg = f"{file} has the sha256 {digest}, expected {sha256}"
+            raise InputError(msg)
 
 
 class Listing(NamedTuple):
@@ -126,24 +116,43 @@ def listing_of(project: str, index: Index) -> Iterator[Listing]:
 
     Raises InputError if the index has no such project, MachineError if it, or the server of a file, does not answer.
     """
+    with _asking(f"{project} cannot be read"), _client(index) as client:
+        yield Listing(client, _list(client, project))
+
+
+@contextmanager
+def _asking(what: str) -> Iterator[None]:
+    """Raise MachineError, which says `what`, if an index does not answer, or not as an index does."""
+    from pypi_simple import UnsupportedRepoVersionError  # noqa: PLC0415 - it loads longer than a plan is made
+
     try:
-        with PyPISimple(index.url) as client:
-            client.s.verify = index.certificates or True
-            yield Listing(client, tuple(client.get_project_page(project, timeout=TIMEOUT).packages))
-    except NoSuchProjectError as error:
-        msg = f'the package index has no project "{project}"'
-        raise InputError(msg) from error
-    except UNANSWERED as error:
-        msg = f"{project} cannot be read from the package index: {innermost(error)}"
+        yield
+    except (*UNANSWERED, UnsupportedRepoVersionError) as error:
+        msg = f"{what} from the package index: {innermost(error)}"
         raise MachineError(msg, hint="check the network and run the same command again") from error
 
 
-def _url(client: PyPISimple, project: str, file: str) -> str:
+def _client(index: Index) -> PyPISimple:
+    from pypi_simple import PyPISimple  # noqa: PLC0415 - it loads longer than a plan is made
+
+    client = PyPISimple(index.url)
+    client.s.verify = index.certificates or True
+    return client
+
+
+def _list(client: PyPISimple, project: str) -> tuple[DistributionPackage, ...]:
+    """Return the files of a project; raise InputError if the index has no such project."""
+    from pypi_simple import NoSuchProjectError  # noqa: PLC0415 - it loads longer than a plan is made
+
     try:
-        packages = client.get_project_page(project, timeout=TIMEOUT).packages
+        return tuple(client.get_project_page(project, timeout=TIMEOUT).packages)
     except NoSuchProjectError as error:
         msg = f'the package index has no project "{project}"'
         raise InputError(msg) from error
+
+
+def _url(client: PyPISimple, project: str, file: str) -> str:
+    packages = _list(client, project)
     urls = {canonicalize_name(package.filename): package.url for package in packages}
     if canonicalize_name(file) not in urls:
         newest = [package.filename for package in packages[-400:]]

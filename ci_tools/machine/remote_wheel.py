@@ -16,8 +16,6 @@ import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from urllib3.exceptions import HTTPError
-
 from ci_tools.errors import InputError
 from ci_tools.machine.package_index import AS_IT_IS, TIMEOUT
 from ci_tools.machine.storage import CHUNK
@@ -130,6 +128,8 @@ class RemoteFile(io.RawIOBase):
 
     def _read_exactly(self, wanted: int) -> bytes:
         """Return the next bytes of the open response; raise OSError if it ends early."""
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415 - it loads longer than a plan is made
+
         try:
             content: bytes = self._response.raw.read(wanted) if self._response else b""
         except HTTPError as error:

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
     from packaging.specifiers import SpecifierSet
 
+    from ci_tools.catalog import Catalog
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Evidence, LeftOut, PlatformEvidence, Project, Requirement
     from ci_tools.model.plan import Job
-    from ci_tools.model.request import Globs, PlatformRequest, Request, Unsupported
+    from ci_tools.model.request import Globs, PlatformRequest, Request, Unsupported, Validation
 
+ACCELERATED = ("cu", "rocm", "xpu")  # how the local versions of torch for accelerators start
 MOST_NEAREST = 3  # at most this many files are named in a message
 NO_OWNER = (
     "its native code has no owner, so nobody is notified when it fails; "
@@ -111,6 +113,44 @@ def find_warnings(axes: Axes, request: Request, admitted: SpecifierSet) -> Itera
     yield from warn_of_tag(found.python_api, admitted)
     if found.python_api.kind is Binding.UNKNOWN:
         yield python_reason(Tag(""), found.python_api)
+
+
+def find_strange_trial(validation: Validation, jobs: Iterable[Job], catalog: Catalog) -> Iterator[str]:
+    """Yield a warning if the torch of the trials is one that none of the plan's wheels is for."""
+    public, _, label = (validation.torch or "").partition("+")
+    served = {job: its for job in jobs if job.torch and (its := [cell for cell in job.covers if cell.torch])}
+    cells = [cell for job, its in served.items() if _takes_torch(job, its, public) for cell in its]
+    if not public or not served:
+        return
+    torches = sorted({cell.torch for its in served.values() for cell in its if cell.torch})
+    labels = sorted({cell.accelerator.label for cell in cells if cell.accelerator})
+    if not cells:
+        what, own = f"torch {public}, but no wheel is for it, only for", catalog.torch[torches[-1]].patch
+        what = f"{what} {', '.join(map(str, torches))}"
+    elif label.startswith(ACCELERATED) and label not in labels:
+        what, own = f"torch {validation.torch}, but no wheel is for {label}", f"{public}+{(labels or ['cpu'])[-1]}"
+    else:
+        return
+    yield f'`validate` tries with {what}; write `validate: {{torch: "{own}"}}`, or ask for that one too'
+
+
+def _takes_torch(job: Job, cells: Iterable[Cell], torch: str) -> bool:
+    """Whether a wheel is for a torch: it requires that one, or is for every torch from its oldest on."""
+    oldest = min(cell.torch for cell in cells if cell.torch)
+    return bool(torch) and parse_specifiers(job.requires_torch or f">={oldest}").contains(torch, prereleases=True)
+
+
+def find_unshipped(request: PlatformRequest, torches: Iterable[Minor | None], catalog: Catalog) -> Iterator[str]:
+    """Yield a warning for each accelerator version of a platform that no torch of the request is built for."""
+    asked = [torch for torch in torches if torch]
+    host = catalog.platforms[request.platform].host
+    for one in request.accelerators:
+        if not one.version or not asked or any(catalog.ships(torch, request.platform, one) for torch in asked):
+            continue
+        shipped = catalog.torch[max(asked)].accelerators.get((host, one.kind), frozenset())
+        has = [f'"{version}"' for version in sorted(filter(None, shipped))]
+        there = f"torch {max(asked)} has {one.kind}: [{', '.join(has)}]" if has else f"torch {max(asked)} has none"
+        yield f"no torch of the request is built for {one.kind} {one.version}; {there}"
 
 
 def _unsaid(request: PlatformRequest) -> Iterator[str]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools import catalog as catalogs
 from ci_tools.config import commands, loader, overrides
-from ci_tools.errors import InputError, Problem, RejectedInput, nearest
+from ci_tools.errors import InputError, Problem, RejectedInput, ShallowError, nearest
 from ci_tools.evidence import git, source
 from ci_tools.evidence.collector import gather
 from ci_tools.evidence.versions.ask import OwnVersion
 from ci_tools.model import edition as editions
 from ci_tools.model.plan import SDIST
-from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED, PathSource, Release
+from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED, GitSource, PathSource, Release
 from ci_tools.plan import plan_file, planner
 from ci_tools.plan.aliases import names_of
 
@@ -82,7 +82,13 @@ def make_plan(
     commands.refuse_missing(request, tree.root, tree.files)
     _tell_changes(tree, request, outside)
     _refuse_pointers(tree)
-    evidence = gather(request, tree, catalog, outside, tag, _read_told(expected))
+    try:
+        evidence = gather(request, tree, catalog, outside, tag, _read_told(expected))
+    except ShallowError:
+        if not isinstance(request.source, GitSource):
+            raise  # a checkout of the user's
+        tree = source.open_tree(request, path.parent, outside, commit or tree.commit, is_whole=True)
+        evidence = gather(request, tree, catalog, outside, tag, _read_told(expected))
     tree = replace(tree, checkout=None) if evidence.project.hides_git else tree
     request = _name_tag(request, evidence, tag, expected)
     edition = plan_file.edition_of(expected) if expected else edition

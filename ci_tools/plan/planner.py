@@ -40,6 +40,8 @@ from ci_tools.plan.contradictions import (
     explain_unsupported,
     find_contradictions,
     find_refused_torches,
+    find_strange_trial,
+    find_unshipped,
     find_warnings,
     read_requires_python,
     refuse_hollow_wheels,
@@ -84,7 +86,7 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
         sdist=sdist,
         covered=tuple(Covered(cell, jobs[key].name, reason) for cell, key, reason in covered),
         skipped=tuple(skipped),
-        warnings=tuple(dict.fromkeys(planner.warnings())),
+        warnings=tuple(dict.fromkeys((*planner.warnings(), *find_strange_trial(request.validate, made, catalog)))),
         sites=sites_of(request, made, sdist),
         edition=edition,
     )
@@ -197,7 +199,8 @@ class _Planner:
         for axes in self.known.values():
             if axes.request.enabled is Enabled.FALSE:
                 continue
-            for warning in find_warnings(axes, self.request, self.admitted):
+            unshipped = find_unshipped(axes.request, self.torches, self.catalog) if axes.is_native else ()
+            for warning in (*find_warnings(axes, self.request, self.admitted), *unshipped):
                 platforms.setdefault(warning, {})[axes.request.platform.value] = None
         yield from (f"{', '.join(names)}: {warning}" for warning, names in platforms.items())
 

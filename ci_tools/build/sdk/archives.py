@@ -6,8 +6,6 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-import requests
-
 from ci_tools.errors import InputError, MachineError
 from ci_tools.formats.tar import tarfile
 from ci_tools.machine.package_index import AS_IT_IS, TIMEOUT, UNANSWERED, innermost
@@ -17,12 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    import requests
+
     from ci_tools.machine.context import Step
 
 TRIES = 5  # requests in a row that bring no byte
 PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0)  # seconds before the next request, by the number of those
 PIECE = 1 << 16  # bytes; of a body that is cut short, the last piece is lost
-PARTIAL, BEYOND_END, SERVER_ERROR = 206, 416, 500  # status codes (RFC 9110)
+PARTIAL, REFUSED, BEYOND_END, SERVER_ERROR = 206, 400, 416, 500  # status codes (RFC 9110)
 LEVEL = re.compile(r"[^/]+/")  # NVIDIA's archives have one folder, of the archive's own name
 
 
@@ -79,7 +79,7 @@ def _continue(archive: ComponentArchive, url: str, path: Path, session: requests
     with session.get(url, stream=True, timeout=TIMEOUT, headers=headers) as answer, naming(path):
         if answer.status_code == BEYOND_END:  # the server's file is shorter than its list says
             path.unlink()
-        if requests.codes.bad_request <= answer.status_code < SERVER_ERROR:
+        if REFUSED <= answer.status_code < SERVER_ERROR:
             msg = f"{answer.status_code} {answer.reason}"
             raise _RefusedError(msg)
         answer.raise_for_status()

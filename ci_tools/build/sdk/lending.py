@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.build.bench.copies import Copies
+    from ci_tools.build.bench.installations import Installations
     from ci_tools.build.sdk.torch_choice import Wanted
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
@@ -30,6 +31,7 @@ class InstallPlace(NamedTuple):
     catalog: Catalog
     outside: Outside
     copies: Copies
+    installations: Installations | None = None  # None: the run has no other build
 
 
 def lend_torch(

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-import requests
 from packaging.utils import canonicalize_name, parse_wheel_filename
-from pypi_simple import ProjectPage
 
 from ci_tools.errors import FatwheelError, InputError
 from ci_tools.machine import package_index
@@ -18,6 +16,7 @@ from ci_tools.machine.package_index import TIMEOUT, UNANSWERED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    import requests
     from packaging.tags import Tag
     from packaging.version import Version
 
@@ -69,6 +68,8 @@ def find_offers(project: str, environ: Mapping[str, str]) -> Iterator[Offers]:
 
     Raises the first error of an index if no place has any wheel.
     """
+    import requests  # noqa: PLC0415 - it loads longer than a plan is made, and most builds ask for no torch
+
     settings = package_index.users_places(environ)
     session = requests.Session()
     session.verify = package_index.users_index(environ).certificates or True
@@ -126,6 +127,8 @@ def _in_folder(project: str, place: str, session: requests.Session) -> Iterator[
 
 
 def _on_page(project: str, html: str, url: str) -> Iterator[Offer]:
+    from pypi_simple import ProjectPage  # noqa: PLC0415 - as `requests` above
+
     page = ProjectPage.from_html(project, html, base_url=url)
     named = (each for each in page.packages if _is_of(each.filename, project))
     yield from _offers((each.filename, each.url, each.digests.get("sha256", "")) for each in named)

@@ -10,9 +10,8 @@ import hashlib
 import json
 import re
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import requests
 
 from ci_tools.build.room import Need, refuse_no_room
 from ci_tools.build.sdk.archives import ComponentArchive, download, unpack
@@ -26,6 +25,8 @@ from ci_tools.machine.storage import CHUNK, fill_once, hold_lock
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
+
+    import requests
 
     from ci_tools.catalog import Redist
     from ci_tools.catalog.cuda_parts import CudaPart
@@ -80,6 +81,8 @@ def address_of(environ: Mapping[str, str]) -> str:
 
 @contextmanager
 def _session(outside: Outside) -> Iterator[requests.Session]:
+    import requests  # noqa: PLC0415 - it loads longer than a plan is made, and most builds fetch no toolkit
+
     with requests.Session() as session:
         session.verify = package_index.users_index(outside.environ).certificates or True
         yield session
@@ -112,7 +115,7 @@ def _fetch_list(redist: Redist, address: str, outside: Outside) -> bytes:
     url = f"{address}redistrib_{redist.release}.json"
     try:
         with _session(outside) as session, session.get(url, stream=True, timeout=TIMEOUT) as answer:
-            if answer.status_code == requests.codes.not_found:
+            if answer.status_code == HTTPStatus.NOT_FOUND:
                 msg = f"there is no {url}"
                 raise MachineError(
                     msg, hint=f"without {MIRROR}, it is looked for at {redist_facts().address}", page=PAGE

@@ -201,7 +201,7 @@ def _list_excess_of_command(command: Compile, api: PythonApi, build: Build) -> I
     if contradiction := find_contradiction(api, reached):
         yield Excess(contradiction.where.partition(", against")[0], _names_python(command, api, build))
     elif "-DTORCH_API_INCLUDE_EXTENSION_H" in command.flags:
-        pulled = (place for header, place in reached if header in PULLS_PYBIND)
+        pulled = (place for header, place, _ in reached if header in PULLS_PYBIND)
         for place in list(pulled)[:1]:
             what = f"{place}: torch/torch.h includes pybind11, as torch's BuildExtension compiles it"
             yield Excess(what, _names_python(command, api, build))
@@ -241,7 +241,7 @@ def _list_uses(build: Build, lowest: Minor) -> tuple[Use, ...]:
 
 def _find_python(reached: tuple[Include, ...]) -> Place | None:
     """Return where a command includes Python.h."""
-    return next((place for header, place in reached if header == "Python.h"), None)
+    return next((place for header, place, _ in reached if header == "Python.h"), None)
 
 
 def _find_limit(command: Compile, build: Build) -> Limit | None:

@@ -112,7 +112,7 @@ class Observer(Laboratory):
         first, second = (one._replace(asked={}, before=(), imports={}) for one in (observed, again))
         if first.without_jobs == second.without_jobs:
             return observed
-        doubt = "depends on the time, on chance, or on the processors or memory of its machine"
+        doubt = "depends on the time, on chance, or on the processors, memory or distribution of its machine"
         return observed._replace(doubts={doubt: observed.asked["chance"]})
 
     def _recall(self, view: View) -> Observed:

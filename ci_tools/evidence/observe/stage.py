@@ -75,9 +75,11 @@ case "$*" in
 "-E capabilities") echo '{"version": {"string": "4.1.2", "major": 4, "minor": 1, "patch": 2}}' ;;
 esac
 """
+# As Python says, which is asked for the machine's size in the same way.
+NPROC = '#!/bin/sh\nexec "{python}" -c "import os; print(os.cpu_count())"\n'
 SHELLS = ("bash", "sh")  # they get only plain words, which all of them understand alike
 PYTHONS = ("python", "python3")
-PROGRAMS = TOOLS | {"cmake", *FOUND, *PYTHONS, *SHELLS}
+PROGRAMS = TOOLS | {"cmake", "nproc", *FOUND, *PYTHONS, *SHELLS}
 # A Python process that the project starts is observed as well.
 PYTHON = '#!/bin/sh\nexec "{python}" -s -S -B "{observer}/__main__.py" "{request}" "$@"\n'
 # Git itself answers of the copy, which is a checkout if the source is one.
@@ -177,6 +179,7 @@ class Stage(SourceCopy):
         for name in PYTHONS:
             _script(self.tools / name, PYTHON.format(python=sys.executable, observer=OBSERVER, request=self.request))
         _script(self.tools / "cmake", CMAKE)
+        _script(self.tools / "nproc", NPROC.format(python=self.tools / PYTHONS[0]))
         for name in FOUND:
             _script(self.tools / name, "#!/bin/sh\nexit 0\n")
         for name in SHELLS:

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.errors import InputError, LabelError, MachineError
+from ci_tools.errors import InputError, LabelError, MachineError, ShallowError
 from ci_tools.evidence import git
 from ci_tools.evidence.observe.stage import choose_place
 from ci_tools.evidence.versions.files import read_file_version
@@ -263,11 +263,11 @@ def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) 
     if read_version(version) is None:
         why = said.get(ALL, {}).get("error") or f'it says "{version}"'
         msg = f"{place}: {shallow if is_shallow else f'{tool} cannot tell the version: {why}'}"
-        raise InputError(msg, hint=mend if is_shallow else _hint(project))
+        raise ShallowError(msg, hint=mend) if is_shallow else InputError(msg, hint=_hint(project))
     is_of_commit = BEFORE in said and said[BEFORE].get("version") != version
     if found["uses_git"] and is_shallow and not is_of_commit:
         msg = f"{place}: {shallow}"
-        raise InputError(msg, hint=mend)
+        raise ShallowError(msg, hint=mend)
     here = found["here"] if is_of_commit else []
     alone = [name for name in here if len(here) == 1 or said.get(f"{ONE}{name}", {}).get("version") == version]
     is_release = not parse_version(version).is_devrelease

@@ -45,11 +45,17 @@ def test_a_relabelled_wheel_holds_the_library_that_was_cleaned(tmp_path: Path) -
 def test_the_level_of_a_wheel_is_the_oldest_with_all_its_symbols(tmp_path: Path) -> None:
     later = '#include <stdio.h>\n__asm__(".symver puts,puts@GLIBC_2.2.5");\nint f(void) { return puts(""); }'
     old = make(tmp_path / "old", LINUX, {"demo/a.so": linked(later)})
-    assert repair.find_level(old, "manylinux_2_28_x86_64") == "manylinux_2_5_x86_64"
+    assert repair.find_level(old, "manylinux_2_4_x86_64") == "manylinux_2_5_x86_64"
     assert repair.find_level(old, "linux_x86_64") == ""
     newer = "#include <threads.h>\nint f(void) { return thrd_equal(thrd_current(), thrd_current()); }"  # glibc 2.28
     both = make(tmp_path / "both", LINUX, {"demo/a.so": linked(later), "demo/b.so": linked(newer)})
     assert repair.find_level(both, "manylinux_2_17_x86_64") == "manylinux_2_28_x86_64"
+
+
+def test_a_wheel_that_keeps_to_its_level_is_not_said_to_miss_it(tmp_path: Path) -> None:
+    old = make(tmp_path, LINUX, {"demo/a.so": linked("int f(void) { return 1; }")})
+    assert repair.find_level(old, "manylinux_2_28_x86_64") == ""
+    assert "not repair the wheel, which keeps to" in repair.explain_level(old, "manylinux_2_28_x86_64")
 
 
 def test_a_wheel_without_a_library_is_not_said_to_miss_a_level(tmp_path: Path) -> None:

@@ -49,7 +49,9 @@ ERROR = re.compile(
 )
 SCRIPT = re.compile(r"(?:^|/)CMakeLists\.txt$|\.cmake$")  # files that cmake reads without being told their whole name
 # Programs that change no target: where one is missing, a project does without.
-IDLE = re.compile(r"(?i)CMAKE_.*|(.*_)?(s?ccache|git|doxygen|sphinx|clang_?(tidy|format)|cppcheck|iwyu)(_.*)?")
+IDLE = re.compile(
+    r"(?i)(CMAKE|ProcessorCount)_.*|(.*_)?(s?ccache|git|doxygen|sphinx|clang_?(tidy|format)|cppcheck|iwyu)(_.*)?"
+)
 
 
 class Configured(NamedTuple):

@@ -22,7 +22,7 @@ STAND_INS = Path(__file__).parent / "standins"
 SYSTEMS = {"linux": ("Linux", "GNU"), "macos": ("Darwin", "AppleClang"), "windows": ("Windows", "MSVC")}
 PROCESSORS = {("macos", "arm64"): "arm64", ("windows", "amd64"): "AMD64"}
 # Programs of the builder; none is run by a configure step whose questions the stand-ins answer.
-PROGRAMS = ("bin/compiler", "bin/python", "cuda/bin/nvcc")
+PROGRAMS = ("bin/compiler", "bin/nproc", "bin/python", "cuda/bin/nvcc")
 # Folders that the stand-ins name: cmake looks whether they are there.
 FOLDERS = (
     *("cuda/include", "cuda/lib64", "python/numpy", "packages/nanobind/include", "packages/pybind11/include"),
@@ -65,7 +65,7 @@ class ConfigureStage(SourceCopy):
         tree.make_checkout(self.source, lends=lends)
         shutil.copytree(STAND_INS, self.stand_ins)
         (self.stand_ins / "facts.cmake").write_text("".join(self._facts(view, no)), encoding="utf-8")
-        for name in PROGRAMS if view.accelerator else PROGRAMS[:2]:
+        for name in PROGRAMS if view.accelerator else PROGRAMS[:-1]:
             self._script(name, "#!/bin/sh\nexit 1\n")
         self._script("bin/ninja", NINJA)
         self._script("bin/git", write_git(tree, self.folder))

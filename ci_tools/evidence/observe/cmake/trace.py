@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.cmake.options import Option
 
 FACTS = frozenset({"cuda", "python", "torch"})  # questions that the cell answers; all others are the builder's
+HOST = "cmake_host_system_information"
+SIZE = re.compile(r"NUMBER_OF_(LOGICAL|PHYSICAL)_CORES|(TOTAL|AVAILABLE)_(PHYSICAL|VIRTUAL)_MEMORY")  # see world.cmake
 # Commands whose answers come from the machine or the network, with the first arguments for which that is so.
 DOUBTS: Mapping[str, Mapping[str, str] | str] = {
-    "cmake_host_system_information": "asks for a property of its machine",
+    HOST: "asks for a property of its machine",
     "exec_program": "runs a program",
     "externalproject_add": "fetches or builds another project",
     "site_name": "asks for the name of its machine",
@@ -144,6 +146,8 @@ def _runs_git(event: Mapping[str, Any]) -> bool:
 def _list_doubts(command: str, words: Sequence[str], own: Sequence[str]) -> Iterator[str]:
     """Yield why the answer to a command of the project depends on the machine."""
     known = DOUBTS.get(command, "")
+    if command == HOST and "QUERY" in words and all(map(SIZE.fullmatch, words[words.index("QUERY") + 1 :])):
+        return
     if what := known if isinstance(known, str) else known.get(words[0] if words else "", ""):
         yield what
     if FINDING.fullmatch(command) and ELSEWHERE.intersection(words):

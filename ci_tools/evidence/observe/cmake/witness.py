@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Compile
 
-MOST = 16  # ways through a project's checks that are tried
+MOST = 16  # ways through a project's checks that are tried, if they are all
+MOST_CHECKS = 24  # that are tried one by one
 TORCH_LIBRARY = re.compile(r"(?:^|[/\s]|-l|lib)(?:torch|c10)(?:_\w+)?(?:\.\w+)*(?:$|\s)")
 WITHOUT_ARCHS = "without which it would not be for the architectures of the request"
 MOST_NAMED = 3  # targets of a message
@@ -173,11 +174,27 @@ class CmakeWitness:
             checks = list(looked.checks)
             waiting += [((*no, name), index + 1) for index, name in enumerate(checks) if index >= settled]
             if len(found) + len(waiting) > MOST:
-                return _doubt_check(found)
-        known = [one for one in found if not one.failure]
-        if not known:
-            return Configured(doubt=found[0].failure, failure=found[0].failure)
-        return known[0] if len({_list_decided(one.targets) for one in known}) == 1 else _doubt_check(found)
+                return self.decide_apart(view, call, found[0])
+        return _agree(found)
+
+    def decide_apart(self, view: View, call: CmakeCall, yes: Configured) -> Configured:
+        """Return what the configure step shows whatever each check says, if all others say yes, or all say no.
+
+        So every two and every three answers meet, of checks that are too many to try in every way. What only four
+        answers together would compile is left to the audit, which looks for torch in each wheel.
+        """
+        names = list(yes.checks)
+        if len(names) > MOST_CHECKS:
+            return _doubt_check([yes])
+        found = {name: self.configurer.configure(view, call, (name,)) for name in names}
+        no = tuple(name for name in names if not found[name].failure)  # without the others nothing is configured
+        none = self.configurer.configure(view, call, no)
+        if more := [name for name in none.checks if name not in names]:  # asked only after a no
+            no = (*no, *more)
+            none = self.configurer.configure(view, call, no)
+        others = [tuple(name for name in no if name != one) for one in no]
+        looked = [yes, *found.values(), none, *(self.configurer.configure(view, call, one) for one in others)]
+        return next((one for one in looked if one.doubt), None) or _agree(looked)
 
     def refined(self, files: CellEvidence, found: Refinement) -> CellEvidence:
         """Return evidence with the targets of a configure step; with a warning if that shows nothing."""
@@ -288,6 +305,14 @@ def _list_sabi(files: CellEvidence, view: View) -> Iterator[str]:
     if lowest and not view.python.free_threaded and view.python.version >= lowest:
         yield "-DSKBUILD_SABI_COMPONENT=Development.SABIModule"
         yield f"-DSKBUILD_SABI_VERSION={lowest}"
+
+
+def _agree(found: Sequence[Configured]) -> Configured:
+    """Return what the ways through a project's checks show, or the doubt if they differ."""
+    known = [one for one in found if not one.failure]
+    if not known:
+        return Configured(doubt=found[0].failure, failure=found[0].failure)
+    return known[0] if len({_list_decided(one.targets) for one in known}) == 1 else _doubt_check(found)
 
 
 def _links_torch(target: Target) -> bool:

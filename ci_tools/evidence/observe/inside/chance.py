@@ -1,4 +1,4 @@
-"""Watches values that differ in each run: the clock, random numbers, and the size and load of the machine.
+"""Watches values that differ in each run: the clock, random numbers, and the machine's size, load and distribution.
 
 A build that reads such a value is observed a second time, at a later time and on a larger machine. If the two builds
 differ, the build is in doubt. Most ask for the size to choose how many compilers to run at once.
@@ -127,11 +127,16 @@ class BuilderSizes(NamedTuple):
     memory: int  # bytes
     limit: str  # of a cgroup's memory, in its own words
     features: str  # of its processors, as /proc/cpuinfo spells them
+    release: str  # its distribution's os-release(5)
+    limits: tuple[int, int]  # of a process, soft and hard; -1: none
 
 
-SMALL = BuilderSizes(1, 8 * GIB, str(2 * GIB), "fpu sse sse2 fp")
+ALMALINUX = 'NAME="AlmaLinux"\nID="almalinux"\nID_LIKE="rhel centos fedora"\nVERSION_ID="8.10"\n'  # of manylinux_2_28
+UBUNTU = 'NAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\nVERSION_CODENAME=noble\n'
+SMALL = BuilderSizes(1, 8 * GIB, str(2 * GIB), "fpu sse sse2 fp", ALMALINUX, (1024, 4096))
 X86 = "fma sse4_1 sse4_2 popcnt aes f16c avx avx2 bmi1 bmi2 avx512f avx512bw avx512vl avx512_vnni avx512_bf16 amx_tile"
-LARGE = BuilderSizes(64, 512 * GIB, "max", f"{SMALL.features} pni ssse3 {X86} asimd asimdhp asimddp sve sve2 i8mm bf16")
+FEATURES = f"{SMALL.features} pni ssse3 {X86} asimd asimdhp asimddp sve sve2 i8mm bf16"
+LARGE = BuilderSizes(64, 512 * GIB, "max", FEATURES, UBUNTU, (-1, -1))
 
 
 def machine() -> BuilderSizes:
@@ -158,6 +163,7 @@ def _range(one: BuilderSizes) -> str:
 FILES: dict[str, Callable[[BuilderSizes], str]] = {
     "/proc/meminfo": _list_memory,
     "/proc/cpuinfo": _list_processors,
+    **dict.fromkeys(("/etc/os-release", "/usr/lib/os-release"), lambda one: one.release),
     "/proc/loadavg": lambda one: f"{one.processors}.00 0.50 0.25 1/100 {one.processors}\n",
     **dict.fromkeys((f"/sys/devices/system/cpu/{name}" for name in ("online", "possible", "present")), _range),
     f"{CGROUP}cpuset.cpus.effective": _range,
@@ -181,6 +187,19 @@ SIZES: dict[str, Callable[[BuilderSizes], int]] = {
     "SC_AVPHYS_PAGES": lambda one: one.memory * 3 // 4 // PAGE,
     **dict.fromkeys(("SC_NPROCESSORS_CONF", "SC_NPROCESSORS_ONLN"), lambda one: one.processors),
 }
+
+
+def getrlimit(_: int) -> tuple[int, int]:
+    """Return the limits of a process, as `resource.getrlimit` does."""
+    return machine().limits
+
+
+def read_release() -> dict[str, str]:
+    """Return what `platform.freedesktop_os_release` does."""
+    if FACTS.ask("os") != "linux":
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/etc/os-release")
+    pairs = (line.partition("=") for line in machine().release.splitlines())
+    return {"PRETTY_NAME": "Linux", **{name: value.strip('"') for name, _, value in pairs}}
 
 
 def read_size(path: Any) -> str | None:

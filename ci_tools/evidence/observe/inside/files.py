@@ -32,7 +32,7 @@ ACCELERATOR_PROGRAMS = frozenset({"hipcc", "hipconfig", "icpx", "nvcc"})
 USUAL_PLACES = ("/usr/local/cuda", "/opt/rocm", "/opt/intel")  # of toolkits; jobs name theirs by variables
 readlink = os.readlink  # the original
 LOOKS = ("access", "chdir", "listdir", "lstat", "readlink", "scandir", "stat", "statvfs")
-MICROSOFTS = "cl"  # the compiler of Windows only
+OF_SYSTEMS = {"cl": "windows", "nproc": "linux"}  # programs of one system only
 LIBRARY = sysconfig.get_path("stdlib")
 INCLUDE = sysconfig.get_path("include")
 HEADER = "Python.h"
@@ -237,7 +237,7 @@ def note_program(name: str) -> None:
         FACTS.ask("gpu")
     elif name in ACCELERATOR_PROGRAMS:
         FACTS.ask("accelerator")
-    elif name == MICROSOFTS:
+    elif name in OF_SYSTEMS:
         FACTS.ask("os")
     elif _is_unknown_program(name):
         FACTS.doubt(f"looks for the program {name}")
@@ -245,7 +245,7 @@ def note_program(name: str) -> None:
 
 def _is_unknown_program(name: str) -> bool:
     """Whether no cell defines that a builder has a program."""
-    known = INDIFFERENT_PROGRAMS | GPU_PROGRAMS | ACCELERATOR_PROGRAMS | {MICROSOFTS, *FACTS.known["programs"]}
+    known = INDIFFERENT_PROGRAMS | GPU_PROGRAMS | ACCELERATOR_PROGRAMS | {*OF_SYSTEMS, *FACTS.known["programs"]}
     return name not in known
 
 
@@ -259,7 +259,7 @@ def which(real: Any) -> Any:
             if _is_unknown_program(name):
                 return f"/usr/bin/{name}" if FACTS.suppose(f"there is a program {name}") else None
             note_program(name)
-            if name == MICROSOFTS and FACTS.known["os"] != "windows":
+            if name in OF_SYSTEMS and FACTS.known["os"] != OF_SYSTEMS[name]:
                 return None
         return real(cmd, *args, **kwargs)
 

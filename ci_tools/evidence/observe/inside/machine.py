@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # Functions whose answers no cell defines, by module.
 UNSAID: dict[ModuleType, Sequence[str]] = {
-    platform: "freedesktop_os_release libc_ver node python_build release version".split(),
+    platform: "libc_ver node python_build release version".split(),
     os: "getgroups getlogin getegid geteuid getgid getuid".split(),
 }
 
@@ -200,6 +200,7 @@ def _functions() -> None:
 
 def _platform_answers() -> dict[str, Callable[..., Any]]:
     return {
+        "freedesktop_os_release": chance.read_release,
         "system": lambda: SYSTEMS[FACTS.ask("os")],
         "machine": machine_name,
         "processor": machine_name,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SHELLS = ("bash", "dash", "sh")
 CMAKE = "cmake"
 GIT = "git"
+NPROC = "nproc"
 ICPX = "icpx"  # says the oneAPI of torch, by which cells of one accelerator differ
 # Of each call of cmake, the variables that the project changes and the arguments, except how many compilers it starts.
 CONFIGURED: list[list[str]] = []
@@ -180,6 +181,8 @@ def _answers(program: str, words: list[str], start: _Start) -> bool:
         return _runs_cmake(words[1:], start)
     if program == GIT:
         FACTS.note(GIT)
+    if program == NPROC:  # it asks as Python would
+        return FACTS.ask("os") == "linux"
     if PYTHON.fullmatch(program):  # found on PATH, which has only the observer's Python
         return os.path.dirname(words[0]) in {"", FACTS.known["tools_folder"]}
     return program in FACTS.known["tools"]

@@ -15,7 +15,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
-import requests
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError
@@ -205,6 +204,8 @@ def _chunks(store: Store, root: str, file: IndexedFile) -> Iterator[bytes]:
 
 def _fetch_bytes(address: str) -> Iterator[bytes]:
     """Yield the content at an address of another server; nothing if it refuses; OSError if the connection breaks."""
+    import requests  # noqa: PLC0415 - it loads longer than a plan is made
+
     with requests.get(address, stream=True, timeout=TIMEOUT, headers=AS_IT_IS) as answer:
         if answer.ok:
             yield from answer.iter_content(CHUNK)

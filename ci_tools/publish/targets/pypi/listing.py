@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 import requests
-from pypi_simple import ACCEPT_ANY, NoSuchProjectError, PyPISimple
+from pypi_simple import ACCEPT_ANY, NoSuchProjectError, PyPISimple, UnsupportedRepoVersionError
 from twine.auth import CredentialInput, Resolver
 from twine.exceptions import TwineException
 
@@ -96,7 +96,7 @@ class Listing:
                 session.hooks["response"].append(partial(_stay, endpoint))
                 with PyPISimple(endpoint, session=session) as client:
                     yield client
-        except UNANSWERED as error:
+        except (*UNANSWERED, UnsupportedRepoVersionError) as error:
             if _status(error) in UNAUTHORISED:
                 raise self._access_error(clean_text(innermost(error))) from error
             msg = f"{self._address} cannot be read: {clean_text(innermost(error))}"

@@ -83,15 +83,21 @@ def test_an_answer_that_decides_no_wheel_is_no_doubt(action: str, extensions: Ex
         pytest.param("int(open('/proc/meminfo').readline().split()[1]) >> 20", id="memory"),
         pytest.param("os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') >> 30", id="memory-by-sysconf"),
         pytest.param("pathlib.Path('/proc/cpuinfo').read_text().count('processor')", id="processors-by-a-file"),
+        pytest.param("int(subprocess.check_output(['nproc']))", id="nproc"),
+        pytest.param(
+            "os.cpu_count() if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 2000 else 64", id="a-limit-of-processes"
+        ),
+        pytest.param("25 if 'ID=ubuntu' in open('/etc/os-release').read() else 4", id="distribution"),
+        pytest.param("25 if platform.freedesktop_os_release()['ID'] == 'ubuntu' else 4", id="distribution-by-platform"),
         pytest.param("int(open(CGROUP).read().replace('max', '9') if os.path.exists(CGROUP) else 1)", id="a-limit"),
     ],
 )
 def test_the_size_of_a_machine_is_a_doubt_only_where_it_decides_what_is_in_a_wheel(jobs: str, tmp_path: Path) -> None:
-    number = f"CGROUP = '/sys/fs/cgroup/memory.max'\njobs = {jobs}\n"
+    number = f"import platform, resource, subprocess\nCGROUP = '/sys/fs/cgroup/memory.max'\njobs = {jobs}\n"
     flags = "modules[0].extra_compile_args = ['--threads', str(jobs), f'-flto={jobs}']\n"
     assert shown(tmp_path, f"{number}{flags}").extensions is Extensions.SOME
     more = "if jobs > 20:\n    modules.append(Extension('demo.b', ['b.c']))\n"
-    assert "processors or memory" in shown(tmp_path / "b", f"{number}{more}").extensions_where
+    assert "processors, memory or distribution" in shown(tmp_path / "b", f"{number}{more}").extensions_where
 
 
 def test_only_all_answers_together_decide_and_that_is_seen(tmp_path: Path) -> None:

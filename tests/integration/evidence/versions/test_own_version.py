@@ -89,6 +89,19 @@ def test_a_shallow_clone_is_refused_unless_it_has_the_tag(tmp_path: Path, outsid
     assert refused.value.hint == "`git fetch --unshallow --tags`, or `fetch-depth: 0` for actions/checkout"
 
 
+@pytest.mark.parametrize("folder", [pytest.param("alpha", id="a-tag"), pytest.param("beta", id="past-a-tag")])
+def test_a_commit_of_a_repository_elsewhere_has_the_version_of_its_history(
+    folder: str, tmp_path: Path, outside: Outside
+) -> None:
+    root = monorepo(tmp_path / "all")
+    source = f"source: {{git: {root}, ref: {git(root, 'rev-parse', 'HEAD')}, subdirectory: {folder}}}\n"
+    config = CONFIG.replace("demo", f"dup-{folder}")
+    write(tmp_path / "recipe", {"fatwheel.yml": config + source})
+    planned = make_plan(tmp_path / "recipe/fatwheel.yml", outside)
+    assert planned.plan.project.version == {"alpha": "1.2", "beta": "3.1.dev1"}[folder]
+    assert planned.tree.root.name.endswith("-whole") == (folder == "beta")
+
+
 @pytest.mark.long
 def test_a_label_is_left_out_and_that_is_said(tmp_path: Path, outside: Outside) -> None:
     folder = repository(tmp_path / "demo", TOOLS["hatch-vcs"][0], "v1.2.0")

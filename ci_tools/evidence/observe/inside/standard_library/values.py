@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ci_tools.evidence.observe.inside.chance import getrlimit
 from ci_tools.evidence.observe.inside.facts import FACTS, names_of
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ OF_LINUX_ALONE = {
 OF_NO_CELL = {
     "inspect": "getattr_static",
     "os": "ctermid get_exec_path get_terminal_size",
-    "resource": "getrlimit getrusage prlimit",
+    "resource": "getrusage prlimit",
     "time": "altzone daylight timezone tzname",
 }
 KNOWN_IN = (
@@ -121,6 +122,7 @@ def differing_values() -> dict[str, dict[str, Callable[[], Any]]]:
         "shutil": {"_WINDOWS": _by_system(False, True)},
         "subprocess": {"_mswindows": _by_system(False, True)},
         "mimetypes": {"_winreg": _by_system(None, _WindowsObject("mimetypes._winreg"))},
+        "resource": {"getrlimit": lambda: getrlimit, "setrlimit": lambda: lambda *_: None},
         "ctypes": {"sizeof": _by_system_lately("ctypes", "sizeof", _size_on_windows)},
         "struct": {"calcsize": _by_system_lately("struct", "calcsize", _calculate_on_windows)},
         "sys": {

@@ -164,10 +164,10 @@ def test_torchs_own_flags_are_those_of_the_request(tmp_path: Path) -> None:
 
 
 def test_a_check_that_decides_leaves_the_files_warning(tmp_path: Path) -> None:
-    lines = f"set(CMAKE_CUDA_ARCHITECTURES 80)\n{ENABLED}\nexecute_process(COMMAND nproc OUTPUT_VARIABLE n)"
+    lines = f"set(CMAKE_CUDA_ARCHITECTURES 80)\n{ENABLED}\nexecute_process(COMMAND uptime OUTPUT_VARIABLE n)"
     warnings = planned(tmp_path, lines).warnings
     assert "linux-cuda: CMakeLists.txt:3: its build is for 80, whatever the request says" in warnings
-    assert [one for one in warnings if "CMakeLists.txt:5: cmake's configure step runs nproc" in one]
+    assert [one for one in warnings if "CMakeLists.txt:5: cmake's configure step runs uptime" in one]
 
 
 # ---------------------------------------------------------------- a cell that stands for several versions of torch

@@ -153,6 +153,9 @@ def test_cuda_is_a_language_of_the_platform_that_has_it(tmp_path: Path) -> None:
                      "  target_link_libraries(_core PRIVATE OpenMP::OpenMP_CXX)\nendif()\n", id="openmp"),
         pytest.param("find_program(CCACHE ccache)\nexecute_process(COMMAND git describe OUTPUT_VARIABLE v)\n",
                      id="tools"),
+        pytest.param("include(ProcessorCount)\nProcessorCount(n)\nexecute_process(COMMAND nproc OUTPUT_VARIABLE m)\n"
+                     "cmake_host_system_information(RESULT k QUERY NUMBER_OF_LOGICAL_CORES TOTAL_PHYSICAL_MEMORY)\n",
+                     id="sizes-of-the-machine"),
         pytest.param("file(GLOB more ./a/b/c/*.cpp)\n", id="a-relative-path"),
         pytest.param("set(python ${Python_EXECUTABLE})\n" + "".join(
             f'execute_process(COMMAND ${{python}} -c "{program}" OUTPUT_VARIABLE said RESULT_VARIABLE status)\n'
@@ -172,12 +175,31 @@ def test_a_check_that_decides_nothing_is_no_doubt(lines: str, tmp_path: Path) ->
     assert (found.torch_abi.kind, found.warnings) == (Binding.NONE, ())
 
 
+MANY = "include(CheckCXXCompilerFlag)\n" + "".join(f"check_cxx_compiler_flag(-f{n} HAS_{n})\n" for n in range(6))
+
+
+@pytest.mark.parametrize(
+    ("condition", "binding"),
+    [
+        pytest.param("FALSE", Binding.NONE, id="none"),
+        pytest.param("NOT HAS_3", Binding.FULL, id="one-that-says-no"),
+        pytest.param("NOT (HAS_0 OR HAS_1 OR HAS_2 OR HAS_3 OR HAS_4 OR HAS_5)", Binding.FULL, id="all-that-say-no"),
+        pytest.param("HAS_2 AND NOT HAS_1 AND NOT HAS_4", Binding.FULL, id="one-beside-two-others"),
+    ],
+)
+def test_too_many_checks_for_every_way_are_tried_one_by_one(condition: str, binding: Binding, tmp_path: Path) -> None:
+    found = first(tmp_path, f"{MANY}if({condition})\n{WITH_TORCH}endif()\n")
+    assert (found.torch_abi.kind, len(found.warnings)) == (binding, int(binding is Binding.FULL))
+
+
 @pytest.mark.parametrize(
     ("lines", "doubt"),
     [
         pytest.param("include(CheckIncludeFileCXX)\ncheck_include_file_cxx(x.h HAS_X)\n"
                      f"if(HAS_X)\n{WITH_TORCH}endif()\n",
                      "CMakeLists.txt:7: what cmake compiles may depend on the check HAS_X", id="a-check"),
+        pytest.param(f"execute_process(COMMAND nproc OUTPUT_VARIABLE n)\nif(n GREATER 8)\n{WITH_TORCH}endif()\n",
+                     "CMakeLists.txt:6: what cmake compiles may depend on the check nproc", id="a-size-that-decides"),
         pytest.param("find_library(MKL mkl)\n",
                      "CMakeLists.txt:6: what cmake compiles may depend on whether it finds MKL", id="a-library"),
         pytest.param("find_package(PkgConfig)\npkg_check_modules(FFI libffi)\n",
@@ -189,13 +211,13 @@ def test_a_check_that_decides_nothing_is_no_doubt(lines: str, tmp_path: Path) ->
                      "CMakeLists.txt:7: cmake's configure step reads USE_ROCM", id="a-variable-of-torch-s"),
         pytest.param("find_package(Eigen3)\n",
                      "CMakeLists.txt:6: what cmake compiles may depend on whether it finds Eigen3", id="a-package"),
-        pytest.param("execute_process(COMMAND nproc OUTPUT_VARIABLE n)\n",
-                     "CMakeLists.txt:6: cmake's configure step runs nproc", id="a-program"),
+        pytest.param("execute_process(COMMAND uptime OUTPUT_VARIABLE n)\n",
+                     "CMakeLists.txt:6: cmake's configure step runs uptime", id="a-program"),
         pytest.param('execute_process(COMMAND python -c "print(1); print(2)" OUTPUT_VARIABLE n)\n',
                      "CMakeLists.txt:6: cmake's configure step runs python", id="a-program-of-python"),
         pytest.param("if(EXISTS /opt/vendor/sdk)\nendif()\n",
                      "CMakeLists.txt:6: cmake's configure step looks at /opt/vendor/sdk", id="a-place-of-the-machine"),
-        pytest.param("cmake_host_system_information(RESULT n QUERY NUMBER_OF_LOGICAL_CORES)\n",
+        pytest.param("cmake_host_system_information(RESULT n QUERY HOSTNAME)\n",
                      "CMakeLists.txt:6: cmake's configure step asks for a property of its machine", id="the-machine"),
         pytest.param("include(FetchContent)\nFetchContent_Declare(fmt URL https://127.0.0.1:9/fmt.zip)\n"
                      "FetchContent_MakeAvailable(fmt)\n",
