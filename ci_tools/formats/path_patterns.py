@@ -22,7 +22,7 @@ ENDS = "(?![^/])"  # of a segment
 NEXT, LAST = "(?:.*?/)??", "(?:.*/)?"  # any folders, up to the first or the last place where what follows fits
 
 
-class Rule(NamedTuple):
+class PathRule(NamedTuple):
     """One line: whether what it matches is included, and the expression of its paths with a place for a number."""
 
     is_included: bool
@@ -50,7 +50,7 @@ def matcher_of(patterns: Iterable[str]) -> Callable[[str], bool]:
     return _compile(tuple(patterns))
 
 
-def _decide(rules: Sequence[Rule], found: Sequence[re.Match[str] | None]) -> bool:
+def _decide(rules: Sequence[PathRule], found: Sequence[re.Match[str] | None]) -> bool:
     """Return whether rules include a file: the last one that names the file itself decides, else the last of all."""
     said = [(not _is_below(match), number) for number, match in enumerate(found) if match]
     return bool(said) and rules[max(said)[1]].is_included
@@ -62,7 +62,7 @@ def _is_below(match: re.Match[str]) -> bool:
 
 
 @functools.lru_cache(1024)
-def _read_rule(text: str) -> Rule | None:
+def _read_rule(text: str) -> PathRule | None:
     """Return the rule of a line (gitignore(5), pattern format); None if it matches no file."""
     line = text if text.endswith("\\ ") else text.rstrip()
     if line in {"", "/", "!"} or line.startswith("#"):
@@ -75,7 +75,7 @@ def _read_rule(text: str) -> Rule | None:
     mark = "/" if segments[-1] else f"(?P<{FOLDER}>/)"  # where what is below begins
     segments[-1] = segments[-1] or "**"
     try:
-        return Rule(not line.startswith("!"), _translate(segments, mark, itertools.count()))
+        return PathRule(not line.startswith("!"), _translate(segments, mark, itertools.count()))
     except ValueError:
         return None
 

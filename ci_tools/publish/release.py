@@ -218,7 +218,7 @@ def _refuse_no_gpu(plan: Plan, without: AbstractSet[str]) -> None:
         raise MachineError(msg, hint="release from a machine that has one; --untagged builds without a release")
 
 
-class _Installation(NamedTuple):
+class _IndexInstallation(NamedTuple):
     requirement: str
     url: str  # of the index
 
@@ -228,22 +228,22 @@ class _Installation(NamedTuple):
         return shlex.join(["pip", "install", "--extra-index-url", self.url, self.requirement])
 
 
-def _find_installation(jobs: Sequence[Job], plan: Plan, to: Destination, outside: Outside) -> _Installation | None:
+def _find_installation(jobs: Sequence[Job], plan: Plan, to: Destination, outside: Outside) -> _IndexInstallation | None:
     """Return how to install from the first folder that is published to, or None if there is none."""
     folder = next((address for address in to.addresses if address.startswith("dir:")), None)
     return _most_specific(jobs, plan, index_of(folder, outside)) if folder else None
 
 
-def _most_specific(jobs: Sequence[Job], plan: Plan, index: WheelIndex) -> _Installation:
+def _most_specific(jobs: Sequence[Job], plan: Plan, index: WheelIndex) -> _IndexInstallation:
     """Return how to install a wheel that was built here: a native one if there is any."""
     job = next((job for job in reversed(jobs) if job.kind is JobKind.NATIVE), jobs[0])
     version = f"{plan.project.version}{f'+{job.local}' if job.local else ''}"
     url = index.url(folder_edition(plan.edition), job.folder or GENERIC)
-    return _Installation(f"{plan.project.name}=={version}", url)
+    return _IndexInstallation(f"{plan.project.name}=={version}", url)
 
 
 def _install_from_index(
-    what: _Installation, made: Sequence[Made], planned: Planned, settings: Here, out: Path, outside: Outside
+    what: _IndexInstallation, made: Sequence[Made], planned: Planned, settings: Here, out: Path, outside: Outside
 ) -> tuple[Trial, ...]:
     """Install from the index as a user would, unless an earlier run did so with the same bytes."""
     validator = validator_for(planned.plan.request.validate, own_python(made[-1].path.name), out, outside)
