@@ -14,6 +14,8 @@ from urllib.parse import quote
 from packaging.utils import canonicalize_name
 
 from ci_tools.publish.index.file_names import OF_A_PROJECT, release_of, version_of
+from ci_tools.publish.index.file_names import project_and_version as project_and_version  # noqa: PLC0414 - also of this module
+from ci_tools.publish.index.file_names import variant_label as variant_label  # noqa: PLC0414 - also of this module
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
