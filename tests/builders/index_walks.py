@@ -119,7 +119,8 @@ class Walk:
         if not self.is_adopted:
             for _ in range(self.chance.randint(1, 3)):
                 self._others()
-            self._front()
+            if self.kind != "script":
+                index_peers.front(self.root, PROJECT)
         ways: Mapping[Callable[[], None], int] = {
             self._publish: 4, self._yank: 2, self._unyank: 1, self._retract: 2, self._restore: 2,
             self._promote: 1 if self.kind == "ours" else 0, self._others: 0 if self.kind == "ours" else 4,
@@ -248,7 +249,7 @@ class Walk:
     def _s3pypi(self, path: Path, _: str) -> None:
         if any(name == path.name for name, _ in self.files):  # it would overwrite it, which nobody can mend
             return
-        self._told(f"s3pypi uploads {path.name}")
+        self.steps.append(f"s3pypi uploads {path.name}")
         index_peers.s3pypi(self.root, PROJECT, path)
         self._take_note(path, "")
 
@@ -256,16 +257,16 @@ class Walk:
         free = [name for name in self.pool if name not in self.claimed]
         gone = self.chance.choice(free) if free and len(self.pool) > 1 else None
         if gone and self.chance.random() < 0.3:
-            self._told(f"dumb-pypi drops {gone}")
+            self.steps.append(f"dumb-pypi drops {gone}")
             key = (gone, hexdigest(self.pool.pop(gone).path))
             (self.root / "pool" / gone).unlink()
             self.dropped[key] = self.files.pop(key)
         elif path.name not in self.pool:
-            self._told(f"dumb-pypi lists {path.name} ({path.parent.name})")
+            self.steps.append(f"dumb-pypi lists {path.name} ({path.parent.name})")
             self.pool[path.name] = index_peers.Pooled(path)
         else:
             reason = self.chance.choice(REASONS)
-            self._told(f"dumb-pypi yanks {path.name}: {reason!r}")
+            self.steps.append(f"dumb-pypi yanks {path.name}: {reason!r}")
             self.pool[path.name] = self.pool[path.name]._replace(yanked=reason)
         index_peers.dumb_pypi(self.root, PROJECT, self.pool)
         for one in self.pool.values():
@@ -274,7 +275,7 @@ class Walk:
     def _script(self, path: Path, folder: str) -> None:
         if any(name == path.name for name, _ in self.files):
             return
-        self._told(f"test-infra uploads {folder}/{path.name}, and its script runs")
+        self.steps.append(f"test-infra uploads {folder}/{path.name}, and its script runs")
         (self.root / folder).mkdir(parents=True, exist_ok=True)
         (self.root / folder / path.name).write_bytes(path.read_bytes())
         index_peers.script(self.root)
@@ -290,13 +291,6 @@ class Walk:
             if not self.pages.is_ours(place) and (seen := self.pages.read(place)) is not None
         }
 
-    def _front(self) -> None:
-        if self.kind != "script":
-            index_peers.front(self.root, PROJECT)
-
-    def _told(self, words: str) -> None:
-        self.steps.append(words)
-
     # -- a step of ours, with a kill in it
 
     def _index(self, left: int = -1) -> WheelIndex:
@@ -311,7 +305,7 @@ class Walk:
         seen = self.pages.all(FOLDERS)
         if self.chance.random() < 0.4:
             left = self.chance.randint(0, 12)
-            self._told(f"{words}, killed before write {left + 1} unless it was done by then")
+            self.steps.append(f"{words}, killed before write {left + 1} unless it was done by then")
             try:
                 act(self._index(left))
             except Killed:
@@ -321,7 +315,7 @@ class Walk:
                 self._refused(error, may_fail=may_fail)
                 return
             words = f"{words}, again"
-        self._told(words)
+        self.steps.append(words)
         try:
             act(self._index())
         except InputError as error:
