@@ -114,7 +114,7 @@ def _name_wheels(wheels: Sequence[Path]) -> list[str]:
 
 def after_publication(shown: Sequence[Shown]) -> str:
     """Return the command that checks the first index, or makes one over the first releases on GitHub."""
-    from ci_tools.publish.index.pages import project_and_version
+    from ci_tools.publish.index.file_names import project_and_version
 
     for target, files in shown:
         kind, _, place = target.partition(":")

@@ -15,7 +15,7 @@ from ci_tools.plan import plan_reader
 from ci_tools.plan.aliases import names_of
 from ci_tools.plan.plan_file import hash_request
 from ci_tools.plan.sites import awaiting_gpu
-from ci_tools.publish.index.pages import project_and_version
+from ci_tools.publish.index.file_names import project_and_version
 from ci_tools.publish.units import Made, Offer, ReleasePlan
 
 if TYPE_CHECKING:

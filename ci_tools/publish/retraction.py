@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from ci_tools import catalog
 from ci_tools.config import loader
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
-from ci_tools.model.pep440 import parse_version
 from ci_tools.publish.index.foreign.guests import CHANNELS
 from ci_tools.publish.index.ledger import Ledger
-from ci_tools.publish.index.maintain.marks import refuse_unprintable, yank
+from ci_tools.publish.index.maintain import marks
+from ci_tools.publish.index.maintain.marks import refuse_unprintable
 from ci_tools.publish.index.maintain.selection import selection_of
-from ci_tools.publish.index.pages import project_and_version
 from ci_tools.publish.index.wheel_index import WheelIndex
 from ci_tools.publish.targets.addresses import channel_of, targets_of
 
@@ -24,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from packaging.version import Version
-
     from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.maintain.marks import Marks
     from ci_tools.publish.index.maintain.selection import Selection
     from ci_tools.publish.targets import Target
     from ci_tools.publish.targets.github_release import GitHubTarget
@@ -176,25 +174,31 @@ def _explain_error(error: FatwheelError | OSError, step: Step, mark: Mark, befor
 def _steps_in_index(mark: Mark, index: WheelIndex, outside: Outside) -> Iterator[Step]:
     """Yield a step for each channel of an index with the release: candidates in `test/`, nightlies in `nightly/`."""
     for channel in ("", *CHANNELS):
-        ledger = Ledger(index.store, channel)
-        manifest = ledger.manifest(mark.release.project)
-        files = [file for file in manifest.files.values() if _version(file.name) == mark.release.version]
-        if not files:
+        manifest = Ledger(index.store, channel).manifest(mark.release.project)
+        try:
+            files, links = mark.release.find(manifest)
+        except InputError:  # this channel does not have the release
             continue
         place = channel_of(index, channel, outside)
-        is_done = all(file.yanked == mark.reason for file in files)
+        there = [*map(marks.marks_of, files.values()), *map(marks.marks_of, links)]
 
-        def act(place: WheelIndex = place, *, is_done: bool = is_done) -> str:
+        def act(place: WheelIndex = place, there: Sequence[Marks] = there) -> str:
             # Even if every file is marked: an interrupted run may have left old pages.
-            names = yank(place, mark.named, mark.reason)
-            what = "not yanked" if mark.reason is None else "yanked"
-            return f"{len(names)} files {f'are {what} already' if is_done else f'are {what} now'}"
+            if mark.reason is None:
+                marks.restore(place, mark.named)
+                return _describe_restored(there, mark)
+            names = marks.retract(place, mark.named, mark.reason)
+            is_done = all(old.retracted and old.yanked == mark.reason for old in there)
+            return f"{len(names)} files are yanked {'already' if is_done else 'now'}"
 
         yield Step(place.address, act)
 
 
-def _version(name: str) -> Version:
-    return parse_version(project_and_version(name)[1].public)
+def _describe_restored(there: Sequence[Marks], mark: Mark) -> str:
+    """Return what restoring some files did, by their marks before it."""
+    count, left = sum(old.retracted for old in there), sum(old.unretracted is not None for old in there)
+    still = f"; {left} stay yanked, and `fatwheel index unyank` takes that back" if left else ""
+    return f"{count} files are as they were before{still}" if count else f"{mark.named} is not retracted here{still}"
 
 
 # ---------------------------------------------------------------- GitHub

@@ -13,7 +13,7 @@ from ci_tools.machine.objects.store import content_of_file, utc
 from ci_tools.model.files import FOLDER
 from ci_tools.model.pep440 import parse_version
 from ci_tools.model.request import Channel
-from ci_tools.publish.index import pages as index
+from ci_tools.publish.index.file_names import project_and_version, variant_label
 from ci_tools.publish.index.manifest import Manifest, is_project
 from ci_tools.publish.index.pages import IndexedFile
 from ci_tools.publish.wheel_facts import drivers_of
@@ -53,7 +53,7 @@ def add_arrivals(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit, ni
 
 def public_version(name: str) -> str:
     """Return the version of a file without its local part."""
-    return index.project_and_version(name)[1].public
+    return project_and_version(name)[1].public
 
 
 def _drop_old_nightlies(files: Mapping[str, IndexedFile], nightlies: int) -> dict[str, IndexedFile]:
@@ -86,13 +86,13 @@ def _item_problems(project: str, item: Item) -> Iterator[Problem]:
         if not FOLDER.fullmatch(folder):
             yield Problem("", f"{item.name} cannot go to {folder!r}, expected a folder such as cu130")
     try:
-        whose = index.project_and_version(item.name)[0]
+        whose = project_and_version(item.name)[0]
     except ValueError as error:
         yield Problem("", f"{item.name!r} is not the name of a wheel or an sdist: {error}")
         return
     if whose != project:
         yield Problem("", f"{item.name} is a file of {whose}, expected one of {project}")
-    if index.variant_label(item.name) and not item.variant:
+    if variant_label(item.name) and not item.variant:
         yield Problem("", f"{item.name} has the name of a wheel variant, and its properties are not known")
 
 
@@ -135,13 +135,18 @@ def entry_of(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Ind
         entry = entry._replace(at=f"{manifest.place}/{item.name}")
     old = next((old for old in manifest.called(item.name) if old.sha256 == entry.sha256), None)
     if old:
-        entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked, commit=old.commit or entry.commit)
+        entry = _with_marks(entry, old)._replace(commit=old.commit or entry.commit)
         entry = entry._replace(origin=entry.origin and old.origin)  # a plan's file has no foreign origin
         is_at_its_place = old.folder == entry.folder and not old.is_outside
         entry = entry._replace(apart=old.apart, at=old.at, only_in=old.only_in) if is_at_its_place else entry
     elif there := next((one for one in first.called(item.name) if one.sha256 == entry.sha256), None):
-        entry = entry._replace(uploaded=there.uploaded, yanked=there.yanked, commit=there.commit)
+        entry = _with_marks(entry, there)._replace(commit=there.commit)
     return entry
+
+
+def _with_marks(entry: IndexedFile, old: IndexedFile) -> IndexedFile:
+    """Return an entry with the time and the yank that its bytes have already."""
+    return entry._replace(uploaded=old.uploaded, yanked=old.yanked, retracted=old.retracted, before=old.before)
 
 
 def metadata_of(path: Path) -> tuple[bytes, str]:

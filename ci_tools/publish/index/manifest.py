@@ -17,8 +17,8 @@ from ci_tools.errors import RejectedInput
 from ci_tools.formats import json_file
 from ci_tools.formats.json_file import SEAL, digest
 from ci_tools.model.files import FOLDER
-from ci_tools.publish.index import pages
-from ci_tools.publish.index.pages import IndexedFile, Link
+from ci_tools.publish.index.file_names import project_and_version, variant_label
+from ci_tools.publish.index.pages import ADOPTED, IndexedFile, Link
 from ci_tools.publish.units import Offer
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ HALF_CHARACTER = re.compile(rb"\\u[dD]")  # a lone surrogate can only be an esca
 PROJECT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # a canonical name (PEP 503)
 APART = re.compile(r"([0-9a-f]{16})?")  # the separate folder of a file: the start of its sha256
 DRIVER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
-LATER = frozenset({"repository", "attested"})  # only files of releases have them
+# Only files of releases and of others have these.
+LATER = frozenset({"repository", "attested", "hashes", "said", "rank", "retracted", "before"})
+SAID = re.compile(r"[a-z0-9_-]{1,64}")  # the name of a hash or of an attribute
 PROPERTY = re.compile(r"[0-9a-z_]+ :: [0-9a-z_]+ :: [0-9a-z_.]+")  # PEP 825
 # The page of a project with such a name would be in the folder of a channel or of the finder's data.
 TAKEN = frozenset({"finder", "nightly", "test"})
@@ -45,12 +47,13 @@ Table = TypeVar("Table", bound=tuple[object, ...])
 
 
 class ManifestTable(NamedTuple):
-    """The JSON of a manifest; a link is its name, its place and the folders that have it."""
+    """The JSON of a manifest; a plain link is its name, its place and the folders that have it."""
 
     generation: int
     files: tuple[IndexedFile, ...] = ()
     offers: tuple[tuple[str, str], ...] = ()  # version and hash
     links: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    kept: tuple[Link, ...] = ()  # links of which a page says more
     place: str = ""
     seal: str = ""
 
@@ -75,9 +78,12 @@ class Manifest(NamedTuple):
     def dumps(self) -> bytes:
         """Return the manifest as JSON, one file per line."""
         offers = json.dumps([[version, self.offers[version]] for version in sorted(self.offers)])
-        more = {"links": self.links, "place": self.place}
+        plain = [link[:3] for link in self.links if link == Link(*link[:3])]
+        kept = [_changed(link, Link._field_defaults) for link in self.links if link != Link(*link[:3])]
+        more = {"links": plain, "kept": kept, "place": self.place}
         said = "".join(f'"{name}": {json.dumps(value)}, ' for name, value in more.items() if value)
-        lines = (json.dumps(_entry(self.files[name])) for name in sorted(self.files))
+        in_order = sorted(self.files.values(), key=lambda file: file.name)  # files of one name keep theirs
+        lines = (json.dumps(_changed(file, LATER)) for file in in_order)
         head = f'{{"generation": {self.generation}, "offers": {offers}, {said}"files": [\n'
         listed = (head + ",\n".join(lines) + "\n]").encode()
         return listed + f', "{SEAL}": "{digest(listed)}"}}\n'.encode()
@@ -87,12 +93,19 @@ class Manifest(NamedTuple):
         return tuple(self.files[key] for key in _keys_by_name(self.files, {name})[name])
 
     def add_files(self, files: Iterable[IndexedFile]) -> Manifest:
-        """Return the manifest with new files; each replaces the files of its name that one folder cannot also list."""
+        """Return the manifest with new files; each replaces the one at its place.
+
+        One of our files also replaces those of its name that a folder cannot list beside it; one of others does not:
+        their pages list both, and installers take one by their order.
+        """
         files = tuple(files)
         kept = dict(self.files)
         keys = _keys_by_name(kept, {file.name for file in files})
         for file in files:
-            for key in [key for key in keys[file.name] if kept[key].key == file.key or kept[key].meets(file)]:
+            is_ours = file.origin != ADOPTED
+            for key in [
+                key for key in keys[file.name] if kept[key].key == file.key or (is_ours and kept[key].meets(file))
+            ]:
                 keys[file.name].remove(key)
                 del kept[key]
             key = file.name if file.name not in kept else f"{file.name} at {file.key}"
@@ -101,9 +114,14 @@ class Manifest(NamedTuple):
         return self._replace(files=kept)
 
 
-def _entry(file: IndexedFile) -> dict[str, object]:
-    """Return a file's JSON: without the fields that an older Fatwheel refuses, unless they say something."""
-    return {name: value for name, value in file._asdict().items() if value or name not in LATER}
+def _gives_way(old: IndexedFile, new: IndexedFile) -> bool:
+    return old.key == new.key or (new.origin != ADOPTED and old.meets(new))
+
+
+def _changed(entry: IndexedFile | Link, plain: Iterable[str]) -> dict[str, object]:
+    """Return an entry's JSON: without those of some fields that say nothing, which an older Fatwheel would refuse."""
+    usual = entry._field_defaults
+    return {name: value for name, value in entry._asdict().items() if name not in plain or value != usual[name]}
 
 
 def _keys_by_name(files: Mapping[str, IndexedFile], names: set[str]) -> dict[str, list[str]]:
@@ -141,7 +159,7 @@ def parse_manifest(data: bytes, project: NormalizedName) -> Manifest:
 
 def manifest_of(table: ManifestTable, project: NormalizedName) -> Manifest:
     """Return a project's manifest from its JSON; raise ValueError if it is invalid or of another project."""
-    strangers = [file.name for file in table.files if pages.project_and_version(file.name)[0] != project]
+    strangers = [file.name for file in table.files if project_and_version(file.name)[0] != project]
     if strangers:
         msg = f"it lists {strangers[0]}"
         raise ValueError(msg)
@@ -150,9 +168,10 @@ def manifest_of(table: ManifestTable, project: NormalizedName) -> Manifest:
     for file in table.files:
         _refuse_false_entry(file)
         found[file.name if file.name not in found else f"{file.name} at {file.key}"] = file
-    links = tuple(Link(*link) for link in table.links)
+    links = tuple(sorted((*(Link(*link) for link in table.links), *table.kept), key=lambda link: link[:3]))
     for link in links:
         _refuse_place(link.name, link.at, link.only_in)
+        _refuse_false_facts(link)
     if table.place and not PROJECT.fullmatch(table.place):
         msg = f"{table.place!r} is not a folder for its files"
         raise ValueError(msg)
@@ -218,14 +237,26 @@ def _refuse_false_entry(file: IndexedFile) -> None:
         _refuse_folder(file)
     if file.at or file.only_in:
         _refuse_place(file.name, file.at, file.only_in)
-    if not SHA256.fullmatch(file.sha256) or not SHA256.fullmatch(file.metadata_sha256 or file.sha256):
+    if not file.sha256:
         msg = f"{file.name} has a hash that is not a sha256"
         raise ValueError(msg)
+    _refuse_false_facts(file)
     if not _are_drivers(file.drivers):
         msg = f"{file.name} needs the drivers {file.drivers}, expected two versions or none"
         raise ValueError(msg)
-    if bool(file.variant) != bool(pages.variant_label(file.name)) or not all(map(PROPERTY.fullmatch, file.variant)):
+    if bool(file.variant) != bool(variant_label(file.name)) or not all(map(PROPERTY.fullmatch, file.variant)):
         msg = f"{file.name} has the properties {file.variant}, expected those of a wheel variant"
+        raise ValueError(msg)
+
+
+def _refuse_false_facts(entry: IndexedFile | Link) -> None:
+    """Raise ValueError if an entry has a hash or an attribute that no page shows."""
+    if not all(SHA256.fullmatch(value) for value in (entry.sha256, entry.metadata_sha256) if value):
+        msg = f"{entry.name} has a hash that is not a sha256"
+        raise ValueError(msg)
+    wrong = next((name for name, value in (*entry.hashes, *entry.said) if not (SAID.fullmatch(name) and value)), None)
+    if wrong is not None:
+        msg = f"{entry.name} has the attribute {wrong!r}, which no page shows"
         raise ValueError(msg)
 
 

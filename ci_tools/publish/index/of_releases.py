@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from packaging.utils import canonicalize_name
 
 from ci_tools.model.pep440 import parse_version
+from ci_tools.publish.index.file_names import project_and_version
 from ci_tools.publish.index.manifest import ManifestTable, manifest_of, parse_offers, read_table
-from ci_tools.publish.index.pages import IndexedFile, project_and_version
+from ci_tools.publish.index.pages import IndexedFile
 from ci_tools.publish.wheel_facts import drivers_of
 
 if TYPE_CHECKING:

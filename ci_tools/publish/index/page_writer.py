@@ -22,13 +22,14 @@ from ci_tools.publish.index import pages as index
 from ci_tools.publish.index import variants
 from ci_tools.publish.index.directory import Root, activate_folders, announce_folders, covers, folders_of, slash
 from ci_tools.publish.index.finder import data_path, front_page, project_data, read_newest, shelf_of
-from ci_tools.publish.index.foreign.entries import join, store_metadata, unknown_files
-from ci_tools.publish.index.foreign.files import METADATA_SUFFIX, complete, merge_listings, resolve
+from ci_tools.publish.index.foreign.entries import join, removed_files, store_metadata, unknown_files
+from ci_tools.publish.index.foreign.files import METADATA_SUFFIX, complete, resolve
+from ci_tools.publish.index.foreign.listings import merge_listings
 from ci_tools.publish.index.foreign.pages import add_projects, parse_project_page
 from ci_tools.publish.index.foreign.strangers import Stranger, lists_more, stranger_in
 from ci_tools.publish.index.ledger import ATTEMPTS, contention_error, pauses
 from ci_tools.publish.index.manifest import GENERIC
-from ci_tools.publish.index.pages import ADOPTED, VARIANTS, Link
+from ci_tools.publish.index.pages import VARIANTS, Link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.objects.store import Content, Found, Store
     from ci_tools.publish.index.directory import Directory
     from ci_tools.publish.index.foreign.files import Completed
-    from ci_tools.publish.index.foreign.files import Found as OnPages
+    from ci_tools.publish.index.foreign.listings import Found as OnPages
     from ci_tools.publish.index.foreign.pages import Listed
     from ci_tools.publish.index.ledger import Ledger
     from ci_tools.publish.index.manifest import Manifest
@@ -168,7 +169,7 @@ class PageWriter:
         If the root is not only ours, there is no JSON: pytorch/test-infra's index script treats every `.json` in an
         accelerator's folder as a file, and that file's folder as an index (s3_management/manage.py).
         """
-        root, rows = ledger.root, index.spell(manifest.files.values())
+        root, rows = ledger.root, index.spell(manifest.files.values(), manifest.links, manifest.project)
         is_own = (whose or ledger.directory().root) is Root.OWN
         for folder in sorted({"", *folders}):
             listed = [row for row in rows if _is_listed(row.file, folder)]
@@ -176,11 +177,10 @@ class PageWriter:
             beside = variants.documents(manifest) if folder == VARIANTS else {}
             for name, data in beside.items():  # before the page that links to them
                 yield Page((f"{root}{folder}/{name}",), data, manifest.generation, is_read=False)
-            more: list[str | Link] = [*beside, *(link for link in manifest.links if folder in link.only_in)]
-            page = index.html_of(manifest.project, listed, folder, more)
+            page = index.html_of(manifest.project, listed, beside, folder)
             yield Page(self.store.page_keys(place), page, manifest.generation)
             if is_own:
-                document = index.json_of(manifest.project, listed, folder, more)
+                document = index.json_of(manifest.project, listed, beside, folder)
                 yield Page((f"{place}index.json",), document, manifest.generation)
         if is_own:
             yield self._finder_data(ledger, manifest)
@@ -228,6 +228,26 @@ class PageWriter:
 
     # -- links that others add to our pages
 
+    def read_others(self, ledger: Ledger, project: NormalizedName) -> Manifest:
+        """Take in what others have written on the pages of a project since our last change, and return its manifest."""
+        manifest, (strangers, directory) = ledger.manifest(project), self.others(ledger, project)
+        return self.take_in(ledger, manifest, strangers, directory) if strangers else manifest
+
+    def others(self, ledger: Ledger, project: NormalizedName) -> tuple[list[Stranger], Directory]:
+        """Return the pages of others of one of our projects, and the directory with the folders of others as well."""
+        known = ledger.directory()
+        directory = announce_folders(known, self.list_shared_folders(ledger, known.root))
+        return (list(self.strangers(ledger, project, directory)) if project in known.projects else []), directory
+
+    def strangers(self, ledger: Ledger, project: NormalizedName, directory: Directory) -> Iterator[Stranger]:
+        """Yield the pages of others of a project."""
+        for folder in sorted({"", *directory.folders, *directory.filling}):
+            place = f"{ledger.root}{slash(folder)}{project}/"
+            for key in (*self.store.page_keys(place), f"{place}index.json"):
+                stranger = self.stranger_at(key, self.store.find(key))
+                if stranger:
+                    yield stranger
+
     def take_in(
         self, ledger: Ledger, manifest: Manifest, strangers: Sequence[Stranger], directory: Directory
     ) -> Manifest:
@@ -237,12 +257,18 @@ class PageWriter:
         """
         known = frozenset(file.key for file in manifest.files.values())
         found = self.find_foreign_files(ledger, manifest.project, strangers, directory, known)
-        completed = {file.key: self._complete(ledger.root, file) for file in unknown_files(manifest, found)}
+        folders = {"", *directory.folders, *directory.filling}
+        completed = {file.key: self._complete(ledger.root, file, folders) for file in unknown_files(manifest, found)}
         new = [one.file for one in completed.values() if one.file]
         links = [*found.links, *(one.link for one in completed.values() if one.link)]
-        gone = frozenset(self._find_removed_files(ledger.root, manifest, found, strangers))
-        folders = directory.folders | directory.filling
-        _, after = ledger.change_manifest(manifest.project, lambda now: join(now, found, new, links, gone, folders))
+        places = {
+            stranger.key.removeprefix(ledger.root).rpartition("/")[0].rpartition("/")[0] for stranger in strangers
+        }
+        gone = removed_files(manifest, found, places, partial(self._is_there, ledger.root))
+        known_folders = directory.folders | directory.filling
+        _, after = ledger.change_manifest(
+            manifest.project, lambda now: join(now, found, new, links, gone, known_folders)
+        )
         self.taken |= {(stranger.key, stranger.found.tag) for stranger in strangers}
         if new:
             count = f"{len(new)} file{'' if len(new) == 1 else 's'}"
@@ -283,23 +309,13 @@ class PageWriter:
     def _is_there(self, root: str, key: str) -> bool:
         return self.store.find(f"{root}{key}") is not None
 
-    def _complete(self, root: str, file: IndexedFile) -> Completed:
+    def _complete(self, root: str, file: IndexedFile, folders: Iterable[str]) -> Completed:
         """Return a file of others with the facts that their page lacks; its METADATA is written beside it."""
         place = f"{root}{file.key}"
-        found = [None if file.is_outside else self.store.find(key) for key in (place, f"{place}{METADATA_SUFFIX}")]
-        entries = [Entry(place, one.size, "") if one else None for one in found]
-        return store_metadata(self.store, f"{place}{METADATA_SUFFIX}", complete(file, self.store, root, *entries))
-
-    def _find_removed_files(
-        self, root: str, manifest: Manifest, found: OnPages, strangers: Iterable[Stranger]
-    ) -> Iterator[str]:
-        """Yield the keys of files that were taken in once, and are neither listed nor in the store any more."""
-        keys = {file.key for file in found.files}
-        places = {stranger.key.removeprefix(root).rpartition("/")[0].rpartition("/")[0] for stranger in strangers}
-        for file in manifest.files.values():
-            is_theirs = file.origin == ADOPTED and not file.is_outside and file.key not in keys
-            if is_theirs and any(map(file.is_listed_in, places)) and not self._is_there(root, file.key):
-                yield file.key
+        found = (None if file.is_outside else self.store.find(key) for key in (place, f"{place}{METADATA_SUFFIX}"))
+        wheel, metadata = (Entry(place, one.size, "") if one else None for one in found)
+        completed = complete(file, self.store, root, wheel, metadata, folders)
+        return store_metadata(self.store, f"{place}{METADATA_SUFFIX}", completed)
 
     # -- the pages that list projects
 
@@ -367,7 +383,9 @@ class PageWriter:
             yield Page(self.store.page_keys(root), page, directory.generation)
 
 
-def _is_listed(file: IndexedFile, folder: str) -> bool:
+def _is_listed(file: IndexedFile | Link, folder: str) -> bool:
     """Return whether a folder's page lists a file; the variants' page includes wheels for no accelerator."""
+    if isinstance(file, Link):
+        return file.is_listed_in(folder)
     is_for_others = folder == VARIANTS and file.folder == GENERIC and "+" not in file.name and not file.lost
     return is_for_others or file.is_listed_in(folder)

@@ -11,14 +11,15 @@ from json.encoder import encode_basestring_ascii as _text
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
+from packaging.utils import canonicalize_name
 
-from ci_tools.model.pep440 import parse_version
+from ci_tools.publish.index.file_names import OF_A_PROJECT, release_of, version_of
+from ci_tools.publish.index.file_names import project_and_version as project_and_version  # noqa: PLC0414 - also of this module
+from ci_tools.publish.index.file_names import variant_label as variant_label  # noqa: PLC0414 - also of this module
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from packaging.utils import NormalizedName
     from packaging.version import Version
 
 API_VERSION = "1.1"  # PEP 700: versions, sizes and upload times
@@ -29,11 +30,14 @@ HTML_SEAL = re.compile(rb"<!-- fatwheel sha256:([0-9a-f]{64}) -->\n\Z")
 SEAL_BYTES = 128  # at the end of a page; a seal is shorter
 # PEP 691 reserves keys with a leading underscore for the index server.
 JSON_SEAL = re.compile(rb', "_fatwheel": "sha256:([0-9a-f]{64})"}\Z')
-FILE_NAME = re.compile(r"[A-Za-z0-9_.+!-]+")  # characters that neither JSON nor HTML escapes
+LIKE_A_HASH = re.compile(r'\w=\w+"\Z')
 UNQUOTED = re.compile(r"[A-Za-z0-9_./~-]*")  # `quote` does not change these, which most keys consist of
+FLAGS = frozenset({"core-metadata", "gpg-sig"})  # keys of PEP 691 whose values are true or false
+STRONGEST = ("sha512", "sha384", "sha256", "sha224", "sha1", "md5")  # the hashes that pip checks
 VARIANTS = "variants"  # the only folder of an index that lists wheel variants
-OF_A_PROJECT = 1 << 12  # cached versions and tags
-LABEL = re.compile(r"[0-9a-z_.]+")  # PEP 825
+
+
+Pairs = tuple[tuple[str, str], ...]
 
 
 class IndexedFile(NamedTuple):
@@ -64,6 +68,11 @@ class IndexedFile(NamedTuple):
     lost: str = ""  # why no page lists it now: its bytes are gone, or differ
     repository: str = ""  # OWNER/REPO whose release has it; empty: none, or not known
     attested: str = ""  # yes or no: whether GitHub keeps a provenance of its bytes for it; empty: not known
+    hashes: Pairs = ()  # of other algorithms, as its former pages give them: md5 and its digits
+    said: Pairs = ()  # what its former pages say besides, by PEP 691's keys: gpg-sig, provenance, core-metadata
+    rank: int = 0  # its place among the files of its version, where its former page had them in another order
+    retracted: bool = False  # whether a retraction yanked it
+    before: str | None = None  # its yank before that
 
     @property
     def key(self) -> str:
@@ -98,100 +107,68 @@ class IndexedFile(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A link of an adopted page to another file than a wheel or sdist of the project: a manual, an egg."""
+    """A link of an adopted page that is kept as it is: to a manual, an egg, or a file that could not be hashed."""
 
     name: str
-    at: str  # as for a file
+    at: str  # as for a file, and so is what follows
     only_in: tuple[str, ...]  # the folders whose pages have the link
+    sha256: str = ""
+    size: int = 0
+    uploaded: str = ""
+    requires_python: str = ""
+    metadata_sha256: str = ""
+    yanked: str | None = None
+    hashes: Pairs = ()
+    said: Pairs = ()
+    rank: int = 0
+    retracted: bool = False
+    before: str | None = None
 
+    @property
+    def key(self) -> str:
+        """Its key in the index, if it is there."""
+        return self.at
 
-class Release(NamedTuple):
-    """The version in a file's name, and its spelling."""
+    @property
+    def folder(self) -> str:
+        """Return ROOT: its place is given in full."""
+        return ROOT
 
-    version: Version
-    text: str
-    public: str  # without its local part
-
-
-def project_and_version(name: str) -> tuple[NormalizedName, Version]:
-    """Return the project and version in a wheel's or sdist's file name; raise ValueError for any other name."""
-    project, release = _parse_name(name)
-    return project, release.version
-
-
-def release_of(name: str) -> Release:
-    """Return the version in a file's name, and its spelling; raise ValueError if there is none."""
-    return _parse_name(name)[1]
-
-
-@functools.lru_cache(maxsize=1 << 16)  # every page of a project needs the same names
-def _parse_name(name: str) -> tuple[NormalizedName, Release]:
-    if not FILE_NAME.fullmatch(name):
-        msg = f"{name!r} holds a character that no wheel or sdist has in its name"
-        raise ValueError(msg)
-    if not name.endswith(".whl"):
-        project, version = parse_sdist_filename(name)
-        return project, _release_from(version)
-    label = variant_label(name)
-    wheel = name.removesuffix(f"-{label}.whl") + ".whl" if label else name
-    first, _, rest = wheel.partition("-")
-    version_text, _, tags = rest.partition("-")
-    try:
-        return _project_of(first, tags), _release(version_text)
-    except ValueError:  # parsed again, so that an error has the whole name
-        project, version = parse_wheel_filename(wheel)[:2]
-        return project, _release_from(version)
-
-
-@functools.lru_cache(maxsize=OF_A_PROJECT)
-def _project_of(first: str, tags: str) -> NormalizedName:
-    """Return the project of wheels that differ only in their version; cached, since parsing their tags is slow."""
-    return parse_wheel_filename(f"{first}-0-{tags}")[0]
-
-
-@functools.lru_cache(maxsize=OF_A_PROJECT)
-def _release(version: str) -> Release:
-    return _release_from(parse_version(version))
-
-
-def _release_from(version: Version) -> Release:
-    return Release(version, str(version), version.public)
-
-
-def variant_label(name: str) -> str:
-    """Return the label at the end of a wheel variant's file name (PEP 825), or "" for any other file."""
-    if name.count("-") < len(("version", "python", "abi", "platform", "label")):
-        return ""
-    parts = name.removesuffix(".whl").split("-")
-    tags = parts[3:] if parts[2:] and parts[2][:1].isdigit() else parts[2:]  # a build tag starts with a digit
-    label = tags[3] if len(tags) == len(("python", "abi", "platform", "label")) else ""
-    return label if name.endswith(".whl") and LABEL.fullmatch(label) else ""
+    def is_listed_in(self, folder: str) -> bool:
+        """Return whether the index of an accelerator folder, or of the root, lists it."""
+        return folder in self.only_in
 
 
 # ---------------------------------------------------------------- the pages of a project
 
 
 class Row(NamedTuple):
-    """A file as every page of its project shows it; only its relative address differs between pages."""
+    """A file or link as every page of its project shows it; only its relative address differs between pages."""
 
-    file: IndexedFile
-    version: str
+    file: IndexedFile | Link
+    version: str  # empty: no installer takes it
     place: str  # quoted, relative to the root; complete if it is on another server or begins with a slash
     anchor: str  # the HTML after the address
     entry: str  # the JSON after the address
 
 
-def spell(files: Iterable[IndexedFile]) -> list[Row]:
-    """Return a project's files as its pages show them, in the order of their versions and names."""
-    in_order = sorted(files, key=lambda file: file.name)
-    in_order.sort(key=lambda file: release_of(file.name).version)  # a stable sort: names stay in order within a version
-    return [
-        Row(file, release_of(file.name).text, _place(file), _rest_of_anchor(file), _rest_of_entry(file))
-        for file in in_order
-    ]
+def spell(files: Iterable[IndexedFile], links: Iterable[Link] = (), project: str = "") -> list[Row]:
+    """Return a project's files and links as its pages show them, in the order of their versions, ranks and names.
+
+    Of two files that suit it alike, pip takes the last: files of one version and rank keep their order.
+    """
+    found: list[tuple[IndexedFile | Link, Version, str]] = []
+    found += [(file, release_of(file.name).version, release_of(file.name).text) for file in files]
+    rest = [(link, version_of(link.name, project)) for link in links]
+    found += [(link, version, str(version)) for link, version in rest if version]
+    found.sort(key=lambda one: (one[0].rank, one[0].name))
+    found.sort(key=lambda one: one[1])  # a stable sort: the order stays within a version
+    in_order: list[tuple[IndexedFile | Link, str]] = [(file, text) for file, _, text in found]
+    in_order += [(link, "") for link, version in rest if not version]
+    return [Row(file, text, _place(file), _rest_of_anchor(file), _rest_of_entry(file)) for file, text in in_order]
 
 
-def _place(file: IndexedFile) -> str:
+def _place(file: IndexedFile | Link) -> str:
     return file.at if "://" in file.at else quote_key(file.key)
 
 
@@ -205,30 +182,33 @@ def _address(row: Row, folder: str) -> str:
     file, place = row.file, row.place
     if file.at and ("://" in place or place.startswith("/")):
         return place
-    if file.folder == folder and not file.at:
+    if not file.at and file.folder == folder:
         return "../" + place.removeprefix(f"{folder}/")
     return ("../../" if folder else "../") + place
-
-
-def _relative(at: str, folder: str) -> str:
-    """Return the address of a place that is given in full; a URL was quoted by its author already."""
-    if "://" in at:
-        return at
-    return quote(at) if at.startswith("/") else ("../../" if folder else "../") + quote(at)
 
 
 def project_html(project: str, files: Iterable[IndexedFile], folder: str, more: Iterable[str | Link] = ()) -> bytes:
     """Return the PEP 503 page of `project` for the index in `folder`.
 
-    `more` are links without a hash: names of documents in that folder, and links of adopted pages.
+    `more` are names of documents in that folder, and links of adopted pages.
     """
-    return html_of(project, spell(files), folder, more)
+    return html_of(project, *_spell_all(project, files, more), folder)
 
 
-def html_of(project: str, rows: Iterable[Row], folder: str, more: Iterable[str | Link] = ()) -> bytes:
-    """Return the page of `project_html` for prepared rows."""
+def _spell_all(project: str, files: Iterable[IndexedFile], more: Iterable[str | Link]) -> tuple[list[Row], list[str]]:
+    more = tuple(more)
+    rows = spell(files, (link for link in more if isinstance(link, Link)), project)
+    return rows, [name for name in more if isinstance(name, str)]
+
+
+def html_of(project: str, rows: Iterable[Row], documents: Iterable[str], folder: str) -> bytes:
+    """Return the page of `project_html` for prepared rows.
+
+    A document has no hash: it may be newer than a page that links to it.
+    """
     lines = [f'    <a href="{_address_in_html(row, folder)}{row.anchor}' for row in rows]
-    return _page(f"Links for {project}", "\n".join([*lines, *(_plain_anchor(link, folder) for link in more)]))
+    lines += [f'    <a href="../{html.escape(quote(name))}">{html.escape(name)}</a><br>' for name in documents]
+    return _page(f"Links for {project}", "\n".join(lines))
 
 
 def _address_in_html(row: Row, folder: str) -> str:
@@ -241,19 +221,9 @@ def _escape_html(text: str) -> str:
     return html.escape(text)
 
 
-def _plain_anchor(link: str | Link, folder: str) -> str:
-    """Return a link without a hash: the document may be newer than a page that links to it."""
-    name, address = _plain(link, folder)
-    return f'    <a href="{html.escape(address)}">{html.escape(name)}</a><br>'
-
-
-def _plain(link: str | Link, folder: str) -> tuple[str, str]:
-    return (link.name, _relative(link.at, folder)) if isinstance(link, Link) else (link, f"../{quote(link)}")
-
-
-def _rest_of_anchor(file: IndexedFile) -> str:
+def _rest_of_anchor(file: IndexedFile | Link) -> str:
     """Return the HTML of a link after the address, the same on every page."""
-    attributes = ""
+    attributes = "".join(f' data-{name}="{html.escape(value)}"' for name, value in file.said)
     if file.metadata_sha256:
         # Not also `data-dist-info-metadata`, its name before PEP 714: with it, pip 22.3 to 23.1.2 compares the name in
         # METADATA, as it is spelled there, with the requested name.
@@ -262,50 +232,67 @@ def _rest_of_anchor(file: IndexedFile) -> str:
         attributes += f' data-requires-python="{_escape_html(file.requires_python)}"'
     if file.yanked is not None:
         attributes += f' data-yanked="{html.escape(file.yanked)}"'
-    if file.metadata_sha256 and not file.requires_python and file.yanked is None:
+    if LIKE_A_HASH.search(attributes):
         attributes += ' rel=""'  # s3pypi 2.0 reads a hash at the end of a tag as the file's (s3pypi/index.py, parse)
-    gpu = f" ({_escape_html(file.gpu)})" if file.gpu else ""
-    return f'#sha256={file.sha256}"{attributes}>{file.name}</a>{gpu}<br>'
+    gpu = f" ({_escape_html(file.gpu)})" if isinstance(file, IndexedFile) and file.gpu else ""
+    return f'{_fragment(file)}"{attributes}>{_escape_html(file.name)}</a>{gpu}<br>'
+
+
+def _fragment(file: IndexedFile | Link) -> str:
+    """Return the strongest hash of a file for its address: uv refuses an address with two."""
+    if file.sha256:
+        return f"#sha256={file.sha256}"
+    known = dict(file.hashes)
+    name = next((name for name in (*STRONGEST, *known) if name in known), "")
+    return f"#{name}={html.escape(known[name])}" if name else ""
 
 
 def project_json(project: str, files: Iterable[IndexedFile], folder: str, more: Iterable[str | Link] = ()) -> bytes:
     """Return the PEP 691 document of `project` for the index in `folder`, with `more` as its page has them."""
-    return json_of(project, spell(files), folder, more)
+    return json_of(project, *_spell_all(project, files, more), folder)
 
 
-def json_of(project: str, rows: Sequence[Row], folder: str, more: Iterable[str | Link] = ()) -> bytes:
+def json_of(project: str, rows: Sequence[Row], documents: Iterable[str], folder: str) -> bytes:
     """Return the document of `project_json` for prepared rows."""
+    is_sized = all(row.file.size for row in rows if isinstance(row.file, IndexedFile))
     head = {
-        "meta": {"api-version": API_VERSION if all(row.file.size for row in rows) else SIZELESS_VERSION},
+        "meta": {"api-version": API_VERSION if is_sized else SIZELESS_VERSION},
         "name": canonicalize_name(project),
-        "versions": list(dict.fromkeys(row.version for row in rows)),
+        "versions": list(dict.fromkeys(row.version for row in rows if row.version)),
     }
-    entries = [f'{{"filename": "{row.file.name}", "url": {_text(_address(row, folder))}, {row.entry}' for row in rows]
-    entries += (_plain_entry(link, folder) for link in more)
+    entries = [
+        f'{{"filename": {_text(row.file.name)}, "url": {_text(_address(row, folder))}, {row.entry}' for row in rows
+    ]
+    entries += (json.dumps({"filename": name, "url": f"../{quote(name)}", "hashes": {}}) for name in documents)
     return _seal_json(f'{json.dumps(head)[:-1]}, "files": [{", ".join(entries)}]}}')
 
 
-def _plain_entry(link: str | Link, folder: str) -> str:
-    name, address = _plain(link, folder)
-    return json.dumps({"filename": name, "url": address, "hashes": {}})
-
-
-def _rest_of_entry(file: IndexedFile) -> str:
+def _rest_of_entry(file: IndexedFile | Link) -> str:
     """Return the JSON of a file after the address, the same on every page.
 
     It is formatted by hand: an encoder for each file takes ten times as long.
     """
-    entry = f'"hashes": {{"sha256": {_text(file.sha256)}}}'
+    hashes = (("sha256", file.sha256), *file.hashes) if file.sha256 else file.hashes
+    entry = f'"hashes": {{{", ".join(f"{_text(name)}: {_text(value)}" for name, value in hashes)}}}'
     if file.size:
         entry += f', "size": {file.size:d}'
     if file.uploaded:
         entry += f', "upload-time": {_text(file.uploaded)}'
-    entry += f', "yanked": {"false" if file.yanked is None else _text(file.yanked) if file.yanked else "true"}'
+    if file.yanked is not None or isinstance(file, IndexedFile):
+        entry += f', "yanked": {"false" if file.yanked is None else _text(file.yanked) if file.yanked else "true"}'
     if file.requires_python:
         entry += f', "requires-python": {_text(file.requires_python)}'
     if file.metadata_sha256:
         entry += f', "core-metadata": {{"sha256": {_text(file.metadata_sha256)}}}'
-    return f"{entry}}}"
+    return entry + "".join(f', "{name}": {_said_in_json(name, value)}' for name, value in file.said) + "}"
+
+
+def _said_in_json(name: str, value: str) -> str:
+    """Return what an attribute says as PEP 691 has it: `true` for a flag, and an object for hashes."""
+    kind, _, digits = value.partition("=")
+    if name == "core-metadata" and digits:
+        return json.dumps({kind: digits})
+    return value if name in FLAGS and value in {"true", "false"} else _text(value)
 
 
 def projects_html(projects: Iterable[str]) -> bytes:

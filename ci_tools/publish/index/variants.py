@@ -14,7 +14,8 @@ from ci_tools.errors import Rejected
 from ci_tools.formats.relabel import write_variant
 from ci_tools.machine.storage import fill_once, sha256_of
 from ci_tools.model.versions import CudaArch
-from ci_tools.publish.index.pages import VARIANTS, project_and_version, variant_label
+from ci_tools.publish.index.file_names import project_and_version, variant_label
+from ci_tools.publish.index.pages import VARIANTS
 from ci_tools.publish.units import Item
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from ci_tools.publish.index.arrivals import (
     public_version,
 )
 from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
-from ci_tools.publish.index.foreign.guests import page_changes, refuse_others
+from ci_tools.publish.index.foreign.guests import foresee_others, page_changes, refuse_others
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.manifest import Manifest
 from ci_tools.publish.index.page_writer import Page, PageWriter
@@ -113,8 +113,9 @@ class WheelIndex:
         if not problems:
             after = add_arrivals(manifest, arrivals, unit, self.settings.nightlies)
             refuse_others(self.writer, ledger, self.settings.root, after)
+        there = foresee_others(self.writer, ledger, manifest) if arrivals else manifest
         problems += (
-            self._describe_conflict(arrival.entry, old) for arrival, old in self._find_conflicts(manifest, arrivals)
+            self._describe_conflict(arrival.entry, old) for arrival, old in self._find_conflicts(there, arrivals)
         )
         if problems:
             hint = "a published file never changes: raise the version, or use --replace for an index of your own"
@@ -157,6 +158,7 @@ class WheelIndex:
         ledger, project = self._ledger(unit), canonicalize_name(unit.project)
         root = ledger.root
         with self.store.alone(root):
+            self.writer.read_others(ledger, project)
             offers = ledger.keep_offers(project, self._offers(unit)) if unit.offers else ""
             before, after = ledger.change_manifest(project, lambda manifest: self._enter_unit(manifest, unit, offers))
             self._store_again(root, before)

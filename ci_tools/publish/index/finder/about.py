@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.formats.wheel import explain_headers, read_headers
+from ci_tools.publish.index.file_names import project_and_version
 from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
-from ci_tools.publish.index.pages import project_and_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

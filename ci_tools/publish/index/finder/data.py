@@ -15,11 +15,13 @@ from ci_tools.errors import RejectedInput
 from ci_tools.formats import json_file
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.platforms import AcceleratorKind, Platform
+from ci_tools.publish.index.file_names import variant_label
+from ci_tools.publish.index.finder.axes import combinations
 from ci_tools.publish.index.finder.shelf import File
 from ci_tools.publish.wheel_facts import name_cuda
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Iterator, Mapping
 
     from ci_tools.catalog import Catalog
     from ci_tools.install.lock import LockedWheel
@@ -107,6 +109,9 @@ def _listing(listing: Listing, tables: _Tables) -> dict[str, object]:
         file, why = _outcome(offer, places)
         outcome = outcomes.place((file, tables.texts.place(why)))
         rows.setdefault(key, {})[tables.pythons.place(offer.python)] = outcome
+    for name, machine, python in _combinations_of_others(listing, tables):
+        if listing.offers:  # else the page offers every value that the tables have
+            rows.setdefault(machine, {}).setdefault(python, outcomes.place((places[name], tables.texts.place(""))))
     grid = [part for key, row in rows.items() for part in (*key, tables.rows.place(_row(row)))]
     return {
         "version": listing.version,
@@ -115,6 +120,21 @@ def _listing(listing: Listing, tables: _Tables) -> dict[str, object]:
         "outcomes": list(outcomes.places),
         "grid": tables.grids.place(tuple(grid)),
     }
+
+
+def _combinations_of_others(listing: Listing, tables: _Tables) -> Iterator[tuple[str, tuple[int, int, int], int]]:
+    """Yield each wheel that no release offers, by its name, with the places of each machine and Python it is for."""
+    offered, torches = {offer.file for offer in listing.offers}, {offer.torch: None for offer in listing.offers}
+    for file in listing.files:
+        if file.lock is None or file.name in offered or file.yanked is not None or variant_label(file.name):
+            continue
+        for os, machine, accelerator, torch, python in combinations(file, torches, tables.catalog.pythons):
+            key = (
+                tables.systems.place((name_system(os, machine), f"{SYSTEMS.get(os, os)} {_machine(machine)}")),
+                tables.accelerators.place((accelerator, _accelerator(accelerator))),
+                tables.torches.place(torch),
+            )
+            yield file.name, key, tables.pythons.place(python)
 
 
 def _outcome(offer: Offer, places: Mapping[str, int]) -> tuple[int, str]:

@@ -9,8 +9,9 @@ from packaging.utils import canonicalize_name
 from ci_tools.install.lock import LockedWheel
 from ci_tools.model.names import FileName, Sha256
 from ci_tools.model.pep440 import parse_version
+from ci_tools.publish.index.file_names import release_of
 from ci_tools.publish.index.finder.about import About
-from ci_tools.publish.index.pages import quote_key, release_of
+from ci_tools.publish.index.pages import quote_key
 from ci_tools.publish.wheel_facts import Built, add_facts, lowest_torch
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _file(file: IndexedFile, pin: str, catalog: Catalog, lowest: str) -> File:
         uploaded=file.uploaded,
         requires_python=file.requires_python,
         yanked=file.yanked,
-        folder=file.folder,
+        folder=_folder_of(file),
         platform=file.platform,
         archs=file.archs,
         toolchain=file.toolchain,
@@ -114,6 +115,11 @@ def _file(file: IndexedFile, pin: str, catalog: Catalog, lowest: str) -> File:
         repository=file.repository,
         attested=file.attested,
     )
+
+
+def _folder_of(file: IndexedFile) -> str:
+    """Return the folder of the index that lists a file, its own if that does."""
+    return file.folder if not file.only_in or file.folder in file.only_in else min(file.only_in)
 
 
 def _lock(file: IndexedFile, catalog: Catalog, lowest: str) -> LockedWheel:

@@ -1,11 +1,13 @@
 """Adopts an index that others filled: the files that its pages list, or its files if it has no pages, get manifests.
 
-Until the user agrees, the index is only read. Then each project gets its manifest, and only when all have one are the
-pages written: an interrupted adoption leaves the old pages, and the same command continues it.
+Until the user agrees, the index is only read; an adoption ends there if an installer would get another file from any
+page afterwards. Then each project gets its manifest, and only when all have one are the pages written: an interrupted
+adoption leaves the old pages, and the same command continues it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -13,20 +15,24 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.errors import InputError, nearest
-from ci_tools.machine.objects.store import content_of_bytes
+from ci_tools.errors import InputError, Problem, RejectedInput, nearest
+from ci_tools.machine.objects.store import FolderStore, content_of_bytes
 from ci_tools.publish.index.directory import Root
-from ci_tools.publish.index.foreign.entries import join, store_metadata, unknown_files
-from ci_tools.publish.index.foreign.files import METADATA_SUFFIX, Found, complete, merge_listings, resolve
+from ci_tools.publish.index.file_names import version_of
+from ci_tools.publish.index.foreign.entries import join, removed_files, store_metadata, unknown_files
+from ci_tools.publish.index.foreign.files import METADATA_SUFFIX, complete, explain_link, resolve
 from ci_tools.publish.index.foreign.layout import Layout, Left, find_layout, is_list_of_files, is_page
-from ci_tools.publish.index.foreign.pages import Listed, parse_project_page
+from ci_tools.publish.index.foreign.listings import Found, merge_listings
+from ci_tools.publish.index.foreign.pages import Listed, links_elsewhere, parse_project_page
+from ci_tools.publish.index.foreign.replay import replay
 from ci_tools.publish.index.foreign.strangers import Stranger, stranger_in
 from ci_tools.publish.index.ledger import OWN, Ledger
 from ci_tools.publish.index.manifest import Manifest
 from ci_tools.publish.index.page_writer import WORKERS, map_concurrently
+from ci_tools.publish.index.pages import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from packaging.utils import NormalizedName
 
@@ -35,17 +41,20 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.pages import IndexedFile
     from ci_tools.publish.index.wheel_index import WheelIndex
 
+MOST_NAMED = 20  # differences that a refusal names
+NO_PAGE = "this page does not exist here, and our page has not this link; the old one stays in .fatwheel/replaced"
+
 
 class Adopted(NamedTuple):
     """The adopted files of one project."""
 
     project: NormalizedName
-    files: int  # in a manifest or on a page
+    files: int  # that installers take, in a manifest or on a page
     new: int  # of these, not in a manifest yet
-    unhashed: int  # new ones without a sha256 on their page: each is read completely
+    unhashed: int  # new ones without a sha256 on their page: each is read completely, if it can be
     bytes: int  # their known sizes
     metadata: int  # new wheels without METADATA beside them: it is extracted from each
-    links: int  # to other files than wheels and sdists
+    links: int  # to what no installer takes
 
 
 class Outline(NamedTuple):
@@ -67,6 +76,17 @@ class _OnPages(NamedTuple):
 
     found: Found
     strangers: tuple[Stranger, ...]
+    gone: Callable[[Manifest], frozenset[str]]  # the files of a manifest that were removed since they were listed
+    views: tuple[tuple[str, tuple[Listed, ...]], ...]  # the links of each page, with its folder
+
+
+class _Foreseen(NamedTuple):
+    """The adoption of a project before it is done."""
+
+    row: Adopted
+    pages: int  # of others that list it
+    left: tuple[Left, ...]
+    changes: tuple[str, ...]  # what installers would get otherwise
 
 
 # ---------------------------------------------------------------- the verb
@@ -75,20 +95,43 @@ class _OnPages(NamedTuple):
 def survey(index: WheelIndex, only: Collection[str], outside: Outside) -> Outline:
     """Return the changes that adopting an index, or only some of its projects, would make; write nothing.
 
-    Raises InputError if there is nothing to adopt, or no such project.
+    Raises InputError if there is nothing to adopt, or no such project, or if installers would get other files from it.
     """
+    reads = isinstance(index.store, FolderStore)  # of a bucket, only pages are read: its files may be terabytes
+    return _foresee(index, *_select_projects(index, only), only, outside, reads=reads)
+
+
+def _foresee(
+    index: WheelIndex,
+    layout: Layout,
+    projects: Sequence[NormalizedName],
+    only: Collection[str],
+    outside: Outside,
+    *,
+    reads: bool = False,
+) -> Outline:
+    """Read every page, and compare it with ours in its place; `reads` says whether files are read as well."""
     ledger = Ledger(index.store, "")
     with outside.reporter.step(f"read {index.address}") as step:
-        layout, projects = _select_projects(index, only)
-        rows, pages = [], 0
-        for row, count in map_concurrently(partial(_look_at, index, ledger, layout), projects):
-            rows.append(row)
-            pages += count
-            step.count(len(rows), len(projects), "projects")
+        found: list[_Foreseen] = []
+        for one in map_concurrently(partial(_look_at, index, ledger, layout, reads), projects):
+            found.append(one)
+            step.count(len(found), len(projects), "projects")
         root = _root(index, ledger, only, layout)
         fronts, kept = _fronts(index, layout, root)
-        step.result(f"{sum(row.files for row in rows):,} files of {len(rows):,} projects")
-    return Outline(tuple(rows), pages + len(fronts), (*layout.left, *kept), root)
+        step.result(f"{sum(one.row.files for one in found):,} files of {len(found):,} projects")
+    _refuse_changes([change for one in found for change in one.changes])
+    left = (*layout.left, *kept, *(left for one in found for left in one.left))
+    return Outline(tuple(one.row for one in found), sum(one.pages for one in found) + len(fronts), left, root)
+
+
+def _refuse_changes(changes: Sequence[str]) -> None:
+    """Raise RejectedInput if installers would get other files from our pages than from those of others."""
+    if changes:
+        more = [f"and {len(changes) - MOST_NAMED:,} more of this kind"] if len(changes) > MOST_NAMED else []
+        problems = [Problem("", change) for change in (*changes[:MOST_NAMED], *more)]
+        hint = "nothing was changed; correct these pages, or adopt other projects with --project"
+        raise RejectedInput(problems, hint=hint, page="how-to/adopt-an-index.md")
 
 
 def adopt(index: WheelIndex, only: Collection[str], outside: Outside) -> Outline:
@@ -96,29 +139,56 @@ def adopt(index: WheelIndex, only: Collection[str], outside: Outside) -> Outline
 
     Raises InputError as `survey` does; MachineError if the store fails, after which the same command continues.
     """
-    ledger, rows, pages, hashless = Ledger(index.store, ""), [], 0, []
+    ledger, rows, pages, unhashed = Ledger(index.store, ""), [], 0, []
     with index.store.alone():
         layout, projects = _select_projects(index, only)
-        root = _root(index, ledger, only, layout)
+        foreseen = _foresee(index, layout, projects, only, outside)
         with outside.reporter.step(f"adopt what {index.address} lists") as step, ThreadPoolExecutor(WORKERS) as pool:
             for row, count, left in map_concurrently(partial(_take_over, index, ledger, layout, pool), projects):
                 rows.append(row)
-                hashless += left
+                unhashed += left
                 pages += count
                 step.count(len(rows), len(projects), "projects")
             step.result(f"{sum(row.new for row in rows):,} files new")
-        fronts, kept = _fronts(index, layout, root)
+        fronts, kept = _fronts(index, layout, foreseen.root)
         for front in fronts:
             _keep(index, front)
         with outside.reporter.step("write pages"):
-            index.writer.show(ledger, _Manifests(ledger, projects), root, layout.folders)
-    return Outline(tuple(rows), pages + len(fronts), (*layout.left, *kept, *hashless), root)
+            index.writer.show(ledger, _Manifests(ledger, projects), foreseen.root, layout.folders)
+    return Outline(tuple(rows), pages + len(fronts), (*layout.left, *kept, *unhashed), foreseen.root)
 
 
-def _look_at(index: WheelIndex, ledger: Ledger, layout: Layout, project: NormalizedName) -> tuple[Adopted, int]:
-    """Return the files of a project to adopt, and how many pages list them."""
-    listed = _read(index, layout, project)
-    return _describe_adoption(ledger.manifest(project), listed.found, layout), len(listed.strangers)
+def _look_at(
+    index: WheelIndex,
+    ledger: Ledger,
+    layout: Layout,
+    reads: bool,  # noqa: FBT001 - given by `partial`
+    project: NormalizedName,
+) -> _Foreseen:
+    listed, before = _read(index, layout, project), ledger.manifest(project)
+    new = unknown_files(before, listed.found)
+    after = join(before, listed.found, new, listed.found.links, listed.gone(before), layout.folders)
+    completed = [_complete(index, layout, file) for file in new] if reads else None
+    away = [file for file in new if _is_away(file, layout)]
+    left = [Left(one.link.at, one.why) for one in completed or () if one.link]
+    return _Foreseen(
+        _describe_adoption(before, after, new, completed, layout),
+        len(listed.strangers),
+        (*_disputed(listed.found), *(left if reads else (Left(file.key, explain_link(file)) for file in away))),
+        tuple(replay(before, after, listed.views)),
+    )
+
+
+def _is_away(file: IndexedFile, layout: Layout) -> bool:
+    """Return whether it is known, before any request, that a file cannot be read for its hash."""
+    is_there = "://" in file.at or file.at.startswith("../") or file.key in layout.entries
+    return not file.sha256 and not is_there
+
+
+def _disputed(found: Found) -> Iterator[Left]:
+    counts = Counter(link.at for link in found.links)
+    why = "its pages say different things of it: each keeps what it says"
+    yield from (Left(at, why) for at, count in counts.items() if count > 1)
 
 
 def _fronts(index: WheelIndex, layout: Layout, root: Root) -> tuple[list[Stranger], list[Left]]:
@@ -129,7 +199,17 @@ def _fronts(index: WheelIndex, layout: Layout, root: Root) -> tuple[list[Strange
             left.append(Left(stranger.key, "it lists files itself: it stays, with a line for each new project"))
         else:
             replaced.append(stranger)
+            left += (Left(f"{stranger.key}: {place}", NO_PAGE) for place in _links_lost(stranger, layout))
     return replaced, left
+
+
+def _links_lost(stranger: Stranger, layout: Layout) -> tuple[str, ...]:
+    """Return the links of a front page that ours does not have."""
+    named = {left.where.partition("/")[0] for left in layout.left}
+    try:
+        return links_elsewhere(stranger.data, stranger.key, {*layout.pages, *layout.folders, *named})
+    except ValueError:  # installers cannot read it either
+        return ()
 
 
 def _root(index: WheelIndex, ledger: Ledger, only: Collection[str], layout: Layout) -> Root:
@@ -175,16 +255,22 @@ def _read(index: WheelIndex, layout: Layout, project: NormalizedName) -> _OnPage
     """Return the files and links on the pages of a project."""
     pages: dict[str, list[Listed]] = {}
     strangers: list[Stranger] = []
+    views: list[tuple[str, tuple[Listed, ...]]] = []
     base = index.store.url("")
     for folder, keys in layout.pages[project].items():
         files = [Listed(key.rpartition("/")[2], key) for key in keys if not is_page(key)]
         pages[folder] = files
         for stranger in _strangers(index, filter(is_page, keys)):
+            there = layout.entries.__contains__
+            links = tuple(link._replace(at=resolve(link.at, base, there)) for link in _links(stranger))
+            pages[folder] += links
             # Installers use the canonical name: a page in a folder with another spelling does not conflict with ours.
-            strangers += [stranger] if stranger.key.split("/")[-2] == project else []
-            links = _links(stranger)
-            pages[folder] += [link._replace(at=resolve(link.at, base, layout.entries.__contains__)) for link in links]
-    return _OnPages(merge_listings(project, pages, pages.keys()), tuple(strangers))
+            if stranger.key.split("/")[-2] == project:
+                strangers.append(stranger)
+                views.append((folder, links))
+    found, folders = merge_listings(project, pages, pages.keys()), [folder for folder, _ in views]
+    gone = partial(removed_files, found=found, folders=folders, is_there=layout.entries.__contains__)
+    return _OnPages(found, tuple(strangers), gone, tuple(views))
 
 
 def _links(stranger: Stranger) -> tuple[Listed, ...]:
@@ -194,20 +280,32 @@ def _links(stranger: Stranger) -> tuple[Listed, ...]:
         return ()
 
 
-def _describe_adoption(manifest: Manifest, found: Found, layout: Layout) -> Adopted:
-    new = unknown_files(manifest, found)
-    unhashed = [file for file in new if not file.sha256]
+def _describe_adoption(
+    before: Manifest,
+    after: Manifest,
+    new: Sequence[IndexedFile],
+    completed: Sequence[Completed] | None,
+    layout: Layout,
+) -> Adopted:
+    """Return what adopting a project does; `completed` are its new files, if they have been read."""
+    unhashed = [file for file in new if not file.sha256 and not _is_away(file, layout)]
     bare = [file for file in new if file.name.endswith(".whl") and _is_bare(file, layout)]
     sizes = (layout.entries[file.key].size for file in unhashed if file.key in layout.entries)
+    files = _count_files(after)
     return Adopted(
-        project=manifest.project,
-        files=len(manifest.files) + len(new),
-        new=len(new),
+        project=before.project,
+        files=files,
+        new=files - _count_files(before),
         unhashed=len(unhashed),
         bytes=sum(sizes),
-        metadata=len(bare),
-        links=len(found.links),
+        metadata=len(bare) if completed is None else sum(bool(one.metadata) for one in completed),
+        links=len(after.files) + len(after.links) - files,
     )
+
+
+def _count_files(manifest: Manifest) -> int:
+    """Return how many files of a project installers take."""
+    return len(manifest.files) + sum(bool(version_of(link.name, manifest.project)) for link in manifest.links)
 
 
 def _is_bare(file: IndexedFile, layout: Layout) -> bool:
@@ -222,31 +320,35 @@ def _take_over(
 ) -> tuple[Adopted, int, list[Left]]:
     """Write the listed files of a project to its manifest, with the facts that its pages lack.
 
-    Return what was adopted, how many pages list the project, and its files without a hash.
+    Return what was adopted, how many pages list the project, and its files that stay links.
     """
     listed, before = _read(index, layout, project), ledger.manifest(project)
-    completed = tuple(pool.map(partial(_complete, index, layout), unknown_files(before, listed.found)))
+    new = unknown_files(before, listed.found)
+    completed = tuple(pool.map(partial(_complete_and_store, index, layout), new))
     links = (*listed.found.links, *(one.link for one in completed if one.link))
     files = [one.file for one in completed if one.file]
     place = _place_of_files(project, listed.found.files)
 
     def change(manifest: Manifest) -> Manifest:
-        after = join(manifest, listed.found, files, links, frozenset(), layout.folders)
+        after = join(manifest, listed.found, files, links, listed.gone(manifest), layout.folders)
         return after if manifest.files else after._replace(place=place)
 
-    ledger.change_manifest(project, change)
+    _, after = ledger.change_manifest(project, change)
     for stranger in listed.strangers:
         _keep(index, stranger)
-    why = "it cannot be fetched for its hash: it stays a link without one"
-    left = [Left(one.link.at, why) for one in completed if one.link]
-    return _describe_adoption(before, listed.found, layout), len(listed.strangers), left
+    left = [*_disputed(listed.found), *(Left(one.link.at, one.why) for one in completed if one.link)]
+    return _describe_adoption(before, after, new, completed, layout), len(listed.strangers), left
 
 
 def _complete(index: WheelIndex, layout: Layout, file: IndexedFile) -> Completed:
-    """Return a file with the facts that its page lacks; its METADATA is written beside it."""
-    beside = f"{file.key}{METADATA_SUFFIX}"
-    completed = complete(file, index.store, "", layout.entries.get(file.key), layout.entries.get(beside))
-    return store_metadata(index.store, beside, completed)
+    """Return a file with the facts that its page lacks."""
+    entries = (layout.entries.get(file.key), layout.entries.get(f"{file.key}{METADATA_SUFFIX}"))
+    return complete(file, index.store, "", *entries, {ROOT, *layout.folders})
+
+
+def _complete_and_store(index: WheelIndex, layout: Layout, file: IndexedFile) -> Completed:
+    """Return the same; its METADATA is written beside it."""
+    return store_metadata(index.store, f"{file.key}{METADATA_SUFFIX}", _complete(index, layout, file))
 
 
 def _place_of_files(project: NormalizedName, files: Iterable[IndexedFile]) -> str:

@@ -21,18 +21,17 @@ from ci_tools.errors import InputError
 from ci_tools.formats.wheel import explain_headers, read_headers
 from ci_tools.machine.package_index import AS_IT_IS
 from ci_tools.machine.storage import CHUNK
-from ci_tools.model.files import FOLDER
 from ci_tools.model.pep440 import read_version
-from ci_tools.publish.index.pages import ADOPTED, ROOT, IndexedFile, Link, project_and_version, variant_label
+from ci_tools.publish.index.file_names import project_and_version
+from ci_tools.publish.index.foreign.listings import merge_listings as merge_listings  # noqa: PLC0414 - also known by this module
+from ci_tools.publish.index.pages import IndexedFile, Link
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from packaging.utils import NormalizedName
     from typing_extensions import Buffer
 
     from ci_tools.machine.objects.store import Entry, Store
-    from ci_tools.publish.index.foreign.pages import Listed
 
 METADATA_SUFFIX = ".metadata"  # PEP 658
 TAIL = 1 << 16  # bytes at the end of a wheel, read first: its directory, and usually its METADATA
@@ -40,15 +39,8 @@ MOST_METADATA = 16 << 20  # bytes
 MOST_READ = 64 << 20  # bytes read of a wheel for its METADATA
 TIMEOUT = (10, 60)  # seconds to connect, and between two chunks
 PAGES = ("", "index.html", "index.json")  # the possible names of a page in its folder
-WEB_PAGES = (".html", ".htm")  # pages for people
-FILES = (".whl", ".tar.gz", ".zip")  # files for installers, which a server without pages lists by itself
-
-
-class Found(NamedTuple):
-    """The links on the pages of one project: files, some with missing facts, and other links."""
-
-    files: tuple[IndexedFile, ...]
-    links: tuple[Link, ...]
+CHECKED = {name for name in hashlib.algorithms_available if not name.startswith("shake")}  # those have any length
+SHARED = frozenset(Link._fields) & frozenset(IndexedFile._fields) - {"at", "only_in"}
 
 
 class Completed(NamedTuple):
@@ -56,6 +48,7 @@ class Completed(NamedTuple):
 
     file: IndexedFile | None
     link: Link | None = None
+    why: str = ""  # it stays a link
     metadata: bytes = b""  # METADATA that is not in the store yet
     read: int = 0  # bytes that were read to complete it
 
@@ -76,79 +69,26 @@ def resolve(at: str, base: str, is_there: Callable[[str], bool]) -> str:
     return next((key for key in keys if is_there(key)), at)
 
 
-def merge_listings(project: NormalizedName, pages: Mapping[str, Iterable[Listed]], folders: Collection[str]) -> Found:
-    """Return the files and links on a project's pages, given by the folder of their index; `folders` are all folders.
-
-    A file that every folder lists is for every folder, including future ones, unless it has an accelerator's version.
-    """
-    merged: dict[str, Listed] = {}
-    listing: dict[str, set[str]] = {}
-    for folder, links in pages.items():
-        for link in links:
-            merged[link.at] = _merge(merged.get(link.at, link), link)
-            listing.setdefault(link.at, set()).add(folder)
-    files, others = [], []
-    for at, link in merged.items():
-        if _is_file_of(project, link.name):
-            files.append(_file(link, listing[at], folders))
-        elif not at.endswith("/") and "." in link.name.strip(".") and not link.name.endswith(WEB_PAGES):
-            others.append(Link(link.name, at, tuple(sorted(listing[at]))))
-    return Found(tuple(files), tuple(others))
-
-
-def _merge(one: Listed, other: Listed) -> Listed:
-    """Return the facts that two pages give of a link; the first page that gives a fact is right."""
-    said = other._asdict()
-    missing = {name: said[name] for name, value in one._asdict().items() if not value and name != "yanked"}
-    return one._replace(**missing, yanked=other.yanked if one.yanked is None else one.yanked)
-
-
-def _is_file_of(project: NormalizedName, name: str) -> bool:
-    """Return whether a manifest can have a file; not a wheel variant, whose properties are not on pages of others."""
-    try:
-        return project_and_version(name)[0] == project and not variant_label(name)
-    except ValueError:
-        return False
-
-
-def _file(link: Listed, listing: set[str], folders: Collection[str]) -> IndexedFile:
-    inside = not ("://" in link.at or link.at.startswith(("../", "/")))
-    first = link.at.partition("/")[0] if inside and "/" in link.at else ""
-    folder = first if FOLDER.fullmatch(first) else ROOT
-    is_for_all = not folder and listing >= {ROOT, *folders} and project_and_version(link.name)[1].local is None
-    by_rule = is_for_all or (folder and listing == {folder})
-    usual = f"{folder}/{link.name}" if folder else link.name
-    return IndexedFile(
-        name=link.name,
-        folder=folder,
-        sha256=link.sha256,
-        size=link.size,
-        uploaded=link.uploaded,
-        requires_python=link.requires_python,
-        metadata_sha256=link.metadata_sha256,
-        yanked=link.yanked,
-        at="" if link.at == usual else link.at,
-        only_in=() if by_rule else tuple(sorted(listing)),
-        origin=ADOPTED,
-    )
-
-
 # ---------------------------------------------------------------- facts that the pages lack
 
 
-def complete(file: IndexedFile, store: Store, root: str, entry: Entry | None, metadata: Entry | None) -> Completed:
+def complete(
+    file: IndexedFile, store: Store, root: str, entry: Entry | None, metadata: Entry | None, folders: Iterable[str] = ()
+) -> Completed:
     """Return a file with the facts that its pages lack; `entry` and `metadata` are the listing's entries of both files.
 
-    Raises MachineError if the store fails.
+    `folders` are all that list a file for every folder. Raises MachineError if the store fails.
     """
     key, read = f"{root}{file.key}", 0
     if entry:
         file = file._replace(size=entry.size, uploaded=file.uploaded or entry.modified)
     if not file.sha256:
-        sha256, read = _hash(store, root, file)
-        if not sha256:
-            return Completed(None, Link(file.name, file.at or file.key, file.only_in or tuple(file.folders)))
-        file = file._replace(sha256=sha256, size=read)
+        hashes, read = _hash(store, root, file)
+        why = _refusal(file, hashes)
+        if why:
+            return Completed(None, link_of(file, folders), why)
+        others = tuple(pair for pair in file.hashes if pair[0] != "sha256")
+        file = file._replace(sha256=hashes["sha256"], size=read, hashes=others)
     if not file.name.endswith(".whl") or file.is_outside or entry is None:
         return Completed(file, read=read)
     if metadata and file.metadata_sha256 and file.requires_python:
@@ -160,8 +100,30 @@ def complete(file: IndexedFile, store: Store, root: str, entry: Entry | None, me
     file = file._replace(
         metadata_sha256=hashlib.sha256(content).hexdigest(),
         requires_python=file.requires_python or requires_python_in(content),
+        said=tuple(pair for pair in file.said if pair[0] != "core-metadata"),
     )
     return Completed(file, metadata=b"" if found else content, read=read + len(content))
+
+
+def link_of(file: IndexedFile, folders: Iterable[str] = ()) -> Link:
+    """Return a file as a plain link with all that its pages say; `folders` are all that list a file for every one."""
+    listing = file.only_in or tuple(sorted({*file.folders, *(folders if not file.folder else ())}))
+    return Link(only_in=listing, at=file.key, **{name: getattr(file, name) for name in SHARED})
+
+
+def explain_link(file: IndexedFile) -> str:
+    """Return why a file that cannot be read stays a link."""
+    hashes = " and ".join(name for name, _ in file.hashes)
+    which = f"with the {hashes} of its page" if hashes else "without one"
+    return f"it cannot be fetched for its hash: it stays a link {which}"
+
+
+def _refusal(file: IndexedFile, hashes: Mapping[str, str]) -> str:
+    """Return why a file stays a link; "" if it was read and is what its pages say."""
+    if not hashes:
+        return explain_link(file)
+    wrong = next((name for name, value in file.hashes if hashes.get(name, value) != value), "")
+    return f"its bytes do not have the {wrong} of its page: installers refuse it, and it stays a link" if wrong else ""
 
 
 def requires_python_in(metadata: bytes) -> str:
@@ -179,18 +141,20 @@ def is_metadata_of(name: str, content: bytes) -> bool:
     return canonicalize_name(str(fields["Name"])) == project and read_version(str(fields["Version"])) == version
 
 
-def _hash(store: Store, root: str, file: IndexedFile) -> tuple[str, int]:
-    """Return the sha256 and size of a file's bytes; "" for the sha256 if they cannot be read."""
-    digest, size = hashlib.sha256(), 0
+def _hash(store: Store, root: str, file: IndexedFile) -> tuple[dict[str, str], int]:
+    """Return the sha256 and size of a file's bytes, with those hashes that its pages give; {} if it cannot be read."""
+    names = {"sha256", *(name for name, _ in file.hashes)} & CHECKED
+    digests, size = {name: hashlib.new(name, usedforsecurity=False) for name in names}, 0
     try:
         for chunk in _chunks(store, root, file):
-            digest.update(chunk)
+            for digest in digests.values():
+                digest.update(chunk)
             size += len(chunk)
     except (InputError, OSError):  # no permission, or the connection broke: it stays a link
         if not file.is_outside:
             raise
-        return "", size
-    return (digest.hexdigest() if size else ""), size
+        return {}, size
+    return ({name: digest.hexdigest() for name, digest in digests.items()} if size else {}), size
 
 
 def _chunks(store: Store, root: str, file: IndexedFile) -> Iterator[bytes]:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError
 from ci_tools.publish.index.directory import Directory, Root, announce_folders, folders_of, slash
+from ci_tools.publish.index.file_names import FILES
 from ci_tools.publish.index.finder import DATA, data_path
-from ci_tools.publish.index.foreign.files import FILES
+from ci_tools.publish.index.foreign.entries import join, removed_files, unknown_files
 from ci_tools.publish.index.pages import VARIANTS, is_sealed
 from ci_tools.publish.units import Change
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.publish.index.foreign.strangers import Stranger
     from ci_tools.publish.index.ledger import Ledger
     from ci_tools.publish.index.manifest import Manifest
     from ci_tools.publish.index.page_writer import PageWriter
@@ -75,7 +75,7 @@ def _is_ours(ledger: Ledger, key: str) -> bool:
 
 def _refuse_page(writer: PageWriter, ledger: Ledger, after: Manifest, directory: Directory) -> None:
     """Raise InputError if others have a page of the project that lists files that are not ours."""
-    strangers = list(_strangers(writer, ledger, after, directory))
+    strangers = list(writer.strangers(ledger, after.project, directory))
     found = writer.find_foreign_files(ledger, after.project, strangers, directory)
     ours = ledger.read_staged_keys() | {file.key for file in after.files.values()}
     theirs = [one.at or one.name for one in found.links]
@@ -96,19 +96,23 @@ def _refuse_compression(writer: PageWriter, ledger: Ledger, directory: Directory
                 raise InputError(msg, hint="`?root=kept` after the target leaves the front pages unchanged")
 
 
-def _strangers(writer: PageWriter, ledger: Ledger, after: Manifest, directory: Directory) -> Iterator[Stranger]:
-    for folder in sorted({"", *directory.folders, *directory.filling}):
-        place = f"{ledger.root}{slash(folder)}{after.project}/"
-        for key in (*ledger.store.page_keys(place), f"{place}index.json"):
-            stranger = writer.stranger_at(key, ledger.store.find(key))
-            if stranger:
-                yield stranger
-
-
 def _adopt(ledger: Ledger) -> str:
     address, _, settings = ledger.store.address.partition("?")
     target = f"{address}/{ledger.root}".rstrip("/") if ledger.root else address
     return f"fatwheel index adopt {shlex.quote(f'{target}?{settings}' if settings else target)}"
+
+
+def foresee_others(writer: PageWriter, ledger: Ledger, manifest: Manifest) -> Manifest:
+    """Return a manifest with what others have listed since our last change, as far as their pages say it."""
+    strangers, directory = writer.others(ledger, manifest.project)
+    if not strangers:
+        return manifest
+    known = frozenset(file.key for file in manifest.files.values())
+    found = writer.find_foreign_files(ledger, manifest.project, strangers, directory, known)
+    hashed = [file for file in unknown_files(manifest, found) if file.sha256]
+    folders = directory.folders | directory.filling
+    gone = removed_files(manifest, found, {"", *folders}, lambda key: ledger.store.find(ledger.root + key) is not None)
+    return join(manifest, found, hashed, found.links, gone, folders)
 
 
 # ---------------------------------------------------------------- pages that publishing changes

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.utils import canonicalize_name
 
 from ci_tools.model.files import FOLDER
-from ci_tools.publish.index.foreign.files import FILES, PAGES
+from ci_tools.publish.index.file_names import FILES, project_in
+from ci_tools.publish.index.foreign.files import PAGES
 from ci_tools.publish.index.foreign.guests import CHANNELS
 from ci_tools.publish.index.foreign.strangers import Stranger, lists_files
 from ci_tools.publish.index.ledger import OWN
 from ci_tools.publish.index.manifest import is_project
-from ci_tools.publish.index.pages import ROOT, project_and_version
+from ci_tools.publish.index.pages import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -75,7 +76,8 @@ def find_layout(index: WheelIndex) -> Layout:
     left += [Left(f"{name}/", "no accelerator's folder: its pages stay as they are") for name in sorted(unknown)]
     folders = {folder for project in pages.values() for folder in project} | {_place(key)[0] or "" for key in fronts}
     if not pages:
-        pages, folders = _plain(own)
+        pages, folders, nameless = _plain(own)
+        left += [Left(key, "its name says no project that an index can have") for key in nameless]
     whole = {project: {folder: tuple(keys) for folder, keys in found.items()} for project, found in pages.items()}
     return Layout(own, whole, tuple(fronts), frozenset(filter(None, folders)), tuple(left))
 
@@ -105,34 +107,23 @@ def _place(key: str) -> tuple[str | None, str]:
     return (parts[0] if parts[1:] else ROOT), (parts[-1] if parts else "")
 
 
-def _plain(entries: Mapping[str, Entry]) -> tuple[dict[NormalizedName, dict[str, list[str]]], set[str]]:
-    """Return the files of an index without pages, as a server lists them, by project and folder; and the folders.
+def _plain(
+    entries: Mapping[str, Entry],
+) -> tuple[dict[NormalizedName, dict[str, list[str]]], set[str], list[str]]:
+    """Return the files of an index without pages by project and folder; the folders; and files of unknown projects.
 
-    The keys are those of the files: `_read` treats each as its own page.
+    They are those that pypiserver lists: of all folders, except hidden ones. The keys are those of the files: `_read`
+    treats each as its own page.
     """
     pages: dict[NormalizedName, dict[str, list[str]]] = {}
-    folders = {key.partition("/")[0] for key in entries if "/" in key and FOLDER.fullmatch(key.partition("/")[0])}
-    for key in entries:
-        project = _project_of(key)
-        folder = key.partition("/")[0] if "/" in key else ROOT
-        if (
-            project is None
-            or key.count("/") > 1
-            or not (FOLDER.fullmatch(folder) or canonicalize_name(folder) == project)
-        ):
+    shown = [key for key in entries if key.endswith(FILES) and not any(part.startswith(".") for part in key.split("/"))]
+    folders = {key.partition("/")[0] for key in shown if "/" in key and FOLDER.fullmatch(key.partition("/")[0])}
+    nameless = []
+    for key in shown:
+        folder, project = key.partition("/")[0] if "/" in key else ROOT, project_in(key.rpartition("/")[2])
+        if project is None or not is_project(project):
+            nameless.append(key)
             continue
-        listing = [folder] if folder in folders else [ROOT, *sorted(folders)]
-        for one in listing:
+        for one in [folder] if folder in folders else [ROOT, *sorted(folders)]:
             pages.setdefault(project, {}).setdefault(one, []).append(key)
-    return pages, folders
-
-
-def _project_of(key: str) -> NormalizedName | None:
-    """Return the project of a file; None if it is not a wheel or sdist, or an index cannot have the project."""
-    if not key.endswith(FILES):
-        return None
-    try:
-        project = project_and_version(key.rpartition("/")[2])[0]
-    except ValueError:
-        return None
-    return project if is_project(project) else None
+    return pages, folders, nameless

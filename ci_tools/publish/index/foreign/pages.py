@@ -5,6 +5,7 @@ Pages are read as installers read them: by the addresses of links, not by their 
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import posixpath
@@ -15,16 +16,20 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from packaging.utils import canonicalize_name
 
+from ci_tools.publish.index.foreign.facts import hashes_in, metadata_in, readable, said_in
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from ci_tools.publish.index.pages import Pairs
 
 # An address for the root of an index, so deep that a link which leaves the root can be recognized.
 ROOT_PATH = "/-/-/-/-/-/-/-/-/root/"
 HOST = "http://fatwheel.invalid"
 HERE = f"{HOST}{ROOT_PATH}"
 INDEX_JSON = "index.json"
-SHA256 = re.compile(r"[0-9a-f]{64}")
-METADATA = ("data-core-metadata", "data-dist-info-metadata")  # PEP 714, and PEP 658 before it
+METADATA = ("core-metadata", "dist-info-metadata")  # PEP 714, and PEP 658 before it
+KNOWN = frozenset({*METADATA, "requires-python", "yanked"})
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")  # PEP 700, which uv enforces
 LARGEST = 1 << 53  # bytes of a file: JSON readers may round larger numbers (RFC 8259, section 6)
 # Markup that may surround the link of a line that ours copies; words of others are not copied.
@@ -55,6 +60,8 @@ class Listed(NamedTuple):
     requires_python: str = ""
     metadata_sha256: str = ""
     yanked: str | None = None
+    hashes: Pairs = ()  # of other algorithms
+    said: Pairs = ()  # other facts on the page, by PEP 691's keys
 
 
 def parse_project_page(page: bytes, key: str) -> tuple[Listed, ...]:
@@ -72,6 +79,21 @@ def projects_on(page: bytes, key: str) -> tuple[str, ...]:
         return tuple(canonicalize_name(str(entry.get("name", ""))) for entry in _document(page, "projects"))
     folder = _folder(key)
     return tuple(filter(None, (_project(link, folder) for link in _links(_text(page), key))))
+
+
+def links_elsewhere(page: bytes, key: str, projects: Iterable[str]) -> tuple[str, ...]:
+    """Return the targets of a front page's links besides some projects, folders, and its own place and those above."""
+    if key.endswith(INDEX_JSON):
+        return tuple(name for name in projects_on(page, key) if name not in projects)
+    folder, known = _folder(key), frozenset(projects)
+    links = ((link.place or "", _project(link, folder)) for link in _links(_text(page), key))
+    return tuple(
+        dict.fromkeys(
+            place
+            for place, project in links
+            if place.strip("./") and project not in known and not f"{folder}/".startswith(place.rstrip("/") + "/")
+        )
+    )
 
 
 def _folder(key: str) -> str:
@@ -265,15 +287,21 @@ def _parse_anchor(link: _Anchor) -> Listed | None:
     if link.place is None:
         return None
     fragment = link.address.partition("#")[2]
-    hashes = dict(pair.partition("=")[::2] for pair in fragment.split("&"))
-    attributes = {name: _readable(value) for name, value in link.attributes.items()}
+    pairs = (pair.partition("=")[::2] for pair in fragment.split("&"))
+    sha256, hashes = hashes_in((name, value) for name, value in pairs if name in hashlib.algorithms_guaranteed)
+    data = ((name.removeprefix("data-"), value) for name, value in link.attributes.items() if name.startswith("data-"))
+    attributes = {name: readable(value) for name, value in data}
+    metadata_sha256, metadata = metadata_in(attributes.get(name, "") for name in METADATA)
+    more = (pair for pair in attributes.items() if pair[0] not in KNOWN)
     return Listed(
         name=_name(link.place),
         at=link.place,
-        sha256=_sha256(hashes.get("sha256")),
-        requires_python=attributes.get("data-requires-python", ""),
-        metadata_sha256=_metadata_hash(attributes),
-        yanked=attributes.get("data-yanked"),
+        sha256=sha256,
+        requires_python=attributes.get("requires-python", ""),
+        metadata_sha256=metadata_sha256,
+        yanked=attributes.get("yanked"),
+        hashes=hashes,
+        said=said_in((*metadata, *more)),
     )
 
 
@@ -281,12 +309,7 @@ def _name(place: str) -> str:
     """Return the file name at the end of a target."""
     if "://" not in place:
         return place.rpartition("/")[2]
-    return _readable(unquote(urlsplit(place).path.rpartition("/")[2]))
-
-
-def _metadata_hash(attributes: Mapping[str, str]) -> str:
-    values = (attributes.get(name, "").partition("=") for name in METADATA)
-    return next((_sha256(value) for kind, _, value in values if kind == "sha256"), "")
+    return readable(unquote(urlsplit(place).path.rpartition("/")[2]))
 
 
 def _parse_entry(entry: Mapping[str, Any], key: str) -> Listed | None:
@@ -298,23 +321,24 @@ def _parse_entry(entry: Mapping[str, Any], key: str) -> Listed | None:
     if not isinstance(name, str) or place is None:
         return None
     metadata = entry.get("core-metadata", entry.get("dist-info-metadata"))
+    told = ["true"] if metadata is True else [f"{kind}={value}" for kind, value in _table(metadata).items()]
+    metadata_sha256, other = metadata_in(told)
+    sha256, hashes = hashes_in(_table(entry.get("hashes")).items())
+    signed = {True: "true", False: "false"}.get(entry.get("gpg-sig"))  # type: ignore[arg-type]
     yanked, requires_python = entry.get("yanked", False), entry.get("requires-python")
     size, uploaded = entry.get("size"), entry.get("upload-time")
     return Listed(
-        name=_readable(name),
+        name=readable(name),
         at=place,
-        sha256=_sha256(_table(entry.get("hashes")).get("sha256")),
+        sha256=sha256,
         size=size if type(size) is int and 0 <= size < LARGEST else 0,
         uploaded=uploaded if isinstance(uploaded, str) and TIME.fullmatch(uploaded) else "",
-        requires_python=_readable(requires_python) if isinstance(requires_python, str) else "",
-        metadata_sha256=_sha256(_table(metadata).get("sha256")),
-        yanked=(_readable(yanked) if isinstance(yanked, str) else "") if yanked else None,
+        requires_python=readable(requires_python) if isinstance(requires_python, str) else "",
+        metadata_sha256=metadata_sha256,
+        yanked=(readable(yanked) if isinstance(yanked, str) else "") if yanked else None,
+        hashes=hashes,
+        said=said_in((*other, ("gpg-sig", signed), ("provenance", entry.get("provenance")))),
     )
-
-
-def _readable(text: str) -> str:
-    """Return text without lone surrogates, which cannot be encoded."""
-    return text.encode(errors="replace").decode() if not text.isascii() else text
 
 
 def _place(address: str) -> str | None:
@@ -358,7 +382,3 @@ def _document(page: bytes, name: str) -> list[Mapping[str, Any]]:
 
 def _table(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _sha256(value: object) -> str:
-    return value.lower() if isinstance(value, str) and SHA256.fullmatch(value.lower()) else ""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError
-from ci_tools.publish.index.foreign.files import FILES
+from ci_tools.publish.index.file_names import FILES
 from ci_tools.publish.index.foreign.pages import parse_project_page, projects_on
 from ci_tools.publish.index.pages import is_sealed
 

@@ -14,7 +14,8 @@ from ci_tools.model.evidence import Project
 from ci_tools.model.files import FOLDER, Level
 from ci_tools.model.names import ProjectName, VersionText
 from ci_tools.publish import transaction
-from ci_tools.publish.index.pages import VARIANTS, project_and_version
+from ci_tools.publish.index.file_names import project_and_version
+from ci_tools.publish.index.pages import VARIANTS
 from ci_tools.publish.units import Item, Made, Unit
 from ci_tools.verify.audit import RULES, audit
 

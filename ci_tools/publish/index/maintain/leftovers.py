@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ci_tools.publish.index.file_names import project_and_version
 from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.maintain.flaws import BROKEN, UNLISTED, Flaw
 from ci_tools.publish.index.manifest import parse_staged_keys
-from ci_tools.publish.index.pages import VARIANTS, project_and_version
+from ci_tools.publish.index.pages import VARIANTS
 from ci_tools.publish.index.wheel_index import keys_of
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.machine.objects.store import content_of_bytes, content_of_file
 from ci_tools.machine.storage import sha256_of
 from ci_tools.publish.index.arrivals import metadata_of
+from ci_tools.publish.index.file_names import project_and_version
 from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.maintain.flaws import Flaw
 from ci_tools.publish.index.maintain.reading import fetch
-from ci_tools.publish.index.pages import project_and_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,11 +11,11 @@ from ci_tools.errors import InputError, Rejected
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.names import ProjectName
 from ci_tools.publish import transaction
+from ci_tools.publish.index.file_names import project_and_version
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.maintain.look import refuse_no_index
 from ci_tools.publish.index.maintain.reading import fetch
 from ci_tools.publish.index.maintain.selection import selection_of
-from ci_tools.publish.index.pages import project_and_version
 from ci_tools.publish.units import CORE, Item, Made, Unit
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
     from ci_tools.publish.index.maintain.selection import Selection
-    from ci_tools.publish.index.pages import IndexedFile
+    from ci_tools.publish.index.pages import IndexedFile, Link
     from ci_tools.publish.index.wheel_index import WheelIndex
     from ci_tools.publish.transaction import Shown
 
@@ -37,8 +37,8 @@ def promote(source: WheelIndex, targets: Sequence[WheelIndex], release: str, out
     _refuse_nowhere(source, targets, named)
     ledger = Ledger(source.store, "")
     manifest = ledger.manifest(named.project)
-    files = named.files(manifest)
-    _refuse_unready(source, files)
+    files, links = named.find(manifest)
+    _refuse_unready(source, files, links)
     # As spelled in its files: `1.0`, even if the user writes `1.0.0`.
     version = project_and_version(min(files))[1].public
     with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
@@ -75,13 +75,13 @@ def _refuse_nowhere(source: WheelIndex, targets: Iterable[WheelIndex], named: Se
     refuse_no_index(source)
 
 
-def _refuse_unready(source: WheelIndex, files: Mapping[str, IndexedFile]) -> None:
+def _refuse_unready(source: WheelIndex, files: Mapping[str, IndexedFile], links: Iterable[Link]) -> None:
     """Raise InputError if files are yanked, or of several candidates, which were never tried together."""
     yanked = sorted(name for name, file in files.items() if file.yanked is not None)
     if yanked:
         msg = f"{yanked[0]} is yanked in {source.address}, expected a release that is not"
         raise InputError(msg, hint="`fatwheel index unyank` takes that back")
-    away = sorted(file.key for file in files.values() if file.lost or file.is_outside)
+    away = sorted(file.key for file in files.values() if file.lost or file.is_outside) + [link.at for link in links]
     if away:
         msg = f"{away[0]} is not in {source.address}, expected every file of the release there"
         raise InputError(msg, hint="`fatwheel index verify` says of each file what is wrong with it")

@@ -12,19 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.model.files import FOLDER
 from ci_tools.publish.index.directory import Directory, Root
+from ci_tools.publish.index.file_names import project_and_version, variant_label
 from ci_tools.publish.index.finder import data_path
+from ci_tools.publish.index.foreign.listings import rank_names
 from ci_tools.publish.index.foreign.pages import Listed, parse_project_page, projects_on
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.manifest import GENERIC, Manifest, is_project, parse_manifest
-from ci_tools.publish.index.pages import (
-    ROOT,
-    VARIANTS,
-    IndexedFile,
-    Link,
-    is_sealed,
-    project_and_version,
-    variant_label,
-)
+from ci_tools.publish.index.pages import ROOT, VARIANTS, IndexedFile, Link, is_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -54,6 +48,7 @@ class _Found(NamedTuple):
     key: str
     row: Listed
     folders: frozenset[str]
+    rank: int
 
 
 class Pages(NamedTuple):
@@ -74,14 +69,16 @@ def manifest_from_pages(index: WheelIndex, project: NormalizedName, folders: Ite
         return None
     sizes = {entry.key: entry.size for entry in index.store.entries()}
     known = _finder_data(index.store, project)
-    found = [_Found(key, _richest(rows), frozenset(rows)) for key, rows in _group_by_place(pages).items()]
-    files = [_file(one, pages, sizes, known) for one in found if one.row.sha256]
+    places = [(key, _richest(rows), frozenset(rows)) for key, rows in _group_by_place(pages).items()]
+    ranks = rank_names(project, [row.name for _, row, _ in places])
+    found = [_Found(*place, rank) for place, rank in zip(places, ranks, strict=True)]
+    files = [_file(one, pages, sizes, known) for one in found if _is_file(one, project)]
     files = [_read_variant(index.store, file) for file in files]
     whole = [file for file in files if bool(file.variant) == bool(variant_label(file.name))]
     links = tuple(
-        Link(row.name, key, tuple(sorted(listed)))
-        for key, row, listed in found
-        if not row.sha256 and not (listed == {VARIANTS} and DOCUMENT.fullmatch(row.name))
+        Link(only_in=tuple(sorted(one.folders)), rank=one.rank, **one.row._asdict())
+        for one in sorted(found, key=lambda one: (one.row.name, one.key))
+        if not _is_file(one, project) and not (one.folders == {VARIANTS} and DOCUMENT.fullmatch(one.row.name))
     )
     manifest = Manifest(project, pages.generation, links=links).add_files(whole)
     manifest = manifest._replace(offers=_offers(index, manifest), place=_new_place(whole))
@@ -89,6 +86,14 @@ def manifest_from_pages(index: WheelIndex, project: NormalizedName, folders: Ite
     with suppress(ValueError):  # raised for a page with values that no manifest may have
         return Rebuilt(parse_manifest(manifest.dumps(), project), tuple(unknown))
     return None
+
+
+def _is_file(found: _Found, project: NormalizedName) -> bool:
+    """Return whether a manifest can have it as a file; the links of others have no sha256, or other names."""
+    try:
+        return bool(found.row.sha256) and project_and_version(found.row.name)[0] == project
+    except ValueError:
+        return False
 
 
 def _pages(index: WheelIndex, project: NormalizedName, folders: Iterable[str]) -> Pages:
@@ -125,7 +130,7 @@ def _richest(rows: Mapping[str, Listed]) -> Listed:
 def _file(
     found: _Found, pages: Pages, sizes: Mapping[str, int], known: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> IndexedFile:
-    key, row, listed = found
+    key, row, listed, rank = found
     facts = known.get((row.name, row.sha256), {})
     said = {name: facts[name] for name in KNOWN_TO_FINDER if name in facts}
     if "archs" in said:
@@ -139,6 +144,9 @@ def _file(
         requires_python=row.requires_python,
         metadata_sha256=row.metadata_sha256,
         yanked=row.yanked,
+        hashes=row.hashes,
+        said=row.said,
+        rank=rank,
         **said,
     )
     file = _assign_folders(_locate_file(file, key), listed, frozenset(pages.rows))

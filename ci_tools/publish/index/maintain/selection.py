@@ -8,16 +8,14 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError, nearest
 from ci_tools.model.pep440 import parse_requirement, parse_version
-from ci_tools.publish.index.pages import project_and_version
+from ci_tools.publish.index.file_names import FILES, project_in, version_of
 
 if TYPE_CHECKING:
     from packaging.utils import NormalizedName
     from packaging.version import Version
 
     from ci_tools.publish.index.manifest import Manifest
-    from ci_tools.publish.index.pages import IndexedFile
-
-ENDINGS = (".whl", ".tar.gz", ".zip")  # endings of the files that an index lists
+    from ci_tools.publish.index.pages import IndexedFile, Link
 
 
 class Selection(NamedTuple):
@@ -32,40 +30,48 @@ class Selection(NamedTuple):
         """Whether it is a whole release."""
         return not self.file and not self.version.local
 
-    def files(self, manifest: Manifest) -> dict[str, IndexedFile]:
-        """Return its files by their keys in the manifest; raise InputError if the index has none."""
-        names = {key: self._name(file.name) for key, file in manifest.files.items()}
-        found = {key: file for key, file in manifest.files.items() if names[key] == self._file_or_version}
-        if not found:
+    def find(self, manifest: Manifest) -> tuple[dict[str, IndexedFile], tuple[Link, ...]]:
+        """Return its files by their keys in the manifest, and its links; raise InputError if the index has neither."""
+        there = {*(file.name for file in manifest.files.values()), *(link.name for link in manifest.links)}
+        names = {name: self._name(name) for name in there}
+        files = {key: file for key, file in manifest.files.items() if names[file.name] == self._file_or_version}
+        links = tuple(link for link in manifest.links if names[link.name] == self._file_or_version)
+        if not files and not links:
             what = self.file or f"{self.project} {self.version}"
-            known = (
-                nearest(str(self._file_or_version), map(str, set(names.values()))) if names else "nor any of its files"
-            )
+            others = [str(name) for name in {*names.values()} if name is not None]
+            known = nearest(str(self._file_or_version), others) if others else "nor any of its files"
             msg = f"the index has no {what}, {known}"
             raise InputError(msg)
-        return found
+        return files, links
 
     @property
     def _file_or_version(self) -> str | Version:
         return self.file or self.version
 
-    def _name(self, file: str) -> str | Version:
-        """Return the part of a file's name that this selection compares."""
-        version = project_and_version(file)[1]
-        return file if self.file else version if self.version.local else parse_version(version.public)
+    def _name(self, file: str) -> str | Version | None:
+        """Return the part of a file's name that this selection compares; None if installers do not take the file."""
+        version = version_of(file, self.project)
+        if version is None or self.file:
+            return file if self.file else None
+        return version if self.version.local else parse_version(version.public)
 
 
 def selection_of(text: str) -> Selection:
     """Return a selection from its text; raise InputError if it is neither `PROJECT==VERSION` nor a file name."""
     try:
-        return _file(text) if text.endswith(ENDINGS) else _release(text)
+        return _file(text) if text.endswith(FILES) else _release(text)
     except ValueError as error:
         msg = f'"{text}" is not a release, expected one such as demo==1.0, or the name of one of its files'
         raise InputError(msg) from error
 
 
 def _file(name: str) -> Selection:
-    return Selection(*project_and_version(name), file=name)
+    """Return the selection of one file; raise ValueError if its name says no project."""
+    project = project_in(name)
+    version = version_of(name, project) if project else None
+    if project is None or version is None:
+        raise ValueError(name)
+    return Selection(project, version, file=name)
 
 
 def _release(text: str) -> Selection:

@@ -12,9 +12,9 @@ from ci_tools.model.edition import candidate_of
 from ci_tools.model.pep440 import parse_version
 from ci_tools.model.request import Channel
 from ci_tools.publish.index import of_releases
+from ci_tools.publish.index.file_names import project_and_version
 from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
 from ci_tools.publish.index.of_releases import read_listing
-from ci_tools.publish.index.pages import project_and_version
 from ci_tools.publish.targets import notice
 from ci_tools.publish.targets.github_release.assets import download_asset, hash_asset, read_assets
 from ci_tools.publish.targets.github_release.strangers import read_strangers

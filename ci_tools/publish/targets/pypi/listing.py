@@ -19,7 +19,7 @@ from ci_tools.machine.package_index import AS_IT_IS, TIMEOUT, UNANSWERED, innerm
 from ci_tools.machine.storage import CHUNK
 from ci_tools.machine.waits import Waits
 from ci_tools.model.pep440 import parse_version
-from ci_tools.publish.index.pages import project_and_version
+from ci_tools.publish.index.file_names import project_and_version
 from ci_tools.publish.targets.pypi.answers import AGAIN, UNAUTHORISED, clean_text
 from ci_tools.publish.targets.pypi.place import READ_AT, Place
 

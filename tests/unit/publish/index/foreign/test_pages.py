@@ -111,7 +111,8 @@ def test_what_a_link_says_is_kept() -> None:
         pytest.param(
             {"yanked": "\ud800", "requires-python": "\udfff"}, {"yanked": "?", "requires_python": "?"}, id="½"
         ),
-        pytest.param({"hashes": {"sha256": [1]}, "core-metadata": True}, {}, id="hashes"),
+        pytest.param({"hashes": {"sha256": [1]}, "core-metadata": False}, {}, id="hashes"),
+        pytest.param({"core-metadata": True}, {"said": (("core-metadata", "true"),)}, id="metadata-without-a-hash"),
     ],
 )
 def test_a_document_says_what_it_can(said: object, kept: dict[str, object]) -> None:
