@@ -24,7 +24,7 @@ from tests.proof.reading import READERS
 RECORD = Path(__file__).with_name("growth.json")
 FILES = 4  # that each reader is given
 SMALL, LARGE = 1 << 16, 1 << 18  # bytes of what is repeated: doubled twice
-LEAST = 0.25  # seconds of CPU: less is lost in the noise
+LEAST = 0.05  # seconds of CPU: less is lost in the noise
 MOST = 7.0  # times the time for four times the size; 4 is linear, 16 the square
 SKIPPED = frozenset({"observed"})  # it starts processes, whose time is not this one's
 
@@ -40,7 +40,7 @@ class Growth(NamedTuple):
     @property
     def ratio(self) -> float:
         """How many times as long four times as much takes; 0 for what takes next to no time."""
-        return round(self.large / max(self.small, LEAST / 16), 1) if self.large > LEAST else 0.0
+        return round(self.large / max(self.small, LEAST / 8), 1) if self.large > LEAST else 0.0
 
     @property
     def per_kilobyte(self) -> float:
