@@ -23,6 +23,7 @@ FOLDER = "errors"
 FILLED = "…"  # stands for what is known only at run time
 # The titles of errors that list what was found, one line for each.
 LISTS: Mapping[str, str] = {
+    "how-to/adopt-an-index.md": "An installer would take another file after the adoption",
     "how-to/choose-a-toolchain.md#an-older-glibc-than-this-machines": "A wheel needs a newer glibc than its tag says",
     "how-to/install-from-pypi.md#release-it": "A smart sdist needs a place where its wheels are",
     "how-to/install-from-the-index.md#changing-what-is-published": "The index has this file with other bytes",

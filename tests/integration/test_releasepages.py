@@ -115,7 +115,10 @@ def test_the_finder_knows_what_a_wheel_was_built_for(hub: GitHub, made: Path, tm
     files = {file["name"]: file for file in data["listings"][0]["files"]}
     assert {"platform": "linux-cuda", "archs": ["9.0", "10.0+PTX"], "commit": HEAD}.items() <= files[CUDA].items()
     assert files[CUDA]["address"].startswith(f"{hub.url}/{REPOSITORY}/releases/download/v1.0/")
-    assert data["accelerators"] == [["cu130", "CUDA 13.0"]]
+    assert data["accelerators"] == [
+        ["cu130", "CUDA 13.0"],
+        ["", "None (CPU)"],
+    ]  # the plan offers the pure wheel to nobody
 
 
 def test_metadata_is_named_where_the_very_bytes_lie_beside_the_wheel(hub: GitHub, made: Path, tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_a_function_for_run_time_may_be_looked_for_and_a_call_of_it_is_a_doubt(t
     assert shown(tmp_path / "looked", CUDA, more=AT_RUN_TIME).extensions_where.startswith("observed by running")
     called = f"{AT_RUN_TIME}jit._get_build_directory('demo', False)"
     where = shown(tmp_path / "called", CUDA, more=called).extensions_where
-    assert where.startswith("setup.py:8: it asks for torch.utils.cpp_extension._get_build_directory"), where
+    assert where.startswith("setup.py:8: it uses torch.utils.cpp_extension._get_build_directory"), where
 
 
 @pytest.mark.parametrize(("variables", "built"), [("", Extensions.NONE), ('{CUDNN_HOME: "/cudnn"}', Extensions.SOME)])
