@@ -10,7 +10,7 @@ import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tests.proof.flawed.drafts import METADATA, PACKAGE, RECORD, Draft, Entry, Kind, draft, with_entry
+from tests.proof.flawed.drafts import METADATA, PACKAGE, RECORD, Draft, Entry, Kind, deflate, draft, with_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,8 +55,7 @@ def unicode_path(name: str) -> bytes:
 
 def streamed(crc: int | None = None, size: int | None = None, signature: bytes = b"PK\7\x08") -> Kind:
     """A wheel in which the sizes of a member follow its content."""
-    packed = zlib.compressobj(wbits=-15)
-    content = packed.compress(DATA) + packed.flush()
+    content = deflate(DATA)
     sums = (zlib.crc32(DATA) if crc is None else crc, len(content), len(DATA) if size is None else size)
     after = signature + struct.pack("<III", *sums)
     local = {"flags": 0x808, "crc": 0, "packed": 0, "size": 0}
@@ -180,9 +179,9 @@ HEADERS: dict[str, Kind] = {
     "both-size-short": headed(both={"size": 3}),
     "both-size-long": headed(both={"size": 300}),
     "both-packed-long": headed(both={"packed": 300}),
-    "deflate-cut": headed(packed=zlib.compress(DATA, wbits=-15)[:-8]),
+    "deflate-cut": headed(packed=deflate(DATA)[:-8]),
     "deflate-broken": headed(packed=b"\xff" * 20),
-    "deflate-trailing": headed(packed=zlib.compress(DATA, wbits=-15) + b"more"),
+    "deflate-trailing": headed(packed=deflate(DATA) + b"more"),
     "version-needed-99": headed(both={"version": 99}),
     "unicode-path": headed(both={"extra": unicode_path("demo/other.py")}),
     "unicode-path-local": headed(local={"extra": unicode_path("demo/other.py")}),
@@ -238,6 +237,6 @@ HEADERS: dict[str, Kind] = {
     "text-file": bytes_of(lambda _: b"<html>404</html>\n"),
     "gzip-file": bytes_of(lambda data: b"\x1f\x8b\x08" + data),
     "empty-zip": of(Draft()),
-    "bomb": headed(both={"size": 1 << 31}, packed=zlib.compress(bytes(1 << 20), wbits=-15)),
+    "bomb": headed(both={"size": 1 << 31}, packed=deflate(bytes(1 << 20))),
 }
 KINDS = {**PATHS, **HEADERS}

@@ -85,9 +85,14 @@ class Draft:
         return path
 
 
-def _fields(name: str, entry: Entry, offset: int) -> dict[str, Any]:
+def deflate(data: bytes) -> bytes:
+    """Return data as members of zip files have it: without the header of zlib. zlib.compress has `wbits` since 3.11."""
     packing = zlib.compressobj(wbits=-15)
-    content = packing.compress(entry.data) + packing.flush() if entry.packed is None else entry.packed
+    return packing.compress(data) + packing.flush()
+
+
+def _fields(name: str, entry: Entry, offset: int) -> dict[str, Any]:
+    content = deflate(entry.data) if entry.packed is None else entry.packed
     return HEADER | {
         "name": name.encode(),
         "content": content,
