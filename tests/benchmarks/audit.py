@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NAME = f"demo-1.0-cp310-abi3-linux_{wheels.MACHINE}.whl"
 INFO = "demo-1.0.dist-info"
-SOURCE = "extern void *PyModule_Create2(void *, int); void *PyInit_c(void) { return PyModule_Create2(0, 3); }"
+SOURCE = "extern void *PyModule_Create2(void *, int); void *PyInit__C(void) { return PyModule_Create2(0, 3); }"
 LIBRARY_BYTES = 1_200_000_000
 RANDOM_SHARE = 0.4  # what of device code does not compress, so that the wheel has some 500 MB
 SMALL_MEMBERS = 4_000

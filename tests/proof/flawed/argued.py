@@ -38,6 +38,10 @@ ARGUED = (
         ("torch-fragment",),
     ),
     Argued(
+        "no description", "twine check --strict", "installers and indexes take it, and many small projects have none",
+        ("field-no-description",),
+    ),
+    Argued(
         "a wheel for Python 2", "uv", "Python 2 takes it, which uv does not know", ("name-tag-python-2",)
     ),
     Argued(

@@ -123,7 +123,8 @@ def init(subject: Subject) -> Iterator[Flaw]:
     """Each extension module has the init function of its name, `PyInit_NAME`.
 
     Without any init function, a library is not judged if the package loads libraries by their paths, as
-    `torch.ops.load_library` does.
+    `torch.ops.load_library` does, and with another one not if its code then has that name, for
+    `spec_from_file_location`.
     """
     for one in () if subject.is_pure else find_extensions(subject):
         expected = _name_init(one.module)
@@ -132,9 +133,17 @@ def init(subject: Subject) -> Iterator[Flaw]:
         is_readable = is_of_system and any(one.member.name in each for each in readable)
         if not is_readable or expected & one.exports or (subject.loads_by_path and not one.is_module):
             continue
+        if subject.loads_by_path and any(_is_said(subject, name) for name in filter(INIT.match, one.exports)):
+            continue
         found = abbreviate(filter(INIT.match, one.exports))
         effect = f"`import {one.module.replace('/', '.')}` fails: it does not define its module export function"
         yield Flaw(f"{one.member.name} has no init function of its name", found, min(expected), effect=effect)
+
+
+def _is_said(subject: Subject, function: str) -> bool:
+    """Whether the Python code of the wheel has the name of an init function's module as a string."""
+    name = re.compile(rf"""["']{re.escape(INIT.sub("", function))}["']""".encode())
+    return any(name.search(member.read()) for member in subject.members if member.base.endswith(".py"))
 
 
 def _name_init(module: str) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import Rejected
@@ -30,7 +31,8 @@ def macos(subject: Subject) -> Iterator[Flaw]:
     """Libraries for macOS are for the system of the tag, and need what that system, the wheel or torch has.
 
     A minimum within the tag's major version is a warning: `macosx_11_0` is for every macOS 11. So is a run path of the
-    machine it was built on in a wheel of others, as on Linux, and a weak library, which may be missing.
+    machine it was built on in a wheel of others, as on Linux, and a world-writable one that nothing asks for by @rpath.
+    A weak library may be missing.
     """
     bases = {member.base for member in subject.members}
     installed = {DATA.sub("", member.name) for member in subject.members}
@@ -38,14 +40,21 @@ def macos(subject: Subject) -> Iterator[Flaw]:
         if isinstance(parts, Rejected):
             yield Flaw(f"{name} cannot be read: {parts.message}", "unreadable", "a whole file")
             continue
-        for part in parts:
-            yield from _minimum(name, part, subject)
-            for path in part.run_paths:
-                if not OF_LOADER.match(path):
-                    level = Level.ERROR if subject.job or SHARED.match(path) else Level.WARNING
-                    message = f"{name} looks for libraries on the machine it was built on"
-                    yield Flaw(message, path, "a path from @loader_path", level)
-            yield from _needed(name, part, subject, bases, installed)
+        flaws = ((*_minimum(name, part, subject), *_needed(name, part, subject, bases, installed)) for part in parts)
+        yield from dict.fromkeys(chain.from_iterable(flaws))  # once if it is that of each part
+    yield from _run_paths(subject)
+
+
+def _run_paths(subject: Subject) -> Iterator[Flaw]:
+    read = [(name, part) for name, parts in subject.readable_machos.items() for part in parts]
+    is_asked = any(one.name.startswith("@rpath/") for _, part in read for one in part.needed)
+    effect = "another library is loaded than the wheel's, perhaps one that anybody may place"
+    effect = effect if is_asked else "nothing yet: no library of the wheel asks for one by @rpath"
+    for path in sorted({path for _, part in read for path in part.run_paths if not OF_LOADER.match(path)}):
+        names = abbreviate(dict.fromkeys(name for name, part in read if path in part.run_paths))
+        level = Level.ERROR if subject.job or (is_asked and SHARED.match(path)) else Level.WARNING
+        message = f"{names} look for libraries on the machine they were built on"
+        yield Flaw(message, path, "a path from @loader_path", level, effect)
 
 
 def _minimum(name: str, part: MachO, subject: Subject) -> Iterator[Flaw]:
@@ -58,7 +67,7 @@ def _minimum(name: str, part: MachO, subject: Subject) -> Iterator[Flaw]:
             continue
         is_near = promised[0] >= BIG_SUR and part.minimum[0] == promised[0]
         found, expected = (f"macOS {major}.{minor}" for major, minor in (part.minimum, promised))
-        effect = f"the import fails, or crashes, on a macOS older than {part.minimum[0]}.{part.minimum[1]}"
+        effect = f"it may not load, or crash, on a macOS older than {part.minimum[0]}.{part.minimum[1]}"
         level = Level.WARNING if is_near else Level.ERROR
         yield Flaw(f"{name} is for a newer macOS than {match[0]}", found, f"{expected} at most", level, effect)
 
@@ -80,8 +89,9 @@ def _needed(name: str, part: MachO, subject: Subject, bases: set[str], installed
         message = f"{name} needs libraries outside of the wheel"
         yield Flaw(message, abbreviate(outside), "@loader_path/…: delocate-wheel", level, effect)
     if lost:
-        may_be_brought = subject.job is None and bool(subject.wheel.metadata.get_all("Requires-Dist", []))
-        level = Level.WARNING if may_be_brought else Level.ERROR
+        is_of_user = not all(map(OF_LOADER.match, part.run_paths))  # as torchcodec takes the FFmpeg of Homebrew
+        may_be_there = is_of_user or bool(subject.wheel.metadata.get_all("Requires-Dist", []))
+        level = Level.WARNING if may_be_there and subject.job is None else Level.ERROR
         effect = "the import fails: Library not loaded"
         yield Flaw(
             f"{name} does not reach a library that it needs", abbreviate(lost), "a library of the wheel", level, effect

@@ -31,6 +31,7 @@ COMMAND = re.compile(r"[\w.-]+")  # PyPA, entry points: other characters are not
 GROUP = re.compile(r"\w+(?:[.-]\w+)*")
 DEEPEST = 200  # folders within folders
 MOST_CODE = 1 << 20  # bytes; a larger module is not parsed for its names
+MAKES_MODULES = re.compile(rb"\bsys\.(?:modules|meta_path)\b|\b__path__\b")
 MAKES_NAMES = frozenset({"globals", "vars", "exec", "setattr", "__getattr__", "modules"})
 
 
@@ -105,6 +106,8 @@ def _unknown_extras(points: Mapping[str, Mapping[str, str]], subject: Subject) -
 def _broken(module: str, name: str, modules: Mapping[str, Member | None], subject: Subject) -> Flaw | None:
     """Return the flaw of an entry point whose module or object is missing, or None."""
     if module not in modules:
+        if _may_be_made(module, modules):
+            return None
         is_ours = module.partition(".")[0] in modules or not subject.wheel.metadata.get_all("Requires-Dist")
         level = Level.ERROR if is_ours else Level.WARNING
         return Flaw("the wheel does not have its module", module, "a module of the wheel", level)
@@ -126,7 +129,7 @@ def own_imports(subject: Subject) -> Iterator[Flaw]:
     while left:
         name, first = left.pop()
         member = modules[name]
-        if member is None or member.damage or member.info.file_size > MOST_CODE:
+        if member is None or _is_opaque(member):
             continue
         package = name if member.base == "__init__.py" else name.rpartition(".")[0]
         for asked in sorted(_find_imports(member, package) - known):
@@ -137,9 +140,23 @@ def own_imports(subject: Subject) -> Iterator[Flaw]:
                 left.append((whole, first))
             elif of.partition(".")[0] == first and not (part and _defines(modules.get(of), part, member)):
                 asked = whole  # noqa: PLW2901 - the module that is asked for
+                if _may_be_made(asked, modules):
+                    continue
                 effect = f"`import {first}` fails: No module named {asked!r}"
                 message = f"{member.name} imports {asked}, which the wheel does not have"
                 yield Flaw(message, "no such module", f"{asked.replace('.', '/')}.py", effect=effect)
+
+
+def _is_opaque(member: Member) -> bool:
+    return not member.base.endswith(".py") or bool(member.damage) or member.info.file_size > MOST_CODE
+
+
+def _may_be_made(name: str, modules: Mapping[str, Member | None]) -> bool:
+    """Whether a module without a file may come from the one above it: pybind11's `def_submodule`, or `six.moves`."""
+    while name not in modules and "." in name:
+        name = name.rpartition(".")[0]
+    above = modules.get(name)
+    return above is not None and (_is_opaque(above) or bool(MAKES_MODULES.search(above.read())))
 
 
 def _defines(member: Member | None, name: str, asking: Member) -> bool:
@@ -165,7 +182,7 @@ def _find_imports(member: Member, package: str) -> frozenset[str]:
 
 
 def _modules(subject: Subject) -> Mapping[str, Member | None]:
-    """Return the wheel's modules by name, each with its Python file; None for one without a file to read."""
+    """Return the wheel's modules by name, each with its file; None for a folder without one."""
     found: dict[str, Member | None] = {}
     for member in subject.members:
         name = DATA.sub("", member.name)
@@ -174,13 +191,13 @@ def _modules(subject: Subject) -> Mapping[str, Member | None]:
         for count in range(1, len(parts)):  # any folder is a package (PEP 420)
             found.setdefault(".".join(parts[:count]), None)
         if match:
-            found[".".join(parts)] = member if match["kind"] == ".py" else None
+            found[".".join(parts)] = member
     return found
 
 
 def _names(member: Member, but: type[ast.AST] | tuple[()] = ()) -> frozenset[str] | None:
     """Return the names that a module defines in any branch, or None if only running it would show them."""
-    if member.info.file_size > MOST_CODE or member.damage:
+    if _is_opaque(member):
         return None
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings():
         warnings.simplefilter("ignore")

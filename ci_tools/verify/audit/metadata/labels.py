@@ -223,7 +223,10 @@ def index(subject: Subject) -> Iterator[Flaw]:
     fields, _ = read_fields(content)
     for problem in field_problems(fields) if fields else ():
         yield Flaw(f"METADATA: {problem}", "a field", "one that PyPI takes", strictness)
-    yield from _what_twine_names(subject)
+    labels = subject.wheel.metadata
+    if (labels.get_payload() or labels.get("Description")) and not labels.get("Description-Content-Type"):
+        expected = "text/markdown, text/x-rst or text/plain"
+        yield Flaw("METADATA does not say of which kind its description is", "nothing", expected, Level.WARNING)
     for problem in description_problems(content):
         yield Flaw(f"METADATA: {problem}", "Description", "one that renders", strictness)
     for problem in classifier_problems(content):
@@ -233,16 +236,6 @@ def index(subject: Subject) -> Iterator[Flaw]:
             level = Level.ERROR if requirement.url.lower().startswith("file:") else strictness
             message = f"METADATA requires {requirement.name} from one address"
             yield Flaw(message, redact(requirement.url), "a version specifier", level)
-
-
-def _what_twine_names(subject: Subject) -> Iterator[Flaw]:
-    """Yield what `twine check --strict` refuses: no description, or one of no stated kind."""
-    fields = subject.wheel.metadata
-    if not fields.get_payload() and not fields.get("Description"):
-        yield Flaw("METADATA has no description", "nothing", "a readme", Level.WARNING)
-    elif not fields.get("Description-Content-Type"):
-        expected = "text/markdown, text/x-rst or text/plain"
-        yield Flaw("METADATA does not say of which kind its description is", "nothing", expected, Level.WARNING)
 
 
 # ---------------------------------------------------------------- the licence

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 LIMITS = {"pypi": 100_000, "github": 200_000}
 PLAIN = library("extern void *malloc(unsigned long); void *ours(void) { return malloc(1); }")
-LIMITED = library("extern void *PyModule_Create2(void *, int); void *PyInit_c(void) { return PyModule_Create2(0, 3); }")
-UNLIMITED = library("extern int _PyLong_Sign(void *); void *PyInit_c(void) { return (void *)(long)_PyLong_Sign(0); }")
-LATER = library("extern void *PyType_FromMetaclass(void *); void *PyInit_c(void) { return PyType_FromMetaclass(0); }")
+LIMITED, UNLIMITED, LATER = "void *PyModule_Create2(void)", "int _PyLong_Sign(void)", "void *PyType_FromMetaclass(void)"
 
 
 @contextmanager
@@ -45,13 +43,19 @@ def findings(wheel: Path, job: Job | None = None) -> tuple[Finding, ...]:
     return audit(wheel, job=job, limits=LIMITS, work=wheel.parent / "work")
 
 
+def extension(calls: str, name: str = "_C") -> bytes:
+    """Return an extension module of that name that calls a function of Python, declared as in C."""
+    function = calls.partition("(")[0].split()[-1].lstrip("*")
+    return library(f"extern {calls}; void *PyInit_{name}(void) {{ return (void *)(long){function}(); }}")
+
+
 def linux(folder: Path, content: bytes = PLAIN, name: str = LINUX) -> Path:
     return make(folder, name, {"demo/__init__.py": b"", "demo/_C.abi3.so": content})
 
 
 @pytest.mark.slow
 def test_a_good_abi3_wheel_has_no_findings(tmp_path: Path) -> None:
-    assert findings(linux(tmp_path, LIMITED, ABI3)) == ()
+    assert findings(linux(tmp_path, extension(LIMITED), ABI3)) == ()
 
 
 @pytest.mark.slow
@@ -64,8 +68,9 @@ def test_two_thousand_empty_members_take_no_files_of_their_own(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_each_library_keeps_to_the_limited_api_of_its_tag(tmp_path: Path) -> None:
-    files = {"demo/__init__.py": b"", "demo/_never.abi3.so": UNLIMITED, "demo/_from_3_12.abi3.so": LATER}
-    found = findings(make(tmp_path, ABI3, {**files, "demo/_always.abi3.so": LIMITED}))
+    calls = {"_never": UNLIMITED, "_from_3_12": LATER, "_always": LIMITED}
+    files = {f"demo/{name}.abi3.so": extension(called, name) for name, called in calls.items()}
+    found = findings(make(tmp_path, ABI3, {"demo/__init__.py": b"", **files}))
     assert {(one.rule, one.message.partition(" ")[0], one.found, one.expected) for one in found} == {
         ("abi3", "demo/_never.abi3.so", "_PyLong_Sign", "the limited API of Python 3.10"),
         ("abi3", "demo/_from_3_12.abi3.so", "PyType_FromMetaclass", "the limited API of Python 3.10"),
@@ -77,14 +82,15 @@ def test_each_library_keeps_to_the_limited_api_of_its_tag(tmp_path: Path) -> Non
 def test_a_tag_below_what_a_library_uses_is_a_warning_if_no_admitted_python_lacks_that(
     admitted: str, level: Level, tmp_path: Path
 ) -> None:
-    wheel = make(tmp_path, ABI3, {"demo/__init__.py": b"", "demo/_C.abi3.so": LATER}, f"Requires-Python: {admitted}\n")
+    files = {"demo/__init__.py": b"", "demo/_C.abi3.so": extension(LATER)}
+    wheel = make(tmp_path, ABI3, files, f"Requires-Python: {admitted}\n")
     assert [(one.rule, one.level) for one in findings(wheel)] == [("abi3", level)]
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # readme_renderer's; threads share what is to be ignored
 def test_two_runs_share_no_report_and_leave_none(tmp_path: Path) -> None:
-    wheel = linux(tmp_path, LIMITED, ABI3)
+    wheel = linux(tmp_path, extension(LIMITED), ABI3)
     with ThreadPoolExecutor() as pool:
         assert [*pool.map(findings, [wheel] * 2)] == [()] * 2
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["sweep"]  # a lock

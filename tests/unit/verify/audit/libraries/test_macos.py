@@ -20,6 +20,7 @@ ARM = "demo-1.0-cp311-cp311-macosx_11_0_arm64.whl"
 BOTH = "demo-1.0-cp311-cp311-macosx_10_9_universal2.whl"
 SYSTEM = "/usr/lib/libSystem.B.dylib"
 HOMEBREW = "/opt/homebrew/opt/libomp/lib/libomp.dylib"
+OF_ALL = "/tmp/lib"  # noqa: S108 - a name
 
 
 def of_macos(folder: Path, content: bytes, name: str = ARM, **more: bytes) -> Path:
@@ -54,14 +55,34 @@ def test_a_library_that_keeps_to_its_tag_is_good(content: bytes, name: str, tmp_
             dylib(["@rpath/gone.dylib"], paths=["@loader_path"]), "macos", "@rpath/gone.dylib", ERROR, id="gone"
         ),
         pytest.param(dylib(paths=["/opt/homebrew/lib"]), "macos", "/opt/homebrew/lib", WARNING, id="run-path"),
-        pytest.param(dylib(paths=["/tmp/lib"]), "macos", "/tmp/lib", ERROR, id="run-path-of-all"),  # noqa: S108 - a name
+        pytest.param(dylib(["@rpath/libtorch.dylib"], paths=[OF_ALL]), "macos", OF_ALL, ERROR, id="run-path-of-all"),
+        pytest.param(dylib(paths=[OF_ALL]), "macos", OF_ALL, WARNING, id="run-path-that-nothing-asks"),
         pytest.param(dylib(exports=["PyInit_other"]), "init", "PyInit_other", ERROR, id="init-of-another"),
         pytest.param(dylib(asked=["PyLong_AsInt"]), "python-versions", "PyLong_AsInt", ERROR, id="newer-python"),
         pytest.param(dylib()[:60], "macos", "unreadable", ERROR, id="cut"),
     ],
 )
-def test_a_library_beyond_its_tag_is_found(content: bytes, rule: str, found: str, level: Level, tmp_path: Path) -> None:
+def test_a_library_beyond_its_tag_found(content: bytes, rule: str, found: str, level: Level, tmp_path: Path) -> None:
     assert seen(findings(of_macos(tmp_path, content))) == {(rule, found, level)}
+
+
+@pytest.mark.parametrize(("name", "found"), [("other", set()), ("another", {("init", "PyInit_other", ERROR)})])
+def test_a_module_may_be_loaded_by_the_name_that_it_has(
+    name: str, found: set[tuple[str, str, Level]], tmp_path: Path
+) -> None:
+    code = f"from importlib.util import spec_from_file_location\nspec_from_file_location('{name}', '_c.so')\n"
+    files = {"demo/__init__.py": code.encode(), "demo/_c.cpython-311-darwin.so": dylib(exports=["PyInit_other"])}
+    assert seen(findings(make(tmp_path, ARM, files))) == found
+
+
+def test_a_library_may_be_that_of_the_user(tmp_path: Path) -> None:
+    wheel = of_macos(tmp_path, dylib(["@rpath/gone.dylib"], paths=["/opt/homebrew/lib"]))
+    assert {one.level for one in findings(wheel)} == {WARNING}
+
+
+def test_what_is_wrong_in_each_part_is_said_once(tmp_path: Path) -> None:
+    both = universal(dylib([HOMEBREW]), dylib([HOMEBREW], machine=X86_64, minimum=(10, 9)))
+    assert [one.found for one in findings(of_macos(tmp_path, both, BOTH))] == [HOMEBREW]
 
 
 def test_our_own_build_leaves_no_absolute_run_path(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from ci_tools.model.files import Level
 from ci_tools.model.plan import Library
 from tests.builders.audited import INFO, OLD, PE, SBOM, findings, native, planned, rewritten, seen
+from tests.builders.mach_o import dylib
 from tests.builders.wheels import LINUX, PURE, edited, linked, make
 
 if TYPE_CHECKING:
@@ -240,10 +241,19 @@ def test_entry_points_name_what_is_there(text: str, fields: str, expected: Level
         pytest.param(b"try:\n    from . import _c\nexcept ImportError:\n    _c = None\n", set(), id="guarded"),
         pytest.param(b"from . import _c\n", {("own-imports", "no such module", ERROR)}, id="no-such-part"),
         pytest.param(b"from ._c import f\n", {("own-imports", "no such module", ERROR)}, id="no-such-module"),
+        pytest.param(b"from .six.moves import range\n", set(), id="of-a-module-that-makes-modules"),
+        pytest.param(b"from .a.b import c\n", {("own-imports", "no such module", ERROR)}, id="of-one-that-makes-none"),
     ],
 )
 def test_a_package_has_what_it_imports_of_itself(
     code: bytes, found: set[tuple[str, str, Level]], tmp_path: Path
 ) -> None:
-    files = {"demo/__init__.py": code, "demo/a.py": b"x = 1\n"}
+    six = b"import sys\nsys.modules[f'{__name__}.moves'] = sys\n"
+    files = {"demo/__init__.py": code, "demo/a.py": b"x = 1\n", "demo/six.py": six}
     assert seen(findings(make(tmp_path, files=files))) == found
+
+
+def test_an_extension_may_have_submodules(tmp_path: Path) -> None:
+    library = dylib(exports=["PyInit__c"])
+    files = {"demo/__init__.py": b"import demo._c.fft\nfrom ._c.linalg import f\n", "demo/_c.abi3.so": library}
+    assert seen(findings(make(tmp_path, "demo-1.0-cp311-abi3-macosx_11_0_arm64.whl", files))) == set()

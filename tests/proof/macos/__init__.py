@@ -1,0 +1,1 @@
+"""Real wheels for macOS, read by us and by others."""
