@@ -95,7 +95,7 @@ def walk(folder: Path, verbs: tuple[str, ...], **env: str) -> dict[str, Said]:
 
 
 def _without_names(text: str, folder: Path) -> str:
-    text = text.replace(str(folder), "FOLDER").replace(folder.name, "NAME")
+    text = text.replace(str(folder), "FOLDER").replace(str(folder.parent), "PLACE").replace(folder.name, "NAME")
     return functools.reduce(lambda said, each: re.sub(*each, said), TOLD, text)
 
 
