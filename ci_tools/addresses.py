@@ -7,6 +7,7 @@ that is quoted in them. So it has to find addresses within any text.
 from __future__ import annotations
 
 import re
+from typing import Any
 from urllib.parse import quote, unquote
 
 WORD = re.compile(r"[^\s'\"<>`]+")
@@ -24,6 +25,15 @@ HARMLESS_AFTER = frozenset({"egg", "subdirectory", "md5", "sha256", "sha384", "s
 def redact(text: str) -> str:
     """Return a text in which addresses have `***` for a user or password, and `…` for a query or fragment."""
     return WORD.sub(lambda word: _redact_word(word[0]), text) if any(sign in text for sign in SIGNS) else text
+
+
+def redact_values(value: Any) -> Any:  # noqa: ANN401 - what a JSON document holds
+    """Return a JSON value whose texts pass `redact`, each by itself: an address ends where its text does."""
+    if isinstance(value, dict):
+        return {redact(str(name)): redact_values(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [redact_values(one) for one in value]
+    return redact(value) if isinstance(value, str) else value
 
 
 def _redact_word(word: str) -> str:

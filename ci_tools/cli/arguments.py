@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import textwrap
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ci_tools.errors import InputError
 from ci_tools.model.versions import Minor
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 NEAREST_CONFIG = "the fatwheel.yml or [tool.fatwheel] of this folder, or of the nearest above"
 
@@ -38,6 +42,10 @@ class Parser(argparse.ArgumentParser):
             return super().format_help()
         finally:
             self.description = whole
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Print the help page; argparse would ignore that the disk is full."""
+        (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
         """Raise InputError."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ci_tools.addresses import redact
 from ci_tools.config import commands as hooks
 from ci_tools.config import release_names
 from ci_tools.errors import Problem, nearest
@@ -31,7 +31,6 @@ LEVELS = (
     "musllinux_1_2",
 )
 WHAT = {"python": "Python", "torch": "torch", "cuda": "CUDA"}
-WITH_SECRET = re.compile(r"https?://[^/]*@", re.IGNORECASE)  # even a name without a password: it is often a token
 
 
 def find_mistakes(document: Document, flawed: list[Keys], catalog: Catalog, folder: Path) -> Iterator[Problem]:
@@ -236,7 +235,7 @@ class _Meaning:
         if ("git" in table) != ("ref" in table):
             missing = "ref" if "git" in table else "git"
             yield self.at(("source",), f'the key "{missing}" is missing: a git source has both "git" and "ref"')
-        if WITH_SECRET.match(self.get("source", "git") or ""):
+        if redact(address := self.get("source", "git") or "") != address:
             yield self.at(
                 ("source", "git"),
                 "the address contains a secret, expected one without: git's credential helper supplies it",

@@ -1,10 +1,12 @@
-"""Escapes arbitrary text for GitHub's Markdown, so that it is shown literally and has no effect."""
+"""Escapes arbitrary text for GitHub's Markdown: it is shown literally, without secrets, and has no effect."""
 
 from __future__ import annotations
 
 import html
 import re
 from typing import TYPE_CHECKING
+
+from ci_tools.addresses import redact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +35,7 @@ def _escape_character(found: re.Match[str]) -> str:
 
 
 def _plain(value: object) -> str:
-    return html.escape(one_line(value), quote=False)
+    return html.escape(one_line(redact(str(value))), quote=False)
 
 
 def one_line(value: object) -> str:

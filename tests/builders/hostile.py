@@ -60,6 +60,23 @@ install(TARGETS fast LIBRARY DESTINATION demo)
     "fast.cpp": "#include <torch/library.h>\nTORCH_LIBRARY(demo, m) {}\n",
     "demo/__init__.py": "",
 }
+# One whose settings name a preset, or a toolchain file: without it nothing is built.
+NAMED = {
+    **CMAKE,
+    "CMakeLists.txt": CMAKE["CMakeLists.txt"].replace("find_package", "if(NAMED)\nfind_package") + "endif()\n",
+    "CMakePresets.json": '{"version": 3, "configurePresets": [{"name": "named", "toolchainFile": "named.cmake"}]}\n',
+    "named.cmake": "set(NAMED ON)\n",
+}
+NAMING = {
+    "preset": "cmake.args = ['--preset', 'named']",
+    "preset-in-one": "cmake.args = ['--preset=named']",
+    "toolchain": "cmake.args = ['--toolchain', 'named.cmake']",
+    "cache": "cmake.args = ['-C', 'named.cmake']",
+    "argument": "cmake.args = ['-D', 'CMAKE_TOOLCHAIN_FILE:PATH=named.cmake']",
+    "define": "cmake.define.CMAKE_TOOLCHAIN_FILE = 'named.cmake'",
+    "include": "cmake.define.CMAKE_PROJECT_demo_INCLUDE = 'named.cmake'",
+    "variable": "env.CMAKE_TOOLCHAIN_FILE = 'named.cmake'",
+}
 # A module that leaves its mark where it may write, which it may not in the cage, and has nothing that others expect.
 MODULE = """\
 try:

@@ -95,7 +95,7 @@ def walk(folder: Path, verbs: tuple[str, ...], **env: str) -> dict[str, Said]:
 
 
 def _without_names(text: str, folder: Path) -> str:
-    text = text.replace(str(folder), "FOLDER").replace(folder.name, "NAME")
+    text = text.replace(str(folder), "FOLDER").replace(str(folder.parent), "PLACE").replace(folder.name, "NAME")
     return functools.reduce(lambda said, each: re.sub(*each, said), TOLD, text)
 
 
@@ -184,6 +184,19 @@ def test_cmake_is_fetched_and_asked_as_for_the_clean_folder(tmp_path: Path) -> N
     assert found == clean
     assert clean[SHORT[0]].status == 0
     assert not list((tmp_path / "marks").iterdir())
+
+
+@pytest.mark.long
+@confines
+@pytest.mark.parametrize("naming", hostile.NAMING.values(), ids=hostile.NAMING)
+def test_a_file_that_the_settings_name_for_cmake_is_a_doubt_and_runs_nothing(naming: str, tmp_path: Path) -> None:
+    """Every file counts as compiled: what the file says replaces what observes, and the build's cage reads it."""
+    trap = f"execute_process(COMMAND touch {tmp_path}/mark)\n"
+    files = {**hostile.NAMED, "named.cmake": hostile.NAMED["named.cmake"] + trap}
+    files["pyproject.toml"] += f"[tool.scikit-build]\n{naming}\n"
+    said = walk(hostile.make_clean(tmp_path / "clean", files), SHORT[:1])[SHORT[0]]
+    assert (said.status, "which is not followed" in said.stdout, "torch ABI: full" in said.stdout) == (0, True, True)
+    assert not (tmp_path / "mark").exists()
 
 
 @pytest.mark.slow

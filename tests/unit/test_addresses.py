@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import time
 from pathlib import Path
@@ -9,8 +10,9 @@ import pytest
 
 import ci_tools
 from ci_tools.addresses import redact
-from ci_tools.cli.tables.layout import plain
+from ci_tools.cli.tables.layout import plain, show_json
 from ci_tools.errors import InputError, Problem, RejectedInput
+from ci_tools.formats import markdown
 
 ADDRESSES = {
     "http://me:s3cret@host/simple/": "http://***@host/simple/",
@@ -76,12 +78,20 @@ def test_errors_and_tables_show_no_secret() -> None:
     assert "s3cret" not in f"{error} {error.message} {error.hint} {both} {both.problems} {plain(text)}"
 
 
+def test_markdown_and_json_show_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
+    text = 'see "https://u:s3cret@h/x?token=s3cret"'
+    show_json({text: [(text, 1)], "other": None})
+    shown = capsys.readouterr().out
+    assert json.loads(shown) == {redact(text): [[redact(text), 1]], "other": None}
+    assert "s3cret" not in shown + markdown.text(text) + markdown.code(text) + markdown.output(text)
+
+
 # What writes to the user, and why what it writes has no secret; all else is in errors, or passes `plain`.
 PRINTERS = {
     "cli/failures.py": "an error's annotations",
     "cli/main.py": "the page of `--help`",
     "cli/tables/layout.py": "tables, whose values pass `plain`",
-    "cli/verbs": "a verb's result: JSON, Markdown or a path",
+    "cli/verbs": "a path, a plan, the outputs of a step, Markdown by `formats.markdown`, or JSON by `show_json`",
     "install": "runs alone in an installer, with a `_shown` of its own",
     "build/containers/_prepare.py": "runs alone in a container, whose output is a log",
     "cli/reporter.py": "steps, which pass `plain`",
@@ -108,3 +118,10 @@ def test_what_is_printed_is_printed_in_few_places() -> None:
     }
     others = {name for name in found if not any(name.startswith(known) for known in PRINTERS)}
     assert not others
+
+
+def test_only_plans_and_outputs_of_steps_are_printed_as_json_that_is_exact() -> None:
+    """A plan is read again, and its addresses are refused with a secret; the outputs of a step are read by the next."""
+    verbs = Path(ci_tools.__file__).with_name("cli") / "verbs"
+    found = {path.name for path in verbs.glob("*.py") if "print(json.dumps(" in path.read_text(encoding="utf-8")}
+    assert found == {"plan.py", "recipe.py"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from ci_tools.addresses import redact
+from ci_tools.addresses import redact, redact_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -78,6 +79,11 @@ def _print_title(title: str, stream: TextIO, *, on_stderr: bool) -> None:
 def show_line(text: str) -> None:
     """Print one line on stdout."""
     print(plain(text))
+
+
+def show_json(value: object) -> None:
+    """Print a verb's result as JSON on stdout, without secrets in its addresses."""
+    print(json.dumps(redact_values(value), indent=1))
 
 
 def draw(table: Table, available: int = WIDEST) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,6 +80,7 @@ def declare_audit(parser: Parser) -> None:
 
 def run_audit(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel audit`."""
+    from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.github import step as steps
     from ci_tools.model.files import Level
     from ci_tools.plan import make, plan_reader
@@ -96,10 +96,9 @@ def run_audit(options: argparse.Namespace, outside: Outside) -> int:
     findings = files.audit_files(named, plan, outside)
     is_good = all(finding.level is not Level.ERROR for finding in findings)
     if options.format == "json":
-        print(json.dumps([finding._asdict() for finding in findings], indent=1))
+        show_json([finding._asdict() for finding in findings])
     else:
         from ci_tools.cli.next_command import after_audit, say_next
-        from ci_tools.cli.tables.layout import show
         from ci_tools.cli.tables.release import findings_table
 
         show(findings_table(findings, len(named)))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -199,7 +198,7 @@ def declare_find(parser: Parser) -> None:
 def run_find(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel index find`."""
     from ci_tools.cli.tables import finder
-    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.install.bundle import here, read_facts
     from ci_tools.publish.index.finder.machines import Wanted, describe_machine
     from ci_tools.publish.index.finder.search import search
@@ -209,7 +208,7 @@ def run_find(options: argparse.Namespace, outside: Outside) -> int:
     machine, shelves = describe_machine(facts, wanted), _read_shelves(options, outside)
     found = finder.SearchResult(search(shelves.projects, shelves.makers, machine), machine, shelves)
     if options.format == "json":
-        print(json.dumps(finder.found_values(found), indent=1))
+        show_json(finder.found_values(found))
     else:
         show(finder.found_tables(found))
     return DONE

@@ -54,11 +54,11 @@ def _choice(options: argparse.Namespace, outside: Outside) -> Choice:
 
 
 def _print_releases(releases: Sequence[RecipeRelease], form: str) -> None:
-    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.cli.tables.recipes import release_values, releases_table
 
     if form == "json":
-        print(json.dumps(release_values(releases), indent=1))
+        show_json(release_values(releases))
     else:
         show(releases_table(releases))
 
@@ -107,7 +107,7 @@ def declare_check(parser: Parser) -> None:
 
 def run_check(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel recipe check`."""
-    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.cli.tables.recipes import check_values, checks_table
     from ci_tools.recipes.check import check_recipes, refuse_failures
     from ci_tools.recipes.shelf import find_recipe, list_recipes
@@ -115,7 +115,7 @@ def run_check(options: argparse.Namespace, outside: Outside) -> int:
     recipes = [find_recipe(name) for name in options.recipes] or list_recipes()
     checks = check_recipes(recipes, _choice(options, outside), outside)
     if options.format == "json":
-        print(json.dumps(check_values(checks), indent=1))
+        show_json(check_values(checks))
     else:
         show(checks_table(checks))
     refuse_failures(checks)
@@ -178,7 +178,7 @@ def declare_outdated(parser: Parser) -> None:
 
 def run_outdated(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel recipe outdated`."""
-    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.cli.tables.recipes import news_table
     from ci_tools.recipes.shelf import find_recipe, list_recipes
     from ci_tools.recipes.upstream import read_news
@@ -186,7 +186,7 @@ def run_outdated(options: argparse.Namespace, outside: Outside) -> int:
     recipes = [find_recipe(name) for name in options.recipes] or list_recipes()
     news = read_news(recipes, outside)
     if options.format == "json":
-        print(json.dumps([one._asdict() for one in news], indent=1))
+        show_json([one._asdict() for one in news])
     else:
         show(news_table(news))
     return DONE
@@ -209,7 +209,7 @@ def declare_watch(parser: Parser) -> None:
 def run_watch(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel recipe watch`."""
     from ci_tools.cli.tables import recipes as tables
-    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.cli.values import outputs
     from ci_tools.recipes.shelf import find_recipe, list_recipes
     from ci_tools.recipes.watch import watch
@@ -221,7 +221,7 @@ def run_watch(options: argparse.Namespace, outside: Outside) -> int:
     if options.page:
         options.page.write_text(tables.verdicts_page(verdicts), encoding="utf-8")
     if options.format == "json":
-        print(json.dumps(tables.verdict_values(verdicts), indent=1))
+        show_json(tables.verdict_values(verdicts))
     elif options.format == "github":
         rows = tables.due_rows(verdicts)
         print(outputs({"due": json.dumps({"include": rows}), "count": str(len(rows))}), end="")

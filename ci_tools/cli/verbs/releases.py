@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,18 +139,18 @@ def _judge(hub: Hub, namings: list[Naming], options: argparse.Namespace) -> list
 
 
 def _print(judged: list[Judged], namings: list[Naming], options: argparse.Namespace) -> None:
-    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.cli.tables.releases import judged_tables, judged_values
 
     if options.format == "json":
-        print(json.dumps(judged_values(judged), indent=1))
+        show_json(judged_values(judged))
     else:
         show(judged_tables(judged, namings))
 
 
 def _print_removed(removed: Iterable[Removed], options: argparse.Namespace) -> None:
     """Print the result for each release, also for those before one that GitHub refuses to remove."""
-    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.cli.tables.releases import removed_table
 
     done: list[Removed] = []
@@ -160,6 +159,6 @@ def _print_removed(removed: Iterable[Removed], options: argparse.Namespace) -> N
             done.append(one)  # noqa: PERF402 - those before an error are shown
     finally:
         if options.format == "json":
-            print(json.dumps([one._asdict() for one in done], indent=1))
+            show_json([one._asdict() for one in done])
         else:
             show(removed_table(done))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +28,14 @@ def declare_doctor(parser: Parser) -> None:
 def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel doctor`."""
     from ci_tools.cli.next_command import after_doctor, say_next
-    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.cli.tables.upkeep import doctor_tables
     from ci_tools.github.client import Hub
     from ci_tools.github.doctor import check
 
     checked = check.check(Hub(options.repository, outside), fix=options.fix)
     if options.format == "json":
-        print(json.dumps(check.to_json(checked), indent=1))
+        show_json(check.to_json(checked))
     else:
         show(doctor_tables(checked))
         say_next(after_doctor(checked), outside)
@@ -64,7 +63,7 @@ def run_status(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel status`."""
     from datetime import datetime, timezone
 
-    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.cli.tables.status import status_table, status_values
     from ci_tools.github.runs import read_runs
     from ci_tools.publish.retention.removal import open_hub, read_releases
@@ -82,7 +81,7 @@ def run_status(options: argparse.Namespace, outside: Outside) -> int:
     if options.badge:
         _write(options.badge, health.write_badge(health.summarize(lines)).encode())
     if options.format == "json":
-        print(json.dumps(status_values(lines), indent=1))
+        show_json(status_values(lines))
     else:
         show(status_table(lines))
     return DONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 TOOL = ("tool", "scikit-build")
 UNKNOWN_VERSION = "0"  # of a project that a plugin gives its version: cmake wants some
 UNREAD = ("SKBUILD_CMAKE_ARGS", "SKBUILD_CMAKE_DEFINE", "SKBUILD_CMAKE_BUILD_TYPE", "SKBUILD_CMAKE_SOURCE_DIR")
+
+# Variables by which a call names files that take the place of what observes it.
+UNFOLLOWED_NAMES = re.compile(r"CMAKE_TOOLCHAIN_FILE|CMAKE_PROJECT_\w*INCLUDE\w*")
+UNFOLLOWED = re.compile(rf"(--preset|--toolchain|-C|(?:-D\s*)?(?:{UNFOLLOWED_NAMES.pattern})(?=[:=])).*", re.DOTALL)
 
 
 class CmakeCall(NamedTuple):
@@ -45,7 +50,13 @@ def read_cmake_call(project: ProjectFile, env: Mapping[str, str], cell: CellFact
         if applies:
             define = {**table(cmake, "define"), **table(changed, "define")}
             cmake = {**cmake, **changed, "define": define}
-    variables = {name: _value(value, env) for name, value in told.items()}
+    told_values = ((name, _value(value, env)) for name, value in told.items())
+    variables = {**env, **{name: value for name, value in told_values if value is not None}}
+    chosen = (*map(str, cmake.get("args", ())), *_definitions(table(cmake, "define"), env))
+    chosen += tuple(shlex.split(env.get("CMAKE_ARGS", "")))
+    words = (*chosen, *(f"{name}={value}" for name, value in variables.items()))
+    if unfollowed := next(filter(None, map(UNFOLLOWED.fullmatch, words)), None):
+        return CmakeCall(doubt=f"cmake is called with {unfollowed[1]}, which is not followed")
     return CmakeCall(
         str(cmake.get("source-dir", ".")),
         (
@@ -56,11 +67,9 @@ def read_cmake_call(project: ProjectFile, env: Mapping[str, str], cell: CellFact
             f"-DSKBUILD_PROJECT_NAME={project.text('project', 'name')}",
             f"-DSKBUILD_PROJECT_VERSION={project.text('project', 'version') or UNKNOWN_VERSION}",
             f"-DCMAKE_BUILD_TYPE={cmake.get('build-type', 'Release')}",
-            *map(str, cmake.get("args", ())),
-            *_definitions(table(cmake, "define"), env),
-            *shlex.split(env.get("CMAKE_ARGS", "")),
+            *chosen,
         ),
-        tuple(sorted({**env, **{name: value for name, value in variables.items() if value is not None}}.items())),
+        tuple(sorted(variables.items())),
     )
 
 

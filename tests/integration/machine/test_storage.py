@@ -158,9 +158,10 @@ def test_a_lock_is_waited_for_with_a_word_every_few_seconds_and_not_for_ever(tmp
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk is full here")
-def test_a_full_standard_output_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", ["init", "plan --help"])
+def test_a_full_standard_output_is_named(words: str, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1.0"\n')
-    command = [sys.executable, "-m", "ci_tools", "init", str(tmp_path)]
+    command = [sys.executable, "-m", "ci_tools", *words.split(), str(tmp_path)]
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT)
     assert done.returncode == 3

@@ -419,8 +419,12 @@ def test_the_command_line_refuses_a_folder(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().err == f"fatwheel: {tmp_path} is a folder, expected a YAML file\n"
 
 
-def test_a_git_address_with_a_secret_is_refused(tmp_path: Path) -> None:
-    source = "source: {git: 'https://me:hunter2@127.0.0.1/demo', ref: main}\n"
+@pytest.mark.parametrize(
+    "address",
+    ["https://me:hunter2@h/demo", "https://hunter2@h/demo", "ssh://git:hunter2@h/demo", "https://h/demo?token=hunter2"],
+)
+def test_a_git_address_with_a_secret_is_refused(address: str, tmp_path: Path) -> None:
+    source = f"source: {{git: '{address}', ref: main}}\n"
     (tmp_path / "fatwheel.yml").write_text(f"{source}package: demo\npython: [3.12]\nplatforms:\n  linux-cpu:\n")
     with pytest.raises(InputError, match="1:15: the address contains a secret") as refused:
         loader.load(tmp_path / "fatwheel.yml", catalog.load())

@@ -10,7 +10,7 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.evidence.backends.cmake_call import CmakeCall
+from ci_tools.evidence.backends.cmake_call import UNFOLLOWED_NAMES, CmakeCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -35,7 +35,6 @@ IDLE_NAMES = re.compile(
     """,
     re.VERBOSE,
 )
-UNFOLLOWED_NAMES = re.compile(r"CMAKE_TOOLCHAIN_FILE|CMAKE_PROJECT_\w*INCLUDE\w*")
 
 
 class _Parsed(NamedTuple):

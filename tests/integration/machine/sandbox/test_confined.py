@@ -165,6 +165,19 @@ LOADER = "/lib64/ld-linux-x86-64.so.2" if platform.machine() == "x86_64" else "/
 # What confined code can do all the same: docs/explanation/evidence.md says so, and says why.
 WITHIN_REACH = [
     pytest.param("print(os.stat(outside + '/secret').st_size > 0)", "True", id="asks-for-the-size-of-a-file"),
+    pytest.param(
+        "print(os.stat(outside + '/secret').st_mtime > 0, os.path.exists(outside + '/none'))",
+        "True False",
+        id="asks-how-old-a-file-is-and-whether-one-exists",
+    ),
+    pytest.param(
+        "print(os.sched_getaffinity(0) == os.sched_getaffinity(parent))", "True", id="uses-as-many-processors-as-others"
+    ),
+    pytest.param(
+        "print(time.time() > 0, time.clock_gettime(time.CLOCK_BOOTTIME) > 0)",
+        "True True",
+        id="reads-the-machines-clocks",
+    ),
     pytest.param("os.symlink(outside, 'l'); print(os.path.realpath('l') == outside)", "True", id="follows-a-link"),
     pytest.param(
         "import fcntl; fcntl.flock(open(sys.executable), fcntl.LOCK_SH); print('locked')", "locked", id="locks-a-file"

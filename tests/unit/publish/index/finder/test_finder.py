@@ -252,3 +252,24 @@ def test_ten_versions_with_288_combinations_each_are_small() -> None:
 
 def test_the_data_lies_where_the_page_looks_for_it() -> None:
     assert data_path("Demo_Kernels") == f"finder/{canonicalize_name('Demo_Kernels')}.js"
+
+
+@pytest.mark.parametrize("origin", ["added", "adopted"])
+@pytest.mark.parametrize(
+    ("tags", "folder", "systems", "pythons"),
+    [
+        ("cp312-cp312-manylinux_2_28_x86_64", "cu130", {"linux-x86_64"}, {"3.12"}),
+        ("cp313-abi3-win_amd64", "", {"windows-x86_64"}, {"3.13", "3.14", "3.15"}),
+        ("cp313-cp313t-macosx_11_0_universal2", "", {"macos-arm64", "macos-x86_64"}, {"3.13t"}),
+        ("cp312-cp312-musllinux_1_2_aarch64", "rocm7.1", {"linux-arm64"}, {"3.12"}),
+    ],
+)
+def test_a_wheel_of_others_is_a_choice_by_its_tags_and_folder(
+    tags: str, folder: str, systems: set[str], pythons: set[str], origin: str
+) -> None:
+    other = PURE._replace(name=f"demo-1.0-{tags}.whl", folder=folder, requires_python="", origin=origin)
+    data = data_of(shelf(CUDA, PURE, other, v1_0=OFFERS))
+    found = [offer for offer in read_back(data, data["listings"][0]) if offer[4] == other.name]
+    assert {offer[0] for offer in found} == systems
+    assert {offer[1] for offer in found} == {folder}
+    assert {offer[3] for offer in found} == pythons
