@@ -220,7 +220,7 @@ FILES = {
     "text-relocations": own('int getpid(void); __asm__(".text\\n.quad getpid\\n");', "-Wl,-z,notext"),
     "no-default-lib": own("", "-Wl,-z,nodefaultlib"),
     "no-open": own("", "-Wl,-z,nodlopen"),
-    "debug": own("", "-g"),
+    "debug": own("", "-g", "-fdebug-prefix-map==/home/me"),
     "newer-cpu": own("", "-Wl,-z,x86-64-v4"),
     "constructor-aborts": own("void abort(void); __attribute__((constructor)) static void end(void) { abort(); }"),
     "build-path": own('const char *place(void) { return "/home/me/demo/_c.c"; }'),
