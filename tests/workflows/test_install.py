@@ -26,7 +26,7 @@ SETUP = ROOT / ".github" / "actions" / "setup"
 # A Python itself comes before pyenv's commands, which look for one at each start.
 PATH = os.pathsep.join([str(Path(sys.base_prefix) / "bin"), os.environ["PATH"]])
 LOCK = (SETUP / "requirements.txt").read_text(encoding="utf-8")
-FEW = "".join(re.findall(r"^pathspec==.*\n(?:    .*\n)+", LOCK, re.MULTILINE))
+(FEW,) = re.findall(r"^packaging==.*\n(?:    .*\n)+", LOCK, re.MULTILINE)
 NO_INDEX = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "0"}
 NO_INDEX |= {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_NO_CACHE_DIR": "1"}
 ENDS = "raise SystemExit('a module of the caller was imported')\n"
