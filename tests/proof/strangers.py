@@ -105,7 +105,8 @@ class Attempt:
     def _steps(self) -> Iterator[tuple[str, Any]]:
         cpu: dict[str, float] = {}
         yield "cpu_seconds", cpu
-        torch = ["--torch", self.project["torch"]] if "torch" in self.project else []
+        asked = self.project.get("torch", self.project.get("cpu-torch", ""))
+        torch = ["--torch", asked] if asked else []
         step = self._run(*FATWHEEL, "init", *torch)
         cpu["init"] = step.cpu
         if step.status:
@@ -142,7 +143,7 @@ class Attempt:
             names = job if "sdist: false" in (self.source / "fatwheel.yml").read_text() else f"sdist,{job}"
             step = self._run(*FATWHEEL, "build", "--job", names, "--out", "dist")
             yield "build", step
-        if not step.status or "write `wheel-platform: manylinux_" in step.printed:  # which `--here` does
+        if not step.status or re.search("(write|raise) `wheel-platform", step.printed):  # which `--here` does
             yield "release", self._run(*FATWHEEL, "release", "--to", TARGET, "--here")
 
     def _edit(self, printed: str) -> bool:
