@@ -22,8 +22,6 @@ from ci_tools.model.files import EPOCH
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from auditwheel.policy import Policy  # type: ignore[import-untyped]
-
     from ci_tools.machine.process import Ended
     from ci_tools.model.plan import Job
 
@@ -58,6 +56,8 @@ def explain_level(wheel: Path, wheel_platform: str) -> str:
 def find_level(wheel: Path, wheel_platform: str) -> str:
     """Return the oldest manylinux tag with every symbol that a wheel needs of its system, as manylinux_2_34_x86_64.
 
+    A library of this machine that auditwheel copies into the wheel counts: Debian 12's libgomp needs glibc 2.34.
+
     "" if none has them all, if it has no library, if `wheel_platform` is not a manylinux tag, or if the wheel keeps to
     that one: there is no level to name then.
     """
@@ -70,39 +70,28 @@ def _number(platform_tag: str) -> tuple[int, ...]:
 
 
 def _find_oldest(wheel: Path, wheel_platform: str) -> str:
+    """Return the oldest level that auditwheel finds for a wheel with what it would copy; "" if it cannot say."""
     from auditwheel.architecture import Architecture  # type: ignore[import-untyped] # noqa: PLC0415 - it is slow
+    from auditwheel.error import AuditwheelError  # type: ignore[import-untyped] # noqa: PLC0415 - as above
     from auditwheel.libc import Libc  # type: ignore[import-untyped] # noqa: PLC0415 - as above
-    from auditwheel.policy import WheelPolicies  # noqa: PLC0415 - as above
+    from auditwheel.wheel_abi import analyze_wheel_abi  # type: ignore[import-untyped] # noqa: PLC0415 - as above
 
     known = MANYLINUX.fullmatch(wheel_platform)
     if not known or not _has_libraries(wheel):
         return ""
-    policies = WheelPolicies(libc=Libc.GLIBC, arch=Architecture(known[1]))
-    oldest_first = sorted((one for one in policies if one.whitelist), key=lambda one: -one.priority)
-    needed = _needed_versions(wheel)
-    return next((one.name for one in oldest_first if _has_all(one, needed)), "")
+    machine, excluded = Architecture(known[1]), frozenset(catalog.load().brought)
+    try:
+        found = analyze_wheel_abi(Libc.GLIBC, machine, wheel, excluded, disable_isa_ext_check=True, allow_graft=True)
+    except (AuditwheelError, RuntimeError):  # as its program ended, whose words are in the log
+        return ""
+    name: str = found.sym_policy.name
+    return name if name.startswith("manylinux") else ""
 
 
 def _has_libraries(wheel: Path) -> bool:
     found = open_wheel(wheel)
     with found.archive:
         return any(found.libraries)
-
-
-def _needed_versions(wheel: Path) -> set[tuple[str, str]]:
-    """Return the symbol versions that a wheel's libraries need, each with the library that has it."""
-    found = open_wheel(wheel)
-    with found.archive:
-        needed: set[tuple[str, str]] = set()
-        for info in found.libraries:
-            with found.archive.open(info) as library:
-                needed |= {*linking(library).versions}  # type: ignore[arg-type]  # it can seek
-        return needed
-
-
-def _has_all(policy: Policy, needed: set[tuple[str, str]]) -> bool:
-    of_system = (version.partition("_") for library, version in needed if library in policy.whitelist)
-    return all(number in policy.symbol_versions.get(prefix, {number}) for prefix, _, number in of_system)
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:

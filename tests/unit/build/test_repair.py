@@ -12,6 +12,8 @@ from tests.builders.wheels import LINUX, linked, make, members_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+NEWER = "#include <threads.h>\nint f(void) { return thrd_equal(thrd_current(), thrd_current()); }"  # glibc 2.28
+
 
 def run_paths(library: Path) -> tuple[str, ...]:
     with library.open("rb") as file:
@@ -47,9 +49,16 @@ def test_the_level_of_a_wheel_is_the_oldest_with_all_its_symbols(tmp_path: Path)
     old = make(tmp_path / "old", LINUX, {"demo/a.so": linked(later)})
     assert repair.find_level(old, "manylinux_2_4_x86_64") == "manylinux_2_5_x86_64"
     assert repair.find_level(old, "linux_x86_64") == ""
-    newer = "#include <threads.h>\nint f(void) { return thrd_equal(thrd_current(), thrd_current()); }"  # glibc 2.28
-    both = make(tmp_path / "both", LINUX, {"demo/a.so": linked(later), "demo/b.so": linked(newer)})
+    both = make(tmp_path / "both", LINUX, {"demo/a.so": linked(later), "demo/b.so": linked(NEWER)})
     assert repair.find_level(both, "manylinux_2_17_x86_64") == "manylinux_2_28_x86_64"
+
+
+def test_a_library_that_a_repair_copies_counts_for_the_level(tmp_path: Path) -> None:
+    (tmp_path / "libnew.so").write_bytes(linked(NEWER, "-Wl,-soname,libnew.so"))
+    needs = ("-Wl,--no-as-needed", f"-L{tmp_path}", "-lnew", f"-Wl,-rpath,{tmp_path}")
+    wheel = make(tmp_path, LINUX, {"demo/a.so": linked("int g(void) { return 1; }", *needs)})
+    assert repair.find_level(wheel, "manylinux_2_17_x86_64") == "manylinux_2_28_x86_64"
+    assert repair.explain_level(wheel, "manylinux_2_17_x86_64").endswith(", but to manylinux_2_28_x86_64")
 
 
 def test_a_wheel_that_keeps_to_its_level_is_not_said_to_miss_it(tmp_path: Path) -> None:
