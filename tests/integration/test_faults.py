@@ -28,7 +28,7 @@ def of(points: list[Point], *faults: Fault) -> list[Point]:
 
 
 def test_one_point_of_fifty_is_survived() -> None:
-    points = transactions.table(parts=[0], of=60)
+    points = transactions.table(parts=[0], of=50)
     assert len({point.fault for point in points}) > 3  # of the kinds of faults, which follow each other
     assert [point for point in points if point.complaints] == []
 
