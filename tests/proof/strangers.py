@@ -32,6 +32,7 @@ from ci_tools.machine import package_index
 from ci_tools.machine.python import find
 from ci_tools.machine.storage import cache_folder, write_atomically
 from ci_tools.model.versions import Python
+from ci_tools.verify.modules import own_imports
 from tests.builders.sources import committed, git
 from tests.proof.plain_way import compare, read_sdist, read_wheel
 from tests.proof.truth import HERE
@@ -170,6 +171,9 @@ class Attempt:
         variables = self.project.get("env", {})
         if "torch" in self.project:
             variables = {**variables, **self._toolkit(), "TORCH_CUDA_ARCH_LIST": "9.0"}
+        else:  # a project that takes CUDA where it finds it would compile more than the job for CPUs does
+            folders = os.environ["PATH"].split(os.pathsep)
+            variables = {**variables, "PATH": os.pathsep.join(one for one in folders if not Path(one, "nvcc").exists())}
         command = [str(tools / "bin" / "python"), "-m", "build", *options, "--outdir", str(self.folder / "built")]
         step = installed if installed.status else self._run(*command, str(plain), **variables)
         if step.status:
@@ -238,7 +242,8 @@ class Attempt:
         installed = self._run(str(environment / "bin" / "pip"), "install", "--quiet", *command.split(), *needed)
         if installed.status:
             return f"pip: {_shorten(installed.printed)}"
-        modules = config.get("validate", {}).get("imports", [])
+        wheel = next((self.source / "dist").glob("*.whl"))
+        modules = config.get("validate", {}).get("imports") or own_imports(wheel)
         ended = self._run(str(environment / "bin" / "python"), "-P", "-c", f"import {', '.join(modules)}")
         return _shorten(ended.printed) if ended.status else ", ".join(modules)
 
