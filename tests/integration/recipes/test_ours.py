@@ -113,6 +113,10 @@ CASES = (
     ),
 )  # fmt: skip
 SOURCES = [pytest.param(case, id=case.recipe) for case in CASES]
+LONG = (
+    "cupy-cuda13x",
+    "flash-attn",
+)  # of the others, one builds with torch and one by CMake
 
 
 class Place(NamedTuple):
@@ -214,7 +218,9 @@ def find_python() -> Path:
     return Path(found) if found else pytest.skip(f"needs Python {PYTHON}")
 
 
-@pytest.mark.parametrize("case", SOURCES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.recipe, marks=[pytest.mark.long] * (case.recipe in LONG)) for case in CASES]
+)
 def test_a_recipe_is_built_audited_described_and_installed(case: Case, place: Place, cuda_home: Path) -> None:
     python = find_python()
     planned = plan_release(case, place)
