@@ -44,8 +44,6 @@ from ci_tools.build.sdk.stand_ins import put_toolkit
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
 from ci_tools.errors import FatwheelError, Rejected
-from ci_tools.evidence.project_file import ProjectFile
-from ci_tools.evidence.source import Tree
 from ci_tools.formats.relabel import Label, relabel
 from ci_tools.formats.wheel import SBOM, open_wheel
 from ci_tools.machine import runner
@@ -57,6 +55,8 @@ from ci_tools.model.files import EPOCH
 from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.model.platforms import name_archs_for_torch
 from ci_tools.model.request import Channel
+from ci_tools.source.files import Tree
+from ci_tools.source.project_file import ProjectFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 from ci_tools.catalog.cuda_parts import cuda_parts
 from ci_tools.errors import MachineError, Problem
-from ci_tools.evidence.includes import Includes, Place, uncommented
 from ci_tools.machine.process import ISOLATED, output
 from ci_tools.machine.workplace import scratch
+from ci_tools.source.includes import Includes, Place, uncommented
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ci_tools.evidence.source import Tree
     from ci_tools.model.evidence import Evidence
     from ci_tools.model.plan import Job
+    from ci_tools.source.files import Tree
 
 PYTHON = "Python.h"
 NATIVE = frozenset({".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hpp", ".inl", ".ipp", ".pyx"})

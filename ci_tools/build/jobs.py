@@ -19,8 +19,6 @@ from ci_tools.build.cross.backends import read_backend
 from ci_tools.build.requirements import refuse_other_torch
 from ci_tools.build.sdist import add_sources, refuse_lacking
 from ci_tools.errors import InputError, MachineError, Problem, Rejected
-from ci_tools.evidence.backends import SETUPTOOLS
-from ci_tools.evidence.includes import Includes
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
 from ci_tools.machine.storage import (
@@ -37,6 +35,8 @@ from ci_tools.model.names import FileName
 from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.plan import plan_file
 from ci_tools.plan.plan_file import PLAN
+from ci_tools.source.backends import SETUPTOOLS
+from ci_tools.source.includes import Includes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -12,7 +12,6 @@ from ci_tools.build.build_torch import Expected, require_torch, torch_of_job
 from ci_tools.build.sdk.lending import InstallPlace, lend_torch
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
 from ci_tools.errors import FatwheelError
-from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.machine.package_index import add_indexes
 from ci_tools.machine.process import clean_environment
 from ci_tools.machine.python import identity
@@ -21,6 +20,7 @@ from ci_tools.model.pep440 import name_of_required, parse_requirement, parse_spe
 from ci_tools.model.plan import JobKind
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import BuildTorch
+from ci_tools.source.project_file import ProjectFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

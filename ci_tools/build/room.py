@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from ci_tools.evidence.source import Tree
     from ci_tools.model.plan import Job
+    from ci_tools.source.files import Tree
 
 MIB = 1 << 20
 # Lower bounds in bytes, so that no build with enough space is refused: somewhat less than was measured of torch 2.13

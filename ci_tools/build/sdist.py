@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Problem, Rejected
-from ci_tools.evidence.source import Tree
 from ci_tools.formats.tar import tarfile
 from ci_tools.formats.wheel import MOST_DIST_INFO_BYTES, read_headers
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.files import EPOCH, Finding, Level
 from ci_tools.model.pep440 import read_version
+from ci_tools.source.files import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import BinaryIO
 
-    from ci_tools.evidence.includes import Place
     from ci_tools.model.evidence import Project
+    from ci_tools.source.includes import Place
 
 
 def audit_sdist(path: Path, project: Project) -> tuple[Finding, ...]:

@@ -11,7 +11,7 @@ from ci_tools.formats.toml.text import parse_toml
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ci_tools.evidence.project_file import ProjectFile
+    from ci_tools.source.project_file import ProjectFile
 
     Edit = Callable[[str, str], str | None]
 

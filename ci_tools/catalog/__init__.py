@@ -64,6 +64,9 @@ __all__ = [
 
 HERE = Path(__file__).parent
 NAMES = ("cuda", "libraries", "limits", "minutes", "platforms", "python", "requirements", "rocm", "torch", "xpu")
+# The first torch whose wheels for Linux all have the new C++ ABI: TorchConfig.cmake of 2.6.0 for x86-64 has
+# _GLIBCXX_USE_CXX11_ABI=0, that of 2.7.0 for both machines has 1.
+CXX11 = Minor(2, 7)
 STANDARD_LIBRARY = HERE / "standard_library.json"  # written by tests.maintain.library_table
 TORCH_NAMES = HERE / "torch_names.json"  # written by tests.maintain.torch_names_table
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from ci_tools.github.doctor.check import Checked
+    from ci_tools.doctor.check import Checked
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
     from ci_tools.plan.make import Planned
@@ -114,7 +114,7 @@ def _name_wheels(wheels: Sequence[Path]) -> list[str]:
 
 def after_publication(shown: Sequence[Shown]) -> str:
     """Return the command that checks the first index, or makes one over the first releases on GitHub."""
-    from ci_tools.publish.index.file_names import project_and_version
+    from ci_tools.index.file_names import project_and_version
 
     for target, files in shown:
         kind, _, place = target.partition(":")

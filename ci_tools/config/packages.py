@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ci_tools.evidence.source import Tree
+    from ci_tools.source.files import Tree
 
 # Folders whose projects are not what a repository releases: other people's code, samples, and what tests build.
 NOT_RELEASED = frozenset(

@@ -11,18 +11,18 @@ from packaging.utils import InvalidName, canonicalize_name
 from ci_tools.config.location import BUILD_FILES, PROJECT_FILE, table_in
 from ci_tools.config.packages import choose_package
 from ci_tools.errors import InputError
-from ci_tools.evidence.includes import Includes, select_sources, torch_abi
 from ci_tools.formats.toml.text import parse_toml
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.versions import Minor, admits
+from ci_tools.source.includes import Includes, select_sources, torch_abi
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from ci_tools.catalog import Catalog
-    from ci_tools.evidence.source import Tree
     from ci_tools.model.evidence import TorchAbi
+    from ci_tools.source.files import Tree
 
 # File name endings that show that a platform has native code.
 ENDINGS = {

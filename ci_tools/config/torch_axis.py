@@ -10,10 +10,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import Problem
-from ci_tools.evidence.cells import list_released
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import Torch
 from ci_tools.model.versions import Minor, Python
+from ci_tools.observe.cells import list_released
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ci_tools.catalog import CXX11
 from ci_tools.errors import InputError
 from ci_tools.model.platforms import AcceleratorKind
-from ci_tools.model.versions import Minor
 from ci_tools.plan.wheel_names import distribution_of
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from ci_tools.model.names import FileName
     from ci_tools.model.plan import Job, Plan
 
-# The first torch whose wheels for Linux all have the new C++ ABI: TorchConfig.cmake of 2.6.0 for x86-64 has
-# _GLIBCXX_USE_CXX11_ABI=0, that of 2.7.0 for both machines has 1.
-CXX11 = Minor(2, 7)
 LINUX = re.compile(r"(?:manylinux_\d+_\d+|manylinux\d+|linux)_(?P<machine>\w+)")
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from ci_tools import __version__
 from ci_tools.config import commands
 from ci_tools.errors import InputError, RejectedInput
-from ci_tools.evidence.cells import cells_of, torches_of
 from ci_tools.model import edition as editions
 from ci_tools.model.evidence import Binding
 from ci_tools.model.names import FileName, VersionText
@@ -19,6 +18,7 @@ from ci_tools.model.plan import Covered, Job, JobKind, Library, Pins, Plan, Skip
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import HOSTED_MINUTES, SELF_HOSTED, STABLE, Care, Channel, Enabled, Route, ToolchainKind
 from ci_tools.model.versions import Minor, Python, admits
+from ci_tools.observe.cells import cells_of, torches_of
 from ci_tools.plan.additions import refuse_nothing, select_additions
 from ci_tools.plan.axes import (
     PURE,

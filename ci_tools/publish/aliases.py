@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import Rejected
 from ci_tools.formats.relabel import write_plain
+from ci_tools.index.units import Alias
 from ci_tools.install.fatwheel_backend import LABEL
 from ci_tools.machine.storage import fill_once, sha256_of
-from ci_tools.publish.units import Alias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from ci_tools.publish.units import Item
+    from ci_tools.index.units import Item
 
 FOLDER = ".aliases"  # of these copies, in a folder of finished files
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import Rejected, RejectedInput
 from ci_tools.formats import receipts
+from ci_tools.index.units import units_of
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import Sha256
 from ci_tools.model.request import UNTAGGED, Route
@@ -18,16 +19,15 @@ from ci_tools.publish import release_plan
 from ci_tools.publish.gathering import gather
 from ci_tools.publish.smart import SMART, make_sdists_smart
 from ci_tools.publish.targets.addresses import targets_of
-from ci_tools.publish.units import units_of
 from ci_tools.verify.files import audit_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from ci_tools.index.units import Item, Unit, Withheld
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
-    from ci_tools.publish.units import Item, Unit, Withheld
 
 
 class Assembled(NamedTuple):

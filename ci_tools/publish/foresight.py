@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, RejectedInput
+from ci_tools.index.ledger import Damaged
+from ci_tools.index.units import CORE, Item, Unit
 from ci_tools.model.edition import tag_of, title_of
 from ci_tools.model.request import Route
-from ci_tools.publish.index.ledger import Damaged
-from ci_tools.publish.units import CORE, Item, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

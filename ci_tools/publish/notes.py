@@ -11,7 +11,7 @@ from ci_tools.formats import markdown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ci_tools.publish.units import Item, Unit
+    from ci_tools.index.units import Item, Unit
 
 MOST_CHARACTERS = 125_000  # GitHub's limit for the notes of a release
 HEAD = (

@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools import catalog
 from ci_tools.errors import InputError
 from ci_tools.formats import receipts
+from ci_tools.index import variants
+from ci_tools.index.pages import VARIANTS
+from ci_tools.index.units import units_of
 from ci_tools.machine.storage import hold_lock
 from ci_tools.model.request import STABLE, UNTAGGED, Route
 from ci_tools.plan import plan_file
 from ci_tools.publish import release_plan, transaction
 from ci_tools.publish.aliases import FOLDER, aliases_of
-from ci_tools.publish.index import variants
-from ci_tools.publish.index.pages import VARIANTS
 from ci_tools.publish.smart import SMART, make_sdists_smart
 from ci_tools.publish.targets import UPLOADERS
 from ci_tools.publish.targets.addresses import places_of, refuse_wrong, targets_of
-from ci_tools.publish.units import units_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from ci_tools.index.units import Change, Unit, Withheld
     from ci_tools.machine.context import Outside
     from ci_tools.model.request import Edition
     from ci_tools.publish.targets import Target
     from ci_tools.publish.transaction import Shown
-    from ci_tools.publish.units import Change, Unit, Withheld
 
 LOCAL = "dir:"
 HOW_UNTAGGED = (

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Problem, RejectedInput
+from ci_tools.index.file_names import project_and_version
+from ci_tools.index.units import Made, Offer, ReleasePlan
 from ci_tools.model.edition import ALIAS_FIELDS, is_template, tag_of, title_of
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import Globs, PathSource
@@ -15,8 +17,6 @@ from ci_tools.plan import plan_reader
 from ci_tools.plan.aliases import names_of
 from ci_tools.plan.plan_file import hash_request
 from ci_tools.plan.sites import awaiting_gpu
-from ci_tools.publish.index.file_names import project_and_version
-from ci_tools.publish.units import Made, Offer, ReleasePlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from ci_tools import catalog
 from ci_tools.config import loader
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
-from ci_tools.publish.index.foreign.guests import CHANNELS
-from ci_tools.publish.index.ledger import Ledger
-from ci_tools.publish.index.maintain import marks
-from ci_tools.publish.index.maintain.marks import refuse_unprintable
-from ci_tools.publish.index.maintain.selection import selection_of
-from ci_tools.publish.index.wheel_index import WheelIndex
+from ci_tools.index.foreign.guests import CHANNELS
+from ci_tools.index.ledger import Ledger
+from ci_tools.index.maintain import marks
+from ci_tools.index.maintain.marks import refuse_unprintable
+from ci_tools.index.maintain.selection import selection_of
+from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.publish.targets.addresses import channel_of, targets_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from ci_tools.index.maintain.marks import Marks
+    from ci_tools.index.maintain.selection import Selection
     from ci_tools.machine.context import Outside
-    from ci_tools.publish.index.maintain.marks import Marks
-    from ci_tools.publish.index.maintain.selection import Selection
     from ci_tools.publish.targets import Target
     from ci_tools.publish.targets.github_release import GitHubTarget
     from ci_tools.publish.targets.pypi import PyPITarget

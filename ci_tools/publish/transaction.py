@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from ci_tools.index.units import Change, Published, Unit
     from ci_tools.machine.context import Reporter
     from ci_tools.publish.targets import Target
-    from ci_tools.publish.units import Change, Published, Unit
 
     Answer = tuple[Target, tuple[Change, ...] | FatwheelError]
 

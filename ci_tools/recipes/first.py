@@ -16,7 +16,6 @@ from ci_tools.config import loader
 from ci_tools.config.starter import BLANK, read_starter
 from ci_tools.config.starter.sdist_choice import choose_sdist
 from ci_tools.errors import InputError
-from ci_tools.evidence import git, source
 from ci_tools.model.names import safe_name
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.platforms import Platform
@@ -25,13 +24,15 @@ from ci_tools.recipes.choice import Choice
 from ci_tools.recipes.releases import releases_of_all, write_config
 from ci_tools.recipes.shelf import CALLERS, Recipe
 from ci_tools.recipes.upstream import FIELD
+from ci_tools.source import files as source
+from ci_tools.source import git
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_tools.config.starter.choices import PlatformChoice, Starter
-    from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
+    from ci_tools.source.files import Tree
 
 TAG = re.compile(r"(?P<before>v|release-|)(?P<version>\d[\w.+!-]*)")
 ADDRESS = re.compile(r"[\w+.-]+://|[^/]+@[^/]+:|[./~]")

@@ -13,11 +13,11 @@ from ci_tools import catalog as catalogs
 from ci_tools.config import loader
 from ci_tools.config.native import resolve_native
 from ci_tools.errors import InputError, Problem, RejectedInput
-from ci_tools.evidence.cells import cells_of, torches_of
 from ci_tools.model.edition import tag_of, title_of
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import STABLE
+from ci_tools.observe.cells import cells_of, torches_of
 from ci_tools.plan.contradictions import explain_unsupported
 from ci_tools.recipes.choice import Choice, cut, version_of
 from ci_tools.recipes.places import as_in_recipe

@@ -10,12 +10,12 @@ from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel
 from ci_tools import catalog as catalogs
 from ci_tools.config.starter.sdist_choice import list_sdists
 from ci_tools.errors import FatwheelError, InputError
-from ci_tools.evidence import git
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import GitSource
 from ci_tools.model.versions import Minor, Python
 from ci_tools.recipes.choice import version_of
+from ci_tools.source import git
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import FatwheelError, InputError, RejectedInput, nearest
 from ci_tools.github.client import Hub
+from ci_tools.index.of_releases import MOST_BYTES, listing_name
+from ci_tools.index.units import CORE
 from ci_tools.model.names import is_tag
 from ci_tools.model.request import PathSource
 from ci_tools.plan.plan_file import hash_request
-from ci_tools.publish.index.of_releases import MOST_BYTES, listing_name
 from ci_tools.publish.targets.github_release.assets import download_asset, read_assets
-from ci_tools.publish.units import CORE
 from ci_tools.recipes.due import State, Verdict, Wanted, decide
 from ci_tools.recipes.releases import list_releases
 from ci_tools.recipes.upstream import find_newer, newest_torch, unserved_pythons

@@ -14,7 +14,6 @@ from ci_tools import catalog as catalogs
 from ci_tools.build.containers.choice import choose
 from ci_tools.build.sdist import audit_sdist, unpack_sdist
 from ci_tools.errors import InputError, MachineError, Rejected, nearest
-from ci_tools.evidence.source import Tree
 from ci_tools.formats import receipts
 from ci_tools.formats.wheel import differing, open_wheel
 from ci_tools.github import step as steps
@@ -26,6 +25,7 @@ from ci_tools.model.plan import SDIST
 from ci_tools.model.request import Validation
 from ci_tools.plan import plan_file
 from ci_tools.plan.axes import PURE
+from ci_tools.source.files import Tree
 from ci_tools.verify.accelerated_torch import lend_accelerated_torch
 from ci_tools.verify.audit import audit, device_images
 from ci_tools.verify.modules import own_imports

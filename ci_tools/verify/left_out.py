@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
     from ci_tools.plan.make import Planned
+    from ci_tools.source.files import Tree
 
 MOST_NAMED = 4  # files that a sentence names
 # Sources for a compiler: data only where the package reads them.

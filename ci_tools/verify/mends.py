@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from ci_tools import catalog as catalogs
 from ci_tools.config import loader
-from ci_tools.evidence import source
-from ci_tools.evidence.collector import gather
+from ci_tools.observe.collector import gather
 from ci_tools.plan.advise.advice import Advice, Advised
 from ci_tools.plan.advise.mend_options import find_guard_options, find_tag_options
+from ci_tools.source import files as source
 from ci_tools.verify.patches import Patched, patch_of, try_patch
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ci_tools.formats.toml.text import parse_toml
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ci_tools.evidence.source import Tree
+    from ci_tools.source.files import Tree
 
 LEAVES_OUT = "exclude"  # part of the key in every backend: wheel-exclude, exclude-package-data, excludes
 # https://setuptools.pypa.io/en/latest/userguide/miscellaneous.html: of `recursive-exclude`, the first word is a folder.

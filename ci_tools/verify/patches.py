@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.build import jobs as building
 from ci_tools.config import loader
 from ci_tools.errors import InputError, Rejected
-from ci_tools.evidence import git
-from ci_tools.evidence.collector import gather
 from ci_tools.formats import receipts
 from ci_tools.machine.python import find
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.files import Outcome
+from ci_tools.observe.collector import gather
 from ci_tools.plan import planner
 from ci_tools.plan.advise.advice import Advice, Advised, Case, advise
 from ci_tools.plan.advise.option import identity
 from ci_tools.plan.make import Planned
+from ci_tools.source import git
 from ci_tools.verify import files
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from ci_tools.build.jobs import Made
     from ci_tools.catalog import Catalog
     from ci_tools.errors import FatwheelError
-    from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
     from ci_tools.model.files import Receipt
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.request import Request
     from ci_tools.model.versions import Python
     from ci_tools.plan.advise.option import Edits
+    from ci_tools.source.files import Tree
 
 ALL = "all patches together"
 WHOLE_LINES = re.compile(r"[^\n]*\n|[^\n]+\Z")

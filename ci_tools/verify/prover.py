@@ -19,7 +19,6 @@ from ci_tools.build.jobs import toolchains_of
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.catalog.symbols import missing, tables
 from ci_tools.errors import MachineError, Rejected
-from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.machine.python import create
 from ci_tools.machine.runner import host
 from ci_tools.machine.workplace import scratch
@@ -29,6 +28,7 @@ from ci_tools.model.plan import JobKind
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan.spared import list_only_for
 from ci_tools.plan.wheel_names import library_path
+from ci_tools.source.project_file import ProjectFile
 from ci_tools.verify.cases import Case, Inputs, Proof
 from ci_tools.verify.fingerprint import ClaimVerdict, compare, fingerprint, read_record, write_record
 from ci_tools.verify.loading import explain_failed_import, explain_failed_load

@@ -11,8 +11,8 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_tools.index.foreign import adoption
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.publish.index.foreign import adoption
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders.wheels import make
 from tests.servers.buckets import BUCKET, CREDENTIALS, moto

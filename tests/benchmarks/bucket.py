@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 
 import boto3
 
+from ci_tools.index.ledger import Ledger
+from ci_tools.index.manifest import Manifest
+from ci_tools.index.objects.bucket import BucketStore
+from ci_tools.index.objects.place import Place
+from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Silent
-from ci_tools.machine.objects.bucket import BucketStore
-from ci_tools.machine.objects.place import Place
-from ci_tools.publish.index.ledger import Ledger
-from ci_tools.publish.index.manifest import Manifest
-from ci_tools.publish.index.wheel_index import WheelIndex
 from tests.benchmarks.index import REPEATED, VERSIONS, add_one, install_peers, make_entry, seconds
 from tests.builders.wheels import make
 

@@ -22,8 +22,8 @@ from packaging.specifiers import SpecifierSet
 from ci_tools import catalog
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
 from ci_tools.config import loader
-from ci_tools.evidence import source
 from ci_tools.machine.context import Outside, Silent
+from ci_tools.source import files as source
 from tests.proof import truth
 
 if TYPE_CHECKING:

@@ -22,12 +22,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.index.ledger import Ledger
+from ci_tools.index.manifest import Manifest
+from ci_tools.index.objects.store import FolderStore
+from ci_tools.index.pages import IndexedFile
+from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Silent
-from ci_tools.machine.objects.store import FolderStore
-from ci_tools.publish.index.ledger import Ledger
-from ci_tools.publish.index.manifest import Manifest
-from ci_tools.publish.index.pages import IndexedFile
-from ci_tools.publish.index.wheel_index import WheelIndex
 from tests.builders import releases
 from tests.builders.wheels import make
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from ci_tools.machine.process import output
-from ci_tools.machine.sandbox import Confined, Limits, run_in_sandbox, why_not
-from ci_tools.machine.sandbox.leftovers import clear
+from ci_tools.sandbox import Confined, Limits, run_in_sandbox, why_not
+from ci_tools.sandbox.leftovers import clear
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.machine.sandbox.groups import ForkServer
+    from ci_tools.sandbox.groups import ForkServer
 
 SOME = Limits(seconds=20, memory=1 << 30, processes=16, written=8 << 20)
 REASON = why_not()

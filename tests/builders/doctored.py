@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.doctor.check import check, status, to_json
 from ci_tools.errors import FatwheelError
 from ci_tools.github.client import Hub
-from ci_tools.github.doctor.check import check, status, to_json
 from ci_tools.machine.context import Outside
 from tests.builders.releases import Words
 from tests.servers.github import REPOSITORY, TOKEN, GitHub

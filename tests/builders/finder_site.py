@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from ci_tools import catalog
-from ci_tools.publish.index.finder import About, File, Listing, Shelf, data_path, front_page, project_data, shelf_of
-from ci_tools.publish.index.finder.recipes import RECIPES, Exclusion, Maker, recipes_data
-from ci_tools.publish.index.pages import IndexedFile, project_html
-from ci_tools.publish.units import Offer
+from ci_tools.index.finder import About, File, Listing, Shelf, data_path, front_page, project_data, shelf_of
+from ci_tools.index.finder.recipes import RECIPES, Exclusion, Maker, recipes_data
+from ci_tools.index.pages import IndexedFile, project_html
+from ci_tools.index.units import Offer
 from tests.builders import wheels
 
 if TYPE_CHECKING:

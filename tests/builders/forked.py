@@ -9,8 +9,8 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ci_tools.index.foreign import adoption
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.publish.index.foreign import adoption
 from ci_tools.publish.targets.addresses import index_of
 from ci_tools.publish.targets.pypi import PyPITarget
 from tests.builders import releases
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.sharedctypes import Synchronized
 
+    from ci_tools.index.units import Unit
     from ci_tools.publish.targets import Target
-    from ci_tools.publish.units import Unit
 
 BEGUN = "begun"
 OUTSIDE = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())

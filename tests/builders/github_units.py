@@ -7,17 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_tools.index.units import CORE
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.targets.github_release import GitHubTarget
-from ci_tools.publish.units import CORE
 from tests.builders import releases
 from tests.servers.github import HEAD, REPOSITORY, TOKEN, GitHub, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ci_tools.publish.units import Published, Unit
+    from ci_tools.index.units import Published, Unit
 
 PLAIN = "demo-1.0-py3-none-any.whl"
 LOCAL = "demo-1.0+cu130-py3-none-any.whl"

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
+from ci_tools.index.objects.store import FolderStore
+from ci_tools.index.pages import is_sealed
 from ci_tools.machine.context import Silent
-from ci_tools.machine.objects.store import FolderStore
-from ci_tools.publish.index.pages import is_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ci_tools.machine.objects.store import Content, Found
+    from ci_tools.index.objects.store import Content, Found
 
 LINK = re.compile(r'<a href="([^"#]*)(?:#sha256=([0-9a-f]+))?"([^>]*)>([^<]*)</a>')
 YANK = re.compile(r'data-yanked="([^"]*)"')

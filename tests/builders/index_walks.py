@@ -17,16 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError
+from ci_tools.index import maintain
+from ci_tools.index.directory import Root
+from ci_tools.index.foreign import adoption
+from ci_tools.index.ledger import Ledger
+from ci_tools.index.maintain import marks
+from ci_tools.index.objects.store import FolderStore
+from ci_tools.index.wheel_index import Settings, WheelIndex
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.machine.objects.store import FolderStore
 from ci_tools.model.request import Channel, Edition
-from ci_tools.publish.index import maintain
-from ci_tools.publish.index.directory import Root
-from ci_tools.publish.index.foreign import adoption
-from ci_tools.publish.index.ledger import Ledger
-from ci_tools.publish.index.maintain import marks
-from ci_tools.publish.index.maintain.additions import ADDED
-from ci_tools.publish.index.wheel_index import Settings, WheelIndex
+from ci_tools.publish.additions import ADDED
+from ci_tools.publish.promotion import promote
 from tests.builders import index_peers, releases
 from tests.builders.index_views import Key, Killed, MortalStore, Pages, Seen, read_document
 from tests.builders.wheels import hexdigest, make
@@ -179,7 +180,7 @@ class Walk:
             self._claim(path, "")
 
         def act(index: WheelIndex) -> None:
-            maintain.promote(source, (index,), f"{PROJECT}=={version}", self.outside)
+            promote(source, (index,), f"{PROJECT}=={version}", self.outside)
 
         self._do(f"promote {version}", act, change, may_fail=True)
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.evidence.observe.run import Observer, Subject
-from ci_tools.evidence.source import Tree
+from ci_tools.observe.setup_py.run import Observer, Subject
+from ci_tools.source.files import Tree
 from tests.builders.sources import world, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.evidence.observe.observation import Observed
-    from ci_tools.evidence.observe.views import View
+    from ci_tools.observe.observation import Observed
+    from ci_tools.observe.views import View
 
 HEAD = """\
 import importlib, inspect, operator, os, pathlib, pkgutil, subprocess, sys

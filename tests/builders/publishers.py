@@ -23,10 +23,10 @@ from urllib.parse import quote
 
 from ci_tools import catalog
 from ci_tools.errors import FatwheelError
+from ci_tools.index.objects.bucket import BucketStore
+from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.machine.objects.bucket import BucketStore
 from ci_tools.publish import transaction
-from ci_tools.publish.index.wheel_index import WheelIndex
 from ci_tools.publish.targets.addresses import targets_of
 from tests.builders import releases
 from tests.servers.buckets import CREDENTIALS

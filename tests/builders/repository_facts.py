@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ci_tools.github.doctor.report import Default, Facts, Policy, Tag
-from ci_tools.github.doctor.rules import diagnose
-from ci_tools.github.doctor.workflow_files import read_workflow
+from ci_tools.doctor.report import Default, Facts, Policy, Tag
+from ci_tools.doctor.rules import diagnose
+from ci_tools.doctor.workflow_files import read_workflow
 
 if TYPE_CHECKING:
-    from ci_tools.github.doctor.workflows import Job, Workflow
+    from ci_tools.doctor.workflows import Job, Workflow
 
 PATH = ".github/workflows/release.yml"
 NEW, OLD = "1" * 40, "2" * 40

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from ci_tools import catalog
 from ci_tools.config import loader
-from ci_tools.evidence import collector, source
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
+from ci_tools.observe import collector
 from ci_tools.plan import make
+from ci_tools.source import files as source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

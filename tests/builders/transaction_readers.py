@@ -9,8 +9,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin, urlsplit
 
-from ci_tools.publish.index import manifest
-from ci_tools.publish.index.pages import is_sealed
+from ci_tools.index import manifest
+from ci_tools.index.pages import is_sealed
 from tests.builders.transaction_sites import OWN, Site
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
+from ci_tools.index import maintain
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.publish.index import maintain
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders.publishers import Ended, Job, Publishers, publishers
 from tests.builders.transaction_readers import Reader, named_files, strip_changing
@@ -31,7 +31,7 @@ from tests.servers.faults import Event, Fault, Proxy, proxy
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ci_tools.publish.index.wheel_index import WheelIndex
+    from ci_tools.index.wheel_index import WheelIndex
 
 CHAINS = 2  # of points that are tried at the same time
 EVERY = {  # of how many requests one is tried with each fault; killed at every one

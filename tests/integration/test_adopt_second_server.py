@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.index.foreign import adoption
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.publish.index.foreign import adoption
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
 from tests.builders.foreign_indexes import upload_tree

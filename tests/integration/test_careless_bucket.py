@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import MachineError
+from ci_tools.index import maintain
+from ci_tools.index.objects.bucket import BucketStore
+from ci_tools.index.objects.lease import Terms
+from ci_tools.index.objects.place import place_of
+from ci_tools.index.objects.store import content_of_bytes
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.machine.objects.bucket import BucketStore
-from ci_tools.machine.objects.lease import Terms
-from ci_tools.machine.objects.place import place_of
-from ci_tools.machine.objects.store import content_of_bytes
-from ci_tools.publish.index import maintain
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders.publishers import Job, publishers
 from tests.builders.releases import Words, item, publish, unit
@@ -41,9 +41,9 @@ QUICK = Terms(lease=4, limit=30, every=0.5)
 HOLDER = """
 import sys, time
 from ci_tools.machine.context import Silent
-from ci_tools.machine.objects.bucket import BucketStore
-from ci_tools.machine.objects.place import place_of
-from ci_tools.machine.objects.lease import Terms
+from ci_tools.index.objects.bucket import BucketStore
+from ci_tools.index.objects.place import place_of
+from ci_tools.index.objects.lease import Terms
 with BucketStore(place_of(sys.argv[1]), Silent(), Terms(lease=4)).alone():
     print("held", flush=True)
     time.sleep(60)
@@ -51,9 +51,9 @@ with BucketStore(place_of(sys.argv[1]), Silent(), Terms(lease=4)).alone():
 COUNTING = """
 import sys
 from ci_tools.machine.context import Silent
-from ci_tools.machine.objects.bucket import BucketStore
-from ci_tools.machine.objects.place import place_of
-from ci_tools.machine.objects.lease import Terms
+from ci_tools.index.objects.bucket import BucketStore
+from ci_tools.index.objects.place import place_of
+from ci_tools.index.objects.lease import Terms
 store = BucketStore(place_of(sys.argv[1]), Silent(), Terms(lease=4))
 where = {"Bucket": store.place.bucket, "Key": store.key_of("count")}
 for _ in range(10):

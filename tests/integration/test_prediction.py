@@ -21,7 +21,7 @@ python: [{own_python()}]
 platforms:
   linux-cpu: {{owner: x, wheel-platform: linux}}
 """
-WATCHED = "import sys\nwatched = any(name.startswith('ci_tools.evidence.observe.inside') for name in sys.modules)\n"
+WATCHED = "import sys\nwatched = any(name.startswith('ci_tools.observe.inside') for name in sys.modules)\n"
 EXTENSION = "Extension('demo.fast', ['fast.c'])"
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("builds_beside_tests")]

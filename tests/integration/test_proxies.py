@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import FatwheelError, InputError, MachineError
+from ci_tools.index.finder.reading import open_web, read_shelves
 from ci_tools.install import fatwheel_backend as backend
 from ci_tools.machine import package_index
 from ci_tools.machine.package_index import Index, files_of
 from ci_tools.machine.remote_wheel import remote_wheel
-from ci_tools.publish.index.finder.reading import open_web, read_shelves
 from tests.builders import wheels
 from tests.builders.github_units import LOCAL, PLAIN, is_right, publish, unit
 from tests.builders.releases import Words, folder_index, item

@@ -14,13 +14,13 @@ import pytest
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.github.client import Hub
+from ci_tools.index.pages import is_sealed
+from ci_tools.index.units import Alias, Offer, Unit
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.request import Channel, Edition
-from ci_tools.publish.index.pages import is_sealed
-from ci_tools.publish.index.release_pages import write_pages
 from ci_tools.publish.targets import recall
 from ci_tools.publish.targets.github_release import GitHubTarget
-from ci_tools.publish.units import Alias, Offer, Unit
+from ci_tools.publish.targets.github_release.release_pages import write_pages
 from tests.builders import releases, wheels
 from tests.servers.github import HEAD, REPOSITORY, TOKEN, GitHub, Stored, github_server
 from tests.servers.package_index import over_http

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ci_tools.publish.units import Unit
+    from ci_tools.index.units import Unit
 
 pytestmark = pytest.mark.slow
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from ci_tools import catalog
+from ci_tools.index import maintain
+from ci_tools.index.variants import variants_of
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.publish.index import maintain
-from ci_tools.publish.index.variants import variants_of
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders.installers import run_client, run_program
 from tests.builders.releases import folder_index, item, publish, unit
@@ -30,7 +30,7 @@ from tests.servers.uploads import UV
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ci_tools.publish.units import Unit
+    from ci_tools.index.units import Unit
     from tests.servers.prepared import Called
 
 pytestmark = pytest.mark.slow

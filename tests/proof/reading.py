@@ -19,27 +19,28 @@ from ci_tools.cli import pages
 from ci_tools.config import loader
 from ci_tools.config.project import package_lines, project_of
 from ci_tools.errors import FatwheelError, nearest
-from ci_tools.evidence import backends, collector
-from ci_tools.evidence.backends import CellFacts
-from ci_tools.evidence.includes import Includes, select_sources, torch_abi
-from ci_tools.evidence.limited_api import uses
-from ci_tools.evidence.observe import journal, observation
-from ci_tools.evidence.project_file import ProjectFile
-from ci_tools.evidence.source import Tree
 from ci_tools.formats import edits, receipts
 from ci_tools.formats.path_patterns import is_pattern, matcher_of
+from ci_tools.index import directory, manifest, of_releases
+from ci_tools.index.foreign import pages as foreign_pages
+from ci_tools.index.units import units_of
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.seals import unseal
 from ci_tools.model.evidence import Project
 from ci_tools.model.versions import Minor, Python
+from ci_tools.observe import collector, observation
+from ci_tools.observe.setup_py import journal
 from ci_tools.plan import matrix, plan_file, plan_reader
 from ci_tools.publish import folder as finished
 from ci_tools.publish import release_plan
 from ci_tools.publish.folder import Finished
 from ci_tools.publish.gathering import gather
-from ci_tools.publish.index import directory, manifest, of_releases
-from ci_tools.publish.index.foreign import pages as foreign_pages
-from ci_tools.publish.units import units_of
+from ci_tools.source import backends
+from ci_tools.source.backends import CellFacts
+from ci_tools.source.files import Tree
+from ci_tools.source.includes import Includes, select_sources, torch_abi
+from ci_tools.source.limited_api import uses
+from ci_tools.source.project_file import ProjectFile
 from ci_tools.verify.audit import audit
 from tests.builders import wheels
 from tests.builders.sources import CONFIG, write

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 from ci_tools import catalog
 from ci_tools.config import starter
 from ci_tools.errors import FatwheelError
-from ci_tools.evidence import source
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder, write_atomically
 from ci_tools.model.names import ProjectName
 from ci_tools.model.request import Request, SdistSource
 from ci_tools.plan import make
+from ci_tools.source import files as source
 from tests.proof.truth import HERE, projects
 
 if TYPE_CHECKING:
-    from ci_tools.evidence.source import Tree
+    from ci_tools.source.files import Tree
 
 RECORD = HERE / "starters.json"
 FIELDS = ("name", "version", "sha256")

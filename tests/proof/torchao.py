@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import FatwheelError
-from ci_tools.evidence.observe.prepared import PREPARED
 from ci_tools.machine.storage import write_atomically
+from ci_tools.observe.setup_py.prepared import PREPARED
 from ci_tools.plan import make
 from tests.proof.truth import HERE
 

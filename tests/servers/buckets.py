@@ -16,7 +16,7 @@ import boto3
 from botocore.config import Config
 from botocore.session import Session
 
-from ci_tools.machine.objects.bucket_reader import parse_time
+from ci_tools.index.objects.bucket_reader import parse_time
 from ci_tools.machine.process import output
 from ci_tools.machine.storage import cache_folder, fill_once
 from tests.servers.prepared import S3, run_server

@@ -34,11 +34,11 @@ def load() -> None:
         importlib.import_module(name)
     for name in (*BESIDE, *USED_LATER):
         importlib.import_module(name)
-    from ci_tools.evidence.observe.stage import identify_tools  # noqa: PLC0415 - the client needs none of it
     from ci_tools.machine.installers import choose_installer  # noqa: PLC0415 - see above
     from ci_tools.machine.python import find  # noqa: PLC0415 - see above
-    from ci_tools.machine.sandbox import why_not  # noqa: PLC0415 - see above
     from ci_tools.model.versions import Python  # noqa: PLC0415 - see above
+    from ci_tools.observe.stage import identify_tools  # noqa: PLC0415 - the client needs none of it
+    from ci_tools.sandbox import why_not  # noqa: PLC0415 - see above
 
     choose_installer(os.environ).translate(os.environ)  # it keeps what pip says under the variables that decide it
     identify_tools()  # which reads the observer's files
@@ -71,12 +71,12 @@ def _make_plan() -> None:
 
 def _learn_kinds() -> None:
     """Make the functions that read what verbs read, of which cattrs writes the code."""
+    from ci_tools.index.directory import DirectoryTable  # noqa: PLC0415 - see above
+    from ci_tools.index.manifest import ManifestTable, StagedTable  # noqa: PLC0415 - see above
+    from ci_tools.index.of_releases import ListingTable  # noqa: PLC0415 - see above
     from ci_tools.model.facts import Row  # noqa: PLC0415 - see above
     from ci_tools.model.files import Receipt  # noqa: PLC0415 - see above
     from ci_tools.plan.plan_reader import Cell, Plan, Request  # noqa: PLC0415 - see above
-    from ci_tools.publish.index.directory import DirectoryTable  # noqa: PLC0415 - see above
-    from ci_tools.publish.index.manifest import ManifestTable, StagedTable  # noqa: PLC0415 - see above
-    from ci_tools.publish.index.of_releases import ListingTable  # noqa: PLC0415 - see above
 
     for _ in range(2):  # whenever cattrs makes the function of a mapping, it forgets those that it has made before
         _learn_kind(Plan, kept=(Cell, Request))

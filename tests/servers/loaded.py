@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ci_tools.index.objects.bucket import BucketStore
+from ci_tools.index.objects.place import Place
 from ci_tools.machine.context import Silent
-from ci_tools.machine.objects.bucket import BucketStore
-from ci_tools.machine.objects.place import Place
 
 BucketStore(Place("any", region="us-east-1"), Silent())

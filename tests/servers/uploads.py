@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
-from ci_tools.model.request import Route
-from ci_tools.publish.units import (
+from ci_tools.index.units import (
     CORE,
     Item,
     Made,
     Unit,
 )
+from ci_tools.model.request import Route
 from tests.builders.wheels import hexdigest
 from tests.servers import framing
 from tests.servers.forking import CONTEXT

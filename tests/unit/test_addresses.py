@@ -97,8 +97,8 @@ PRINTERS = {
     "cli/reporter.py": "steps, which pass `plain`",
     "cli/session.py": "one sentence about an interrupt",
     "cli/verbose.py": "records, which pass `plain`",
-    "evidence/versions/inside.py": "runs alone in another interpreter, whose output is a log",
-    "evidence/observe/inside": "runs alone in another interpreter, whose output is a log",
+    "observe/versions/inside.py": "runs alone in another interpreter, whose output is a log",
+    "observe/inside": "runs alone in another interpreter, whose output is a log",
     "build/sdk/inside": "runs alone in another interpreter, whose output is a log",
 }
 

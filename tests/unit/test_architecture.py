@@ -20,18 +20,18 @@ MOST_MODULES = 15  # in a room; docs/explanation/architecture.md
 PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
     "cli.pages cli.pages.change cli.pages.layout cli.pages.plan cli.pages.release cli.pages.trials config.overrides "
-    "errors evidence.includes evidence.limited_api formats.json_file formats.edits formats.markdown "
-    "formats.pypi_rules formats.schema github.commands github.doctor.grants github.doctor.report "
-    "github.doctor.rules github.doctor.rules.environments github.doctor.rules.jobs github.doctor.rules.permissions "
-    "github.doctor.rules.pins github.doctor.rules.repository github.doctor.rules.secrets "
-    "github.doctor.rules.unseen github.step install.lock machine.context model model.edition model.pep440 "
+    "errors source.includes source.limited_api formats.json_file formats.edits formats.markdown "
+    "formats.pypi_rules formats.schema github.commands doctor.grants doctor.report "
+    "doctor.rules doctor.rules.environments doctor.rules.jobs doctor.rules.permissions "
+    "doctor.rules.pins doctor.rules.repository doctor.rules.secrets "
+    "doctor.rules.unseen github.step install.lock machine.context model model.edition model.pep440 "
     "plan.additions plan.advise.advice plan.advise.chip_options plan.advise.option plan.advise.options "
     "plan.advise.project_view "
     "plan.advise.python_options plan.advise.request_options plan.advise.torch_options plan.axes plan.batches "
     "plan.cell_ranges "
     "plan.compare.changes plan.compare.comparison plan.compare.sentences plan.contradictions plan.matrix plan.planner "
-    "plan.sites plan.wheel_names publish.index.directory publish.index.manifest publish.index.pages publish.notes "
-    "publish.retention.judgement publish.retention.naming publish.retention.tags publish.units recipes.choice "
+    "plan.sites plan.wheel_names index.directory index.manifest index.pages publish.notes "
+    "publish.retention.judgement publish.retention.naming publish.retention.tags index.units recipes.choice "
     "recipes.due".split()
 )
 OUTSIDE_WORLD = frozenset(
@@ -40,13 +40,13 @@ OUTSIDE_WORLD = frozenset(
     "tempfile threading time urllib.request uuid zipfile".split()
 )
 # The observer runs beside a project's code, which it ends, and whose variables it makes.
-INSIDE = "evidence.observe.inside"
+INSIDE = "observe.inside"
 # _lifeline is a script that process starts, and hands its variables on; so does process to a command that has none.
 # bucket_reader tells sessions of boto apart by the variables that boto itself reads.
 BACKEND = "install.fatwheel_backend"  # lies in a user's sdist, and is all that is there
-ASKED = "evidence.versions.inside"  # a script that runs a project's backend, confined
+ASKED = "observe.versions.inside"  # a script that runs a project's backend, confined
 IN_AN_IMAGE = "build.containers._prepare"  # a script that an image of a build runs
-ENDS_A_PROCESS = ("__main__", "machine.sandbox._fork_server", "machine._lifeline", ASKED, IN_AN_IMAGE, INSIDE, BACKEND)
+ENDS_A_PROCESS = ("__main__", "sandbox._fork_server", "machine._lifeline", ASKED, IN_AN_IMAGE, INSIDE, BACKEND)
 VERBS = tuple(
     f"cli.verbs.{name}"
     for name in (
@@ -69,7 +69,7 @@ SPEAKS = (
 )
 KNOWS_THE_ENVIRONMENT = (
     *("cli.dispatch", "cli.failures", "cli.temporary"),
-    *("machine.process", "machine._lifeline", "machine.objects.bucket_reader", "machine.sandbox._fork_server"),
+    *("machine.process", "machine._lifeline", "index.objects.bucket_reader", "sandbox._fork_server"),
     *(ASKED, INSIDE, BACKEND, "build.sdk.inside"),
 )
 # packaging raises these for most of what others wrote, and a plain ValueError for a number of too many digits.

@@ -20,7 +20,7 @@ from ci_tools.cli.dispatch import help_of, parse
 from ci_tools.cli.verbs import GROUPS, VERBS
 from ci_tools.config import loader
 from ci_tools.errors import FatwheelError
-from ci_tools.evidence.observe.run import LIMITS
+from ci_tools.observe.setup_py.run import LIMITS
 from ci_tools.verify.fingerprint import ClaimVerdict
 from docs import generate
 from docs.pages.command_line import verbs

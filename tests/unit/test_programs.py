@@ -13,30 +13,30 @@ from tests.language.modules import list_modules, parse_nodes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PLACES = ("machine.process", "machine.sandbox.groups")
+PLACES = ("machine.process", "sandbox.groups")
 # What runs alone in another interpreter, where nothing of the toolkit can be imported.
 ALONE = {
     "build.containers._prepare": "a Python of a container's image runs it, which has no Fatwheel yet",
-    "evidence.observe.inside.programs": "runs in the cage, and watches what the project starts",
-    "evidence.versions.inside": "runs in the cage: a project's own backend, and Meson",
+    "observe.inside.programs": "runs in the cage, and watches what the project starts",
+    "observe.versions.inside": "runs in the cage: a project's own backend, and Meson",
     "install.fatwheel_backend": "lies alone in a user's sdist",
     "machine._lifeline": "is the program by which `process.run` starts every other",
-    "machine.sandbox._confined": "becomes the confined program, once it has shut itself in",
-    "machine.sandbox._fork_server": "forks itself in the cage",
+    "sandbox._confined": "becomes the confined program, once it has shut itself in",
+    "sandbox._fork_server": "forks itself in the cage",
 }
 STARTERS = frozenset({"subprocess", "pty", "multiprocessing", "venv", "ensurepip", "webbrowser"})
 OF_OS = ("exec", "fork", "popen", "posix_spawn", "spawn", "startfile", "system")
 # Who names the folder that a program starts in, and why nothing there can be a project's, or why it has to be.
 FOLDERS = {
     "build.bench.shell": "the build itself, in a copy of the source: what a project's own build reads there is its own",
-    "evidence.versions.tools": "the installer, in the empty folder that it fills",
+    "observe.versions.tools": "the installer, in the empty folder that it fills",
     "publish.targets.pypi.uploader": "twine or uv, in an empty folder",
     "verify.loading": "a wheel's own modules, in the folder where it is unpacked",
     "verify.validator": "a wheel's own modules and the config's commands, in a new environment",
 }
 # Python without `-I`: what it runs is a wheel's or the project's own, in an environment and with variables of its own.
 UNISOLATED = {
-    "evidence.observe.prepared": "the observer, with -s and -S: a project's code tells from sys.flags how it is run",
+    "observe.setup_py.prepared": "the observer, with -s and -S: a project's code tells from sys.flags how it is run",
     "verify.loading": "imports the wheel from the folder that PYTHONPATH names",
     "verify.validator": "imports the wheel as its users do",
 }

@@ -33,6 +33,7 @@ def table(summary: str) -> dict[str, str]:
     return {what: state for what, state, *_ in cells[1:]}
 
 
+@pytest.mark.long
 def test_the_canary_says_what_held_and_what_act_cannot_show(ours: Repository, tmp_path: Path) -> None:
     run = harness.run("canary.yml", Event.dispatch(only="linux-cpu"), tmp_path / "run", ours)
     found = table(run.job("Table").summary)

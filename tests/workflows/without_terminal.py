@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-SANDBOX = Path(__file__).parents[2] / "ci_tools" / "machine" / "sandbox"
+SANDBOX = Path(__file__).parents[2] / "ci_tools" / "sandbox"
 NUMBER_OF_TERMINAL = 0x80045430  # TIOCGPTN
 
 

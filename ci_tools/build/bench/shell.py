@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ci_tools.build.bench.copies import Copies
-    from ci_tools.evidence.source import Tree
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Plan
     from ci_tools.model.request import Hook
+    from ci_tools.source.files import Tree
 
 
 class Bench(NamedTuple):

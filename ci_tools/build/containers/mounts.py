@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from ci_tools.errors import FatwheelError
-from ci_tools.evidence import git
-from ci_tools.evidence.checkout import list_borrowed
 from ci_tools.machine.installers import read_pip_settings
 from ci_tools.machine.process import INHERITED_OF_PIP
+from ci_tools.source import git
+from ci_tools.source.checkout import list_borrowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,17 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.cross.arm import TRIPLE
-from ci_tools.evidence.backends import SETUPTOOLS, scikit_build_core
-from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.model.pep440 import name_of_required
+from ci_tools.source.backends import SETUPTOOLS, scikit_build_core
+from ci_tools.source.project_file import ProjectFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ci_tools.evidence.source import Tree
     from ci_tools.machine.python import Environment
     from ci_tools.model.request import Request
+    from ci_tools.source.files import Tree
 
 MESON = "mesonpy"
 RUST = frozenset({"maturin", "setuptools-rust"})

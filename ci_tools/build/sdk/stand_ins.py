@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ci_tools.build.sdk.cuda_windows import WINDOWS
 from ci_tools.build.sdk.torch_parts import LIBRARIES_OF_CUDA, write_stubs
-from ci_tools.evidence.observe.stage import NVCC, write_toolkit
 from ci_tools.machine.storage import fill_once
+from ci_tools.observe.stage import NVCC, write_toolkit
 
 if TYPE_CHECKING:
     from pathlib import Path

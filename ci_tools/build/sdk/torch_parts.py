@@ -2,7 +2,7 @@
 
 From its own wheel come the headers, the CMake files, and the Python files that builds run: `torch.utils.cpp_extension`
 and what that imports. The other modules answer what builds ask, as that build of torch does on a machine without a
-GPU: they are the same files that answer when a setup.py is observed (`ci_tools.evidence.observe.inside.fakes.torch`),
+GPU: they are the same files that answer when a setup.py is observed (`ci_tools.observe.inside.fakes.torch`),
 with other facts. Instead of its libraries there are stand-ins for the linker. None of it depends on the Python.
 """
 
@@ -20,9 +20,9 @@ from ci_tools.build.sdk.cuda_windows import WINDOWS
 from ci_tools.build.sdk.link_stubs import exports_of, is_data, make_stub
 from ci_tools.catalog.symbols import records, tables
 from ci_tools.errors import InputError
-from ci_tools.evidence.observe.inside import fakes
 from ci_tools.formats.wheel import read_headers
 from ci_tools.model.versions import Minor
+from ci_tools.observe.inside import fakes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -48,7 +48,7 @@ OWN = {
     "_filelock.py": "utils/_filelock.py",
     "_utils_internal.py": "_utils_internal.py",
 }
-THEIR_FACTS = "from ci_tools.evidence.observe.inside.facts import FACTS"
+THEIR_FACTS = "from ci_tools.observe.inside.facts import FACTS"
 OUR_FACTS = "from torch._fatwheel import FACTS"
 # What torch.utils.cpp_extension imports; the other requirements of torch are for computing.
 REQUIRED = frozenset({"setuptools", "typing-extensions"})

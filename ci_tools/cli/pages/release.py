@@ -20,8 +20,8 @@ from ci_tools.formats.markdown import (
     code,
     text,
 )
+from ci_tools.index.units import CORE
 from ci_tools.model.files import Level
-from ci_tools.publish.units import CORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from ci_tools.build.room import Part
     from ci_tools.cli.tables.layout import Table
-    from ci_tools.evidence.needless import Needless
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Evidence
     from ci_tools.model.plan import Plan
     from ci_tools.model.request import Request
+    from ci_tools.source.needless import Needless
     from ci_tools.verify.cases import Proof
 
 MOST_SOURCES = 3  # sources of a library that a line names

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ci_tools.cli.tables.layout import Table
+    from ci_tools.index.units import Change, Withheld
     from ci_tools.model.files import Finding, Trial
     from ci_tools.publish.assembly import Assembled
     from ci_tools.publish.release import Released
     from ci_tools.publish.retraction import Outcome as Retracted
     from ci_tools.publish.transaction import Shown
-    from ci_tools.publish.units import Change, Withheld
 
 
 def findings_table(findings: Sequence[Finding], wheels: int) -> Iterator[Table]:

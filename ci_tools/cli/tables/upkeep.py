@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import add_row, count, new_table, readable_size
-from ci_tools.publish.index.directory import Root
+from ci_tools.index.directory import Root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ci_tools.cli.tables.layout import Table
-    from ci_tools.github.doctor.check import Checked
-    from ci_tools.publish.index.foreign.adoption import Outline
-    from ci_tools.publish.index.maintain import Flaw
+    from ci_tools.doctor.check import Checked
+    from ci_tools.index.foreign.adoption import Outline
+    from ci_tools.index.maintain import Flaw
 
 MOST_PROJECTS = 30  # projects of an index that get a row each
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ci_tools.cli.arguments import Parser
+    from ci_tools.index.finder.reading import Shelves
+    from ci_tools.index.maintain import Flaw
+    from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside
-    from ci_tools.publish.index.finder.reading import Shelves
-    from ci_tools.publish.index.maintain import Flaw
-    from ci_tools.publish.index.wheel_index import WheelIndex
 
 
 def _add_target(parser: Parser) -> None:
@@ -40,7 +40,7 @@ def run_adopt(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel index adopt`."""
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.upkeep import adoption_tables
-    from ci_tools.publish.index.foreign import adoption
+    from ci_tools.index.foreign import adoption
     from ci_tools.publish.targets.addresses import index_of
 
     index = index_of(options.target, outside)
@@ -71,7 +71,7 @@ def run_add(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel index add`."""
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import findings_table, preview_tables, publication_tables
-    from ci_tools.publish.index.maintain import additions
+    from ci_tools.publish import additions
     from ci_tools.publish.targets.addresses import indexes_of
 
     targets, folders = indexes_of(options.target, outside), (options.folder or "", tuple(options.also))
@@ -96,8 +96,8 @@ def run_verify(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel index verify`."""
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.upkeep import flaws_table
-    from ci_tools.publish.index import maintain
-    from ci_tools.publish.index.maintain import mirrors
+    from ci_tools.index import maintain
+    from ci_tools.index.maintain import mirrors
 
     flaws = _find_flaws(options.target, outside, lambda index: maintain.verify(index, outside))
     flaws += _compare_mirrors(options.target, outside, mirrors.differences)
@@ -138,8 +138,8 @@ def run_repair(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel index repair`."""
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.upkeep import flaws_table
-    from ci_tools.publish.index import maintain
-    from ci_tools.publish.index.maintain import mirrors
+    from ci_tools.index import maintain
+    from ci_tools.index.maintain import mirrors
 
     def repair(index: WheelIndex) -> Sequence[Flaw]:
         if options.undo:
@@ -165,8 +165,8 @@ def declare_pages(parser: Parser) -> None:
 
 def run_pages(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel index pages`."""
-    from ci_tools.publish.index import release_pages
     from ci_tools.publish.retention.removal import PREFIX, open_hub
+    from ci_tools.publish.targets.github_release import release_pages
     from ci_tools.recipes.makers import list_makers
     from ci_tools.recipes.shelf import list_recipes
 
@@ -199,9 +199,9 @@ def run_find(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel index find`."""
     from ci_tools.cli.tables import finder
     from ci_tools.cli.tables.layout import show, show_json
+    from ci_tools.index.finder.machines import Wanted, describe_machine
+    from ci_tools.index.finder.search import search
     from ci_tools.install.bundle import here, read_facts
-    from ci_tools.publish.index.finder.machines import Wanted, describe_machine
-    from ci_tools.publish.index.finder.search import search
 
     facts = read_facts(options.facts) if options.facts else here()
     wanted = Wanted(options.system, options.torch, options.cuda, options.python, options.gpu)
@@ -217,7 +217,7 @@ def run_find(options: argparse.Namespace, outside: Outside) -> int:
 def _read_shelves(options: argparse.Namespace, outside: Outside) -> Shelves:
     from packaging.utils import canonicalize_name
 
-    from ci_tools.publish.index.finder.reading import open_web, read_shelves
+    from ci_tools.index.finder.reading import open_web, read_shelves
     from ci_tools.publish.targets.addresses import index_of
 
     only = [canonicalize_name(name) for name in options.projects]
@@ -239,11 +239,11 @@ def run_promote(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel index promote`."""
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import publication_tables
-    from ci_tools.publish.index import maintain
+    from ci_tools.publish.promotion import promote
     from ci_tools.publish.targets.addresses import index_of
 
     source, target = index_of(options.source, outside), index_of(options.target, outside)
-    shown = maintain.promote(source, (target,), options.release, outside)
+    shown = promote(source, (target,), options.release, outside)
     show(publication_tables(shown, ()))
     return DONE
 
@@ -280,7 +280,7 @@ def run_unyank(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def _mark(options: argparse.Namespace, outside: Outside, reason: str | None) -> int:
-    from ci_tools.publish.index import maintain
+    from ci_tools.index import maintain
     from ci_tools.publish.targets.addresses import indexes_of
 
     indexes = indexes_of(options.target, outside)

@@ -30,8 +30,8 @@ def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli.next_command import after_doctor, say_next
     from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.cli.tables.upkeep import doctor_tables
+    from ci_tools.doctor import check
     from ci_tools.github.client import Hub
-    from ci_tools.github.doctor import check
 
     checked = check.check(Hub(options.repository, outside), fix=options.fix)
     if options.format == "json":
@@ -65,7 +65,7 @@ def run_status(options: argparse.Namespace, outside: Outside) -> int:
 
     from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.cli.tables.status import status_table, status_values
-    from ci_tools.github.runs import read_runs
+    from ci_tools.doctor.runs import read_runs
     from ci_tools.publish.retention.removal import open_hub, read_releases
     from ci_tools.recipes import health
 

@@ -12,11 +12,11 @@ from ci_tools.config.starter.choices import choose
 from ci_tools.config.starter.survey import survey
 from ci_tools.config.starter.text import render
 from ci_tools.errors import InputError
-from ci_tools.evidence import git
-from ci_tools.evidence.source import open_tree, tree_at, whole_of
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import CONFIG_FILE, ProjectName
 from ci_tools.model.request import PathSource, Request
+from ci_tools.source import git
+from ci_tools.source.files import open_tree, tree_at, whole_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.config.packages import Package
     from ci_tools.config.starter.choices import Starter
-    from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
     from ci_tools.model.request import SdistSource
     from ci_tools.model.versions import Minor
+    from ci_tools.source.files import Tree
 
 
 WORKFLOWS = ".github/workflows/"

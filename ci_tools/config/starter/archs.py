@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.evidence.observe.gpus.images import list_wanted, name_archs
-from ci_tools.evidence.observe.gpus.own_archs import SETTING
 from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.observe.gpus.images import list_wanted, name_archs
+from ci_tools.observe.gpus.own_archs import SETTING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

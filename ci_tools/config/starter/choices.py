@@ -12,23 +12,23 @@ from ci_tools.config.starter.cibuildwheel import Told
 from ci_tools.config.starter.imports import find_imports
 from ci_tools.config.starter.survey import GFX_ARCHS, HOST, admitted, choose_versions, cuda_archs
 from ci_tools.errors import InputError
-from ci_tools.evidence.collector import read_metadata
-from ci_tools.evidence.imported import find_lacking
-from ci_tools.evidence.includes import uncommented
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import PathSource, ToolchainKind
 from ci_tools.model.versions import CudaArch
+from ci_tools.observe.collector import read_metadata
+from ci_tools.source.imported import find_lacking
+from ci_tools.source.includes import uncommented
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ci_tools.catalog import Catalog, Cuda
     from ci_tools.config.starter.survey import Survey, Switch
-    from ci_tools.evidence.imported import Lacking
-    from ci_tools.evidence.project_file import ProjectFile
     from ci_tools.model.evidence import CellEvidence, PlatformEvidence
     from ci_tools.model.versions import Minor, Python
+    from ci_tools.source.imported import Lacking
+    from ci_tools.source.project_file import ProjectFile
 
 # A project() of CMake that finds no CUDA compiler fails.
 NEEDS_CUDA = re.compile(r"^[ \t]*(project|enable_language)\s*\([^)]*\bCUDA\b", re.MULTILINE | re.IGNORECASE)

@@ -18,8 +18,8 @@ from ci_tools.model.platforms import Platform
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ci_tools.evidence.project_file import ProjectFile
     from ci_tools.model.versions import Python
+    from ci_tools.source.project_file import ProjectFile
 
 TABLE = ("tool", "cibuildwheel")
 SYSTEMS = ("linux", "macos", "windows")

@@ -11,8 +11,8 @@ from ci_tools.model.pep440 import name_of_required
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ci_tools.evidence.project_file import ProjectFile
     from ci_tools.model.evidence import PlatformEvidence
+    from ci_tools.source.project_file import ProjectFile
 
 # Packages beside the real one, which wheels should not have and often do.
 BESIDE = frozenset({"benchmarks", "build", "docs", "examples", "scripts", "test", "tests", "tools"})

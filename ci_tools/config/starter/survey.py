@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.config.starter.cibuildwheel import Told, read_cibuildwheel
 from ci_tools.errors import InputError, LabelError
-from ci_tools.evidence.collector import read_metadata, read_platforms
-from ci_tools.evidence.includes import uncommented
-from ci_tools.evidence.observe.switches import MOST_TRIED, VALUES
-from ci_tools.evidence.project_file import ProjectFile
-from ci_tools.evidence.requirements import build_requirements, torch_requirement
-from ci_tools.evidence.versions.teller import Teller
 from ci_tools.model.evidence import Extensions
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import Build, PlatformRequest, Torch
 from ci_tools.model.versions import CudaArch, admits
+from ci_tools.observe.collector import read_metadata, read_platforms
+from ci_tools.observe.switches import MOST_TRIED, VALUES
+from ci_tools.observe.versions.teller import Teller
+from ci_tools.source.includes import uncommented
+from ci_tools.source.project_file import ProjectFile
+from ci_tools.source.requirements import build_requirements, torch_requirement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from ci_tools.catalog import Catalog, PlatformFacts, TorchRelease
     from ci_tools.config.packages import Package
-    from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
     from ci_tools.model.evidence import PlatformEvidence, Requirement
     from ci_tools.model.request import Request
     from ci_tools.model.versions import Minor, Python
+    from ci_tools.source.files import Tree
 
 CUDA_ARCHS = ("8.0", "9.0", "10.0")
 HOST = "linux-x86_64"  # the machine whose torch builds decide what is asked for

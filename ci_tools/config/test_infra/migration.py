@@ -21,12 +21,12 @@ from ci_tools.config.project import (
 )
 from ci_tools.config.test_infra import Fate
 from ci_tools.config.test_infra.triggers import PLACE, workflow
-from ci_tools.evidence.source import Tree, matching, tree_at
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.model.request import Globs
 from ci_tools.model.versions import CudaArch, Python
+from ci_tools.source.files import Tree, matching, tree_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

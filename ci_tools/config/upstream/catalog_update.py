@@ -29,13 +29,13 @@ from ci_tools.config.upstream.torch_listing import (
 )
 from ci_tools.config.upstream.torch_names import read_new_names
 from ci_tools.errors import InputError
-from ci_tools.evidence.observe.torch_questions import load_table
 from ci_tools.formats.toml import document as toml_document
 from ci_tools.formats.yaml_file import text_of
 from ci_tools.machine.package_index import Index, listing_of, users_index
 from ci_tools.machine.remote_wheel import NoParts, TooLarge, remote_wheel
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.versions import Minor
+from ci_tools.observe.torch_questions import load_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

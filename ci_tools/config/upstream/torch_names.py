@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 from ci_tools.config.upstream.module_names import CONDITIONAL, VALUE, ModuleNames, list_declared, read_names
 from ci_tools.config.upstream.torch_listing import NAMES
 from ci_tools.errors import InputError
-from ci_tools.evidence.observe.inside.torch_names.table import ABSENT, BETWEEN
-from ci_tools.evidence.observe.torch_questions import load_table
 from ci_tools.machine.remote_wheel import NoParts, TooLarge, remote_wheel
+from ci_tools.observe.inside.torch_names.table import ABSENT, BETWEEN
+from ci_tools.observe.torch_questions import load_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pypi_simple import DistributionPackage
 
-    from ci_tools.evidence.observe.inside.torch_names.table import Rows, TorchTable
     from ci_tools.machine.package_index import Listing
     from ci_tools.machine.remote_wheel import RemoteWheel
+    from ci_tools.observe.inside.torch_names.table import Rows, TorchTable
 
 # ruff: noqa: SIM905 - as words they fit on a page
 # The modules that build scripts ask: what torch is, what its builder has, and how extensions are built.

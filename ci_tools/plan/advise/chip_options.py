@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ci_tools.evidence.includes import Place
-from ci_tools.evidence.limited_api import closure
 from ci_tools.model.evidence import OWN_SUFFIX, Extension
 from ci_tools.plan.advise.option import Option, identity
 from ci_tools.plan.advise.project_view import ProjectView, describe_include
+from ci_tools.source.includes import Place
+from ci_tools.source.limited_api import closure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

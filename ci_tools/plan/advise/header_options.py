@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ci_tools.evidence.needless import EXTENSION, find_needless, narrower, replace_headers, users_of
 from ci_tools.plan.advise.option import Option, identity
 from ci_tools.plan.advise.project_view import ProjectView, describe_include, pluralize
+from ci_tools.source.needless import EXTENSION, find_needless, narrower, replace_headers, users_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.evidence.needless import Needless
     from ci_tools.plan.advise.option import Edit
+    from ci_tools.source.needless import Needless
 
 
 def list_needless(source: ProjectView) -> tuple[Needless, ...]:

@@ -11,8 +11,8 @@ from ci_tools.plan.advise.option import Option, identity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ci_tools.evidence.source import Tree
     from ci_tools.model.evidence import CellEvidence
+    from ci_tools.source.files import Tree
 
 
 def find_tag_options(shown: Iterable[CellEvidence], tree: Tree) -> Iterator[Option]:

@@ -21,8 +21,8 @@ from ci_tools.plan.advise.torch_options import find_torch_options
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.evidence.source import Tree
     from ci_tools.model.plan import Plan
+    from ci_tools.source.files import Tree
 
 
 def options(plan: Plan, evidence: Evidence, tree: Tree) -> Iterator[Option]:

@@ -6,19 +6,19 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from ci_tools.evidence.includes import Includes, select_sources
-from ci_tools.evidence.project_file import LEGACY_SETUPTOOLS, ProjectFile
 from ci_tools.model.evidence import Binding, CellEvidence, Evidence
 from ci_tools.model.plan import JobKind, Plan
 from ci_tools.model.request import PathSource, PlatformRequest
+from ci_tools.source.includes import Includes, select_sources
+from ci_tools.source.project_file import LEGACY_SETUPTOOLS, ProjectFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.evidence.includes import Include
-    from ci_tools.evidence.source import Tree
     from ci_tools.model.versions import Minor
     from ci_tools.plan.advise.option import Edit, Edits
+    from ci_tools.source.files import Tree
+    from ci_tools.source.includes import Include
 
 SETUPTOOLS = frozenset({"setuptools", "setuptools.build_meta", LEGACY_SETUPTOOLS})
 SCIKIT_BUILD = "scikit_build_core.build"

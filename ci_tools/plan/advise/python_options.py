@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from ci_tools.evidence.includes import PYTHON_HEADER, UNLIMITED_HEADER, Place
-from ci_tools.evidence.limited_api import uses
 from ci_tools.formats import edits
 from ci_tools.formats.toml import text as toml_text
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, CellEvidence, Extension, Extensions, PythonApi
@@ -24,11 +22,13 @@ from ci_tools.plan.advise.project_view import (
     keep,
     pluralize,
 )
+from ci_tools.source.includes import PYTHON_HEADER, UNLIMITED_HEADER, Place
+from ci_tools.source.limited_api import uses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.evidence.includes import Include
+    from ci_tools.source.includes import Include
 
 FIRST_STABLE_NANOBIND = Minor(3, 12)
 PULLS_PYBIND = "torch/torch.h"  # as torch's BuildExtension compiles it

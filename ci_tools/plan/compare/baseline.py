@@ -8,11 +8,12 @@ from ci_tools import catalog as catalogs
 from ci_tools.config import loader
 from ci_tools.config.location import read_document
 from ci_tools.errors import InputError
-from ci_tools.evidence import git, source
 from ci_tools.model.request import PathSource
 from ci_tools.plan import make
 from ci_tools.plan.compare.changes import Side
 from ci_tools.plan.compare.comparison import compare, empty_comparison
+from ci_tools.source import files as source
+from ci_tools.source import git
 
 if TYPE_CHECKING:
     from pathlib import Path

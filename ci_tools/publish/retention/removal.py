@@ -9,7 +9,7 @@ from github.GithubException import UnknownObjectException
 
 from ci_tools.errors import InputError
 from ci_tools.github.client import Hub, printable
-from ci_tools.publish.index.of_releases import MOST_BYTES, read_listing
+from ci_tools.index.of_releases import MOST_BYTES, read_listing
 from ci_tools.publish.retention.judgement import Asset, Fate, Stored
 from ci_tools.publish.targets.github_release.assets import download_asset, read_assets
 from ci_tools.publish.targets.github_release.releases import MARK

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ci_tools.publish.units import Change, Item, Published, Unit
+    from ci_tools.index.units import Change, Item, Published, Unit
 
 UPLOADERS = ("twine", "uv")  # for PyPI and similar indexes; the first is the default
 

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, nearest
-from ci_tools.machine.objects.store import FolderStore
+from ci_tools.index.directory import Root
+from ci_tools.index.objects.store import FolderStore
+from ci_tools.index.wheel_index import Settings, WheelIndex
 from ci_tools.model.repository import REPOSITORY
-from ci_tools.publish.index.directory import Root
-from ci_tools.publish.index.wheel_index import Settings, WheelIndex
 from ci_tools.publish.targets import UPLOADERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ci_tools.index.objects.store import Store
     from ci_tools.machine.context import Outside
-    from ci_tools.machine.objects.store import Store
     from ci_tools.publish.targets import Target
 
 FORMS = {
@@ -80,7 +80,7 @@ def refuse_wrong(addresses: Iterable[str], *, distant: bool) -> None:
         if not is_written.get(kind):
             raise _unknown(place)
         if kind == "s3":
-            from ci_tools.machine.objects.place import place_of  # noqa: PLC0415 - only buckets need it
+            from ci_tools.index.objects.place import place_of  # noqa: PLC0415 - only buckets need it
 
             place_of(_settings(place)[0])
         if distant and kind == "dir":
@@ -111,8 +111,8 @@ def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelI
     if kind == "dir" and rest:
         return WheelIndex(FolderStore(_folder(rest), outside.reporter), order=0, replace=replace, settings=settings)
     if kind == "s3":
-        from ci_tools.machine.objects.bucket import BucketStore  # noqa: PLC0415 - see above
-        from ci_tools.machine.objects.place import place_of  # noqa: PLC0415 - see above
+        from ci_tools.index.objects.bucket import BucketStore  # noqa: PLC0415 - see above
+        from ci_tools.index.objects.place import place_of  # noqa: PLC0415 - see above
 
         store = BucketStore(place_of(address), outside.reporter)
         return WheelIndex(store, order=1, replace=replace, settings=settings)
@@ -133,7 +133,7 @@ def _below(store: Store, folder: str, outside: Outside) -> Store:
     """Return a folder of a store as its own store."""
     if isinstance(store, FolderStore):
         return FolderStore(store.root / folder, outside.reporter)
-    from ci_tools.machine.objects.bucket import BucketStore  # noqa: PLC0415 - see above
+    from ci_tools.index.objects.bucket import BucketStore  # noqa: PLC0415 - see above
 
     if not isinstance(store, BucketStore):
         raise TypeError(store)

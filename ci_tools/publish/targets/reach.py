@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.errors import FatwheelError, InputError, MachineError
+from ci_tools.errors import FatwheelError, InputError
 from ci_tools.model.request import Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from requests import PreparedRequest
-
+    from ci_tools.index.units import Unit
     from ci_tools.publish.targets import Target
-    from ci_tools.publish.units import Unit
 
-TIMEOUT = 20  # seconds until a server has to answer
-BUSY = frozenset({408, 425, 429})  # statuses that may be others a moment later
 HINT = (
     "let everybody read it, or add a target where everybody can: github:OWNER/REPO, or s3://BUCKET/PREFIX"
     "?public=https://… with the web address that users see"
@@ -47,26 +43,3 @@ def _explain_private(unit: Unit, target: Target, say: Callable[[str], None]) -> 
     except FatwheelError as error:
         say(f"whether everybody can read {target.address} is not known: {error.message}")
         return ""
-
-
-def explain_refusal(url: str) -> str:
-    """Return why the file at an address cannot be fetched without credentials, or "".
-
-    Raises MachineError without an answer, or with one that may be another later.
-    """
-    import requests  # noqa: PLC0415 - only a smart release needs it
-
-    def leave_anonymous(request: PreparedRequest) -> PreparedRequest:
-        return request  # else requests looks for a password in .netrc
-
-    try:
-        answer = requests.get(url, auth=leave_anonymous, headers={"Range": "bytes=0-0"}, stream=True, timeout=TIMEOUT)
-    except requests.RequestException as error:
-        msg = f"{url} does not answer: {type(error).__name__}"
-        raise MachineError(msg) from error
-    answer.close()
-    status = answer.status_code
-    if status >= requests.codes.server_error or status in BUSY:
-        msg = f"{url} answers {status}"
-        raise MachineError(msg)
-    return f"{url} answers {status} without credentials" if status >= requests.codes.bad_request else ""

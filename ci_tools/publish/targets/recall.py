@@ -12,8 +12,8 @@ from github.GithubException import UnknownObjectException
 
 from ci_tools.errors import InputError
 from ci_tools.github.client import Busy, printable
+from ci_tools.index.file_names import project_and_version
 from ci_tools.model.pep440 import parse_version
-from ci_tools.publish.index.file_names import project_and_version
 from ci_tools.publish.notes import MOST_CHARACTERS
 from ci_tools.publish.targets.notice import TITLE, Notice, add_notice, notice_of, remove_notice, title_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.github.runs import Outcome
+from ci_tools.doctor.runs import Outcome
 from ci_tools.model.platforms import Platform
 from ci_tools.publish.retention.newest import newest_of_series
 from ci_tools.publish.retention.tags import read_tag
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from ci_tools.github.runs import Job, Run
+    from ci_tools.doctor.runs import Job, Run
     from ci_tools.publish.retention.judgement import Stored
     from ci_tools.publish.retention.naming import Naming
     from ci_tools.publish.retention.tags import Tag

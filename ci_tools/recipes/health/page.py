@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from ci_tools.github.runs import Outcome
+from ci_tools.doctor.runs import Outcome
 from ci_tools.recipes.health.history import summarize
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ci_tools.catalog import TORCH_NAMES, load
-from ci_tools.evidence.observe.inside.torch_names.table import MODULES, OTHERS, UNSURE, read_table
+from ci_tools.observe.inside.torch_names.table import MODULES, OTHERS, UNSURE, read_table
 from tests.servers.prepared import TORCH, run_prepared
 
 pytestmark = pytest.mark.slow  # it imports torch

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ci_tools.addresses import redact
 from ci_tools.cli.pages import plan_page, release_page
 from ci_tools.formats import markdown
+from ci_tools.index.units import CORE, Withheld
 from ci_tools.model.files import (
     Finding,
     Level,
@@ -23,7 +24,6 @@ from ci_tools.model.files import (
 from ci_tools.plan.compare.changes import Side
 from ci_tools.plan.compare.comparison import Comparison, compare
 from ci_tools.publish.folder import Finished
-from ci_tools.publish.units import CORE, Withheld
 from tests.unit.cli.test_pages import Shown, plan, receipt
 
 if TYPE_CHECKING:

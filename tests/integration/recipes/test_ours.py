@@ -26,6 +26,7 @@ from packaging.utils import parse_wheel_filename
 
 from ci_tools.build.jobs import build
 from ci_tools.errors import FatwheelError
+from ci_tools.index.units import Item
 from ci_tools.machine import python as interpreter
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
@@ -35,7 +36,6 @@ from ci_tools.model.versions import Python
 from ci_tools.plan.make import make_plan
 from ci_tools.publish.foresight import core_of
 from ci_tools.publish.notes import notes
-from ci_tools.publish.units import Item
 from ci_tools.recipes.check import check_recipes
 from ci_tools.recipes.choice import Choice
 from ci_tools.recipes.releases import copy_release
@@ -113,6 +113,10 @@ CASES = (
     ),
 )  # fmt: skip
 SOURCES = [pytest.param(case, id=case.recipe) for case in CASES]
+LONG = (
+    "cupy-cuda13x",
+    "flash-attn",
+)  # of the others, one builds with torch and one by CMake
 
 
 class Place(NamedTuple):
@@ -214,7 +218,9 @@ def find_python() -> Path:
     return Path(found) if found else pytest.skip(f"needs Python {PYTHON}")
 
 
-@pytest.mark.parametrize("case", SOURCES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.recipe, marks=[pytest.mark.long] * (case.recipe in LONG)) for case in CASES]
+)
 def test_a_recipe_is_built_audited_described_and_installed(case: Case, place: Place, cuda_home: Path) -> None:
     python = find_python()
     planned = plan_release(case, place)

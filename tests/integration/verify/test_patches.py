@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.evidence.source import tree_at
+from ci_tools.source.files import tree_at
 from ci_tools.verify import patches
 from tests.builders.advised import (
     BEYOND,

@@ -17,8 +17,8 @@ from ci_tools.build.headers import (
     refuse_missing,
 )
 from ci_tools.errors import MachineError
-from ci_tools.evidence.includes import Includes
-from ci_tools.evidence.source import Tree
+from ci_tools.source.files import Tree
+from ci_tools.source.includes import Includes
 from tests.builders.sources import evidence_of, plan_of, write
 
 if TYPE_CHECKING:

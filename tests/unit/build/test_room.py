@@ -16,11 +16,11 @@ from ci_tools.build.room import (
 )
 from ci_tools.build.toolchain import libc_doubt
 from ci_tools.errors import MachineError
-from ci_tools.evidence.source import Tree
 from ci_tools.model.plan import JobKind
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import BuildTorch, ToolchainKind
 from ci_tools.model.versions import Minor
+from ci_tools.source.files import Tree
 from tests.builders.plans import job_of
 from tests.builders.sources import demo, plan_of
 

@@ -17,13 +17,13 @@ from ci_tools.cli.next_command import (
     after_publication,
     after_validation,
 )
-from ci_tools.github.doctor.check import Checked
-from ci_tools.github.doctor.report import Finding, Fix, Kind, Weight
+from ci_tools.doctor.check import Checked
+from ci_tools.doctor.report import Finding, Fix, Kind, Weight
+from ci_tools.index.units import Published
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.runner import host
 from ci_tools.plan.make import Planned, make_plan
 from ci_tools.publish.transaction import Shown
-from ci_tools.publish.units import Published
 from tests.builders.sources import demo, plan_of
 
 PURE = "package: demo\npython: ['3.10', '3.11']\nplatforms: {linux-cpu: , windows: }\n"

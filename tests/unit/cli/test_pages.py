@@ -12,6 +12,7 @@ from markdown_it import MarkdownIt
 
 from ci_tools.cli.pages import plan_page, release_page
 from ci_tools.errors import InputError
+from ci_tools.index.units import CORE, Withheld
 from ci_tools.model.files import (
     Finding,
     Level,
@@ -26,7 +27,6 @@ from ci_tools.plan.compare.changes import Side
 from ci_tools.plan.compare.comparison import compare, empty_comparison
 from ci_tools.publish import folder as folders
 from ci_tools.publish.folder import Finished
-from ci_tools.publish.units import CORE, Withheld
 from tests.builders.sources import demo, plan_of
 
 if TYPE_CHECKING:

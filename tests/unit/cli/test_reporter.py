@@ -107,7 +107,7 @@ def test_what_planning_took_beside_its_steps_is_no_rest(monkeypatch: pytest.Monk
 
 def test_every_step_of_a_build_has_a_purpose() -> None:
     titles = re.compile(r'\.step\(f?"(\w+) ')
-    rooms = ("build", "evidence", "verify", "publish.transaction", "publish.targets", "publish.release")
+    rooms = ("build", "source", "observe", "verify", "publish.transaction", "publish.targets", "publish.release")
     named = {word for name in list_modules() if name.startswith(rooms) for word in titles.findall(read_module(name))}
     assert named - PURPOSES.keys() == {"copy"}  # a checkout at another revision, which no build needs
 

@@ -20,11 +20,11 @@ from ci_tools.cli.tables.layout import plain, show
 from ci_tools.cli.tables.plan import evidence_table, plan_tables
 from ci_tools.cli.tables.release import preview_tables, publication_tables
 from ci_tools.cli.tables.upkeep import flaws_table
+from ci_tools.index.maintain import Flaw
+from ci_tools.index.units import Change, Published, Withheld
 from ci_tools.model.names import FileName
 from ci_tools.plan.make import make_plan
-from ci_tools.publish.index.maintain import Flaw
 from ci_tools.publish.transaction import Shown
-from ci_tools.publish.units import Change, Published, Withheld
 from tests.builders.sources import demo, shared_world
 
 if TYPE_CHECKING:

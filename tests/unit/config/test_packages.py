@@ -8,7 +8,7 @@ import pytest
 
 from ci_tools.config.packages import choose_package, find_packages
 from ci_tools.errors import InputError
-from ci_tools.evidence.source import tree_at
+from ci_tools.source.files import tree_at
 from tests.builders.sources import write
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from ci_tools import catalog
 from ci_tools.config import loader
 from ci_tools.config.torch_axis import choose_nightly, find_asked
 from ci_tools.errors import InputError
-from ci_tools.evidence.cells import torches_of
+from ci_tools.observe.cells import torches_of
 from tests.builders.sources import demo
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import pytest
 
 from ci_tools.formats import receipts
 from ci_tools.formats.json_file import sealed, unsealed
+from ci_tools.index.directory import Directory, parse_directory
+from ci_tools.index.manifest import Manifest, parse_manifest
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.files import Receipt
-from ci_tools.publish.index.directory import Directory, parse_directory
-from ci_tools.publish.index.manifest import Manifest, parse_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

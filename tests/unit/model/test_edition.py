@@ -14,8 +14,6 @@ from packaging.version import Version
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.version_files import restate_version
 from ci_tools.errors import InputError, Rejected
-from ci_tools.evidence.project_file import ProjectFile
-from ci_tools.evidence.source import Tree
 from ci_tools.formats import edits
 from ci_tools.model.edition import (
     nightly,
@@ -27,6 +25,8 @@ from ci_tools.model.edition import (
 from ci_tools.model.evidence import Project
 from ci_tools.model.request import UNTAGGED, Channel, Edition
 from ci_tools.plan import make, plan_file
+from ci_tools.source.files import Tree
+from ci_tools.source.project_file import ProjectFile
 from tests.builders.sources import CONFIG, committed, demo, git, request_of, world, write
 
 if TYPE_CHECKING:

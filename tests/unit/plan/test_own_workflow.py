@@ -9,11 +9,11 @@ import pytest
 
 from ci_tools.cli import pages
 from ci_tools.cli.main import main
+from ci_tools.index.units import CORE, is_left, units_of
 from ci_tools.model.files import Outcome, Receipt, Trial, Validated
 from ci_tools.model.platforms import Platform
 from ci_tools.plan import matrix, plan_file
 from ci_tools.publish import folder, release_plan
-from ci_tools.publish.units import CORE, is_left, units_of
 from tests.builders.sources import demo, plan_of, write
 
 if TYPE_CHECKING:

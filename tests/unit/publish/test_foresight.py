@@ -22,7 +22,7 @@ from tests.builders.wheels import make
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.publish.units import Item, Unit
+    from ci_tools.index.units import Item, Unit
 
 PURE = "demo-1.0-py3-none-any.whl"
 

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from ci_tools.model.files import BuiltWith
-from ci_tools.publish.notes import notes
-from ci_tools.publish.units import (
+from ci_tools.index.units import (
     CORE,
     NOT_TRIED,
     Alias,
@@ -19,6 +17,8 @@ from ci_tools.publish.units import (
     Made,
     Unit,
 )
+from ci_tools.model.files import BuiltWith
+from ci_tools.publish.notes import notes
 
 NATIVE = Made(
     "linux-cuda-cu130",

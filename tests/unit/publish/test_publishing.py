@@ -10,7 +10,7 @@ import pytest
 from ci_tools.errors import InputError
 from ci_tools.publish.publishing import Destination, preview
 from tests.builders.sources import world
-from tests.unit.publish.test_units import plan
+from tests.unit.index.test_units import plan
 
 if TYPE_CHECKING:
     from pathlib import Path

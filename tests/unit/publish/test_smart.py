@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ci_tools import catalog
+from ci_tools.index.units import Made
 from ci_tools.install.lock import Compiling
 from ci_tools.model.request import Globs
 from ci_tools.publish.smart import estimate
-from ci_tools.publish.units import Made
 
 FILES = ("setup.py", "csrc/a.cpp", "csrc/a.cu", "csrc/b.cu", "csrc/b.cuh", "csrc/tests/t.cu", "vendor/c.cu")
 RATE = catalog.SourceSeconds(host=10, device=5)

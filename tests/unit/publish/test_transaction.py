@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ci_tools.publish.index.wheel_index import WheelIndex
-    from ci_tools.publish.units import Published, Unit
+    from ci_tools.index.units import Published, Unit
+    from ci_tools.index.wheel_index import WheelIndex
 
 PURE, CUDA = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl"
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import InputError, RejectedInput
+from ci_tools.index.finder.machines import Wanted, describe_machine
+from ci_tools.index.finder.recipes import Maker, parse_recipes, recipes_data
+from ci_tools.index.finder.search import ask_by, refuse_maker
 from ci_tools.install.fatwheel_backend import Facts
-from ci_tools.publish.index.finder.machines import Wanted, describe_machine
-from ci_tools.publish.index.finder.recipes import Maker, parse_recipes, recipes_data
-from ci_tools.publish.index.finder.search import ask_by, refuse_maker
 from ci_tools.recipes.choice import Choice
 from ci_tools.recipes.makers import list_makers
 from ci_tools.recipes.releases import list_releases

@@ -12,7 +12,6 @@ import pytest
 
 from ci_tools import catalog
 from ci_tools.config import loader
-from ci_tools.evidence import source
 from ci_tools.model.evidence import (
     Binding,
     CellEvidence,
@@ -26,6 +25,7 @@ from ci_tools.model.evidence import (
 from ci_tools.model.versions import Minor
 from ci_tools.plan import planner
 from ci_tools.plan.make import Planned
+from ci_tools.source import files as source
 from ci_tools.verify.cases import Proof
 from ci_tools.verify.fingerprint import ClaimVerdict, WheelClaim, compare, fingerprint, read_record, write_record
 from ci_tools.verify.prover import prove, status, to_json

@@ -25,7 +25,7 @@ class NotInBuildTorch(RuntimeError):
 
 
 class _Facts:
-    """The same interface as the facts of a cell that is observed: see `ci_tools.evidence.observe.inside.facts`."""
+    """The same interface as the facts of a cell that is observed: see `ci_tools.observe.inside.facts`."""
 
     def __init__(self) -> None:
         self.known = json.loads((HERE / "_fatwheel.json").read_text(encoding="utf-8"))

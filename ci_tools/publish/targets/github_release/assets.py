@@ -10,11 +10,11 @@ from github.GithubException import UnknownObjectException
 
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.github.client import printable
+from ci_tools.index import of_releases
+from ci_tools.index.arrivals import metadata_of
+from ci_tools.index.foreign.files import METADATA_SUFFIX
+from ci_tools.index.of_releases import Facts, listing, listing_name
 from ci_tools.machine.storage import CHUNK
-from ci_tools.publish.index import of_releases
-from ci_tools.publish.index.arrivals import metadata_of
-from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
-from ci_tools.publish.index.of_releases import Facts, listing, listing_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from github.GitReleaseAsset import GitReleaseAsset
 
     from ci_tools.github.client import Hub
-    from ci_tools.publish.units import Item, Unit
+    from ci_tools.index.units import Item, Unit
 
 MOST_ASSETS = 1000
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from github.GitRelease import GitRelease
 
-    from ci_tools.publish.units import Alias, Item, Unit
+    from ci_tools.index.units import Alias, Item, Unit
 
 MOST_BYTES = 2 << 30  # an asset must be smaller
 KEPT_NAME = re.compile(r"[A-Za-z0-9_-]([A-Za-z0-9_.+@-]*[A-Za-z0-9_+@-])?")  # GitHub replaces other characters by dots

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import MachineError
 from ci_tools.github.attested import find_attested
 from ci_tools.github.client import printable
+from ci_tools.index import of_releases
+from ci_tools.index.file_names import project_and_version
+from ci_tools.index.foreign.files import METADATA_SUFFIX
+from ci_tools.index.of_releases import read_listing
 from ci_tools.model.edition import candidate_of
 from ci_tools.model.pep440 import parse_version
 from ci_tools.model.request import Channel
-from ci_tools.publish.index import of_releases
-from ci_tools.publish.index.file_names import project_and_version
-from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
-from ci_tools.publish.index.of_releases import read_listing
 from ci_tools.publish.targets import notice
 from ci_tools.publish.targets.github_release.assets import download_asset, hash_asset, read_assets
 from ci_tools.publish.targets.github_release.strangers import read_strangers
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from github.GitReleaseAsset import GitReleaseAsset
 
     from ci_tools.github.client import Hub
-    from ci_tools.publish.index.of_releases import Listing
-    from ci_tools.publish.index.pages import IndexedFile
+    from ci_tools.index.of_releases import Listing
+    from ci_tools.index.pages import IndexedFile
 
 LIST = re.compile(r"fatwheel-[A-Za-z0-9-]+\.json")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from github.GitRelease import GitRelease
     from github.Repository import Repository
 
-    from ci_tools.publish.units import Unit
+    from ci_tools.index.units import Unit
 
 FULL = MOST_CHARACTERS - notice.MOST_CHARACTERS  # characters of notes, with room for the notice of a retraction
 MARK = re.compile(r"<!-- fatwheel ([A-Za-z0-9-]+) sha256:([0-9a-f]{64}) -->")

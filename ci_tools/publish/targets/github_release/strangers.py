@@ -11,13 +11,13 @@ from packaging.utils import parse_wheel_filename
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.github.client import printable
+from ci_tools.index.file_names import project_and_version
+from ci_tools.index.foreign.files import MOST_METADATA, MOST_READ, is_metadata_of, requires_python_in
+from ci_tools.index.of_releases import Listing
+from ci_tools.index.pages import ROOT, IndexedFile
 from ci_tools.machine.remote_wheel import NoParts, TooLarge, remote_wheel
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.files import FOLDER
-from ci_tools.publish.index.file_names import project_and_version
-from ci_tools.publish.index.foreign.files import MOST_METADATA, MOST_READ, is_metadata_of, requires_python_in
-from ci_tools.publish.index.of_releases import Listing
-from ci_tools.publish.index.pages import ROOT, IndexedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -14,6 +14,7 @@ from github.GithubException import GithubException, UnknownObjectException
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.github.client import PATIENCE, Busy, Hub, usual_pause
+from ci_tools.index.units import CORE, Change, Published
 from ci_tools.model.repository import COMMIT
 from ci_tools.publish.notes import notes
 from ci_tools.publish.targets.github_release.assets import (
@@ -41,7 +42,6 @@ from ci_tools.publish.targets.github_release.releases import (
     slug_of,
 )
 from ci_tools.publish.targets.github_release.uploads import has_fault, upload_missing
-from ci_tools.publish.units import CORE, Change, Published
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from github.GitReleaseAsset import GitReleaseAsset
     from github.Repository import Repository
 
+    from ci_tools.index.units import Item, Unit
     from ci_tools.machine.context import Outside
-    from ci_tools.publish.units import Item, Unit
 
 WITHOUT_METADATA = "no .metadata is beside the wheels, so installers download a wheel to read what it requires"
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from ci_tools.github.client import Hub
+    from ci_tools.index.units import Unit
     from ci_tools.machine.context import Step
     from ci_tools.publish.targets.github_release.assets import Sent
-    from ci_tools.publish.units import Unit
 
 BINARY = "application/octet-stream"
 OTHER = "another publisher uploads {}"

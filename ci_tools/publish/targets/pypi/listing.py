@@ -15,11 +15,11 @@ from twine.exceptions import TwineException
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.formats.pypi_rules import Held
+from ci_tools.index.file_names import project_and_version
 from ci_tools.machine.package_index import AS_IT_IS, TIMEOUT, UNANSWERED, innermost
 from ci_tools.machine.storage import CHUNK
 from ci_tools.machine.waits import Waits
 from ci_tools.model.pep440 import parse_version
-from ci_tools.publish.index.file_names import project_and_version
 from ci_tools.publish.targets.pypi.answers import AGAIN, UNAUTHORISED, clean_text
 from ci_tools.publish.targets.pypi.place import READ_AT, Place
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from packaging.version import Version
     from pypi_simple import DistributionPackage, ProjectPage
 
+    from ci_tools.index.units import Item
     from ci_tools.machine.context import Outside
-    from ci_tools.publish.units import Item
 
 # Addresses to read other indexes at, relative to the upload address: devpi; pypiserver, Artifactory and most; Azure.
 SIMPLE_NEARBY = ("+simple/", "simple/", "../simple/")

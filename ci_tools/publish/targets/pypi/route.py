@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from packaging.utils import parse_wheel_filename
 
 from ci_tools.errors import InputError
+from ci_tools.index.units import CORE
 from ci_tools.model.request import Route
-from ci_tools.publish.units import CORE
 
 if TYPE_CHECKING:
-    from ci_tools.publish.units import Item, Unit
+    from ci_tools.index.units import Item, Unit
 
 
 def select_items(unit: Unit, address: str) -> list[Item]:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from ci_tools.errors import InputError, MachineError, Problem, Rejected, RejectedInput, nearest
 from ci_tools.formats.pypi_rules import Held, Release, pypi_problems, strangers
+from ci_tools.index.units import Change, Published
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.pep440 import parse_version
 from ci_tools.publish.targets import UPLOADERS
@@ -20,15 +21,14 @@ from ci_tools.publish.targets.pypi.listing import Listing
 from ci_tools.publish.targets.pypi.place import place_of
 from ci_tools.publish.targets.pypi.route import select_items, select_known
 from ci_tools.publish.targets.pypi.uploader import TAKEN, Uploader, parse_answer
-from ci_tools.publish.units import Change, Published
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from packaging.version import Version
 
+    from ci_tools.index.units import Item, Unit
     from ci_tools.machine.context import Outside
-    from ci_tools.publish.units import Item, Unit
 
 PATIENCE = 300.0  # seconds until the index must list an uploaded file; PyPI's pages are cached
 SETTLING = 10.0  # seconds to wait for another publisher's upload of a file

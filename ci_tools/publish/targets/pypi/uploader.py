@@ -20,8 +20,8 @@ from ci_tools.publish.targets.pypi.answers import AGAIN, UNAUTHORISED, clean_tex
 from ci_tools.publish.targets.pypi.place import READ_AT, Place
 
 if TYPE_CHECKING:
+    from ci_tools.index.units import Item
     from ci_tools.machine.context import Outside
-    from ci_tools.publish.units import Item
 
 CONNECTING = 600.0  # seconds an upload may take, whatever its size
 SLOWEST = 20_000  # bytes per second; a slower upload is aborted

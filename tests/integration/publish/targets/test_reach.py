@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import InputError, MachineError
+from ci_tools.index.access import explain_refusal
 from ci_tools.machine.context import Silent
 from ci_tools.model.request import Route
 from ci_tools.publish import transaction
 from ci_tools.publish.targets.addresses import targets_of
-from ci_tools.publish.targets.reach import explain_refusal, refuse_private
+from ci_tools.publish.targets.reach import refuse_private
 from tests.builders import github_units
 from tests.builders.releases import Words, item, unit
 from tests.builders.sources import world
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ci_tools.publish.units import Unit
+    from ci_tools.index.units import Unit
     from tests.servers.buckets import Bucket
 
 pytestmark = pytest.mark.slow

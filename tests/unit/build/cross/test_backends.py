@@ -15,10 +15,10 @@ from ci_tools.build import toolchain
 from ci_tools.build.cross import arm
 from ci_tools.build.cross.backends import Backend, explain_own_machine, read_backend, write_settings
 from ci_tools.errors import MachineError
-from ci_tools.evidence.source import tree_at
 from ci_tools.machine.python import Environment
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import ToolchainKind
+from ci_tools.source.files import tree_at
 from tests.builders.plans import job_of
 from tests.builders.sources import request_of, world, write
 

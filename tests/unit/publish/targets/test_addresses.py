@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ci_tools.errors import InputError
-from ci_tools.machine.objects.place import Place, place_of
-from ci_tools.publish.index.directory import Root
-from ci_tools.publish.index.wheel_index import Settings
+from ci_tools.index.directory import Root
+from ci_tools.index.objects.place import Place, place_of
+from ci_tools.index.wheel_index import Settings
 from ci_tools.publish.targets.addresses import index_of, indexes_of, refuse_wrong, targets_of
 from tests.builders.sources import world
 

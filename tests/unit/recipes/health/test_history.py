@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from ci_tools.github.runs import Job, Outcome, Run
+from ci_tools.doctor.runs import Job, Outcome, Run
 from ci_tools.publish.retention.judgement import Stored
 from ci_tools.publish.retention.naming import Naming, Retention
 from ci_tools.recipes.health import Known, Line, list_lines, summarize

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ci_tools.github.runs import Outcome
+from ci_tools.doctor.runs import Outcome
 from ci_tools.recipes.health import Line, write_badge, write_page
 from ci_tools.recipes.health.history import Result, Summary
 

@@ -33,7 +33,7 @@ from tests.servers.uploads import PASSWORD, Server, between, pypiserver, sdist, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.publish.units import Unit
+    from ci_tools.index.units import Unit
 
 pytestmark = pytest.mark.slow
 

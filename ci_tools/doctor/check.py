@@ -1,0 +1,163 @@
+"""The verb doctor: reads the settings that a release needs over GitHub's API, and makes fixes that need no decision.
+
+It reads the names of secrets, never their values, and never extends a permission. Facts that the token cannot read are
+reported.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.doctor.api import Api, read_or_unseen
+from ci_tools.doctor.files import MOST_REPOSITORIES, fetch_workflows, read_configs, read_workflows
+from ci_tools.doctor.fixes import Fixed, apply_fix
+from ci_tools.doctor.nodes import one_line
+from ci_tools.doctor.report import Facts, Tag, Unseen, Weight
+from ci_tools.doctor.rules import diagnose
+from ci_tools.doctor.settings import (
+    ACTIONS,
+    ADMINISTRATION,
+    SECRETS,
+    read_default,
+    read_environments,
+    read_immutability,
+    read_policy,
+    read_secrets,
+    read_states,
+)
+from ci_tools.errors import InputError, MachineError
+from ci_tools.github.client import TOKENS
+from ci_tools.model.repository import COMMIT, REPOSITORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.doctor.report import Finding
+    from ci_tools.doctor.workflows import Used
+    from ci_tools.github.client import Hub
+    from ci_tools.machine.context import Outside
+
+
+class Checked(NamedTuple):
+    """The findings in a repository after all fixes, and the fixes."""
+
+    repository: str
+    findings: tuple[Finding, ...]
+    fixed: tuple[Fixed, ...]
+
+
+def check(hub: Hub, *, fix: bool = False) -> Checked:
+    """Return everything that would stop or weaken a release; with `fix`, make the possible fixes and check again.
+
+    Raises InputError if the name or the token is wrong, and MachineError if GitHub cannot be reached.
+    """
+    _refuse_no_token(hub.repository, hub.outside)
+    with hub.opened() as opened, _understood(hub.repository):
+        api = Api(hub, opened)
+        facts = _read(api, hub.outside)
+        findings = diagnose(facts)
+        fixes = list(dict.fromkeys(finding.fix for finding in findings if finding.fix)) if fix else []
+        for one in fixes:
+            hub.outside.reporter.say(f"will {one.describe(facts)}")
+        fixed = tuple(apply_fix(api, one, facts) for one in fixes)
+        return Checked(api.name, diagnose(_read(api, hub.outside)) if fixed else findings, fixed)
+
+
+def status(checked: Checked) -> int:
+    """Return 1 if there are findings other than hints, else 0."""
+    return int(any(finding.weight is not Weight.HINT for finding in checked.findings))
+
+
+def to_json(checked: Checked) -> dict[str, object]:
+    """Return the result as JSON values, for scripts."""
+    findings = [
+        {**finding._asdict(), "fix": finding.fix and {"kind": str(finding.fix.kind), "subject": finding.fix.subject}}
+        for finding in checked.findings
+    ]
+    fixed = [one._asdict() for one in checked.fixed]
+    return {"schema": 1, "repository": checked.repository, "findings": findings, "fixed": fixed}
+
+
+@contextmanager
+def _understood(repository: str) -> Iterator[None]:
+    """Raise MachineError if an answer does not have the form that GitHub documents."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        msg = f"an answer about {repository} does not have the form that GitHub documents: {one_line(repr(error))}"
+        raise MachineError(msg, hint="is GITHUB_API_URL the address of its API?") from error
+
+
+def _refuse_no_token(repository: str, outside: Outside) -> None:
+    if REPOSITORY.fullmatch(repository) and not any(outside.environ.get(name, "").strip() for name in TOKENS):
+        msg = f"reading the settings of {repository} needs a token, and neither {' nor '.join(TOKENS)} is set"
+        raise InputError(msg, hint='export GH_TOKEN="$(gh auth token)"')
+
+
+# -- reading
+
+
+def _read(api: Api, outside: Outside) -> Facts:
+    """Return all facts of a repository."""
+    with outside.reporter.step(f"read the settings of {api.name}") as step:
+        workflows, unread = read_workflows(api)
+        used = [one for workflow in workflows if workflow.is_caller for job in workflow.jobs for one in job.uses]
+        tags = _tags(api, used)
+        policy = read_or_unseen("which actions may run", ADMINISTRATION, lambda: read_policy(api))
+        facts = Facts(
+            repository=api.name,
+            page=one_line(api.opened.html_url),
+            branch=one_line(api.opened.default_branch),
+            is_archived=api.opened.archived,
+            is_private=api.opened.private,
+            is_organization=api.opened.owner.type == "Organization",
+            policy=policy,
+            default=read_or_unseen("the default permissions of jobs", ADMINISTRATION, lambda: read_default(api)),
+            is_immutable=read_immutability(api, is_admin=not isinstance(policy, Unseen)),
+            workflows=tuple(workflows),
+            unread=tuple(unread),
+            states=read_or_unseen("whether workflows are disabled", ACTIONS, lambda: read_states(api)),
+            environments=read_or_unseen("the environments", ACTIONS, lambda: read_environments(api, workflows)),
+            secrets=read_or_unseen("the names of the secrets", SECRETS, lambda: read_secrets(api)),
+            called=dict(fetch_workflows(api, used, tags, workflows)),
+            tags=tags,
+            behind=dict(_behind(api, used, tags)),
+            configs=dict(read_configs(api, workflows)),
+        )
+        step.result(f"{len(workflows)} workflow{'s'[: len(workflows) != 1]}, {len(facts.callers)} of them Fatwheel's")
+    return facts
+
+
+def _tags(api: Api, used: Iterable[Used]) -> dict[str, tuple[Tag, ...] | Unseen]:
+    """Return the tags of each repository that is used, by its lower-case name."""
+    names = dict.fromkeys(one.repository.lower() for one in used if one.ref)
+    tags: dict[str, tuple[Tag, ...] | Unseen] = {}
+    for name in names:
+        what, needs = f"the releases of {name}", f"a token that sees {name}"
+        is_last = len(tags) >= MOST_REPOSITORIES
+        tags[name] = Unseen(what, "fewer actions in this repository") if is_last else _tags_of(api, name, what, needs)
+    return tags
+
+
+def _tags_of(api: Api, name: str, what: str, needs: str) -> tuple[Tag, ...] | Unseen:
+    listed = read_or_unseen(what, needs, lambda: api.pages("/tags", repository=name))
+    if isinstance(listed, Unseen):
+        return listed
+    return tuple(Tag(one_line(one["name"]), str(one["commit"]["sha"])) for one in listed)
+
+
+def _behind(
+    api: Api, used: Iterable[Used], tags: dict[str, tuple[Tag, ...] | Unseen]
+) -> Iterator[tuple[tuple[str, str], int | None]]:
+    """Yield how many commits each pin without a release is behind the newest release; None if the commit is missing."""
+    pins = dict.fromkeys((one.repository.lower(), one.ref) for one in used if COMMIT.fullmatch(one.ref))
+    for name, commit in islice(pins, MOST_REPOSITORIES):
+        known = tags[name]
+        released = [] if isinstance(known, Unseen) else [tag for tag in known if tag.version]
+        if released and all(tag.commit != commit for tag in released):
+            newest = max(released, key=lambda tag: (tag.version, tag.name))
+            # Only the first page contains the changed files, which may take GitHub too long.
+            said = api.get(f"/compare/{commit}...{newest.commit}", name, per_page=1, page=2)
+            yield (name, commit), None if said is None else int(said["ahead_by"])

@@ -1,0 +1,89 @@
+"""Rules for each job of a workflow that calls Fatwheel: what starts it, where it publishes, and attestations."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ci_tools.doctor.grants import ATTEST_NEVER, ATTEST_PUBLIC
+from ci_tools.doctor.report import Facts, Finding, Weight
+from ci_tools.doctor.rules.permissions import targets_of
+from ci_tools.doctor.workflows import EXPRESSION, Workflow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.doctor.workflows import Job
+
+BY_EVENT = re.compile(r"\bgithub\.(?:event_name|ref|ref_name|ref_type)\b")
+
+
+def check_trigger(_: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
+    """Yield a build that `pull_request_target` starts."""
+    if "pull_request_target" in workflow.triggers and job.is_build:
+        what = f"`pull_request_target` starts the build {job.name}"
+        why = "code of a stranger's pull request is built with your secrets and a token that may write"
+        yield Finding("target", Weight.ERROR, job.where, what, why, "use `on: pull_request` instead")
+
+
+def check_folders(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
+    """Yield the targets that are folders of the runner, which is discarded after the job."""
+    if job.publishes or job.builds_one:
+        for target in (one for one in targets_of(facts, workflow, job) or () if one.startswith("dir:")):
+            what, why = (
+                f"{job.name} publishes to {target}",
+                "it is a folder of the runner, which is deleted with it",
+            )
+            how = "in that job: `to:` with the targets that are elsewhere"
+            yield Finding("folder", Weight.ERROR, job.where, what, f"{why}; the run fails there", how)
+
+
+def check_attestation(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
+    """Yield a private repository's missing choice about attestations, or one that is impossible there."""
+    chose = job.attest == ATTEST_NEVER or EXPRESSION in job.attest
+    if not (facts.is_private and (job.builds_all or job.builds_one or job.builds_recipes)) or chose:
+        return
+    if job.attest == ATTEST_PUBLIC or not facts.is_organization:
+        what = f"{job.name} would attest the files of a private repository"
+        why = "GitHub attests those only on the plan Enterprise Cloud, which an organisation may have"
+        choice = "`attest: always` on that plan, else `attest: never`" if facts.is_organization else "`attest: never`"
+        where = "in that job" if job.builds_recipes else "in that job, and in the one that publishes"
+        how = f"{where}: {choice}"
+        yield Finding("attestation", Weight.ERROR, job.where, what, why, how)
+
+
+def check_same_attestation(_: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
+    """Yield a job that publishes with another choice about attestations than the job that builds."""
+    words = {one.attest for one in workflow.jobs if one.builds_all}
+    known = words and not any(EXPRESSION in word for word in (*words, job.attest))
+    of_this_run = job.publishes and not job.given.get("run-id")
+    if of_this_run and known and (words == {ATTEST_NEVER}) != (job.attest == ATTEST_NEVER):
+        what = f"{job.name} has another `attest` than the job that builds"
+        why = "it expects an attestation that does not exist, or ignores one that does"
+        how = f"in that job: `attest: {min(words)}`"
+        yield Finding("attestation-differs", Weight.ERROR, job.where, what, why, how)
+
+
+def check_publisher(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
+    """Yield a job that uploads to PyPI by trusted publishing, but from no environment."""
+    if job.is_trusted_publisher and not job.environment:
+        what = f"{job.name} uploads to PyPI without an environment"
+        why = "PyPI then accepts uploads of the workflow from every branch, without approval"
+        how = "in that job: `environment: pypi`, and the same name in the project's publisher on PyPI"
+        yield Finding("publisher", Weight.WARNING, job.where, what, why, how)
+
+
+def check_release_condition(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
+    """Yield jobs whose environment or condition depends on the event that started the run, not on the release."""
+    if not (job.publishes or job.is_trusted_publisher):
+        return
+    if BY_EVENT.search(job.environment):
+        what = f"the environment of {job.name} depends on how the run was started"
+        why = "a tag can also be released by hand or from a branch, and then without approval"
+        how = "environment: ${{ needs.wheels.outputs.channel != 'nightly' && 'release' || '' }}"
+        yield Finding("environment-by-event", Weight.ERROR, job.where, what, why, f"in that job: `{how}`")
+    if BY_EVENT.search(job.condition) and "outputs." not in job.condition.replace("outputs.any", ""):
+        what = f"{job.name} depends on the event, not on what was built"
+        why = "a commit without the tag of its version is refused by publish.yml, and the run fails"
+        how = "if: ${{ needs.wheels.outputs.any == 'true' && needs.wheels.outputs.channel != 'none' }}"
+        yield Finding("published-by-event", Weight.HINT, job.where, what, why, f"in that job: `{how}`")

@@ -1,0 +1,174 @@
+"""Rules for the settings of a repository: which actions may run, the default permissions, and its workflows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+from ci_tools.doctor.report import Facts, Finding, Fix, Kind, Unseen, Weight
+from ci_tools.doctor.rules.pins import list_once
+from ci_tools.doctor.rules.unseen import report_unseen
+from ci_tools.doctor.workflows import EXPRESSION, Outline
+from ci_tools.model.repository import COMMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.doctor.report import Policy
+    from ci_tools.doctor.workflows import Used
+
+GENERAL, ACTIONS = "Settings, General", "Settings, Actions"
+OF_GITHUB = frozenset({"actions", "github"})
+DISABLED = {
+    "disabled_inactivity": "GitHub disabled it after 60 days without activity",
+    "disabled_manually": "somebody disabled it",
+    "disabled_fork": "GitHub disabled it, as it does in a fork",
+}
+
+
+def check_archival(facts: Facts) -> Iterator[Finding]:
+    """Yield a finding if the repository is archived."""
+    if facts.is_archived:
+        how = f"gh repo unarchive {facts.repository}"
+        yield Finding("archived", Weight.ERROR, facts.repository, "it is archived", "no workflow runs in it", how)
+
+
+def check_callers(facts: Facts) -> Iterator[Finding]:
+    """Yield the files that cannot be read, and a finding if no workflow calls Fatwheel."""
+    for path, why in facts.unread:
+        page = f"{facts.page}/blob/{facts.branch}/{path}"
+        yield Finding("unread", Weight.UNSEEN, path, f"not seen: {why}", "its effect on a release is not known", page)
+    if not facts.callers and not facts.unread:
+        what = f"no workflow on {facts.branch} calls Fatwheel"
+        how = "add a job with `uses: OWNER/fatwheel/.github/workflows/wheels.yml@SHA # vX.Y.Z`"
+        yield Finding("no-caller", Weight.WARNING, ".github/workflows", what, "nothing is released automatically", how)
+
+
+def check_policy(facts: Facts) -> Iterator[Finding]:
+    """Yield the settings that prevent GitHub Actions, or the actions used, from running."""
+    if isinstance(facts.policy, Unseen):
+        yield report_unseen(ACTIONS, facts.policy)
+        return
+    page = facts.settings("actions")
+    if not facts.policy.is_enabled:
+        how = f"{page}, or: gh api -X PUT repos/{facts.repository}/actions/permissions -F enabled=true"
+        yield Finding("actions-disabled", Weight.ERROR, ACTIONS, "Actions are off", "no job runs", how)
+        return
+    for used in list_once(_list_uses(facts)):
+        yield from _check_use(facts, facts.policy, used)
+
+
+def _check_use(facts: Facts, policy: Policy, used: Used) -> Iterator[Finding]:
+    page, why = facts.settings("actions"), "a run that uses it ends before its first job"
+    if policy.pins and not used.is_workflow and not COMMIT.fullmatch(used.ref):  # workflows may be called by tag
+        what = f"{used} is not a full commit SHA, and the repository accepts no other actions"
+        yield Finding("sha-required", Weight.ERROR, used.where, what, why, "pin the commit, or a newer Fatwheel")
+    verdict = _is_allowed(facts, policy, used)
+    allow = f'{page}: allow "{used.repository}{"/**" * bool(used.path)}@**"'
+    if verdict is False:
+        what = f"{used.repository} is not among the actions that may run"
+        yield Finding("not-allowed", Weight.ERROR, used.where, what, why, allow)
+    elif verdict is None:
+        needs = f"a person who checks whether its creator is verified, or the list includes it; or {allow}"
+        yield report_unseen(used.where, Unseen(f"whether {used.repository} may run", needs))
+
+
+def _is_allowed(facts: Facts, policy: Policy, used: Used) -> bool | None:
+    """Return whether an action may run; None if that depends on facts that the API does not tell."""
+    owner, name = used.repository.lower().partition("/")[0], str(used).lower()
+    if policy.allowed == "all" or owner == facts.repository.lower().partition("/")[0]:
+        return True
+    if policy.allowed != "selected":
+        return False
+    listed = [pattern for pattern in policy.patterns if not pattern.startswith("!")]
+    blocked = [pattern[1:] for pattern in policy.patterns if pattern.startswith("!")]
+    if _matches(blocked, name):
+        return False
+    is_doubtful = _matches(blocked, name, star=".*")
+    if (policy.of_github and owner in OF_GITHUB) or "*" in listed or _matches(listed, name):
+        return None if is_doubtful else True
+    return None if policy.verified or _matches(listed, name, star=".*") else False
+
+
+def _matches(patterns: Iterable[str], name: str, star: str = "[^/]*") -> bool:
+    """Whether a name matches a pattern; GitHub's `*` stops at a slash, although GitHub's own examples ignore that."""
+    spelled = (re.escape(pattern.lower()).replace(r"\*\*", ".*").replace(r"\*", star) for pattern in patterns)
+    return any(re.fullmatch(pattern, name) for pattern in spelled)
+
+
+def check_default_permissions(facts: Facts) -> Iterator[Finding]:
+    """Yield default permissions that are too wide: a release does not need write access by default."""
+    page = facts.settings("actions")
+    if isinstance(facts.default, Unseen):
+        yield report_unseen(ACTIONS, facts.default)
+        return
+    if facts.default.access == "write":
+        bare = [job.where for workflow in facts.workflows for job in workflow.jobs if workflow.grants_of(job) is None]
+        is_safe = not bare and not facts.unread
+        first = "" if is_safe else f"first give `permissions:` to each of {', '.join(bare) or 'the jobs not seen'}; "
+        command = f"gh api -X PUT repos/{facts.repository}/actions/permissions/workflow"
+        how = f"{first}{command} -f default_workflow_permissions=read, or {page}"
+        what, why = "jobs may write by default", "any code in a job can change the repository and its releases"
+        fix = Fix(Kind.READ_BY_DEFAULT, "") if is_safe else None
+        yield Finding("default-write", Weight.WARNING, ACTIONS, what, why, how, fix)
+    if facts.default.approves:
+        what, why = "workflows may approve pull requests", "a workflow could approve a change that nobody has reviewed"
+        yield Finding("approves", Weight.HINT, ACTIONS, what, why, page)
+
+
+def check_states(facts: Facts) -> Iterator[Finding]:
+    """Yield the disabled callers. Only those that GitHub disabled for inactivity get a fix, not those of a person."""
+    if isinstance(facts.states, Unseen):
+        yield report_unseen(".github/workflows", facts.states)
+        return
+    for workflow in facts.callers:
+        state = facts.states.get(workflow.path, "active")
+        if state in DISABLED:
+            name = shlex.quote(workflow.path.rpartition("/")[2])
+            fix = Fix(Kind.ENABLE_WORKFLOW, workflow.path) if state == "disabled_inactivity" else None
+            how = f"gh workflow enable {name} -R {facts.repository}"
+            why = "neither its schedule nor a tag starts it"
+            yield Finding("disabled", Weight.ERROR, workflow.path, DISABLED[state], why, how, fix)
+
+
+def check_immutability(facts: Facts) -> Iterator[Finding]:
+    """Yield a hint if published releases can be changed."""
+    page = facts.settings("general")
+    if isinstance(facts.is_immutable, Unseen):
+        yield report_unseen(GENERAL, facts.is_immutable)
+    elif not facts.is_immutable:
+        what = "releases can be changed after they are published"
+        why = "anyone who gets a token could replace the files of a release, and its tag"
+        yield Finding("mutable", Weight.HINT, GENERAL, what, why, f"{page}: Releases, Enable release immutability")
+
+
+def check_own_workflows(facts: Facts) -> Iterator[Finding]:
+    """Yield the platforms that no workflow builds, and those that two workflows build."""
+    jobs = [job for workflow in facts.callers for job in workflow.jobs]
+    own = {(job.config, job.given.get("platform", "")): job for job in jobs if job.builds_one}
+    shared = {job.config: job for job in jobs if job.builds_all and not job.given.get("only")}
+    if any(EXPRESSION in word for key in own for word in key):
+        return  # their platforms are known only at run time
+    yield from (report_unseen(path, outline) for path, outline in facts.configs.items() if isinstance(outline, Unseen))
+    for path, outline in facts.configs.items():
+        for name, is_apart in outline.platforms.items() if isinstance(outline, Outline) else ():
+            both = own.get((path, name)) if path in shared else None
+            if is_apart and (path, name) not in own:
+                what = f"no workflow calls platform.yml for {name}"
+                why = "with `own-workflow: true`, no other workflow builds it"
+                how = f"a job that calls platform.yml with `platform: {name}`, or no `own-workflow`"
+                yield Finding("own-workflow", Weight.WARNING, path, what, why, how)
+            if not is_apart and both:
+                what = f"{both.name} builds {name}, and so does {shared[path].name}"
+                why, how = "its wheels are built twice", f"in {path}: `own-workflow: true` for {name}"
+                yield Finding("built-twice", Weight.WARNING, both.where, what, why, how)
+
+
+def _list_uses(facts: Facts) -> Iterator[Used]:
+    """Yield everything the callers use, and everything used by the workflows they call."""
+    for job in (job for workflow in facts.callers for job in workflow.jobs):
+        yield from job.uses
+        called = facts.called.get(job.call[:3]) if job.call else None
+        if called and not isinstance(called, Unseen):
+            yield from (used._replace(where=job.where) for inner in called.jobs for used in inner.uses)

@@ -1,0 +1,90 @@
+"""The settings of a repository, read over GitHub's API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ci_tools.doctor.api import Answer, Api, answer_or_none, read_or_unseen
+from ci_tools.doctor.nodes import one_line
+from ci_tools.doctor.report import Default, Environment, Policy, Unseen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ci_tools.doctor.workflows import Workflow
+
+ADMINISTRATION = "a token of an admin, with `Administration: read` where it is fine-grained"
+SECRETS = "a token with `Secrets: read`, or `repo` where it is classic"
+ACTIONS = "a token with `Actions: read`"
+ENVIRONMENTS = "a token with `Environments: read`, or `repo` where it is classic"
+UNATTENDED = frozenset({"branch_policy", "wait_timer"})  # rules of an environment that need no approval
+
+
+def read_policy(api: Api) -> Policy | None:
+    """Return which actions may run; None if GitHub does not say."""
+    said = api.get("/actions/permissions")
+    if not said or not said["enabled"]:
+        return said and Policy(is_enabled=False)
+    allowed, pins = said.get("allowed_actions", "all"), bool(said.get("sha_pinning_required"))
+    if allowed != "selected":
+        return Policy(is_enabled=True, allowed=allowed, pins=pins)
+    listed = api.get("/actions/permissions/selected-actions")
+    return listed and Policy(
+        is_enabled=True,
+        allowed=allowed,
+        pins=pins,
+        patterns=tuple(listed.get("patterns_allowed") or ()),
+        of_github=bool(listed.get("github_owned_allowed")),
+        verified=bool(listed.get("verified_allowed")),
+    )
+
+
+def read_default(api: Api) -> Default | None:
+    """Return the default permissions of jobs; None if GitHub does not say."""
+    said = api.get("/actions/permissions/workflow")
+    return said and Default(said["default_workflow_permissions"], approves=said["can_approve_pull_request_reviews"])
+
+
+def read_immutability(api: Api, *, is_admin: bool) -> bool | Unseen:
+    """Return whether releases are immutable; GitHub answers 404 if they are not, and also without the permission."""
+    said = answer_or_none(lambda: api.get("/immutable-releases"))
+    if said is None and not is_admin:
+        return Unseen("whether releases can be changed", ADMINISTRATION)
+    return said is not None and bool(said["enabled"])
+
+
+def read_states(api: Api) -> dict[str, str] | None:
+    """Return the state of each workflow by its path; None if GitHub does not say."""
+    listed = api.pages("/actions/workflows", "workflows")
+    return None if listed is None else {str(one["path"]): str(one["state"]) for one in listed}
+
+
+def read_environments(api: Api, workflows: Iterable[Workflow]) -> dict[str, Environment] | None:
+    """Return the environments; names of secrets are read only for environments that a job names."""
+    listed = api.pages("/environments", "environments")
+    if listed is None:
+        return None
+    named = {job.environment.lower() for workflow in workflows if workflow.is_caller for job in workflow.jobs}
+    return {one["name"]: _environment(api, one, is_named=one["name"].lower() in named) for one in listed}
+
+
+def _environment(api: Api, said: Answer, *, is_named: bool) -> Environment:
+    rules = {rule["type"] for rule in said.get("protection_rules") or ()}
+    path, what = f"/environments/{quote(said['name'], safe='')}/secrets", f"the secrets of {one_line(said['name'])}"
+    secrets = read_or_unseen(what, ENVIRONMENTS, lambda: _names(api, path)) if is_named else frozenset[str]()
+    return Environment(bool(rules - UNATTENDED), bool(said.get("deployment_branch_policy")), secrets)
+
+
+def read_secrets(api: Api) -> frozenset[str] | None:
+    """Return the names of a repository's secrets, and of those that its organization shares with it."""
+    own = _names(api, "/actions/secrets")
+    has_organisation = api.opened.owner.type == "Organization"
+    shared = _names(api, "/actions/organization-secrets") if has_organisation else frozenset[str]()
+    return None if own is None or shared is None else own | shared
+
+
+def _names(api: Api, path: str) -> frozenset[str] | None:
+    """Return the names in a list of secrets; None if GitHub does not say."""
+    listed = api.pages(path, "secrets")
+    return None if listed is None else frozenset(str(one["name"]) for one in listed)

@@ -1,1 +1,0 @@
-"""Collects evidence from a project's source, and by observing its build."""

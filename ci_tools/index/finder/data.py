@@ -1,0 +1,205 @@
+"""The data of one project for the finder, `finder/PROJECT.js`.
+
+It is small because nothing is in it twice: combinations point to rows, rows to outcomes, and outcomes to texts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.errors import RejectedInput
+from ci_tools.formats import json_file
+from ci_tools.index.file_names import variant_label
+from ci_tools.index.finder.axes import combinations
+from ci_tools.index.finder.shelf import File
+from ci_tools.index.wheel_facts import name_cuda
+from ci_tools.model.pep440 import read_version
+from ci_tools.model.platforms import AcceleratorKind, Platform
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Mapping
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.index.finder.shelf import Listing, Shelf
+    from ci_tools.index.units import Offer
+    from ci_tools.install.lock import LockedWheel
+
+DATA = "finder"  # the folder of the projects' data, beside the front page
+NOT_ASKED = -1  # in a row: the release does not cover the combination
+NO_FILE = -1  # in an outcome: a reason instead of a file
+SYSTEMS = {"linux": "Linux", "macos": "macOS", "windows": "Windows"}
+MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "ARM64", "arm64": "ARM64"}
+ACCELERATORS = {AcceleratorKind.CUDA: "CUDA", AcceleratorKind.ROCM: "ROCm", AcceleratorKind.XPU: "Intel XPU"}
+VERSIONED_LABEL = re.compile(r"([a-z]+)([0-9.]*)")  # rocm7.1, xpu
+
+Value = TypeVar("Value", bound="Hashable")
+Table = TypeVar("Table", bound=tuple[object, ...])
+
+
+def data_path(project: str) -> str:
+    """Return the key of a project's data in the index."""
+    return f"{DATA}/{canonicalize_name(project)}.js"
+
+
+def project_data(shelf: Shelf, catalog: Catalog) -> bytes:
+    """Return the content of `finder/PROJECT.js`: ASCII, and safe wherever it is read as HTML."""
+    tables = _Tables(catalog)
+    listings = [_listing(listing, tables) for listing in shelf.listings]
+    about = {name: value for name, value in shelf.about._asdict().items() if value}
+    document = {"project": shelf.project, "about": about, "listings": listings, **tables.dump()}
+    text = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
+    return f"finder({text});\n".encode("ascii")
+
+
+class _Table(Generic[Value]):
+    """A table of distinct values that are referred to by their index."""
+
+    def __init__(self) -> None:
+        self.places: dict[Value, int] = {}
+
+    def place(self, value: Value) -> int:
+        """Return the index of a value, adding the value if it is new."""
+        return self.places.setdefault(value, len(self.places))
+
+
+class _Tables:
+    """The tables that all versions of a project share."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.systems: _Table[tuple[str, str]] = _Table()  # name, label
+        self.accelerators: _Table[tuple[str, str]] = _Table()  # name, label
+        self.torches: _Table[str] = _Table()
+        self.pythons: _Table[str] = _Table()
+        self.texts: _Table[str] = _Table()
+        self.rows: _Table[tuple[int, ...]] = _Table()  # one outcome per Python
+        self.grids: _Table[tuple[int, ...]] = _Table()  # system, accelerator, torch, row; and so on
+
+    def dump(self) -> dict[str, object]:
+        """Return the tables as JSON values."""
+        return {name: list(table.places) for name, table in vars(self).items() if isinstance(table, _Table)}
+
+
+def structure_call(content: bytes, name: str, kind: type[Table]) -> Table:
+    """Return the argument of a script that is one call, `finder({...});`; raise ValueError if it is not one."""
+    found = re.fullmatch(rb"\s*" + name.encode() + rb"\((.*)\);\s*", content, re.DOTALL)
+    if found is None:
+        msg = f"it is not a call of {name}"
+        raise ValueError(msg)
+    try:
+        return json_file.structure(json_file.parse(found[1]), kind, "it")
+    except RejectedInput as error:
+        raise ValueError(error.problems[0].what) from error
+
+
+def _listing(listing: Listing, tables: _Tables) -> dict[str, object]:
+    outcomes: _Table[tuple[int, int]] = _Table()  # a file, and the text with the reason
+    places = {file.name: place for place, file in enumerate(listing.files)} if listing.offers else {}
+    rows: dict[tuple[int, int, int], dict[int, int]] = {}
+    for offer in listing.offers:
+        key = (
+            tables.systems.place(_system(offer.platform, tables.catalog)),
+            tables.accelerators.place((offer.accelerator, _accelerator(offer.accelerator))),
+            tables.torches.place(offer.torch),
+        )
+        file, why = _outcome(offer, places)
+        outcome = outcomes.place((file, tables.texts.place(why)))
+        rows.setdefault(key, {})[tables.pythons.place(offer.python)] = outcome
+    for name, machine, python in _combinations_of_others(listing, tables):
+        if listing.offers:  # else the page offers every value that the tables have
+            rows.setdefault(machine, {}).setdefault(python, outcomes.place((places[name], tables.texts.place(""))))
+    grid = [part for key, row in rows.items() for part in (*key, tables.rows.place(_row(row)))]
+    return {
+        "version": listing.version,
+        "pre": _is_pre(listing.version),
+        "files": [_describe_file(file) for file in listing.files],
+        "outcomes": list(outcomes.places),
+        "grid": tables.grids.place(tuple(grid)),
+    }
+
+
+def _combinations_of_others(listing: Listing, tables: _Tables) -> Iterator[tuple[str, tuple[int, int, int], int]]:
+    """Yield each wheel that no release offers, by its name, with the places of each machine and Python it is for."""
+    offered, torches = {offer.file for offer in listing.offers}, {offer.torch: None for offer in listing.offers}
+    for file in listing.files:
+        if file.lock is None or file.name in offered or file.yanked is not None or variant_label(file.name):
+            continue
+        for os, machine, accelerator, torch, python in combinations(file, torches, tables.catalog.pythons):
+            key = (
+                tables.systems.place((name_system(os, machine), f"{SYSTEMS.get(os, os)} {_machine(machine)}")),
+                tables.accelerators.place((accelerator, _accelerator(accelerator))),
+                tables.torches.place(torch),
+            )
+            yield file.name, key, tables.pythons.place(python)
+
+
+def _outcome(offer: Offer, places: Mapping[str, int]) -> tuple[int, str]:
+    if offer.file and offer.file not in places:
+        return NO_FILE, f"{offer.file} was made for it and is not in this index"
+    return places.get(offer.file, NO_FILE), offer.reason
+
+
+def _row(outcomes: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(outcomes.get(place, NOT_ASKED) for place in range(max(outcomes) + 1))
+
+
+def _is_pre(version: str) -> bool:
+    found = read_version(version)
+    return found is not None and found.is_prerelease
+
+
+def _describe_file(file: File) -> dict[str, object]:
+    """Return the known facts of a file; empty ones are left out, except the reason of a yank."""
+    known = zip(File._fields, file, strict=True)
+    facts: dict[str, object] = {
+        name: value for name, value in known if value or (name == "yanked" and value is not None)
+    }
+    return {**facts, "lock": _describe_lock(file.lock)} if file.lock else facts
+
+
+def _describe_lock(wheel: LockedWheel) -> dict[str, object]:
+    """Return what a lock says of a wheel, without what its file says already; empty values are left out."""
+    drivers = {"sass": wheel.driver_sass, "ptx": wheel.driver_ptx}
+    known = {
+        "cuda": wheel.cuda,
+        "serves": wheel.serves,
+        "rocm": wheel.rocm,
+        "xpu": wheel.xpu,
+        "driver": {name: driver for name, driver in drivers.items() if driver},
+        "torch": wheel.torch,
+        "cxx11abi": wheel.cxx11abi,
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def _system(platform: str, catalog: Catalog) -> tuple[str, str]:
+    """Return the name and label of a platform's machine; an unknown platform's own name for both."""
+    try:
+        facts = catalog.platforms[Platform(platform)]
+    except (ValueError, KeyError):
+        return platform, platform
+    return name_system(facts.os, facts.machine), f"{SYSTEMS.get(facts.os, facts.os)} {_machine(facts.machine)}"
+
+
+def name_system(os: str, machine: str) -> str:
+    """Return the page's name of a machine: linux-arm64 for linux and aarch64."""
+    return f"{os}-{_machine(machine)}".lower()
+
+
+def _machine(name: str) -> str:
+    return MACHINES.get(name, name)
+
+
+def _accelerator(label: str) -> str:
+    """Return the usual name of an accelerator: CUDA 13.0."""
+    if version := name_cuda(label):
+        return f"CUDA {version}"
+    named = VERSIONED_LABEL.fullmatch(label)
+    try:
+        return f"{ACCELERATORS[AcceleratorKind(named[1])]} {named[2]}".strip() if named else label or "None (CPU)"
+    except ValueError:
+        return label

@@ -1,0 +1,133 @@
+"""The project that the finder shows: its versions, their files, and what there is for each combination."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.index.file_names import release_of
+from ci_tools.index.finder.about import About
+from ci_tools.index.pages import quote_key
+from ci_tools.index.wheel_facts import Built, add_facts, lowest_torch
+from ci_tools.install.lock import LockedWheel
+from ci_tools.model.names import FileName, Sha256
+from ci_tools.model.pep440 import parse_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.index.pages import IndexedFile
+    from ci_tools.index.units import Offer
+
+
+class File(NamedTuple):
+    """One file of an index, as shown to a visitor."""
+
+    name: str
+    address: str  # relative to the index's root and quoted, or a whole URL
+    size: int  # bytes
+    sha256: str
+    pin: str = ""  # its version with the local part: 0.1.0+cu130
+    uploaded: str = ""  # RFC 3339, UTC
+    requires_python: str = ""
+    yanked: str | None = None  # the reason; None: it is not yanked
+    folder: str = ""  # the index folder that lists it
+    platform: str = ""  # linux-cuda; empty for the pure wheel and the sdist
+    archs: tuple[str, ...] = ()  # 9.0, 10.0+PTX
+    toolchain: str = ""
+    commit: str = ""  # of the source it was built from
+    lock: LockedWheel | None = None  # the facts by which it is chosen; None for an sdist
+    origin: str = ""  # adopted, added; empty: built by a plan
+    gpu: str = ""  # whether it was tried on a GPU, in words
+    repository: str = ""  # OWNER/REPO whose release has it
+    attested: str = ""  # yes or no: whether GitHub keeps a provenance of it; empty: not known
+
+
+class Listing(NamedTuple):
+    """One version of a project: its files, and the file or reason for each combination that a visitor may have."""
+
+    version: str  # without a local version
+    files: tuple[File, ...] = ()
+    offers: tuple[Offer, ...] = ()
+
+
+class Shelf(NamedTuple):
+    """All versions and files of one project in an index."""
+
+    project: str
+    listings: tuple[Listing, ...]  # the newest first
+    about: About = About()
+
+
+# -- from an index to a shelf
+
+
+def shelf_of(
+    project: str,
+    files: Iterable[IndexedFile],
+    offers: Mapping[str, Sequence[Offer]],
+    catalog: Catalog,
+    about: About = About(),  # noqa: B008 - it is frozen
+) -> Shelf:
+    """Return the shelf of `project`: its files, the offers by version, and what it says of itself."""
+    lowest = _lowest_torches(offers)
+    found: dict[str, list[File]] = {}
+    for file in files:
+        _, pin, public = release_of(file.name)
+        found.setdefault(public, []).append(_file(file, pin, catalog, lowest.get(file.name, "")))
+    newest_first = sorted(found, key=parse_version, reverse=True)
+    listings = (
+        Listing(version, tuple(sorted(found[version], key=lambda file: file.name)), tuple(offers.get(version, ())))
+        for version in newest_first
+    )
+    return Shelf(canonicalize_name(project), tuple(listings), about)
+
+
+def _lowest_torches(offers: Mapping[str, Sequence[Offer]]) -> dict[str, str]:
+    """Return the lowest torch that each file is offered for."""
+    cells: dict[str, set[str]] = {}
+    for each in offers.values():
+        for offer in each:
+            cells.setdefault(offer.file, set()).add(f"torch{offer.torch}")
+    return {file: lowest_torch(texts) for file, texts in cells.items()}
+
+
+def _file(file: IndexedFile, pin: str, catalog: Catalog, lowest: str) -> File:
+    return File(
+        name=file.name,
+        address=file.at if "://" in file.at else quote_key(file.key),
+        size=file.size,
+        sha256=file.sha256,
+        pin=pin,
+        uploaded=file.uploaded,
+        requires_python=file.requires_python,
+        yanked=file.yanked,
+        folder=_folder_of(file),
+        platform=file.platform,
+        archs=file.archs,
+        toolchain=file.toolchain,
+        commit=file.commit,
+        lock=_lock(file, catalog, lowest) if file.name.endswith(".whl") else None,
+        origin=file.origin,
+        gpu=file.gpu,
+        repository=file.repository,
+        attested=file.attested,
+    )
+
+
+def _folder_of(file: IndexedFile) -> str:
+    """Return the folder of the index that lists a file, its own if that does."""
+    return file.folder if not file.only_in or file.folder in file.only_in else min(file.only_in)
+
+
+def _lock(file: IndexedFile, catalog: Catalog, lowest: str) -> LockedWheel:
+    """Return what a lock would say of a wheel; one of others is for the accelerator of the folder that lists it."""
+    own = (file.folder, *file.also)
+    folders = own if file.folder or not file.only_in else tuple(sorted(file.only_in, key=lambda name: not name))
+    wheel = LockedWheel(FileName(file.name), (), Sha256(file.sha256), file.size, archs=file.archs)
+    known = add_facts(wheel, Built(folders[0].partition("torch")[0], file.platform, folders, lowest), catalog)
+    if file.drivers and known.driver_sass is None:
+        known = known._replace(driver_sass=file.drivers[0], driver_ptx=file.drivers[-1])
+    return known

@@ -1,0 +1,107 @@
+"""Reads files of an index completely, and never treats a truncated answer as a damaged file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.errors import FatwheelError, MachineError
+from ci_tools.index.foreign.files import METADATA_SUFFIX
+from ci_tools.index.maintain.flaws import BACK, DAMAGED, GONE, LOST, NO_METADATA, OTHER_SIZE, UNREAD, Flaw
+from ci_tools.machine.storage import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from ci_tools.index.pages import IndexedFile
+    from ci_tools.index.wheel_index import WheelIndex
+
+MOST_UNREAD = 10  # unreadable files in a row: then the store fails, not a file
+
+
+class Reading(NamedTuple):
+    """The content at a key."""
+
+    sha256: str  # empty: nothing is there
+    size: int  # bytes
+
+
+def read_file(index: WheelIndex, key: str, sha256: str) -> Reading:
+    """Return the content at a key; if it does not have the expected hash, it is read a second time.
+
+    Raises FatwheelError if the content is uncertain: the store fails, two answers differ, or one does not have the
+    length that the store reports.
+    """
+    first = _read(index, key)
+    if first.sha256 == sha256:
+        return first
+    second = _read(index, key)
+    if second.sha256 == sha256:
+        return second
+    found = index.store.find(key)
+    if first != second or (found.size if found else 0) != second.size or bool(found) != bool(second.sha256):
+        msg = f"{index.store.url(key)} is different each time it is read"
+        raise MachineError(msg, hint="run the same command again once nothing changes it, or the network is stable")
+    return second
+
+
+def _read(index: WheelIndex, key: str) -> Reading:
+    try:
+        return Reading(*index.sha256_and_size_at(key))
+    except OSError as error:
+        msg = f"{index.store.url(key)} cannot be read: {error.strerror or error}"
+        raise MachineError(msg) from error
+
+
+def file_flaws(index: WheelIndex, files: Iterable[IndexedFile]) -> Iterator[Flaw]:
+    """Yield the flaws of some files; files on other servers are not read.
+
+    Raises FatwheelError if many in a row cannot be read.
+    """
+    unread = 0
+    for file in (file for file in files if not file.is_outside):
+        found = _try(index, file)
+        unread = unread + 1 if isinstance(found, FatwheelError) else 0
+        if not isinstance(found, FatwheelError):
+            yield from found
+        elif unread == MOST_UNREAD:
+            raise found
+        else:
+            yield Flaw(file.key, f"{UNREAD}: {found.message}")
+
+
+def _try(index: WheelIndex, file: IndexedFile) -> tuple[Flaw, ...] | FatwheelError:
+    try:
+        return tuple(_flaws(index, file))
+    except FatwheelError as error:
+        return error
+
+
+def _flaws(index: WheelIndex, file: IndexedFile) -> Iterator[Flaw]:
+    read = read_file(index, file.key, file.sha256)
+    beside = f"{file.key}{METADATA_SUFFIX}"
+    if file.lost:
+        yield from _check_lost_file(file, read)
+    elif read.sha256 != file.sha256:
+        yield Flaw(file.key, DAMAGED if read.sha256 else GONE)
+    elif read.size != file.size:
+        yield Flaw(file.key, OTHER_SIZE)
+    elif file.metadata_sha256 and read_file(index, beside, file.metadata_sha256).sha256 != file.metadata_sha256:
+        yield Flaw(beside, NO_METADATA)
+
+
+def _check_lost_file(file: IndexedFile, read: Reading) -> Iterator[Flaw]:
+    """Yield the flaw of an unlisted file: its bytes are back, or still lost; a lost file that is yanked has none."""
+    if read.sha256 == file.sha256:
+        yield Flaw(file.key, BACK)
+    elif file.yanked is None:
+        yield Flaw(file.key, LOST.get(file.lost, LOST["gone"]))
+
+
+def fetch(index: WheelIndex, key: str, folder: Path) -> Path:
+    """Download one file of an index into a folder."""
+    path = folder / (key.rpartition("/")[2] or "page")
+    with write_atomically(path) as sink:
+        for chunk in index.store.chunks(key):
+            sink.write(chunk)
+    return path

@@ -1,0 +1,293 @@
+"""The manifest of a project in an index: its files, their offers, and links; the project's pages are made from it.
+
+Each manifest has a generation, so that an older page never replaces a newer one.
+
+A file is identified by its name, as for installers. Pages of others may list two files of one name, each in its own
+folder; then the second is identified by its name and its place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard, TypeVar
+
+from ci_tools.errors import RejectedInput
+from ci_tools.formats import json_file
+from ci_tools.formats.json_file import SEAL, digest
+from ci_tools.index.file_names import project_and_version, variant_label
+from ci_tools.index.pages import ADOPTED, IndexedFile, Link
+from ci_tools.index.units import Offer
+from ci_tools.model.files import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from packaging.utils import NormalizedName
+
+SHA256 = re.compile(r"[0-9a-f]{64}")
+GENERATION = re.compile(rb'\{"generation": ([0-9]{1,18}), ')  # the start of `Manifest.dumps`
+SEALED = re.compile(rb',[ \n]"seal": "([0-9a-f]{64})"\n?\}\n\Z')  # the end of all dumps
+HALF_CHARACTER = re.compile(rb"\\u[dD]")  # a lone surrogate can only be an escape
+PROJECT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # a canonical name (PEP 503)
+APART = re.compile(r"([0-9a-f]{16})?")  # the separate folder of a file: the start of its sha256
+DRIVER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
+# Only files of releases and of others have these.
+LATER = frozenset({"repository", "attested", "hashes", "said", "rank", "retracted", "before"})
+SAID = re.compile(r"[a-z0-9_-]{1,64}")  # the name of a hash or of an attribute
+PROPERTY = re.compile(r"[0-9a-z_]+ :: [0-9a-z_]+ :: [0-9a-z_.]+")  # PEP 825
+# The page of a project with such a name would be in the folder of a channel or of the finder's data.
+TAKEN = frozenset({"finder", "nightly", "test"})
+WEB_ADDRESS = re.compile(r"https?://[^\s\x00-\x1f\x7f\"<>]+")
+ROWS = tuple[tuple[str, str, str, str, str, str], ...]  # the fields of an `Offer`
+GENERIC = "cpu"  # the folder for machines without an accelerator; it always exists
+
+Table = TypeVar("Table", bound=tuple[object, ...])
+
+
+class ManifestTable(NamedTuple):
+    """The JSON of a manifest; a plain link is its name, its place and the folders that have it."""
+
+    generation: int
+    files: tuple[IndexedFile, ...] = ()
+    offers: tuple[tuple[str, str], ...] = ()  # version and hash
+    links: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    kept: tuple[Link, ...] = ()  # links of which a page says more
+    place: str = ""
+    seal: str = ""
+
+
+class StagedTable(NamedTuple):
+    """The JSON of a publisher's note."""
+
+    generation: int
+    keys: tuple[str, ...]
+
+
+class Manifest(NamedTuple):
+    """The files of one project in an index, by name."""
+
+    project: NormalizedName
+    generation: int = 0
+    files: Mapping[str, IndexedFile] = MappingProxyType({})
+    offers: Mapping[str, str] = MappingProxyType({})  # the hash of each version's offers
+    links: tuple[Link, ...] = ()  # links of adopted pages to other files than the project's
+    place: str = ""  # the folder for new files that every folder lists; empty: the root
+
+    def dumps(self) -> bytes:
+        """Return the manifest as JSON, one file per line."""
+        offers = json.dumps([[version, self.offers[version]] for version in sorted(self.offers)])
+        plain = [link[:3] for link in self.links if link == Link(*link[:3])]
+        kept = [_changed(link, Link._field_defaults) for link in self.links if link != Link(*link[:3])]
+        more = {"links": plain, "kept": kept, "place": self.place}
+        said = "".join(f'"{name}": {json.dumps(value)}, ' for name, value in more.items() if value)
+        in_order = sorted(self.files.values(), key=lambda file: file.name)  # files of one name keep theirs
+        lines = (json.dumps(_changed(file, LATER)) for file in in_order)
+        head = f'{{"generation": {self.generation}, "offers": {offers}, {said}"files": [\n'
+        listed = (head + ",\n".join(lines) + "\n]").encode()
+        return listed + f', "{SEAL}": "{digest(listed)}"}}\n'.encode()
+
+    def called(self, name: str) -> tuple[IndexedFile, ...]:
+        """Return the files of a name: one, or several in separate folders."""
+        return tuple(self.files[key] for key in _keys_by_name(self.files, {name})[name])
+
+    def add_files(self, files: Iterable[IndexedFile]) -> Manifest:
+        """Return the manifest with new files; each replaces the one at its place.
+
+        One of our files also replaces those of its name that a folder cannot list beside it; one of others does not:
+        their pages list both, and installers take one by their order.
+        """
+        files = tuple(files)
+        kept = dict(self.files)
+        keys = _keys_by_name(kept, {file.name for file in files})
+        for file in files:
+            is_ours = file.origin != ADOPTED
+            for key in [
+                key for key in keys[file.name] if kept[key].key == file.key or (is_ours and kept[key].meets(file))
+            ]:
+                keys[file.name].remove(key)
+                del kept[key]
+            key = file.name if file.name not in kept else f"{file.name} at {file.key}"
+            kept[key] = file
+            keys[file.name].append(key)
+        return self._replace(files=kept)
+
+
+def _gives_way(old: IndexedFile, new: IndexedFile) -> bool:
+    return old.key == new.key or (new.origin != ADOPTED and old.meets(new))
+
+
+def _changed(entry: IndexedFile | Link, plain: Iterable[str]) -> dict[str, object]:
+    """Return an entry's JSON: without those of some fields that say nothing, which an older Fatwheel would refuse."""
+    usual = entry._field_defaults
+    return {name: value for name, value in entry._asdict().items() if name not in plain or value != usual[name]}
+
+
+def _keys_by_name(files: Mapping[str, IndexedFile], names: set[str]) -> dict[str, list[str]]:
+    """Return the keys in a manifest of the files with some names."""
+    found: dict[str, list[str]] = {name: [name] for name in names if name in files and files[name].name == name}
+    for name in names - found.keys():
+        found[name] = []
+    for key, file in files.items():
+        if key != file.name and file.name in found:
+            found[file.name].append(key)
+    return found
+
+
+class Staged(NamedTuple):
+    """The keys at which a publisher will add or remove files, noted in case it is interrupted."""
+
+    keys: frozenset[str]
+
+    def dumps(self) -> bytes:
+        """Return the note as JSON."""
+        return (json.dumps({"generation": 0, "keys": sorted(self.keys)}, indent=0) + "\n").encode()
+
+
+def generation_of(data: bytes) -> int | None:
+    """Return the generation of a manifest, parsing only its beginning; None if there is none."""
+    found = GENERATION.match(data)
+    return int(found[1]) if found else None
+
+
+def parse_manifest(data: bytes, project: NormalizedName) -> Manifest:
+    """Read the manifest of a project; raise ValueError if it is invalid or of another project."""
+    refuse_changed(data)
+    return manifest_of(read_table(data, ManifestTable), project)
+
+
+def manifest_of(table: ManifestTable, project: NormalizedName) -> Manifest:
+    """Return a project's manifest from its JSON; raise ValueError if it is invalid or of another project."""
+    strangers = [file.name for file in table.files if project_and_version(file.name)[0] != project]
+    if strangers:
+        msg = f"it lists {strangers[0]}"
+        raise ValueError(msg)
+    offers = {version: sha256 for version, sha256 in table.offers if SHA256.fullmatch(sha256)}
+    found: dict[str, IndexedFile] = {}
+    for file in table.files:
+        _refuse_false_entry(file)
+        found[file.name if file.name not in found else f"{file.name} at {file.key}"] = file
+    links = tuple(sorted((*(Link(*link) for link in table.links), *table.kept), key=lambda link: link[:3]))
+    for link in links:
+        _refuse_place(link.name, link.at, link.only_in)
+        _refuse_false_facts(link)
+    if table.place and not PROJECT.fullmatch(table.place):
+        msg = f"{table.place!r} is not a folder for its files"
+        raise ValueError(msg)
+    return Manifest(project, table.generation, found, offers, links, table.place)
+
+
+def refuse_changed(data: bytes) -> None:
+    """Raise ValueError if a file's seal does not match its content; files of others may have no seal."""
+    sealed = SEALED.search(data)
+    if sealed and digest(data[: sealed.start()]) != sealed[1].decode():
+        msg = "its content does not match its seal"
+        raise ValueError(msg)
+
+
+def parse_staged_keys(data: bytes) -> Staged:
+    """Read a publisher's note; raise ValueError if it is invalid."""
+    keys = read_table(data, StagedTable).keys
+    outside = [key for key in keys if ".." in key.split("/")]
+    if outside:
+        msg = f"it names {outside[0]!r}, expected a key of the index"
+        raise ValueError(msg)
+    return Staged(frozenset(keys))
+
+
+def is_project(name: str) -> TypeGuard[NormalizedName]:
+    """Return whether an index can have a project of that name: canonical, and not the name of one of its folders."""
+    return PROJECT.fullmatch(name) is not None and FOLDER.fullmatch(name) is None and name not in TAKEN
+
+
+def dump_offers(offers: Iterable[Offer]) -> bytes:
+    """Return the offers of a release for every combination as JSON."""
+    return json.dumps(list(offers), separators=(",", ":")).encode()
+
+
+def parse_offers(data: bytes) -> tuple[Offer, ...]:
+    """Read the offers of a release; empty if they are invalid."""
+    try:
+        return tuple(Offer(*row) for row in json_file.structure(json_file.parse(data), ROWS, "offers"))
+    except (ValueError, RejectedInput):
+        return ()
+
+
+def read_table(data: bytes, kind: type[Table], *, exact: bool = True) -> Table:
+    """Read a JSON object by its fields; raise ValueError with the first wrong key.
+
+    Surrogates, which pages cannot hold, are refused. If `exact`, keys that no field has are wrong, too.
+    """
+    table = json_file.parse(data.decode())
+    if HALF_CHARACTER.search(data):
+        json.dumps(table, ensure_ascii=False).encode()
+    try:
+        return json_file.structure(table, kind, "it: content", exact=exact)
+    except RejectedInput as error:
+        where, what = error.problems[0]
+        key = where.removeprefix("it: content").lstrip(".")
+        msg = f"{key}: {what}" if key else what
+        raise ValueError(msg) from error
+
+
+def _refuse_false_entry(file: IndexedFile) -> None:
+    """Raise ValueError if an entry has a value that no index has."""
+    if file.folder or file.also or file.apart:
+        _refuse_folder(file)
+    if file.at or file.only_in:
+        _refuse_place(file.name, file.at, file.only_in)
+    if not file.sha256:
+        msg = f"{file.name} has a hash that is not a sha256"
+        raise ValueError(msg)
+    _refuse_false_facts(file)
+    if not _are_drivers(file.drivers):
+        msg = f"{file.name} needs the drivers {file.drivers}, expected two versions or none"
+        raise ValueError(msg)
+    if bool(file.variant) != bool(variant_label(file.name)) or not all(map(PROPERTY.fullmatch, file.variant)):
+        msg = f"{file.name} has the properties {file.variant}, expected those of a wheel variant"
+        raise ValueError(msg)
+
+
+def _refuse_false_facts(entry: IndexedFile | Link) -> None:
+    """Raise ValueError if an entry has a hash or an attribute that no page shows."""
+    if not all(SHA256.fullmatch(value) for value in (entry.sha256, entry.metadata_sha256) if value):
+        msg = f"{entry.name} has a hash that is not a sha256"
+        raise ValueError(msg)
+    wrong = next((name for name, value in (*entry.hashes, *entry.said) if not (SAID.fullmatch(name) and value)), None)
+    if wrong is not None:
+        msg = f"{entry.name} has the attribute {wrong!r}, which no page shows"
+        raise ValueError(msg)
+
+
+def _are_drivers(drivers: tuple[str, ...]) -> bool:
+    return len(drivers) in {0, 2} and all(map(DRIVER.fullmatch, drivers))
+
+
+def _refuse_folder(file: IndexedFile) -> None:
+    if not (_is_folder(file.folder) and all(map(_is_folder, file.also)) and APART.fullmatch(file.apart)):
+        msg = f"{file.name} is in a folder that no index has"
+        raise ValueError(msg)
+
+
+def _is_folder(name: str) -> bool:
+    return name == "" or FOLDER.fullmatch(name) is not None
+
+
+def _refuse_place(name: str, at: str, only_in: Iterable[str]) -> None:
+    """Raise ValueError if a page cannot link to a file's place, or one of its folders is not an index's."""
+    inside = at.split("/") if "://" not in at else []
+    while inside[:1] == [".."]:
+        del inside[0]
+    is_web = at.startswith(("https://", "http://")) or "://" not in at
+    if (
+        ".." in inside
+        or at.startswith("//")  # a link to another host
+        or not is_web
+        or re.search(r"[\x00-\x20\x7f\"<>]", at if "://" in at else "")
+    ):
+        msg = f"{name} has the place {at!r}, which is not valid"
+        raise ValueError(msg)
+    if not all(map(_is_folder, only_in)):
+        msg = f"{name} is listed in a folder that no index has"
+        raise ValueError(msg)

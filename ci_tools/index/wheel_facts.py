@@ -1,0 +1,97 @@
+"""The facts by which a wheel is chosen: those of the lock in a smart sdist, and of the finder of an index."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools import catalog as catalogs
+from ci_tools.catalog import CXX11
+from ci_tools.model.versions import Minor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ci_tools.catalog import Catalog, Cuda
+    from ci_tools.install.lock import LockedWheel
+    from ci_tools.model.facts import Row
+
+TORCH = re.compile(r"torch(\d+\.\d+(?:\.0\.dev\d{8})?)")
+CUDA = re.compile(r"cu(\d\d)(\d)")
+LABEL = re.compile(r"(cu)(\d+)(\d)|(rocm)(\d+\.\d+)|(xpu)")
+
+
+class Built(NamedTuple):
+    """For which machines a wheel was built; all fields are empty for a pure wheel."""
+
+    accelerator: str  # cu130
+    platform: str  # linux-cuda
+    folders: tuple[str, ...]  # the folders of an index that list it, its own first: cu130torch2.10, cu129torch2.10
+    lowest: str = ""  # the lowest torch that it serves, if it serves more than one
+
+
+def add_facts(wheel: LockedWheel, built: Built, catalog: Catalog) -> LockedWheel:
+    """Return a wheel of a lock with the CUDA, the drivers and the range of torch that it was built for."""
+    kind, version = _split(built.accelerator)
+    cuda = find_cuda(built.accelerator, catalog)
+    torch = _torches(built.folders[0] if built.folders else "", built.lowest if built.platform else "")
+    return wheel._replace(
+        cuda=version if kind == "cu" else None,
+        serves=tuple(_split(label.partition("torch")[0])[1] for label in built.folders) if kind == "cu" else (),
+        rocm=version if kind == "rocm" else None,
+        xpu=kind == "xpu",
+        driver_sass=cuda.sass_driver if cuda else None,
+        driver_ptx=cuda.driver if cuda else None,
+        torch=torch,
+        cxx11abi=_cxx11abi(built.platform, torch),
+    )
+
+
+def find_cuda(label: str, catalog: Catalog) -> Cuda | None:
+    """Return the CUDA of a label such as cu130; None if the catalog lacks it, or the label is of no CUDA."""
+    kind, version = _split(label)
+    return catalog.cuda.get(Minor.parse(version)) if kind == "cu" else None
+
+
+def drivers_of(label: str, rows: tuple[Row, ...]) -> tuple[str, ...]:
+    """Return the drivers for machine code and for PTX of a CUDA that only a project's rows have, such as cu130.
+
+    Pages of an index are written again later, by those who have our catalog only.
+    """
+    ours, theirs = (find_cuda(label, catalogs.load(known)) for known in ((), rows))
+    return (theirs.sass_driver, theirs.driver) if theirs and not ours else ()
+
+
+def lowest_torch(texts: Iterable[str]) -> str:
+    """Return the lowest torch that cells name, such as linux-cuda / cu130 / torch2.10 / cp312; "" if none does."""
+    found = (Minor.parse_torch(named[1]) for text in texts for named in TORCH.finditer(text))
+    lowest = min(found, default=None)
+    return str(lowest) if lowest else ""
+
+
+def name_cuda(label: str) -> str:
+    """Return the version of CUDA in a label such as cu130; "" for any other, and for cu1210, which has no dot."""
+    found = CUDA.fullmatch(label)
+    return f"{found[1]}.{found[2]}" if found else ""
+
+
+def _split(label: str) -> tuple[str, str]:
+    """Return the kind and the version in a label such as cu130 or rocm7.1."""
+    found = LABEL.fullmatch(label)
+    if found is None:
+        return "", ""
+    return (found[1], f"{found[2]}.{found[3]}") if found[1] else (found[4] or found[6], found[5] or "")
+
+
+def _torches(folder: str, lowest: str) -> tuple[str, str | None] | None:
+    """Return the lowest torch that a wheel serves and the first that it does not: for one torch it has a folder."""
+    own = TORCH.search(folder)
+    if own:
+        return own[1], str(Minor.parse_torch(own[1]).next)
+    return (lowest, None) if lowest else None
+
+
+def _cxx11abi(platform: str, torch: tuple[str, str | None] | None) -> bool | None:
+    """Return the C++ ABI of torch that a wheel for one torch on Linux needs; torch's stable ABI has no C++ in it."""
+    is_bound = torch and torch[1] and platform.startswith("linux")
+    return True if is_bound and torch and Minor.parse_torch(torch[0]) >= CXX11 else None

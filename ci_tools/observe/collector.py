@@ -1,0 +1,439 @@
+"""Collects evidence from a source tree: what each cell would compile, against which ABI, and the proof for it.
+
+The evidence depends only on the source and the request, never on the machine that reads them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.errors import InputError, LabelError
+from ci_tools.model.evidence import (
+    PURE_TAG,
+    Binding,
+    CellEvidence,
+    Evidence,
+    Extensions,
+    PlatformEvidence,
+    Project,
+    TorchAbi,
+)
+from ci_tools.model.pep440 import name_of_required
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.request import Enabled, Globs
+from ci_tools.observe.cells import cells_of, is_offered, torches_of
+from ci_tools.observe.versions.teller import ASKS_GIT, Teller
+from ci_tools.source import backends
+from ci_tools.source.backends.cmake_call import read_cmake_call
+from ci_tools.source.backends.declared_tag import apply_declared_tag
+from ci_tools.source.backends.facts import FORCED
+from ci_tools.source.backends.scikit_build_core import has_conditions, reads_request_archs
+from ci_tools.source.files import matching, whole_of
+from ci_tools.source.imported import find_lacking
+from ci_tools.source.includes import (
+    COMPILED,
+    Includes,
+    find_contradiction,
+    select_sources,
+    torch_abi,
+)
+from ci_tools.source.project_file import ProjectFile
+from ci_tools.source.requirements import (
+    build_requirements,
+    doubt_torch_abi,
+    explain_torch_of_cmake,
+    torch_requirement,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.cell import Cell
+    from ci_tools.model.request import PlatformRequest, Request
+    from ci_tools.observe.cmake.witness import CmakeWitness
+    from ci_tools.observe.interpretation import Witness
+    from ci_tools.source.files import Tree
+    from ci_tools.source.versions import OwnVersion
+
+    Metadata = tuple[str, ...]
+
+# Usual file name endings of an accelerator's or a system's sources.
+USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "macos": ("metal", "mm")}
+MOST_NAMED = 3  # pointers that are warned about
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+# Variables that setuptools asks for by itself.
+OF_COMPILERS = ("AR", "CC", "CFLAGS", "CPATH", "CPLUS_INCLUDE_PATH", "CPPFLAGS", "CXX", "LDFLAGS", "LDSHARED")
+
+
+def gather(
+    request: Request, tree: Tree, catalog: Catalog, outside: Outside, tag: str = "", told: OwnVersion | None = None
+) -> Evidence:
+    """Read the evidence for every platform of the request.
+
+    The version is that of the release's `tag`, if the project takes it from a tag, or what an earlier plan was `told`.
+    Raises InputError if the source has no project to build, if its version cannot be determined, or if only running
+        the project's own code can answer and this machine cannot confine that code.
+
+    """
+    tree = replace(tree, checkout=None) if told and told.hides_git else tree
+    project = ProjectFile(request, tree)
+    teller = Teller(project, outside, tag, told)
+    teller.ask()
+    with ExitStack() as stack:
+        reader = _open_reader(project, catalog, outside, stack)
+        if not project.told:
+            reader.refuse_local_version()
+        platforms: tuple[PlatformEvidence, ...] = ()
+        for one in request.platforms:
+            platforms = (*platforms, reader.platform(one))
+            # A mistake is shown before the other platforms' builds, but one of them may tell the version.
+            if project.own_version("") or _builds(platforms) or one is request.platforms[-1]:
+                reader.ask_again(teller, platforms)
+                identity = _identify(project, platforms)
+    if identity.hides_git and tree.checkout:
+        return gather(request, tree, catalog, outside, tag, project.told)
+    builds = _builds(platforms)
+    return Evidence(
+        project=identity,
+        source_sha256=tree.sha256,
+        commit=tree.commit,
+        platforms=platforms,
+        requires_torch=torch_requirement([*project.dependencies()] or _common_dependencies(builds)),
+        builds_with_torch=torch_requirement(build_requirements(project)),
+        warnings=(
+            *_tag_warnings(project, platforms),
+            *_unseen(request, tree),
+            *_unneeded_drops(project, builds),
+            *_lacking_in_trials(project, builds),
+            *(
+                f"{name} is a pointer of Git LFS, to be fetched by `git lfs pull`"
+                for name in tree.pointers[:MOST_NAMED]
+            ),
+        ),
+        release_tags=project.told.tags if project.told else (),
+    )
+
+
+def read_platforms(project: ProjectFile, catalog: Catalog, outside: Outside) -> Generator[PlatformEvidence]:
+    """Yield the evidence for one platform of the project's request after another."""
+    with ExitStack() as stack:
+        reader = _open_reader(project, catalog, outside, stack)
+        for request in project.request.platforms:
+            yield reader.platform(request)
+
+
+def _open_reader(project: ProjectFile, catalog: Catalog, outside: Outside, stack: ExitStack) -> _Reader:
+    """Return a reader of the project's evidence; the witnesses that it may start are closed with `stack`."""
+    return _Reader(
+        project,
+        catalog,
+        lambda: _witness(project, catalog, outside, stack),
+        lambda includes: _cmake_witness(project, includes, outside, stack),
+    )
+
+
+def read_metadata(platforms: Iterable[PlatformEvidence]) -> Metadata:
+    """Return the METADATA fields that the first observed build writes; empty if no build was observed."""
+    return next(iter(_builds(platforms)), ())
+
+
+def _identify(project: ProjectFile, platforms: tuple[PlatformEvidence, ...]) -> Project:
+    """Return the project's name, version and Pythons, as its files or its observed builds state them."""
+    asked = dict(chain.from_iterable(one.shown.asked for one in platforms))
+    variables = [f"{name} ({place})" for name, place in asked.items() if place and VARIABLE.fullmatch(name)]
+    own = [one for one in variables if not one.startswith(OF_COMPILERS)]
+    return project.project(_metadata(_builds(platforms)), _unseen_build(platforms), own)
+
+
+def _witness(project: ProjectFile, catalog: Catalog, outside: Outside, stack: ExitStack) -> Witness:
+    """Return the witness that runs the project's own code; it is closed with `stack`."""
+    from ci_tools.observe.interpretation import Witness  # noqa: PLC0415 - a plan without it would take a tenth longer
+
+    cmake = functools.cache(lambda includes: _cmake_witness(project, includes, outside, stack))
+    return stack.enter_context(closing(Witness(project, project.tree, catalog, outside, cmake)))
+
+
+def _cmake_witness(project: ProjectFile, includes: Includes, outside: Outside, stack: ExitStack) -> CmakeWitness:
+    """Return the witness that runs the project's configure step; it is closed with `stack`."""
+    from ci_tools.observe.cmake.run import Configurer  # noqa: PLC0415 - see above
+    from ci_tools.observe.cmake.witness import CmakeWitness  # noqa: PLC0415 - see above
+
+    configurer = Configurer(project.tree, project.request.subdirectory or ".", outside)
+    return stack.enter_context(closing(CmakeWitness(configurer, includes)))
+
+
+def _tag_warnings(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> Iterator[str]:
+    """Yield a warning for each pure tag that includes Python 2."""
+    tags = {platform.shown.pure_tag for platform in platforms} - {PURE_TAG}
+    for tag in sorted(tags) if not project.text("project", "requires-python") else ():
+        place, backend = project.place("build-system", "build-backend"), project.backend.partition(".")[0]
+        what = f"{backend} tags a pure wheel {tag}, not py3, where the project does not exclude Python 2"
+        yield f'{place}: {what}: say `requires-python = ">=3"`'
+
+
+def _unseen(request: Request, tree: Tree) -> Iterator[str]:
+    """Yield a warning for files that look like native code but match no pattern."""
+    for name in tree.list_ways_out():
+        path, folder = whole_of(request, tree)
+        said = f"{name} is a link to a folder outside the source, where nothing is read"
+        yield f"{said}: `source: {{path: {path}, subdirectory: {folder}}}` has it inside"
+    seen = {name for platform in request.platforms for name in matching(tree.files, platform.native)}
+    for platform in request.platforms:
+        usual = Globs(_usual(platform), platform.native.exclude)
+        unseen = [name for name in matching(tree.files, usual) if name not in seen]
+        if unseen and platform.native.include and not matching(tree.files, platform.native):
+            yield f"{platform.platform}: its native globs match no file, although the source has {unseen[0]}"
+
+
+def _unneeded_drops(project: ProjectFile, builds: Iterable[Metadata]) -> Iterator[str]:
+    """Yield a warning for each dropped requirement that nothing asks for (any more)."""
+    fields = (line.partition(": ") for build in builds for line in build)
+    asked = [value for name, _, value in fields if name == "Requires-Dist"]
+    asked += [text for text, _ in (*build_requirements(project), *project.dependencies())]
+    names = {name_of_required(text) for text in asked}
+    for drop in project.request.build.drop:
+        if canonicalize_name(drop.name) not in names:
+            yield f"build.drop: neither the project nor its build requires {drop.name}, so nothing has to drop it"
+
+
+def _lacking_in_trials(project: ProjectFile, builds: Iterable[Metadata]) -> Iterator[str]:
+    """Yield what the trials will lack to import the project; a wheel for one torch requires that by itself."""
+    named = project.request.validate.imports
+    modules = (re.sub(r"[-_.]+", "_", project.request.name),) if named is None else named
+    for one in find_lacking(project, modules, next(iter(builds), ())):
+        if one.requirement != "torch" or project.request.torch is None:
+            key = f"`validate: {{requires: [{one.requirement}]}}`"
+            yield f"{one}: {key} installs it for the trials, and the project's dependencies for its users"
+
+
+def _usual(platform: PlatformRequest) -> tuple[str, ...]:
+    words = platform.platform.value.split("-")
+    return tuple(f"*.{ending}" for word in words for ending in USUAL_ENDINGS.get(word, ()))
+
+
+# ---------------------------------------------------------------- one platform
+
+
+class _Reader:
+    """Collects a project's evidence, from its backend's configuration or by running its own code."""
+
+    def __init__(
+        self,
+        project: ProjectFile,
+        catalog: Catalog,
+        witness: Callable[[], Witness],
+        cmake: Callable[[Includes], CmakeWitness],
+    ) -> None:
+        self.project = project
+        self.catalog = catalog
+        self.includes = Includes(project.tree)
+        self.witness = functools.cache(witness)
+        self.cmake = functools.cache(lambda: cmake(self.includes))
+        self.torch_abi = functools.cache(self.torch_abi_of)
+        self.configuration = functools.cache(self.configuration_of)
+        self.known = 0  # cells
+        self.tagged: list[CellEvidence] = []  # evidence with a declared wheel tag
+
+    def refuse_local_version(self) -> None:
+        """Raise InputError if the first observed build makes a local version: said before all others run."""
+        request = self.project.request.platforms[0]
+        cell = self.cells(request)[0]
+        if self.read_configuration(cell, request, self.sources(request)) is not None:
+            return
+        if any(name == ASKS_GIT for name, _ in self.witness().of(cell, request).asked):
+            return  # its label may name the commit: it is asked for later
+        self.explain_local_version()
+
+    def ask_again(self, teller: Teller, platforms: tuple[PlatformEvidence, ...]) -> None:
+        """Ask for the version; raise InputError that names the variable that leaves its label out, if one does."""
+        try:
+            teller.ask_again(platforms)
+        except LabelError:
+            self.explain_local_version()
+            raise
+
+    def explain_local_version(self) -> None:
+        """Raise InputError if a variable leaves the label of the version out."""
+        request = self.project.request.platforms[0]
+        if said := self.witness().explain_local_version(self.cells(request)[0], request):
+            msg, hint = said
+            raise InputError(msg, hint=hint)
+
+    def sources(self, request: PlatformRequest) -> tuple[str, ...]:
+        """Return every source that a compiler may see on a platform."""
+        native = matching(self.includes.tree.files, request.native)
+        return tuple(select_sources(self.includes.tree.files, native, request.native.exclude))
+
+    def platform(self, request: PlatformRequest) -> PlatformEvidence:
+        """Return the evidence for every cell of a platform."""
+        native = matching(self.includes.tree.files, request.native)
+        sources = self.sources(request)
+        cells = self.cells(request)
+        read: dict[object, CellEvidence] = {}
+        shown = {cell: self.cell(cell, request, sources, read) for cell in cells}
+        common = shown[cells[0]]
+        apart = {cell: one for cell, one in shown.items() if one is not common}
+        compiled = () if native else tuple(name for name in self.includes.tree.files if COMPILED.search(name))
+        return PlatformEvidence(
+            platform=request.platform, native_files=native, compiled_files=compiled, shown=common, apart=apart
+        )
+
+    def cells(self, request: PlatformRequest) -> list[Cell]:
+        """Return the cells of a platform that need evidence: those that may get a wheel, or build one for another cell.
+
+        At least the first: the platform has evidence also where it is switched off.
+        """
+        asked = self.project.request
+        cells = list(cells_of(asked, request, torches_of(asked, self.catalog)))
+        if request.enabled is Enabled.FALSE:
+            return cells[:1]
+        if request.one_per_major:
+            return cells
+        return [cell for cell in cells if is_offered(cell, self.catalog)] or cells[:1]
+
+    @functools.cached_property
+    def total(self) -> int:
+        """The number of cells that need evidence."""
+        return sum(len(self.cells(request)) for request in self.project.request.platforms)
+
+    def cell(
+        self, cell: Cell, request: PlatformRequest, sources: tuple[str, ...], read: dict[object, CellEvidence]
+    ) -> CellEvidence:
+        """Return the evidence for one cell; that of the backend's configuration depends only on the cell's Python."""
+        if cell.python in read:
+            return self.configured(read[cell.python], cell, request)
+        found = self.read_configuration(cell, request, sources)
+        if found is None:
+            self.witness().count(self.known, self.total)
+            self.known += 1
+            return self.declared(self.witness().of(cell, request), cell)
+        read[cell.python] = next((one for one in read.values() if one == found), found)
+        return self.configured(read[cell.python], cell, request)
+
+    def declared(self, observed: CellEvidence, cell: Cell) -> CellEvidence:
+        """Return observed evidence with the wheel tag that the project declares; the same object for equal ones."""
+        found = apply_declared_tag(observed, cell, self.project)
+        if found is observed:
+            return observed
+        self.tagged.append(next((one for one in self.tagged if one == found), found))
+        return self.tagged[-1]
+
+    def configured(self, files: CellEvidence, cell: Cell, request: PlatformRequest) -> CellEvidence:
+        """Return the evidence of the files, refined by cmake's configure step where they leave torch or GPUs open."""
+        if files.extensions is not Extensions.SOME or self.project.backend != "scikit_build_core.build":
+            return files
+        is_open = self.project.request.torch and files.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
+        kernels = self.list_kernels(cell, request)
+        sets_archs = any(one.endswith(FORCED) for one in files.warnings) or not self.heeds_archs
+        has_conditions = kernels and self.has_conditions
+        if not is_open and not (kernels and sets_archs) and not has_conditions:
+            return files
+        from ci_tools.observe.cmake.witness import Ask, Open  # noqa: PLC0415 - few plans need them
+        from ci_tools.observe.views import list_versions, make_view  # noqa: PLC0415 - see above
+
+        facts = self.catalog.platforms[cell.platform]
+        of_cell = backends.CellFacts(facts.os, facts.machine, cell.python)
+        views = [
+            make_view(self.project.request, request, each, self.catalog) for each in list_versions(cell, self.catalog)
+        ]
+        asks = [Ask(view, read_cmake_call(self.project, dict(view.env), of_cell)) for view in views]
+        sets = bool(kernels and sets_archs)
+        return self.cmake().refine(files, asks, cell, Open(bool(is_open), sets, kernels if has_conditions else ()))
+
+    def list_kernels(self, cell: Cell, request: PlatformRequest) -> tuple[str, ...]:
+        """Return the kernels of CUDA in the source that a cell's wheel is to have; none without CUDA."""
+        if not cell.accelerator or not request.archs or not self.has_kernels:
+            return ()
+        return tuple(name for name in self.sources(request) if name.endswith(".cu"))
+
+    @functools.cached_property
+    def torch_of_cmake(self) -> str:
+        """Where cmake looks for a torch that nothing declares; "" if it does not."""
+        return explain_torch_of_cmake(self.project)
+
+    @functools.cached_property
+    def has_kernels(self) -> bool:
+        """Whether the source has kernels of CUDA."""
+        return any(name.endswith(".cu") for name in self.includes.tree.files)
+
+    @functools.cached_property
+    def has_conditions(self) -> bool:
+        """Whether CMake files decide by conditions what they compile."""
+        return has_conditions(self.project)
+
+    @functools.cached_property
+    def heeds_archs(self) -> bool:
+        """Whether CMake files name what a job says of architectures, or torch's files, which read it."""
+        return reads_request_archs(self.project)
+
+    def read_configuration(self, cell: Cell, request: PlatformRequest, sources: tuple[str, ...]) -> CellEvidence | None:
+        """Return the evidence in the backend's configuration, or None if only the project's own code can answer."""
+        env = {**dict(self.project.request.build.env), **dict(request.env)}
+        facts = self.catalog.platforms[cell.platform]
+        found = self.configuration(tuple(env.items()), backends.CellFacts(facts.os, facts.machine, cell.python))
+        if found is None:
+            return None
+        api = found.python_api
+        abi = found.torch or self.torch_abi(sources)
+        takes_torch = abi.uses_torch and self.project.request.torch and found.extensions is not Extensions.NONE
+        of_cmake = self.torch_of_cmake if takes_torch else ""
+        forced = (f"{one.where}: its build is for {one.archs}, {FORCED}" for one in found.archs)
+        return CellEvidence(
+            extensions=found.extensions,
+            extensions_where="; ".join(filter(None, (found.where, of_cmake))),
+            build_requires=("torch",) if of_cmake else (),
+            python_api=find_contradiction(api, self.includes.external_includes(sources)) or api,
+            torch_abi=doubt_torch_abi(abi, self.project),
+            pure_tag=found.pure_tag,
+            unsupported=found.unsupported or None,
+            warnings=(*found.warnings, *(forced if facts.accelerator is AcceleratorKind.CUDA else ())),
+        )
+
+    def configuration_of(self, env: tuple[tuple[str, str], ...], cell: backends.CellFacts) -> backends.Read | None:
+        """Return what the backend's configuration says of a cell, if it says all: platforms on one system share it."""
+        return backends.read(self.project, dict(env), cell)
+
+    def torch_abi_of(self, sources: tuple[str, ...]) -> TorchAbi:
+        """Return the torch ABI that these sources bind to; it is the same for every cell of a platform."""
+        return torch_abi(self.includes, sources, self.project.request.subdirectory)
+
+
+# ---------------------------------------------------------------- the project, as its build was observed
+
+
+def _unseen_build(platforms: Iterable[PlatformEvidence]) -> str:
+    """Return why a build was not understood or would fail; "" if there is no such build."""
+    shown = [platform.shown for platform in platforms]
+    return next((one.extensions_where for one in shown if one.extensions is Extensions.UNKNOWN), "")
+
+
+def _builds(platforms: Iterable[PlatformEvidence]) -> tuple[Metadata, ...]:
+    """Return the METADATA fields that the observed builds write, without duplicates."""
+    seen = [shown.metadata for platform in platforms for shown in (platform.shown, *platform.apart.values())]
+    return tuple(metadata for metadata in dict.fromkeys(seen) if metadata)
+
+
+def _common_dependencies(builds: Iterable[Metadata]) -> list[tuple[str, str]]:
+    """Return the requirements shared by every observed build; those of only some builds are not the project's."""
+    required = [{line.partition(": ")[2] for line in build if line.startswith("Requires-Dist: ")} for build in builds]
+    common = set.intersection(*required) if required else set()
+    return [(text, "METADATA as its build writes it") for text in sorted(common)]
+
+
+def _metadata(known: tuple[Metadata, ...]) -> Metadata:
+    """Return the METADATA fields of the first observed build; raise InputError if builds write different versions."""
+    versions = {line for metadata in known for line in metadata if re.match("Version: ", line)}
+    if len(versions) > 1:
+        said = " and ".join(sorted(line.partition(": ")[2] for line in versions))
+        msg = f"setup.py gives its project more than one version, {said}, depending on the machine that builds it"
+        raise InputError(msg, hint="one release has one version; what differs between wheels goes into a local version")
+    return known[0] if known else ()

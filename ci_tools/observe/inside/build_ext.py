@@ -1,0 +1,341 @@
+"""Fake distutils compilers: they record each command and create a placeholder file in place of its output.
+
+Each linked file contains its own number, so that it is recognised in a wheel wherever the project moves it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import os
+import re
+import shlex
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import setuptools.command.build_ext  # first: it installs its own distutils
+
+import distutils.ccompiler  # isort: skip
+import distutils.command.build_clib
+import distutils.command.build_ext
+import distutils.command.config
+import distutils.command.install
+import distutils.unixccompiler
+from distutils.command.build import build
+from distutils.errors import CompileError, LinkError
+from distutils.unixccompiler import UnixCCompiler
+
+from setuptools.command.bdist_wheel import bdist_wheel
+
+from ci_tools.observe.inside.cell import platform_tag, python_tags
+from ci_tools.observe.inside.facts import FACTS
+
+# Keywords of setup() that set no attribute of their name, or of a plugin that adds only the version. setuptools ignores
+# the arguments of Extension among them: "Unknown distribution option".
+HARMLESS_KEYWORDS = frozenset(
+    {
+        *("features", "licence", "options", "setuptools_git_versioning"),
+        *("test_loader", "test_suite", "tests_require", "use_scm_version"),
+        *("define_macros", "extra_compile_args", "extra_link_args", "language"),
+    }
+)
+VARIABLES = ("CPPFLAGS", "CFLAGS", "CXXFLAGS", "CPLUS_INCLUDE_PATH", "CPATH")
+DEVICE_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+INCLUDED = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)", re.MULTILINE)
+# Headers of C, C++, POSIX and Linux, and of Python, which every builder has.
+USUAL_HEADER = re.compile(
+    r"(linux|sys|asm|arpa|net|netinet)/[\w./]+|c?(assert|ctype|errno|float|inttypes|iso646|limits|locale|math|setjmp|"
+    r"signal|stdarg|stddef|stdint|stdio|stdlib|string|time|uchar|wchar)(\.h)?|(pthread|unistd|fcntl|dlfcn|Python)\.h|[a-z_]+"
+)
+# Headers that come with the compilers of some systems: Apple's has no OpenMP.
+SYSTEMS_WITH = {"omp.h": frozenset({"linux", "windows"})}
+WORD = re.compile(r"\w+")
+TWINS = ("ccompiler", "unixccompiler")  # modules that distutils and setuptools each have
+# Endings of a compiler's files, and those on Windows.
+ENDINGS = {
+    "exe_extension": ".exe",
+    "obj_extension": ".obj",
+    "shared_lib_extension": ".dll",
+    "static_lib_extension": ".lib",
+}
+PROBES = ("check_func", "check_header", "check_lib", "search_cpp", "search_text", "try_cpp", "try_link", "try_run")
+MOST_SAID = 60  # characters of a question
+SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx", ".hip", ".sycl")
+MARK = "in place of what would be linked as number {}\n"
+
+
+class Recorder(UnixCCompiler):
+    """A compiler for every platform: distutils sees Unix, the project's code sees the cell's."""
+
+    compiles: list[dict[str, Any]] = []  # noqa: RUF012 - of all compilers of this process
+    links: list[dict[str, Any]] = []  # noqa: RUF012 - see above
+
+    @property
+    def compiler_type(self) -> str:
+        """The kind of compiler: many projects detect the system by it."""
+        return "msvc" if FACTS.asks() and FACTS.ask("os") == "windows" else "unix"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.src_extensions = list(self.src_extensions)  # a project may append to it
+        self.made_of: dict[str, dict[str, None]] = {}  # object → the sources that it was named for
+
+    def object_filenames(self, source_filenames: Any, *args: Any, **kwargs: Any) -> list[str]:
+        sources = [*map(str, source_filenames)]
+        objects: list[str] = super().object_filenames(sources, *args, **kwargs)
+        for source, made in zip(sources, objects, strict=True):
+            self.made_of.setdefault(made, {})[source] = None
+        return objects
+
+    def _compile(self, obj: str, src: str, ext: str, cc_args: Any, extra_postargs: Any, pp_opts: Any) -> None:
+        flags = [*_flat(cc_args), *_flat(extra_postargs), *_flat(pp_opts)]
+        record(src, obj, os.path.basename(self.compiler_so[0]), [*_variable_flags(src), *flags])
+
+    def link(
+        self,
+        target_desc: str,
+        objects: Any,
+        output_filename: str,
+        output_dir: Any = None,
+        libraries: Any = None,
+        library_dirs: Any = None,
+        runtime_library_dirs: Any = None,
+        export_symbols: Any = None,
+        debug: Any = False,
+        extra_preargs: Any = None,
+        extra_postargs: Any = None,
+        *_: Any,
+        **__: Any,
+    ) -> None:
+        self._refuse_twice([*map(str, objects or ())])
+        flags = [f"-Wl,-rpath,{path}" for path in runtime_library_dirs or ()]
+        flags += [*_flat(extra_preargs), *_flat(extra_postargs)]
+        record_link(os.path.join(output_dir or "", output_filename), objects, libraries, flags)
+
+    def _refuse_twice(self, objects: list[str]) -> None:
+        """Fail as the linker would: of two sources with one stem, distutils compiles only one and links it twice."""
+        for made in objects:
+            if objects.count(made) > 1:
+                sources = " and ".join(self.made_of.get(made, ()))
+                msg = f"{sources} would be compiled into one object, {os.path.basename(made)}, and linked twice"
+                raise LinkError(msg)
+
+    def create_static_lib(
+        self, objects: Any, output_libname: str, output_dir: Any = None, *args: Any, **kwargs: Any
+    ) -> None:
+        record_link(self.library_filename(output_libname, output_dir=output_dir or ""), objects, None, [])
+
+    def has_function(self, funcname: str, *args: Any, **kwargs: Any) -> bool:
+        return FACTS.suppose(f"the compiler finds {_show_call('the function', (funcname, *args), kwargs)}")
+
+    def preprocess(self, *_: Any, **__: Any) -> None:
+        FACTS.doubt("asks the preprocessor, whose answer no cell defines")
+
+    def spawn(self, cmd: Any, **_: Any) -> None:
+        words = list(map(str, cmd))
+        made = words[words.index("-o") + 1] if "-o" in words[:-1] else ""
+        sources = [word for word in words[1:] if word.endswith(SOURCES) and not word.startswith("-")]
+        for source in sources or [" ".join(words)]:
+            record(source, made, words[0], [word for word in words[1:] if word != source])
+
+
+def _read_ending(name: str, windows: str) -> property:
+    """Return an attribute of the compiler that the project sees as the cell has it."""
+    here = getattr(UnixCCompiler, name)
+
+    def read(self: Any) -> Any:
+        own = vars(self).get(name, here)
+        return windows if FACTS.asks() and FACTS.ask("os") == "windows" else own
+
+    def write(self: Any, value: Any) -> None:
+        vars(self)[name] = value
+
+    return property(read, write)
+
+
+for _name, _windows in ENDINGS.items():
+    setattr(Recorder, _name, _read_ending(_name, _windows))
+
+
+def record(source: str, made: str, compiler: str, flags: list[str]) -> None:
+    """Record one compilation and create its object; a test of the compiler with an outside file is not recorded."""
+    if made:
+        _make(made, f"object of {source}\n")
+    if not os.path.abspath(source).startswith(FACTS.root):
+        _compile_includes(source)
+        return
+    FACTS.tell(compiled=source)
+    Recorder.compiles.append({"source": source, "object": made, "compiler": compiler, "flags": flags})
+
+
+def _compile_includes(source: str) -> None:
+    """Raise CompileError for a header in the file of a compiler test that the cell's compiler does not bring along.
+
+    Whether it finds a header that only some builders have is supposed.
+    """
+    if not os.path.isfile(source):
+        return
+    text = Path(source).read_text(encoding="utf-8", errors="replace")
+    unusual = [name for name in INCLUDED.findall(text) if not USUAL_HEADER.fullmatch(name)]
+    for name in unusual:
+        if name in SYSTEMS_WITH and FACTS.ask("os") not in SYSTEMS_WITH[name]:
+            msg = f"fatal error: {name}: No such file or directory"
+            raise CompileError(msg)
+    for name in unusual:
+        if name not in SYSTEMS_WITH and not FACTS.suppose(f"the compiler finds {name}"):
+            msg = f"fatal error: {name}: No such file or directory"
+            raise CompileError(msg)
+
+
+def _variable_flags(source: str) -> list[str]:
+    """Return the flags that environment variables add to a command, read as distutils and nvcc do."""
+    is_device = source.endswith((".cu", ".cuh"))
+    names = DEVICE_VARIABLES if is_device else VARIABLES
+    return [flag for name in names for flag in shlex.split(FACTS.variable(name))]
+
+
+def record_link(output: str, objects: Any, libraries: Any, flags: list[str]) -> None:
+    """Record a library that is linked, and create it."""
+    _make(output, MARK.format(len(Recorder.links)))
+    linked = [*map(str, objects or ())]
+    FACTS.tell(linked=output)
+    Recorder.links.append(
+        {
+            "output": output,
+            "objects": linked,
+            "libraries": [*map(str, libraries or ())],
+            "flags": flags,
+            "compiled": len(Recorder.compiles),
+        }
+    )
+
+
+def _make(path: str, content: str) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(content, encoding="utf-8")
+
+
+def _flat(flags: Any) -> list[str]:
+    if isinstance(flags, str):
+        return flags.splitlines()
+    if isinstance(flags, dict):
+        return [str(flag) for values in flags.values() for flag in values]
+    return [str(flag) for flag in flags or ()]
+
+
+def _show_platform(kind: Any) -> None:
+    """Let the project see the cell's `plat_name` of a command; all other code sees this machine's."""
+
+    def read(self: Any) -> Any:
+        own = vars(self).get("plat_name")
+        return platform_tag() if own and FACTS.asks() else own
+
+    def write(self: Any, value: Any) -> None:
+        vars(self)["plat_name"] = value
+
+    kind.plat_name = property(read, write)
+
+
+def _watch_tags() -> None:
+    """Note a method of the project's own that tags its wheel; it sees the tags that the cell's Python would give."""
+    run, get_tag = bdist_wheel.run, bdist_wheel.get_tag
+
+    def note(self: Any) -> None:
+        code = getattr(type(self).get_tag, "__code__", None)
+        if code and FACTS.is_own(code.co_filename):
+            FACTS.note("get_tag", f"{FACTS.shown(code.co_filename)}:{code.co_firstlineno}")
+        run(self)
+
+    def tag(self: Any) -> tuple[str, str, str]:
+        found: tuple[str, str, str] = get_tag(self)
+        is_pure = self.root_is_pure or "abi3" in found[1]
+        return found if is_pure or not FACTS.asks() else (*python_tags(), re.sub("[-.]", "_", platform_tag()))
+
+    bdist_wheel.run, bdist_wheel.get_tag = note, tag  # type: ignore[method-assign]
+
+
+def install() -> None:
+    """Install the recorder as the compiler of distutils and setuptools."""
+    for command in (build, distutils.command.build_ext.build_ext, bdist_wheel):
+        _show_platform(command)
+    _watch_tags()
+    distutils.command.build_ext.build_ext.get_ext_filename = _name_module  # type: ignore[method-assign]
+    for name in TWINS:
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(f"setuptools._distutils.{name}")
+    for name, module in list(sys.modules.items()):
+        if "distutils" in name or name == "setuptools.command.build_ext":
+            _replace(module)
+    distutils.command.install.subst_vars = _substitute_few(distutils.command.install.subst_vars)
+    setuptools.Distribution.__init__ = _doubt_plugins(setuptools.Distribution.__init__)  # type: ignore[method-assign]
+    setuptools.Distribution.fetch_build_eggs = lambda *_, **__: []  # type: ignore[method-assign]  # they are simulated
+
+
+def _substitute_few(real: Any) -> Any:
+    """Give a function only the variables that its text may name: it makes a text of each of a thousand, eight times."""
+
+    @functools.wraps(real)
+    def substitute(text: str, variables: Any) -> Any:
+        return real(text, {name: variables[name] for name in WORD.findall(text) if name in variables})
+
+    return substitute
+
+
+def _name_module(_: Any, ext_name: str) -> str:
+    """Return the path of a module as setuptools names it; distutils' own command knows only this host's suffix."""
+    suffix: str = FACTS.known["suffix"]
+    return os.path.join(*ext_name.split(".")) + suffix
+
+
+def _replace(module: Any) -> None:
+    """Put the recorder in the place of a module's compilers, and fakes in that of its probes."""
+    names = vars(module)
+    if "new_compiler" in names:
+        module.new_compiler = _new_compiler
+    if "UnixCCompiler" in names:
+        module.UnixCCompiler = Recorder
+    for probe in PROBES if isinstance(names.get("config"), type) else ():
+        setattr(module.config, probe, _fake_probe(probe))
+
+
+def _fake_probe(name: str) -> Any:
+    """Return a fake for a probe of the machine by distutils' `config` command."""
+
+    def probe(_: Any, *args: Any, **kwargs: Any) -> bool:
+        return FACTS.suppose(f"the machine passes {_show_call(name, args, kwargs)}")
+
+    return probe
+
+
+def _show_call(name: str, args: Any, kwargs: Any) -> str:
+    """Return a call in words, the same for the same arguments; of long ones, the start and a hash."""
+    said = ", ".join([*(f"{one}" for one in args), *(f"{key}={value}" for key, value in sorted(kwargs.items()))])
+    said = said.replace(FACTS.root, "")
+    if len(said) <= MOST_SAID and "\n" not in said:
+        return f"{name} {said}"
+    first = said.lstrip().partition("\n")[0][:MOST_SAID]
+    return f"{name} {first}… ({hashlib.sha256(said.encode()).hexdigest()[:8]})"
+
+
+def _doubt_plugins(real: Any) -> Any:
+    """Record a doubt for each keyword of setup() that only a plugin understands, and each plugin it asks for."""
+
+    @functools.wraps(real)
+    def made(self: Any, attrs: Any = None) -> None:
+        real(self, attrs)
+        for name in (attrs or {}).keys() - HARMLESS_KEYWORDS:
+            if not any(hasattr(place, found) for place in (self, self.metadata) for found in (name, f"set_{name}")):
+                FACTS.doubt(f"gives setup() the keyword {name}, which belongs to a plugin")
+        for requirement in _flat((attrs or {}).get("setup_requires")):
+            name = re.split(r"[^A-Za-z0-9._-]", requirement.strip())[0].lower().replace("_", "-").replace(".", "-")
+            if name not in FACTS.known["simulated"]:
+                FACTS.doubt(f"asks for {requirement} by setup_requires, and what that adds is not known")
+
+    return made
+
+
+def _new_compiler(plat: Any = None, compiler: Any = None, verbose: Any = False, force: Any = False, **_: Any) -> Any:
+    return Recorder(force=force)

@@ -1,0 +1,75 @@
+"""`Cython.Build`: the extensions, each `.pyx` standing for the C or C++ file that Cython makes of it."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+from typing import Any
+
+import setuptools
+from setuptools.command.build_ext import build_ext as _build_ext
+
+from ci_tools.observe.inside.facts import FACTS
+
+__all__ = ["build_ext", "cythonize"]
+
+ENDINGS = (".py", ".pyx")
+
+
+class build_ext(_build_ext):
+    """The command that has Cython write the C files of all extensions."""
+
+    def finalize_options(self) -> None:
+        """Replace the sources that Cython translates."""
+        if self.distribution.ext_modules:
+            self.distribution.ext_modules[:] = cythonize(self.distribution.ext_modules)
+        super().finalize_options()
+
+
+def cythonize(module_list: Any, exclude: Any = (), **_: Any) -> list[Any]:
+    """Return an extension for every module, its sources written in C."""
+    items = module_list if isinstance(module_list, (list, tuple)) else [module_list]
+    excluded = {
+        path for pattern in ([exclude] if isinstance(exclude, str) else exclude or ()) for path in _found(pattern)
+    }
+    extensions = [extension for item in items for extension in _extensions(item)]
+    return [_written(extension) for extension in extensions if not set(extension.sources) & excluded]
+
+
+def _found(pattern: str) -> list[str]:
+    return sorted(glob.glob(pattern, recursive=True))
+
+
+def _extensions(item: Any) -> list[Any]:
+    if isinstance(item, (str, Path)):
+        return [setuptools.Extension(_module(path), [path]) for path in _found(str(item))]
+    pattern = next((source for source in item.sources if "*" in source), "")
+    if not pattern:
+        return [item]
+    return [_like(item, _module(path), [path]) for path in _found(pattern)]
+
+
+def _like(item: Any, name: str, sources: list[str]) -> Any:
+    extension = setuptools.Extension(name, sources)
+    extension.__dict__.update({**item.__dict__, "name": name, "sources": sources})
+    return extension
+
+
+def _module(path: str) -> str:
+    parts = Path(path).with_suffix("").parts
+    top = next(
+        (index for index in range(len(parts)) if Path(*parts[: index + 1], "__init__.py").exists()), len(parts) - 1
+    )
+    return ".".join(parts[top:])
+
+
+def _written(extension: Any) -> Any:
+    ending = ".cpp" if extension.language == "c++" else ".c"
+    extension.sources = [
+        str(Path(source).with_suffix(ending)) if source.endswith(ENDINGS) else source for source in extension.sources
+    ]
+    return extension
+
+
+def __getattr__(name: str) -> Any:
+    return FACTS.unknown(f"Cython.Build.{name}")

@@ -1,0 +1,411 @@
+"""Converts a recorded setup.py run into evidence: what it compiles, for which Python and torch, by which switch."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from ci_tools.model.evidence import CellEvidence, LeftOut, TorchAbi
+from ci_tools.model.pep440 import name_of_required
+from ci_tools.observe.build import (
+    CMAKE,
+    CYTHON,
+    RAN,
+    Build,
+    find_own_archs,
+    list_capabilities,
+    list_request_archs,
+)
+from ci_tools.observe.gpus.own_archs import ArchVariables, find_cmake_archs
+from ci_tools.observe.observation import DEVICE_ENDINGS
+from ci_tools.observe.owned import Owned, explain_loss
+from ci_tools.observe.python_label import explain_platform, name_by_oldest, trust_tag
+from ci_tools.observe.setup_py.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject
+from ci_tools.observe.suppositions import (
+    Looked,
+    decide,
+    describe_question,
+    is_told,
+    make_unknown,
+    select_suppositions,
+)
+from ci_tools.observe.switches import (
+    HARDWARE,
+    SWITCH,
+    VALUES,
+    explain_local_version,
+    explain_switch,
+    find_turned_on,
+    list_arch_variables,
+    list_off,
+    list_switches,
+)
+from ci_tools.observe.views import View, list_versions, make_view
+from ci_tools.source.backends.unknown import list_compiled
+from ci_tools.source.includes import Includes
+from ci_tools.source.requirements import doubt_torch_abi, exclude_torch, explain_missing_module, list_undeclared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.cell import Cell
+    from ci_tools.model.request import PlatformRequest
+    from ci_tools.observe.cmake.witness import CmakeWitness
+    from ci_tools.observe.observation import Observed
+    from ci_tools.source.files import Tree
+    from ci_tools.source.project_file import ProjectFile
+
+    Switches = tuple[tuple[str, str], ...]
+
+HIPIFIED_ENDINGS = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp")  # torch writes each file's translation beside it
+STARTS_A_BUILD = ("runs make", "compiles by its own command")
+FAKED = SIMULATED | PLUGINS.keys()
+MOST_TRIED = 8  # switches of one build
+CAPPED = re.compile(r"\s*setuptools\b[^;]*(<|==|~=)")
+
+
+class Witness:
+    """Observes the project's own build code for one cell after another."""
+
+    def __init__(
+        self,
+        project: ProjectFile,
+        tree: Tree,
+        catalog: Catalog,
+        outside: Outside,
+        cmake: Callable[[Includes], CmakeWitness],
+    ) -> None:
+        self.project = project
+        self.tree = tree
+        self.catalog = catalog
+        self.includes = Includes(tree)
+        self.cmake = cmake
+        self.owned = Owned(project.request, tree, catalog)
+        self.observer = Observer(self.subject(), outside)
+        self.unknown: dict[str, CellEvidence] = {}
+        self.shown: list[tuple[tuple[str, str, str], Observed, Switches, CellEvidence]] = []
+        self.remedies: dict[tuple[str, str, str], tuple[Switches, object]] = {}
+        self.arch_variables = ArchVariables(self.build)
+
+    def close(self) -> None:
+        """Close the observer, which reports the number of builds if any ran."""
+        self.observer.close()
+
+    def count(self, known: int, total: int) -> None:
+        """Show how many cells are known."""
+        self.observer.count(known, total)
+
+    def subject(self) -> Subject:
+        """Return the project to observe."""
+        project = self.project
+        required = [name_of_required(item) for item in project.build_requires()]
+        provided = sorted({name for name in required if name} - SIMULATED - PLUGINS.keys())
+        return Subject(
+            tree=self.tree,
+            folder=project.request.subdirectory or ".",
+            backend=project.backend,
+            backend_path=tuple(map(str, project.list("build-system", "backend-path"))),
+            provided=tuple((name, self.catalog.find_modules(name, FAKED)) for name in provided),
+            plugins=tuple(sorted(PLUGINS.keys() & required)),
+            capped=any(map(CAPPED.match, project.build_requires())),
+        )
+
+    def of(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
+        """Return the evidence of a cell's build."""
+        for name, _ in self.observer.subject.provided:
+            if name in HARMLESS:
+                continue
+            if hook := self.explain_addition(name):
+                return self.once(f"{self.project.place('build-system', 'requires')}: {hook}")
+        found = [self.of_version(each, platform) for each in list_versions(cell, self.catalog)]
+        if any(one != found[0] for one in found):
+            return self.once("its build depends on the version of the accelerator, and the config names none")
+        return found[0]
+
+    @cached_property
+    def may_compile(self) -> bool:
+        """Whether the source has anything to compile: if not, no hook that the catalog knows does."""
+        return any(list_compiled(self.project))
+
+    def explain_addition(self, name: str) -> str:
+        """Return why a build requirement may change what its build does, though nothing imports it; "" if it cannot."""
+        to = self.project.backend.partition(".")[0]
+        hook = self.catalog.find_hook(name, FAKED | HARMLESS)
+        if hook is None:
+            return f"what {name} adds to {to} is not known"
+        return f"{name} adds {hook} to {to}, and what that does is not known" if hook and self.may_compile else ""
+
+    def of_version(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
+        """Return the evidence of the build of a cell, for the one version of its accelerator if that has versions."""
+        found = decide(self.view(cell, platform), self.look)
+        return self.once(found) if isinstance(found, str) else found
+
+    def look(self, view: View) -> Looked:
+        """Return the evidence of a view's build and what it asks of its builder, with a GPU and without."""
+        evidence = self.of_view(view)
+        view = view._replace(env=(*view.env, *evidence.switches))
+        seen = self.observer.observe(view)
+        asked = {name: at for one in (seen, *self.with_gpus(view, seen)) for name, at in one.asked.items()}
+        return Looked(evidence, select_suppositions(asked))
+
+    def of_view(self, view: View) -> CellEvidence:
+        """Return the evidence of the build of a view."""
+        seen, switches = self.try_remedy(view) or self.add_switch(view, self.observer.observe(view))
+        if switches:
+            self.remedies[_kind(view)] = switches, seen.gist
+        for kind, earlier, its_switches, found in self.shown:
+            if earlier is seen and (kind, its_switches) == (_kind(view), switches):
+                return found
+        found = self.evidence(seen, switches, view)
+        found = next((one for *_, one in self.shown if one == found), found)
+        self.shown.append((_kind(view), seen, switches, found))
+        return found
+
+    @cached_property
+    def has_kernels(self) -> bool:
+        """Whether the source has GPU sources."""
+        return any(name.endswith(DEVICE_ENDINGS) for name in self.tree.files)
+
+    def once(self, where: str) -> CellEvidence:
+        """Return UNKNOWN evidence, the same object for every cell with the same `where`."""
+        return self.unknown.setdefault(where, make_unknown(where))
+
+    def view(self, cell: Cell, platform: PlatformRequest) -> View:
+        """Return the facts and variables that the build would get from the cell's job."""
+        view = make_view(self.project.request, platform, cell, self.catalog)
+        told = self.project.told
+        return view._replace(version=told.public if told else self.project.request.version or "")
+
+    def explain_local_version(self, cell: Cell, platform: PlatformRequest) -> tuple[str, str] | None:
+        """Return what makes the version of a cell's build local, and what gives a public one; None if unknown."""
+        return explain_local_version(self.observer, self.view(next(list_versions(cell, self.catalog)), platform))
+
+    # -- wheels that would lack their kernels
+
+    def try_remedy(self, view: View) -> tuple[Observed, Switches] | None:
+        """Return the build with the switch that a cell of the same kind needed, if it has the same effect; else None.
+
+        To find a switch takes many builds, and few projects have different switches for each Python or torch.
+        """
+        if _kind(view) not in self.remedies:
+            return None
+        switches, gist = self.remedies[_kind(view)]
+        tried = self.observer.observe(view._replace(env=(*view.env, *switches)))
+        return (tried, switches) if tried.gist == gist else None
+
+    def add_switch(self, view: View, observed: Observed) -> tuple[Observed, Switches]:
+        """Return the build with the switch that it needs, if it needs one.
+
+        A build needs a switch if it leaves its kernels out on a builder without a GPU, or looks for a wheel online.
+        Without such a reason, only a switch that names the platform's hardware is set; all others stay off.
+        """
+        if CMAKE in observed.asked and not observed.opens_network:
+            return self.switch_cmake_on(view, observed) or (observed, ())
+        wanted = self.find_kernels(view, observed)
+        if not wanted - observed.device_sources and not observed.opens_network:
+            return self.hidden(view, observed) or (observed, ())
+        of_gpus = observed.opens_network or self.find_kernels_of_gpus(view, observed)
+        for switches, tried in self.tried(view, observed) if of_gpus else self.tried_for_hardware(view, observed):
+            if wanted <= tried.device_sources and not tried.doubts and not tried.failure:
+                return tried, switches
+        return observed, ()
+
+    def switch_cmake_on(self, view: View, observed: Observed) -> tuple[Observed, Switches] | None:
+        """Return the build that gives cmake what it would give it where there is a GPU, if this one turns that off."""
+        on_gpu = self.find_turned_on_by_gpus(view, observed)
+        for switches, tried in self.tried(view, observed) if on_gpu else self.tried_for_hardware(view, observed):
+            if find_turned_on(observed, tried) and not tried.doubts and not tried.failure:
+                return tried, switches
+        return None
+
+    def find_turned_on_by_gpus(self, view: View, observed: Observed) -> str:
+        """Return a definition that the build gives cmake only because it finds no GPU; "" if there is none."""
+        return next(filter(None, (find_turned_on(observed, one) for one in self.with_gpus(view, observed))), "")
+
+    def hidden(self, view: View, observed: Observed) -> tuple[Observed, Switches] | None:
+        """Return the build whose switch starts another build system, if the build compiles nothing without a switch."""
+        is_empty = view.accelerator and not observed.commands and not observed.doubts and not observed.failure
+        if not is_empty or not self.has_kernels or CMAKE in observed.asked:
+            return None
+        for switches, tried in self.tried_for_hardware(view, observed):
+            if CMAKE in tried.asked or any(what.startswith(STARTS_A_BUILD) for what in tried.doubts):
+                return tried, switches
+        return None
+
+    def find_kernels(self, view: View, observed: Observed) -> frozenset[str]:
+        """Return the kernels that the build compiles with a GPU present, or with a switch if it compiles none then.
+
+        Empty if it runs cmake: what that compiles is not seen.
+        """
+        if view.accelerator is None or CMAKE in observed.asked:
+            return frozenset()
+        seen = self.find_kernels_of_gpus(view, observed) or observed.device_sources
+        if seen or not self.has_kernels:
+            return seen - self.owned.excluded(view)
+        switched = (tried.device_sources for _, tried in self.tried_for_hardware(view, observed))
+        return next(filter(None, switched), frozenset()) - self.owned.excluded(view)
+
+    def find_kernels_of_gpus(self, view: View, observed: Observed) -> frozenset[str]:
+        """Return the kernels that the build compiles where it finds a GPU."""
+        return frozenset[str]().union(*(one.device_sources for one in self.with_gpus(view, observed)))
+
+    def with_gpus(self, view: View, observed: Observed) -> tuple[Observed, ...]:
+        """Return what the build does with each GPU that the request names; nothing if it never asks for one."""
+        if view.accelerator is None or "gpu" not in observed.asked:
+            return ()
+        capabilities = dict.fromkeys(list_capabilities(view))
+        return tuple(self.observer.observe(view._replace(gpu=True, capability=one)) for one in capabilities)
+
+    def tried_for_hardware(self, view: View, observed: Observed) -> Iterator[tuple[Switches, Observed]]:
+        """Yield the build with each variable that names the hardware of the platform."""
+        return self.tried(view, observed, HARDWARE[view.accelerator.kind]) if view.accelerator else iter(())
+
+    def tried(
+        self, view: View, observed: Observed, words: re.Pattern[str] = SWITCH
+    ) -> Iterator[tuple[Switches, Observed]]:
+        """Yield the build with each variable that may switch kernels on, the likeliest first.
+
+        First all variables are set together: if that changes nothing, none of them is tried by itself. A build that
+        then looks for a wheel online, as mamba's does, is tried with another variable beside it.
+        """
+        names = [name for name in list_switches(observed, view) if words.search(name)][:MOST_TRIED]
+        archs = ";".join(arch.removesuffix("+PTX") for arch in list_request_archs(view))
+        sets = [[(name, value) for name in names] for value in VALUES if names]
+        sets += [[(name, archs)] for name in list_arch_variables(observed, view) if archs]
+        for switches in sets:
+            together = self.observer.observe(view._replace(env=(*view.env, *switches)))
+            if together.gist == observed.gist:
+                continue
+            for switch in switches:
+                switched = view._replace(env=(*view.env, switch))
+                seen = self.observer.observe(switched)
+                yield (switch,), seen
+                if seen.opens_network and not observed.opens_network:
+                    yield from (((switch, *more), each) for more, each in self.tried(switched, seen))
+
+    # -- evidence
+
+    def evidence(self, observed: Observed, switches: Switches, view: View) -> CellEvidence:
+        """Return the evidence of an observed build."""
+        asked = tuple(
+            sorted((describe_question(name), at) for name, at in observed.asked.items() if at and is_told(name))
+        )
+        told: dict[str, Any] = {
+            "asked": asked,
+            "off": tuple(list_off(observed, view, self.tree)),
+            "switches": switches,
+            "switches_where": explain_switch(self.observer, switches, observed, view),
+        }
+        unseen = partial(make_unknown, imports_torch="torch" in observed.imports)
+        if observed.doubts:
+            what, place = next(iter(observed.doubts.items()))
+            found = unseen(f"{place}: it {what}" if place else what)
+            named = name_by_oldest(observed, view, self.project.request.pythons, self.observer.observe)
+            return replace(found, python_api=trust_tag(named) or found.python_api, **told)
+        if failure := observed.failure:
+            place = failure.place or RAN
+            said = f"{failure.text}{explain_missing_module(failure.text, self.project)}"
+            return replace(unseen(f"{place}: {said}", unsupported=f"{said} ({place})"), **told)
+        if CMAKE in observed.asked and observed.is_pure:
+            return replace(unseen(f"{observed.asked[CMAKE]}: it runs cmake, and its wheel is for any machine"), **told)
+        with_gpus = self.with_gpus(view._replace(env=(*view.env, *switches)), observed)
+        if doubts := {what: place for seen in with_gpus for what, place in seen.doubts.items()}:
+            what, place = next(iter(doubts.items()))
+            found = unseen(f"{place}: with a GPU, it {what}" if place else f"with a GPU, it {what}")
+            return replace(found, metadata=observed.metadata, **told)  # the builder, without one, writes that
+        found = self.understood(observed, view, told)
+        return self.follow_cmake(found, observed, view) if CMAKE in observed.asked else found
+
+    def follow_cmake(self, found: CellEvidence, observed: Observed, view: View) -> CellEvidence:
+        """Return the evidence of a build that runs cmake, with what its configure step shows."""
+        from ci_tools.observe.cmake.follow import Followed, follow  # noqa: PLC0415 - few builds run cmake
+
+        kernels = self.owned.list_kernels(view)
+        switched = view._replace(env=(*view.env, *found.switches))
+        followed = Followed(observed, switched, found, kernels, bool(self.project.request.torch))
+        return follow(followed, self.observer, self.cmake, self.includes)
+
+    def understood(self, observed: Observed, view: View, told: dict[str, Any]) -> CellEvidence:
+        """Return the evidence of a successful build without doubts."""
+        named = name_by_oldest(observed, view, self.project.request.pythons, self.observer.observe)
+        build = Build(named, self.project.request.subdirectory, self.includes)
+        if foreign := explain_platform(build, view):
+            return replace(make_unknown(foreign, unsupported=foreign), **told)
+        switched = view._replace(env=(*view.env, *told["switches"]))
+        lost = tuple(self.find_lost(observed, view))
+        of_cmake = find_cmake_archs(observed, view)
+        lacking = self.owned.warn_of_kernels(build, view, told["off"])
+        told = {**told, "warnings": (*self.arch_variables.warn(build, switched), *of_cmake.warnings, *lacking)}
+        return CellEvidence(
+            extensions=build.extensions,
+            extensions_where=build.where,
+            python_api=build.python_api._replace(built_by_lowest=named is not observed),
+            torch_abi=self.torch_abi(build),
+            pure_tag=build.pure_tag,
+            unsupported=explain_loss(lost) or self.explain_loss_of_cmake(observed, view),
+            left_out=lost or tuple(self.find_switched_off(observed, view)),
+            build_requires=list_undeclared(self.project, observed.imports),
+            built=build.built,
+            archs=find_own_archs(build.built, view) or of_cmake.names,
+            spared=build.spared,
+            members=self.members(build),
+            contents=tuple(" ".join(member) for member in observed.members),
+            written=build.written,
+            configured=build.configured,
+            metadata=observed.metadata,
+            recipe=build.recipe,
+            **told,
+        )
+
+    def build(self, view: View) -> Build | None:
+        """Return the build of a view; None if it fails, or is not understood."""
+        seen = self.observer.observe(view)
+        return None if seen.failure or seen.doubts else Build(seen, self.project.request.subdirectory, self.includes)
+
+    def torch_abi(self, build: Build) -> TorchAbi:
+        """Return the torch ABI that the compiled files need; none where the build has no torch."""
+        if build.runs_cmake:
+            return doubt_torch_abi(build.torch_abi, self.project)
+        has_torch = "torch" in build.observed.imports
+        return build.torch_abi if has_torch else exclude_torch(build.torch_abi, self.project)
+
+    def members(self, build: Build) -> tuple[str, ...] | None:
+        """Return the wheel's expected members; None if a plugin, hipify or Cython may write a file into it."""
+        required = set(map(name_of_required, self.project.build_requires()))
+        names = [name for name, _ in build.observed.members]
+        if (
+            build.runs_cmake
+            or any(command.source.endswith(CYTHON) for command in build.compiles)  # its C file may be package data
+            or required & HARMLESS
+            or (build.hipify_place and any(name.endswith(HIPIFIED_ENDINGS) for name in names))
+        ):
+            return None
+        return tuple(sorted([*names, *(one.member for one in build.built)]))
+
+    def find_lost(self, observed: Observed, view: View) -> Iterator[LeftOut]:
+        """Yield the kernels that the wheel would lack; none if it has them or a switch helps."""
+        for source in sorted(self.find_kernels(view, observed) - observed.device_sources):
+            yield LeftOut(self.owned.in_tree(source), observed.asked.get("gpu", "setup.py"))
+
+    def explain_loss_of_cmake(self, observed: Observed, view: View) -> str | None:
+        """Return why the wheel of a build that runs cmake would lack kernels; None if it is not known to."""
+        off = self.find_turned_on_by_gpus(view, observed) if CMAKE in observed.asked else ""
+        said = f"without a GPU its build gives cmake {off}, and no switch for that is known"
+        return f"{said} ({observed.asked.get('gpu', 'setup.py')})" if off else None
+
+    def find_switched_off(self, observed: Observed, view: View) -> Iterator[LeftOut]:
+        """Yield the sources that the config names for the platform, and only a build with another variable compiles."""
+        missing = self.owned.named(view) - observed.sources
+        for switches, tried in () if not missing or CMAKE in observed.asked else self.tried(view, observed):
+            for source in sorted(missing & tried.sources) if not tried.failure else ():
+                place = observed.asked.get(f"env:{switches[0][0]}", "setup.py")
+                yield LeftOut(self.owned.in_tree(source), place, switches)
+
+
+def _kind(view: View) -> tuple[str, str, str]:
+    """Return the kind of a cell: cells of one kind need the same switches."""
+    return view.os, view.machine, str(view.accelerator.kind) if view.accelerator else ""

@@ -1,0 +1,271 @@
+"""The observation of one build: read from the observer's answer and the wheel that the build left.
+
+The project's code could have changed both, so anything unexpected in them is a doubt.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+import sysconfig
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.errors import Rejected
+from ci_tools.formats.wheel import Hashing, open_wheel
+from ci_tools.model.evidence import Compile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from ci_tools.model.versions import Python
+    from ci_tools.observe.setup_py.prepared import Prepared
+    from ci_tools.observe.stage import Stage
+
+NETWORK = "opens the network"  # the start of that doubt's text
+DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
+# https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc (--threads, --split-compile), and the manuals of the others.
+TAKES_JOBS = frozenset({"--split-compile", "--threads", "-split-compile", "-t"})
+JOBS = re.compile(
+    r"(-t|--threads|--?split-compile)=?\d+|-j\d+|-flto(=|-jobs=)\d+|-Wl,.*(jobs|threads)=\d+|-parallel-jobs=\d+|/MP\d+"
+)
+CMAKE_JOBS = re.compile(r"(-D)?\w*(JOBS|JOB_POOLS|THREADS|PARALLEL_LEVEL)(:\w+)?=\D*\d+")
+MOST_MARK = 100  # bytes
+MARK = re.compile(rb"in place of what would be linked as number (\d{1,6})\n")
+
+
+class Linked(NamedTuple):
+    """One linked library: its path in the wheel, its compile commands and its link flags."""
+
+    member: str
+    commands: tuple[Compile, ...]
+    links: tuple[str, ...]
+
+
+class Failure(NamedTuple):
+    """The error that the build raised, and its place in the project."""
+
+    text: str
+    place: str
+
+
+class Observed(NamedTuple):
+    """The questions and actions of one build."""
+
+    asked: Mapping[str, str]  # question → file:line
+    stopped: bool = False  # whether it was ended early, or ended Python itself
+    doubts: Mapping[str, str] = {}  # question that no cell answers → file:line
+    before: tuple[str, ...] = ()  # the questions asked before the first doubt; all of them if there is none
+    imports: Mapping[str, str] = {}  # module → file:line
+    opens_network: bool = False
+    failure: Failure | None = None
+    tag: str = ""  # interpreter and ABI, `cp310-abi3`; empty: that of the building Python
+    platform: str = ""  # the tag of the platform, where the project chooses it
+    is_pure: bool = False  # whether the wheel's tag has the platform `any`
+    members: tuple[tuple[str, str], ...] = ()  # path and sha256; libraries have none
+    shipped: tuple[str, ...] = ()  # compiled files that this build did not compile
+    metadata: tuple[str, ...] = ()  # the fields of METADATA
+    libraries: tuple[Linked, ...] = ()
+    commands: tuple[Compile, ...] = ()  # every call of a compiler
+    configured: tuple[tuple[str, ...], ...] = ()  # of each call of cmake: changed variables, arguments
+    generated: Mapping[str, str] = {}  # the sources that the build wrote or changed, with their text
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """The compiled sources."""
+        return frozenset(one.source for one in self.commands)
+
+    @property
+    def device_sources(self) -> frozenset[str]:
+        """The compiled sources of GPU kernels."""
+        return frozenset(one.source for one in self.commands if one.source.endswith(DEVICE_ENDINGS))
+
+    @property
+    def without_jobs(self) -> Observed:
+        """The observation without the numbers of jobs that a compiler runs at once: they make the same file."""
+        libraries = (
+            one._replace(commands=tuple(map(_drop_jobs, one.commands)), links=tuple(_list_without_jobs(one.links)))
+            for one in self.libraries
+        )
+        return self._replace(
+            commands=tuple(map(_drop_jobs, self.commands)),
+            libraries=tuple(libraries),
+            configured=tuple(tuple(_list_without_jobs(call, CMAKE_JOBS)) for call in self.configured),
+        )
+
+    @property
+    def gist(self) -> tuple[object, ...]:
+        """The parts that a switch may change."""
+        return self.commands, self.configured, self.members, self.libraries, dict(self.doubts), self.failure
+
+    @property
+    def version(self) -> str:
+        """The version in METADATA; "" if there is none."""
+        return next((line.partition(": ")[2] for line in self.metadata if line.startswith("Version: ")), "")
+
+
+def _drop_jobs(command: Compile) -> Compile:
+    return command._replace(flags=tuple(_list_without_jobs(command.flags)))
+
+
+def _list_without_jobs(flags: Sequence[str], jobs: re.Pattern[str] = JOBS) -> Iterator[str]:
+    """Yield flags without the numbers of jobs in them; nvcc's may be a word of its own."""
+    for flag, before in zip(flags, ("", *flags), strict=False):
+        is_of_jobs = jobs.fullmatch(flag) or before in TAKES_JOBS
+        yield re.sub(r"\d+", "", flag) if is_of_jobs else flag
+
+
+def list_folders(stage: Stage, prepared: Prepared) -> dict[object, str]:
+    """Return this host's folders in an answer, each with the name that it gets on every host."""
+    return {
+        f"{stage.source}/": "",
+        stage.source: ".",
+        f"{prepared.fakes}/": "<package>/",
+        stage.accelerator: "<accelerator>",
+        stage.tools / "python": "<python>",
+        stage.folder: "<stage>",
+        prepared.modules: "<modules>",
+        **dict.fromkeys(_list_python_folders(), "<python>"),
+    }
+
+
+@functools.cache  # sysconfig expands all of its variables for each path
+def _list_python_folders() -> tuple[str, ...]:
+    """Return the folders of the Python that runs this, the inner ones first."""
+    return sysconfig.get_path("stdlib"), sysconfig.get_path("include"), sys.prefix, sys.base_prefix
+
+
+def read_wheel(stage: Stage, prepared: Prepared) -> dict[str, Any] | None:
+    """Return the wheel's content, or None without exactly one wheel; notes members that name a folder of the build."""
+    if stage.wheels.resolve() != stage.wheels:
+        return None
+    wheels = [path for path in stage.wheels.glob("*.whl") if path.is_file() and not path.is_symlink()]
+    if len(wheels) != 1:
+        return None
+    try:
+        return _content(wheels[0], [os.fsencode(folder) for folder in (stage.folder, prepared.modules)])
+    except Rejected as error:
+        return {"broken": str(error)}
+
+
+def _content(path: Path, folders: Sequence[bytes]) -> dict[str, Any]:
+    wheel = open_wheel(path)
+    members, shipped, libraries, placed = [], [], {}, []
+    with wheel.archive:
+        for info in wheel.infos:
+            if mark := info.file_size < MOST_MARK and MARK.fullmatch(wheel.read(info)):
+                libraries[info.filename] = int(mark[1])
+            elif not info.filename.startswith(f"{wheel.dist_info}/"):
+                digest, holds = _scan_member(wheel.chunks(info), folders)
+                members.append((info.filename, digest))
+                shipped += [info.filename] if wheel.binary_format(info) else []
+                placed += [info.filename] if holds else []
+        metadata = [f"{name}: {value}" for name, value in wheel.metadata.items()]
+    return {
+        "file": path.name,
+        "members": members,
+        "shipped": shipped,
+        "libraries": libraries,
+        "metadata": metadata,
+        "placed": placed,
+    }
+
+
+def _scan_member(chunks: Iterator[bytes], folders: Sequence[bytes]) -> tuple[str, bool]:
+    """Return the hash of a member, and whether it contains the path of one of the folders."""
+    longest = max(map(len, folders))
+    hashing, holds, before = Hashing(), False, b""
+    for chunk in chunks:
+        hashing.update(chunk)
+        seen = before + chunk
+        holds = holds or any(folder in seen for folder in folders)
+        before = seen[-longest:]
+    return hashing.record_value, holds
+
+
+def parse_answer(answer: Mapping[str, Any], python: Python) -> Observed:
+    """Return the observation in an answer for a cell's Python; a wrong shape is a doubt.
+
+    The project's code could have changed the answer.
+    """
+    if "stopped" in answer:
+        return Observed({}, stopped=True, doubts={str(answer["stopped"]): ""})
+    try:
+        return _understood(answer, python)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return Observed({}, stopped=True, doubts={"setup.py left an answer that cannot be understood": ""})
+
+
+def _understood(answer: Mapping[str, Any], python: Python) -> Observed:
+    wheel = answer["wheel"] or {}
+    doubts = dict(_doubts(answer, wheel))
+    failure = answer["error"] and _failure(answer["error"])
+    commands = [(str(one["object"]), _command(one)) for one in answer["compiles"]]
+    *tags, platform = wheel["file"].removesuffix(".whl").split("-")[-3:] if "file" in wheel else ("",)
+    tag, is_chosen = "-".join(tags), "get_tag" in answer["asked"] or platform != _name_platform()
+    # A method of the project's own gets the tags of the cell's Python, setuptools those of the Python that runs it.
+    own = python.interpreter_tag if "get_tag" in answer["asked"] else f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    return Observed(
+        asked=_texts(answer["asked"]),
+        doubts=doubts,
+        before=tuple(map(str, answer["before"] if answer["doubts"] else answer["asked"])),
+        opens_network=any(what.startswith(NETWORK) for what in doubts),
+        imports=_texts(answer["imports"]),
+        failure=failure,
+        tag="" if tag.startswith(f"{own}-cp") else tag,
+        platform=platform if is_chosen else "",
+        is_pure=wheel.get("file", "").endswith("-any.whl"),
+        members=tuple(sorted((str(name), str(digest)) for name, digest in wheel.get("members", ()))),
+        shipped=tuple(wheel.get("shipped", ())),
+        metadata=tuple(sorted(map(str, wheel.get("metadata", ())))),
+        libraries=tuple(_libraries(wheel.get("libraries", {}), answer["links"], commands)),
+        commands=tuple(command for _, command in dict.fromkeys(commands)),
+        configured=tuple(tuple(map(str, arguments)) for arguments in answer["configured"]),
+        generated=_texts(answer["generated"]),
+    )
+
+
+def _name_platform() -> str:
+    """Return the tag of the platform that setuptools gives a wheel on this host."""
+    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
+
+
+def _texts(table: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(value) for name, value in table.items()}
+
+
+def _doubts(answer: Mapping[str, Any], wheel: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from _texts(answer["doubts"]).items()
+    for line in answer["own_commands"][:1]:
+        yield f"compiles by its own command: {line[:80]}", ""
+    for member in wheel.get("placed", ())[:1]:
+        yield f"writes the folder of its build into {member}", ""
+    if "broken" in wheel:
+        yield f"builds an invalid wheel: {wheel['broken']}", ""
+    elif not wheel and not answer["error"]:
+        yield "builds no wheel", ""
+
+
+def _failure(error: Mapping[str, Any]) -> Failure:
+    text = " ".join(f"{error['kind']}: {error['text']}".split())
+    return Failure(text[:400], str(error["place"]))
+
+
+def _command(one: Mapping[str, Any]) -> Compile:
+    """Return one compiler call, without the flags that distutils adds to all calls on this host."""
+    flags = (str(flag) for flag in one["flags"])
+    kept = dict.fromkeys(flag for flag in flags if flag != "-c" and not flag.startswith("-I<python>"))
+    return Compile(str(one["source"]), str(one["compiler"]), tuple(kept))
+
+
+def _libraries(
+    found: Mapping[str, int], links: Sequence[Mapping[str, Any]], commands: Sequence[tuple[str, Compile]]
+) -> Iterator[Linked]:
+    """Yield each library's parts; an object's command is the last one that compiled it before the link."""
+    for member, number in sorted(found.items()):
+        link = links[number]
+        made = dict(commands[: int(link["compiled"])])
+        own = tuple(made[name] for name in link["objects"] if name in made)
+        yield Linked(member, own, (*(f"-l{name}" for name in link["libraries"]), *map(str, link["flags"])))

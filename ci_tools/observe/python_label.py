@@ -1,0 +1,254 @@
+"""Judges the tag that an observed build gives its wheel: for which Pythons, and whether what it compiles agrees.
+
+The build names its wheel by that tag whatever it compiles, so a plan predicts this very name, or stops. It stops where
+the sources make certain that the tag is not true; what they leave open, the audit reads in the libraries' symbols.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.model.evidence import OWN_SUFFIX, Binding, Mislabel, PythonApi
+from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.versions import Minor, admits
+from ci_tools.source.includes import (
+    Include,
+    Place,
+    find_contradiction,
+    list_forced_headers,
+    list_forced_includes,
+)
+from ci_tools.source.limited_api import Limit, Use, closure, find_limit, read_limit, uses
+from ci_tools.source.needless import names_python
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ci_tools.model.evidence import Compile, Extension
+    from ci_tools.model.versions import Python
+    from ci_tools.observe.build import Build
+    from ci_tools.observe.observation import Observed
+    from ci_tools.observe.views import View
+
+    Observe = Callable[[View], Observed]
+
+RAN = "observed by running setup.py"
+GET_TAG = "get_tag"  # noted among the questions where a project has a method of its own that tags its wheel
+CYTHON = (".pyx", ".py")
+SYSTEMS = {"linux": ("linux", "manylinux", "musllinux"), "macos": ("macosx",), "windows": ("win",)}
+REQUIRES = "Requires-Python: "
+ABI3 = re.compile(r"cp3(\d{1,2})-abi3")
+NO_ABI = re.compile(r"py[\w.]+-none")
+LIMITED_FLAG = re.compile(r"[-/](D(Py|CYTHON)|U(?P<undone>Py))_LIMITED_API\b")
+PULLS_PYBIND = frozenset({"torch/torch.h"})  # with the macro that torch's BuildExtension defines
+DECLARES = ("setup.py", "setup.cfg", "pyproject.toml")  # files in which a project states the tag of its wheel
+
+
+class Excess(NamedTuple):
+    """A part of a build that is beyond the Python API of its tag; `is_certain` if its code is seen to use that."""
+
+    why: str
+    is_certain: bool
+
+
+def _read_tag(tag: str) -> PythonApi:
+    """Return the Python API that an interpreter and ABI tag stand for; "" stands for that of the building Python."""
+    where = f"{RAN}: its wheel is tagged {tag or 'for the Python that builds it'}"
+    if not tag:
+        return PythonApi(Binding.FULL, where)
+    if NO_ABI.fullmatch(tag):
+        return PythonApi(Binding.NONE, where)
+    if match := ABI3.fullmatch(tag):
+        return PythonApi(Binding.STABLE, where, Minor(3, int(match[1])))
+    return PythonApi(Binding.FULL, where, tag=tag)
+
+
+def judge_tag(build: Build) -> PythonApi:
+    """Return the Python API of a build's tag, from the newest limited API on that it compiles for, and what it breaks.
+
+    A tag such as cp39-abi3 on code for the limited API of 3.10 serves Python 3.10 and later.
+    """
+    tag = build.observed.tag
+    api = _read_tag(tag)._replace(tagged_at=_find_place(build, tag.partition("-")[0]))
+    if found := sorted(_list_excess(api, build), key=lambda one: not one.is_certain):
+        api = api._replace(mislabel=Mislabel(*found[0]))
+    api = api._replace(named_by_builder=_is_shared(api) and bool(_list_named(build)))
+    limits = list(_list_limits(build)) if api.lowest else []
+    floors = [(one.lowest, f"{command.source} is compiled with {one.what}") for command, one in limits if one.lowest]
+    floor, where = max(floors, default=(api.lowest, ""))
+    if floor is None or api.lowest is None or floor == api.lowest:
+        return api
+    if floor > api.lowest:
+        newer = next((use for use in _list_uses(build, api.lowest) if use.since), None)
+        what = f"{newer.place} uses {newer.name}, which Python {newer.since} has first" if newer else ""
+        mislabel = api.mislabel or (Mislabel(what, is_certain=False) if what else None)
+        return api._replace(lowest=floor, label=api.lowest, where=where, mislabel=mislabel)
+    return api._replace(where=f"{api.where} ({api.tagged_at}), though {where}")
+
+
+def explain_platform(build: Build, view: View) -> str:
+    """Return why a wheel is not for the platform that it is built on, by a tag that its project chooses; or ""."""
+    tags = build.observed.platform.split(".")
+    machines = (f"_{view.machine}", "_universal2")
+    is_own = any(tag.startswith(SYSTEMS[view.os]) and tag.endswith(machines) for tag in tags)
+    if is_own or tags in (["any"], [""]):
+        return ""
+    return f"its wheel is tagged {build.observed.platform} ({_find_place(build, build.observed.platform)})"
+
+
+def trust_tag(observed: Observed) -> PythonApi | None:
+    """Return the Python API of a build that is not understood, by its tag; None if that is no tag for several Pythons.
+
+    The build names its wheel so, whatever else is not known of it: the audit decides whether the tag is true.
+    """
+    api = _read_tag(observed.tag)
+    return api if _is_shared(api) and not observed.is_pure else None
+
+
+def name_by_oldest(observed: Observed, view: View, pythons: Iterable[Python], observe: Observe) -> Observed:
+    """Return a build whose tag names the limited API of the Python that builds it with the tag of the oldest Python's.
+
+    One wheel then serves all: the oldest builds it. `pythons` are those of the request.
+    """
+    if not ABI3.fullmatch(observed.tag):
+        return observed
+    usual = sorted(one for one in _admit(pythons, observed.metadata) if not one.free_threaded)
+    if not usual[1:] or view.python not in usual or observed.tag != _name_limited_api(view.python):
+        return observed
+    python = usual[-1] if view.python == usual[0] else usual[0]
+    other = observe(view._replace(python=python))
+    is_same = other.tag == _name_limited_api(python) and other.gist == observed.gist
+    return observed._replace(tag=_name_limited_api(usual[0])) if is_same else observed
+
+
+def _admit(pythons: Iterable[Python], metadata: Iterable[str]) -> Iterator[Python]:
+    """Yield the Pythons that METADATA admits; none if its specifier is invalid, which the plan says."""
+    said = next((line.removeprefix(REQUIRES) for line in metadata if line.startswith(REQUIRES)), "")
+    with suppress(ValueError):
+        specifier = parse_specifiers(said)
+        yield from (one for one in pythons if admits(specifier, one.version))
+
+
+def _name_limited_api(python: Python) -> str:
+    return f"{python.interpreter_tag}-abi3"
+
+
+def _is_shared(api: PythonApi) -> bool:
+    """Whether a wheel is tagged for more than one Python."""
+    return api.kind in {Binding.NONE, Binding.STABLE}
+
+
+def _find_place(build: Build, tag: str) -> str:
+    """Return the line that tags the wheel, by the project's own method or by a setting of bdist_wheel."""
+    if place := build.observed.asked.get(GET_TAG):
+        return place
+    said = re.compile(rf"\b{re.escape(tag)}\b")
+    files = [posixpath.normpath(posixpath.join(build.folder, name)) for name in DECLARES]
+    for file in filter(build.includes.has, files):
+        for number, line in enumerate(build.includes.text(file).splitlines(), 1):
+            if said.search(line):
+                return str(Place(file, number))
+    return str(Place(files[0], 1))
+
+
+# ---------------------------------------------------------------- what speaks against a tag
+
+
+def _list_excess(api: PythonApi, build: Build) -> Iterator[Excess]:
+    """Yield what a build compiles beyond the API of its tag."""
+    if not _is_shared(api):
+        return
+    members = [*(one.member.replace(OWN_SUFFIX, "") for one in build.built), *build.observed.shipped]
+    if build.observed.is_pure and members:
+        yield Excess(f"{members[0]} is compiled, and the wheel is for any machine", is_certain=True)
+    for library in _list_named(build):
+        yield from _list_excess_of_named(library, build)
+    for command in build.compiles:
+        yield from _list_excess_of_command(command, api, build)
+    if build.runs_cmake and (found := find_contradiction(api, build.includes.external_includes(build.sources))):
+        yield Excess(found.where.partition(", against")[0], is_certain=False)  # cmake may not compile that file
+
+
+def _list_named(build: Build) -> tuple[Extension, ...]:
+    """Return the libraries whose file names only the Python that builds them looks for."""
+    return tuple(one for one in build.built if one.member.endswith(OWN_SUFFIX))
+
+
+def _list_excess_of_named(library: Extension, build: Build) -> Iterator[Excess]:
+    """Yield why only one Python can load a library that is named for it.
+
+    Every Python can if no `import` looks for it, and its code needs nothing of Python.
+    """
+    name, is_loaded = library.member.removesuffix(OWN_SUFFIX), build.find_loader(library.member) is not None
+    none = PythonApi(Binding.NONE, "")
+    found = [one for command in library.compiles for one in _list_excess_of_command(command, none, build)]
+    found.sort(key=lambda one: not one.is_certain)
+    if found:
+        yield Excess(f"{name} is compiled for one Python ({found[0].why})", found[0].is_certain)
+    elif not is_loaded:
+        yield Excess(f"{name} is named for one Python, and nothing is known to load it by a pattern", is_certain=False)
+
+
+def _list_excess_of_command(command: Compile, api: PythonApi, build: Build) -> Iterator[Excess]:
+    """Yield why one command goes beyond the API that the tag declares."""
+    if not build.includes.has(command.source):
+        yield Excess(f"{command.source} is compiled, and is not in the source", is_certain=False)
+        return
+    reached = _list_reached(command, build)
+    if contradiction := find_contradiction(api, reached):
+        yield Excess(contradiction.where.partition(", against")[0], _names_python(command, api, build))
+    elif "-DTORCH_API_INCLUDE_EXTENSION_H" in command.flags:
+        pulled = (place for header, place, _ in reached if header in PULLS_PYBIND)
+        for place in list(pulled)[:1]:
+            what = f"{place}: torch/torch.h includes pybind11, as torch's BuildExtension compiles it"
+            yield Excess(what, _names_python(command, api, build))
+    if api.kind is Binding.STABLE and (python := _find_python(reached)) and not _find_limit(command, build):
+        yield Excess(f"{python}: includes Python.h, and nothing defines Py_LIMITED_API before it", is_certain=True)
+
+
+def _names_python(command: Compile, api: PythonApi, build: Build) -> bool:
+    """Whether a command that reaches Python's headers is known to bind to Python: a library may need none of it."""
+    is_bound = api.kind is Binding.STABLE or command.source.endswith(CYTHON)
+    return is_bound or names_python(build.includes, closure(build.includes, [command.source]))
+
+
+def _list_reached(command: Compile, build: Build) -> tuple[Include, ...]:
+    """Return the headers outside the source that a command may reach."""
+    includes = build.includes
+    reached = (*includes.external_includes([command.source]), *list_forced_includes(command, includes))
+    python = Include("Python.h", Place(command.source, 1))
+    return (*reached, python) if command.source.endswith(CYTHON) else reached
+
+
+# ---------------------------------------------------------------- the limited API
+
+
+def _list_limits(build: Build) -> Iterator[tuple[Compile, Limit]]:
+    """Yield each command that compiles for a limited API, and which."""
+    for command in build.compiles:
+        is_known = build.includes.has(command.source) and _find_python(_list_reached(command, build))
+        if is_known and (limit := _find_limit(command, build)):
+            yield command, limit
+
+
+def _list_uses(build: Build, lowest: Minor) -> tuple[Use, ...]:
+    """Return the names that what is compiled for a limited API uses, and that the limited API of `lowest` lacks."""
+    return uses(build.includes, [command.source for command, _ in _list_limits(build)], lowest)
+
+
+def _find_python(reached: tuple[Include, ...]) -> Place | None:
+    """Return where a command includes Python.h."""
+    return next((place for header, place, _ in reached if header == "Python.h"), None)
+
+
+def _find_limit(command: Compile, build: Build) -> Limit | None:
+    """Return the limited API of a command that includes Python.h: by its flags, or as its files define it before."""
+    flags = [(flag, found["undone"]) for flag in command.flags if (found := LIMITED_FLAG.match(flag))]
+    undone = max((index for index, (_, is_undone) in enumerate(flags) if is_undone), default=-1)
+    if limits := [read_limit(flag) for flag, _ in flags[undone + 1 :]]:
+        return max(limits, key=lambda one: (one.lowest is not None, one.lowest))
+    forced = (own for header in list_forced_headers(command) for own in build.includes.own(header))
+    return find_limit(build.includes, (*forced, command.source))

@@ -1,0 +1,97 @@
+"""Keeps what the observed builds of all plans share: the folder of their modules, and the process that forks them.
+
+That process takes as long to start as two builds to run, and some commands plan several times: for advice, with another
+plan beside it, or for each commit. Nothing of a project gets into it: a build runs in a process that is forked from it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
+from ci_tools.machine.workplace import scratch
+from ci_tools.observe.stage import OBSERVER, identify_tools, importable_folders
+from ci_tools.sandbox import why_not
+from ci_tools.sandbox.groups import ForkServer
+from ci_tools.sandbox.pool import Pool
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+PYTHON = (sys.executable, "-s", "-S", "-B", OBSERVER / "__main__.py")
+SERVE = "--serve"  # see there
+Plugins = Mapping[str, Mapping[str, str]]  # the entry points of each plugin of setuptools, by their group
+ENV = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}  # of the process; each build has its own
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The modules of observed code, and the process that has imported them."""
+
+    modules: Path  # the folder of what observed code can import besides the standard library
+    plugins: Plugins
+    server: ForkServer | None  # None where this machine confines no process
+    kept: ExitStack  # ends both
+
+    @property
+    def fakes(self) -> Path:
+        """The packages that the observer imitates, below `modules`: under the name that its own imports use."""
+        return _observer_in(self.modules) / "fakes"
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether nobody has removed the folder, and the process waits for its next build."""
+        return self.modules.is_dir() and (self.server is None or self.server.is_waiting)
+
+
+PREPARED: Pool[Prepared] = Pool(lambda prepared: prepared.is_usable, lambda prepared: prepared.kept.close())
+
+
+def prepare(plugins: Plugins) -> AbstractContextManager[Prepared]:
+    """Lend a prepared process with these plugins, which nobody else uses and which is kept for the next plan."""
+    return PREPARED.lend(lambda: _start(plugins), lambda prepared: prepared.plugins == plugins)
+
+
+def _start(plugins: Plugins) -> Prepared:
+    identify_tools()  # it compiles them, which this process may and the other may not
+    with ExitStack() as stack:
+        modules = stack.enter_context(scratch()).resolve() / "modules"
+        _lend(modules, plugins)
+        prepared = Prepared(
+            modules, plugins, None if why_not() else ForkServer(_command(modules), ENV), stack.pop_all()
+        )
+    if prepared.server:
+        prepared.kept.callback(prepared.server.close)
+    return prepared
+
+
+def _command(modules: Path) -> list[str | Path]:
+    fakes = _observer_in(modules) / "fakes"
+    tables = {"standard_library": str(STANDARD_LIBRARY), "torch_names": str(TORCH_NAMES)}
+    request = {"path": [str(modules), str(fakes)], **tables}
+    return [*PYTHON, SERVE, json.dumps(request)]
+
+
+def _lend(modules: Path, plugins: Plugins) -> None:
+    inside = _observer_in(modules)
+    inside.parent.mkdir(parents=True)
+    for folder in inside.parents[:2]:
+        (folder / "__init__.py").touch()
+    inside.symlink_to(OBSERVER)
+    for path in importable_folders():
+        (modules / path.name).symlink_to(path)
+    for name, entry_points in plugins.items():
+        metadata = modules / f"{name.replace('-', '_')}-0.dist-info"  # as setuptools looks for plugins
+        metadata.mkdir()
+        text = "".join(f"[{group}]\n{line}\n" for group, line in entry_points.items())
+        (metadata / "entry_points.txt").write_text(text, encoding="utf-8")
+
+
+def _observer_in(modules: Path) -> Path:
+    return modules.joinpath("ci_tools", "observe", "inside")

@@ -1,0 +1,228 @@
+"""Observes what a setuptools project builds for a cell: its code runs confined, on a copy, and compiles nothing.
+
+Every question that the code asks about its machine is answered for the cell and recorded. Cells with the same answers
+to all recorded questions get the same build, so one run stands for all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
+from ci_tools.model.evidence import OWN_SUFFIX
+from ci_tools.model.files import EPOCH
+from ci_tools.observe.laboratory import Laboratory, TrialResult, name_folders_alike
+from ci_tools.observe.observation import Observed, list_folders, parse_answer, read_wheel
+from ci_tools.observe.setup_py import journal
+from ci_tools.observe.setup_py.prepared import PYTHON, Prepared, prepare
+from ci_tools.observe.stage import PROGRAMS, TOOLS, Stage, identify_tools, readable
+from ci_tools.observe.views import list_facts, name_homes
+from ci_tools.sandbox import Limits
+from ci_tools.sandbox.groups import SERVER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.observe.views import View
+    from ci_tools.source.files import Tree
+
+LOG = logging.getLogger(__name__)
+
+# Build requirements that the observed code can do without, or that have a fake.
+SIMULATED = frozenset(
+    # ruff: noqa: SIM905 - as words they fit on a page
+    "cmake cython ninja numpy oldest-supported-numpy packaging pip psutil pybind11 setuptools toml tomli torch "
+    "wheel".split()
+)
+# Requirements that add nothing to a wheel except its version, or a file with it.
+HARMLESS = frozenset(
+    "build click dunamai pytest-runner requests setuptools-git-versioning setuptools-scm six tqdm typing-extensions "
+    "versioningit".split()
+)
+# Requirements with a fake that is there only where the project requires it, and the entry points by which setuptools
+# finds what they add to it.
+PLUGINS: Mapping[str, Mapping[str, str]] = {
+    "cffi": {"distutils.setup_keywords": "cffi_modules = cffi:cffi_modules"},
+    "cppy": {},
+    "pkgconfig": {},
+    "setuptools-rust": {
+        "distutils.setup_keywords": "rust_extensions = setuptools_rust:rust_extensions",
+        "setuptools.finalize_distribution_options": "setuptools_rust = setuptools_rust:read_project",
+    },
+    "setuptools-scm": {
+        "setuptools.file_finders": "setuptools_scm = scm_files:find_files"
+    },  # its version is the release's
+    "versioneer": {},
+}
+LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
+WORD = "FATWHEEL_WORD"  # the observer removes it from its variables before the project's code runs
+JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": str(EPOCH)}  # every job sets these
+
+
+class Subject(NamedTuple):
+    """The observed project."""
+
+    tree: Tree
+    folder: str  # of the project, below the tree's root
+    backend: str
+    backend_path: tuple[str, ...]
+    provided: tuple[tuple[str, tuple[str, ...] | None], ...]  # requirements without a fake, and their modules if known
+    plugins: tuple[str, ...] = ()  # those of PLUGINS that it requires
+    capped: bool = False  # whether the project asks for an older setuptools than the newest
+
+
+class Observer(Laboratory):
+    """Observes the builds of one project, each only once."""
+
+    code, shows, unit, store = "setup.py", "setup.py builds", "build", "observations"
+
+    def __init__(self, subject: Subject, outside: Outside) -> None:
+        super().__init__(subject.tree, outside, LIMITS)
+        self.subject = subject
+        self.seen: list[tuple[View, Observed]] = []
+        self.stopped: Observed | None = None  # a build that did not end by itself: no other is started
+
+    def observe(self, view: View) -> Observed:
+        """Return the observation of a view's build; runs the build only if no earlier run answers for it.
+
+        A build that gets the answers of an earlier one, up to that one's first doubt, meets the same doubt. One is
+        enough: what comes after it decides nothing.
+        """
+        if self.stopped:
+            return self.stopped
+        for earlier, observed in self.seen:
+            if all(view.fact(name) == earlier.fact(name) for name in observed.before):
+                return observed
+        observed = self._the_same_again(view, self._recall(view))
+        self.seen.append((view, observed))
+        self.stopped = observed if observed.stopped else None
+        return observed
+
+    def _the_same_again(self, view: View, observed: Observed) -> Observed:
+        """Return the observation, with a doubt if the build asks for the time or chance and a second run differs."""
+        if "chance" not in observed.asked or observed.doubts or observed.failure:
+            return observed
+        again = self._recall(view._replace(chance=True))
+        first, second = (one._replace(asked={}, before=(), imports={}) for one in (observed, again))
+        if first.without_jobs == second.without_jobs:
+            return observed
+        doubt = "depends on the time, on chance, or on the processors, memory or distribution of its machine"
+        return observed._replace(doubts={doubt: observed.asked["chance"]})
+
+    def _recall(self, view: View) -> Observed:
+        # Few builds ask for the version, and it changes with each commit.
+        inputs = (self.subject[1:], identify_tools(), view._replace(version=""))
+        return parse_answer(self.recall(inputs, partial(self._run, view), view.version).answer, view.python)
+
+    # -- one run
+
+    @cached_property
+    def stage(self) -> Stage:
+        """The folder in which the builds are observed."""
+        return Stage(self.folder / "stage", self.tree.prefix)
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The process that the builds are forked from."""
+        return self.open.enter_context(prepare({name: PLUGINS[name] for name in self.subject.plugins}))
+
+    def _run(self, view: View) -> TrialResult:
+        """Run the build of a view; return its answer, or why it has none."""
+        LOG.debug(
+            "observe on %s %s with Python %s and torch %s", view.os, view.machine, view.python, view.torch or "none"
+        )
+        stage, prepared, stores = self.stage, self.prepared, self.stores
+        stage.set(self.tree, view.accelerator, view.oneapi, lends=stores is not None)
+        stage.request.write_text(json.dumps(self._request(stage, prepared, view)), encoding="utf-8")
+        places = {"HOME": str(stage.home), "TMPDIR": str(stage.scratch)}
+        word = secrets.token_hex()
+        env = {"PATH": str(stage.tools), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", **places}
+        ended = self.run(
+            [*PYTHON, stage.request],
+            folder=stage.folder,
+            readable=[stage.request, prepared.modules, *(stores or ()), *readable()],
+            env={**env, WORD: word},
+            log=self.folder / "log",
+            journal=stage.journal,
+            server=prepared.server,
+        )
+        stopped = self.explain_end(ended.verdict)
+        answer = None if stopped else journal.read(ended.journal, word)
+        if answer is None:
+            early = f"setup.py ended Python before the build was done (exit status {ended.status})"
+            return TrialResult({"stopped": stopped or early}, stopped=True)
+        found = {
+            **name_folders_alike(answer, list_folders(stage, prepared)),
+            "wheel": read_wheel(stage, prepared),
+        }
+        return TrialResult(found, found["reads"], view.version if "version" in found["asked"] else None)
+
+    def _request(self, stage: Stage, prepared: Prepared, view: View) -> dict[str, Any]:
+        project = stage.source / self.subject.folder
+        home = str(stage.accelerator) if view.accelerator else ""
+        path = [str(stage.accelerator / "bin")] if home else []
+        return {
+            "path": [str(prepared.modules), str(prepared.fakes)],
+            "root": str(stage.source),
+            "project": str(project),
+            "prefix": self._prefix,
+            "backend": self.subject.backend,
+            "backend_path": [str(project / part) for part in self.subject.backend_path],
+            "settings": None if self.subject.backend_path else {"--build-option": ["--compression=stored"]},
+            "provided": dict(self.subject.provided),
+            "wheels": str(stage.wheels),
+            "journal": str(stage.journal),
+            "standard_library": str(STANDARD_LIBRARY),
+            "torch_names": str(TORCH_NAMES),
+            "facts": self._known(stage, prepared, view),
+            "env": {
+                "PATH": os.pathsep.join([*path, str(stage.tools)]),
+                "HOME": str(stage.home),
+                "TMPDIR": str(stage.scratch),
+                "LANG": "C.UTF-8",
+                "SETUPTOOLS_EXT_SUFFIX": OWN_SUFFIX,
+                "FATWHEEL_TORCH_INCLUDE": str(stage.headers),
+                **JOB,
+                **name_homes(view, home),
+                **dict(view.env),
+            },
+        }
+
+    @property
+    def _prefix(self) -> str:
+        """The project's folder below the source, such as `python/`, or ""."""
+        return "" if self.subject.folder in {"", "."} else f"{self.subject.folder}/"
+
+    def _known(self, stage: Stage, prepared: Prepared, view: View) -> dict[str, Any]:
+        """Return what the observed build may know of its cell, and the places that it may read."""
+        places = (stage.checkout, stage.accelerator, stage.wheels, stage.scratch)
+        return {
+            **list_facts(view),
+            "accelerator_home": str(stage.accelerator) if view.accelerator else "",
+            "capped": self.subject.capped,
+            "tools": sorted(TOOLS),
+            "programs": sorted(PROGRAMS),
+            "tools_folder": str(stage.tools),
+            "python_program": str(stage.tools / "python"),
+            "home": str(stage.home),
+            "modules": str(prepared.modules),
+            "fork_server": str(SERVER),
+            "around": str(stage.folder.parent),
+            "checkout": f"{stage.checkout}/",
+            "tracked": _list_tracked(self.tree, self._prefix),
+            "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),
+            "suffix": OWN_SUFFIX,
+            "plugins": [name.replace("-", "_") for name in self.subject.plugins],
+            "folders": list(map(str, places)),
+        }
+
+
+def _list_tracked(tree: Tree, folder: str) -> list[str]:
+    """Return the files of a project's folder, relative to it, that git has in the copy of a checkout."""
+    return [name.removeprefix(folder) for name in tree.files if name.startswith(folder)] if tree.checkout else []

@@ -1,0 +1,334 @@
+"""Creates the folder in which setup.py is observed: fake compilers that record their calls, and a fake toolkit.
+
+Every host creates the same stage for the same cell, so that a project's build code behaves the same on each of them.
+"""
+
+from __future__ import annotations
+
+import compileall
+import functools
+import hashlib
+import importlib.metadata
+import os
+import shlex
+import stat
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib.util import cache_from_source, find_spec
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING
+
+from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
+from ci_tools.machine.storage import sha256_of
+from ci_tools.machine.workplace import find_memory
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.sandbox.leftovers import clear
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.platforms import Accelerator
+    from ci_tools.source.files import Tree
+
+OBSERVER = Path(__file__).parent / "inside"
+VERSIONED = ("setuptools", "packaging")
+LENT = ("setuptools", "packaging", "_distutils_hack")  # packages of Fatwheel's environment for the observed code
+HEADERS = ("ATen", "c10", "torch/csrc/inductor/aoti_torch/c", "torch/csrc/stable", "torch/headeronly")
+TOOLS = frozenset("c++ cc cl clang clang++ g++ gcc git hipcc hipconfig icpx ninja nvcc".split())  # noqa: SIM905 - as words
+NVCC = """\
+nvcc: NVIDIA (R) Cuda compiler driver
+Cuda compilation tools, release {version}, V{version}.0
+Build cuda_{version}.r{version}/compiler.0_0"""
+ANSWERS = {
+    "nvcc": NVCC,
+    "hipcc": "HIP version: {version}.0",
+    "hipconfig": "{version}.0",
+    "icpx": "Intel(R) oneAPI DPC++/C++ Compiler {version}.0",
+    "ninja": "1.13.0",
+    **dict.fromkeys(("c++", "cc", "g++", "gcc"), "gcc (GCC) 13.3.0"),
+    **dict.fromkeys(("clang", "clang++"), "clang version 18.1.8"),
+    "cl": "Microsoft (R) C/C++ Optimizing Compiler Version 19.44 for x64",
+}
+# Asked for its version, a fake compiler prints it. Any other call it records, and it creates the file of `-o`.
+COMPILER = """\
+#!/bin/sh
+case " $* " in
+*" -V "* | *" -v "* | *" --version "* | *" -dumpversion "* | *" -dumpfullversion "* | "  ") echo '{answer}'
+exit 0 ;;
+esac
+echo "{name} $*" >> "{noted}"
+while [ $# -gt 0 ]; do
+  if [ "$1" = -o ]; then : > "$2"; fi
+  shift
+done
+"""
+# Other programs of a builder: setup.py can find them, but what they would do is unknown.
+FOUND = ("make",)
+# CMake says its version. Only the files that it reads say what it would build.
+CMAKE = """\
+#!/bin/sh
+case "$*" in
+--version | -version) echo 'cmake version 4.1.2' ;;
+"-E capabilities") echo '{"version": {"string": "4.1.2", "major": 4, "minor": 1, "patch": 2}}' ;;
+esac
+"""
+# As Python says, which is asked for the machine's size in the same way.
+NPROC = '#!/bin/sh\nexec "{python}" -c "import os; print(os.cpu_count())"\n'
+SHELLS = ("bash", "sh")  # they get only plain words, which all of them understand alike
+PYTHONS = ("python", "python3")
+PROGRAMS = TOOLS | {"cmake", "nproc", *FOUND, *PYTHONS, *SHELLS}
+# A Python process that the project starts is observed as well.
+PYTHON = '#!/bin/sh\nexec "{python}" -s -S -B "{observer}/__main__.py" "{request}" "$@"\n'
+# Git itself answers of the copy, which is a checkout if the source is one.
+GIT = """\
+#!/bin/sh
+export PATH={path} GIT_CEILING_DIRECTORIES={folder} GIT_CONFIG_NOSYSTEM=1 GIT_OPTIONAL_LOCKS=0
+exec {git} "$@"
+"""
+NO_REPOSITORY = "#!/bin/sh\necho 'fatal: not a git repository (or any of the parent directories): .git' >&2\nexit 128\n"
+
+
+@dataclass(frozen=True)
+class SourceCopy:
+    """The folder in which a project's code runs, on a copy of its source."""
+
+    folder: Path
+    prefix: str = ""  # the folder of the source below the root of its checkout
+
+    @property
+    def checkout(self) -> Path:
+        """The copy of the source, with what is around it in its checkout."""
+        return self.folder / "source"
+
+    @property
+    def source(self) -> Path:
+        """The copy of the source."""
+        return self.checkout / self.prefix
+
+
+@dataclass(frozen=True)
+class Stage(SourceCopy):
+    """The folder in which a project's builds are observed."""
+
+    copied: dict[str, tuple[int, ...]] = field(default_factory=dict)  # the stamps of the source's files after copying
+
+    @property
+    def machine(self) -> Path:
+        """The folder for everything except the source."""
+        return self.folder / "machine"
+
+    @property
+    def wheels(self) -> Path:
+        """The folder for the backend's wheel."""
+        return self.machine / "wheels"
+
+    @property
+    def request(self) -> Path:
+        """The observer's request; beside the folder, where observed code cannot write."""
+        return self.folder.parent / "request.json"
+
+    @property
+    def journal(self) -> Path:
+        """The journal that observers and compilers write to; outside the folder, so observed code cannot replace it."""
+        return self.folder.parent / "journal"
+
+    @property
+    def accelerator(self) -> Path:
+        """The folder in CUDA_HOME, ROCM_HOME or CMPLR_ROOT."""
+        return self.machine / "accelerator"
+
+    @property
+    def home(self) -> Path:
+        """The folder in HOME."""
+        return self.machine / "home"
+
+    @property
+    def scratch(self) -> Path:
+        """The folder in TMPDIR."""
+        return self.machine / "tmp"
+
+    @property
+    def headers(self) -> Path:
+        """The folder in FATWHEEL_TORCH_INCLUDE."""
+        return self.machine / "headers"
+
+    @property
+    def tools(self) -> Path:
+        """The folder of the fake programs, on PATH."""
+        return self.machine / "tools"
+
+    def set(self, tree: Tree, accelerator: Accelerator | None, oneapi: str = "", *, lends: bool = True) -> None:
+        """Prepare the folder for one build; the source is restored, whatever an earlier build changed in it.
+
+        `oneapi` is the version that icpx of an accelerator without a version says; `lends` says whether the build may
+        read the objects of the source's repository.
+        """
+        clear(self.machine)
+        for folder in (self.wheels, self.tools, self.accelerator, self.home, self.scratch):
+            folder.mkdir(parents=True)
+        for name in HEADERS:  # empty: their headers are fetched only for real builds
+            (self.headers / name).mkdir(parents=True)
+        self._restore(tree, lends=lends)
+        version = str(accelerator.version or oneapi) if accelerator else ""
+        for name in ANSWERS.keys() - {"nvcc", "hipcc", "hipconfig", "icpx"}:
+            self._tool(self.tools / name, version)
+        _script(self.tools / "git", write_git(tree, self.folder))
+        for name in PYTHONS:
+            _script(self.tools / name, PYTHON.format(python=sys.executable, observer=OBSERVER, request=self.request))
+        _script(self.tools / "cmake", CMAKE)
+        _script(self.tools / "nproc", NPROC.format(python=self.tools / PYTHONS[0]))
+        for name in FOUND:
+            _script(self.tools / name, "#!/bin/sh\nexit 0\n")
+        for name in SHELLS:
+            (self.tools / name).symlink_to("/bin/sh")
+        if accelerator:
+            write_toolkit(self.accelerator, accelerator, version, self._tool)
+
+    def _restore(self, tree: Tree, *, lends: bool) -> None:
+        """Restore the copy of the source; files that no build has touched stay."""
+        try:
+            kept = set(self._prune_copy())
+        except (OSError, RecursionError):  # folders nested too deeply to walk
+            kept = set()
+        if kept and kept == self.copied.keys():
+            return
+        if not kept:
+            clear(self.checkout)
+        missing = tuple(name for name in tree.files if f"{self.prefix}{name}" not in kept)
+        replace(tree, files=missing).copy_to(self.source)
+        for repository in self.checkout.rglob(".git"):  # its index knows the stamps of the files that were there
+            clear(repository)
+        tree.make_checkout(self.source, lends=lends)
+        self.copied.clear()
+        self.copied.update(_stamp_files(self.checkout))
+
+    def _prune_copy(self) -> Iterator[str]:
+        """Yield the files of the copy that no build has touched; remove all others."""
+        if not self.copied or self.checkout.is_symlink():
+            return
+        start = len(str(self.checkout)) + 1
+        for folder, folders, files in os.walk(self.checkout, topdown=False):
+            for entry in (*files, *folders):
+                path = f"{folder}/{entry}"
+                if self.copied.get(path[start:]) == _stamp(path):
+                    yield path[start:]
+                else:
+                    _remove(path)
+
+    def _tool(self, path: Path, version: str) -> None:
+        answer = ANSWERS[path.name].format(version=version)
+        _script(path, COMPILER.format(answer=answer, name=path.name, noted=self.journal))
+
+
+def write_toolkit(home: Path, accelerator: Accelerator, version: str, write: Callable[[Path, str], None]) -> None:
+    """Create the folder of an accelerator's toolkit as setup.py looks at it; `write` writes a program that answers."""
+    for name in ("bin", "include", "lib64", "lib"):
+        (home / name).mkdir(parents=True)
+    if accelerator.kind is AcceleratorKind.CUDA and accelerator.version:
+        write(home / "bin" / "nvcc", version)
+        number = accelerator.version.major * 1000 + accelerator.version.minor * 10
+        for header, name in (("cuda.h", "CUDA_VERSION"), ("cuda_runtime_api.h", "CUDART_VERSION")):
+            (home / "include" / header).write_text(f"#define {name} {number}\n", encoding="utf-8")
+        (home / "version.json").write_text(f'{{"cuda": {{"version": "{version}.0"}}}}\n', encoding="utf-8")
+    elif accelerator.kind is AcceleratorKind.ROCM:
+        for name in ("hipcc", "hipconfig"):
+            write(home / "bin" / name, version)
+    elif accelerator.kind is AcceleratorKind.XPU:
+        write(home / "bin" / "icpx", version)
+
+
+def write_git(tree: Tree, folder: Path) -> str:
+    """Return the script that is `git` in an observed build below a folder."""
+    if not tree.checkout:
+        return NO_REPOSITORY
+    path = tree.checkout.environ.get("PATH", os.defpath)
+    return GIT.format(
+        path=shlex.quote(path), folder=shlex.quote(str(folder)), git=shlex.quote(which("git", path=path) or "git")
+    )
+
+
+def choose_place(tree: Tree, written: int, outside: Outside) -> Path:
+    """Return where the stages of a source go, whose builds write at most so many bytes: memory if there is room."""
+    return (find_memory(written + tree.size) or outside.cache) / "stages"
+
+
+@functools.cache  # finding a package's METADATA reads the list of all its files
+def importable_folders() -> tuple[Path, ...]:
+    """Return the folders of Fatwheel's environment that the observed code can import, with their metadata."""
+    specs = [spec for name in LENT if (spec := find_spec(name)) and spec.origin]
+    packages = [Path(spec.origin).parent for spec in specs if spec.origin]
+    return (*packages, *map(_find_metadata, VERSIONED))
+
+
+def _find_metadata(package: str) -> Path:
+    """Return the `.dist-info` folder of an installed package."""
+    files = importlib.metadata.files(package) or ()
+    metadata = next(file for file in files if file.name == "METADATA")
+    return Path(str(metadata.locate())).parent
+
+
+def readable() -> tuple[Path, ...]:
+    """Return the folders of this machine that the observed code may read: the importable ones and the observer."""
+    return (OBSERVER, STANDARD_LIBRARY, TORCH_NAMES, *importable_folders())
+
+
+@functools.cache
+def identify_tools() -> tuple[str, ...]:
+    """Return the observer's hash and the versions of the packages that run beside the observed code.
+
+    All of it is compiled in this process, if Python may keep bytecode beside its files: each observation loads it
+    again, without the right to write there. uv installs packages without bytecode, and setuptools is large.
+    """
+    if not sys.dont_write_bytecode:
+        lent = [path for path in importable_folders() if path.suffix != ".dist-info"]
+        for folder in (OBSERVER, *(path for path in lent if not _is_compiled(path))):
+            compileall.compile_dir(folder, quiet=2)  # quiet 2: a folder that cannot be written to is not an error
+    sources = sorted(OBSERVER.rglob("*.py"))
+    digest = hashlib.sha256()
+    for path in (*sources, STANDARD_LIBRARY, TORCH_NAMES):
+        digest.update(f"{os.path.relpath(path, OBSERVER)}\0{sha256_of(path)}\n".encode())
+    return digest.hexdigest(), *map(importlib.metadata.version, VERSIONED), str(sys.version_info[:2])
+
+
+def _is_compiled(package: Path) -> bool:
+    return Path(cache_from_source(package / "__init__.py")).exists()
+
+
+def _script(path: Path | str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - see _stamp
+        os.fchmod(file.fileno(), 0o755)
+        file.write(text)
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    """Return values that change when a file is written, replaced or gets another mode; empty for a missing file.
+
+    Paths are plain strings for speed: thousands of files are checked for every build.
+    """
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode
+
+
+def _stamp_files(top: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the files, links and empty folders below a folder, relative to it, each with its stamp."""
+    start = len(str(top)) + 1
+    for folder, folders, files in os.walk(top):
+        for entry in (*files, *folders):
+            path = f"{folder}/{entry}"
+            if not stat.S_ISDIR(os.lstat(path).st_mode) or not os.listdir(path):  # noqa: PTH208 - see _stamp
+                yield path[start:], _stamp(path)
+
+
+def _remove(path: str) -> None:
+    """Remove a file or an empty folder."""
+    if stat.S_ISDIR(os.lstat(path).st_mode):
+        with suppress(OSError):
+            os.rmdir(path)  # noqa: PTH106 - see _stamp
+    else:
+        os.unlink(path)  # noqa: PTH108 - see _stamp

@@ -1,0 +1,132 @@
+"""Finds the variables that switch parts of a build on: those that name a platform's hardware, and all others."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from ci_tools.model.platforms import AcceleratorKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.observe.observation import Observed
+    from ci_tools.observe.setup_py.run import Observer
+    from ci_tools.observe.views import View
+    from ci_tools.source.files import Tree
+
+# Variables that may switch kernels on, and words in variables that switch something off.
+SWITCH = re.compile(r"CUDA|GPU|ROCM|HIP|XPU|SYCL|ONEAPI|FORCE|WITH|USE|BUILD|ENABLE|KERNEL|EXT")
+NO_SWITCH = re.compile(r"SKIP|NO_|DISABLE|_HOME|_PATH|_DIR|ARCH|JOBS|VERSION|FLAGS")
+VALUES = ("1", "TRUE", "ON")
+# Words in a switch that stands for the hardware of a platform: who asks for the platform asks for that.
+HARDWARE = {
+    AcceleratorKind.CUDA: re.compile("CUDA|GPU|NVCC|NVIDIA"),
+    AcceleratorKind.ROCM: re.compile("ROCM|HIP|GPU|AMD"),
+    AcceleratorKind.XPU: re.compile("XPU|SYCL|GPU|ONEAPI"),
+}
+OWN_ARCHS = re.compile(r"(CUDA|GPU|NVCC|HIP|ROCM|XPU|SYCL).*ARCH")
+OF_VERSIONS = re.compile(r"VERSION|SUFFIX|LOCAL|LABEL|RELEASE")
+OF_COMPILERS = re.compile(r"FLAGS|PATH")
+# A call that asks for a variable, with its default, and the defaults with which a switch is off.
+ASKS = r"""(?:getenv|environ\.get)\(\s*["']{}["']\s*(?:,\s*(?:default\s*=\s*)?([^()]*?)\s*)?\)"""
+MOST_TRIED = 8  # variables that may make a version, or switch something on
+DEFINITION = re.compile(r"(\w+)(?::\w+)?=(.*)", re.DOTALL)
+ON = frozenset({"1", "ON", "TRUE", "Y", "YES"})
+OFF = frozenset({"", "0", "FALSE", "N", "NO", "NONE", "OFF"})
+
+
+def list_switches(observed: Observed, view: View) -> Iterator[str]:
+    """Yield the unset variables that the build reads and that may switch kernels on, the likeliest first."""
+    fit = (name for name in _list_unset(observed, view) if "CPU" not in name)
+    yield from sorted(fit, key=lambda name: ("FORCE" not in name, "CUDA" not in name, name))
+
+
+def _list_unset(observed: Observed, view: View) -> Iterator[str]:
+    """Yield the unset variables that the build reads and that may switch something on."""
+    names = (name.removeprefix("env:") for name, place in observed.asked.items() if name.startswith("env:") and place)
+    for name in names:
+        if SWITCH.search(name) and not NO_SWITCH.search(name) and name not in dict(view.env):
+            yield name
+
+
+def list_arch_variables(observed: Observed, view: View) -> Iterator[str]:
+    """Yield the project's own variables for architectures that the build reads and that are not set."""
+    for name, place in observed.asked.items():
+        variable = name.removeprefix("env:")
+        if place and variable != name and variable not in dict(view.env) and OWN_ARCHS.search(variable):
+            yield variable
+
+
+def list_off(observed: Observed, view: View, tree: Tree) -> Iterator[tuple[str, str]]:
+    """Yield the switches that are off by default, by the line that asks for each, and that line's place."""
+    for name in sorted(_list_unset(observed, view)):
+        place = observed.asked[f"env:{name}"]
+        file, _, line = place.rpartition(":")
+        asks = re.search(ASKS.format(re.escape(name)), _line(tree, file, int(line)))
+        if asks and (asks[1] or "").strip("'\"").upper() in OFF:
+            yield name, place
+
+
+def find_turned_on(before: Observed, after: Observed) -> str:
+    """Return the first definition that one build gives cmake and the other turns on, as `-DNAME=OFF`; "" if none is.
+
+    It is `no -DWITH_CUDA=ON` where only the other one gives it, and its name says what hardware it is for.
+    """
+    earlier, later = dict(list_definitions(before)), dict(list_definitions(after))
+    for name, value in earlier.items():
+        if value.upper() in OFF and later.get(name, "").upper() not in OFF:
+            return f"-D{name}={value}"
+    words = re.compile("|".join(one.pattern for one in HARDWARE.values()))
+    new = (name for name in later if name not in earlier and later[name].upper() in ON)
+    return next((f"no -D{name}={later[name]}" for name in new if words.search(name.upper())), "")
+
+
+def list_definitions(observed: Observed) -> Iterator[tuple[str, str]]:
+    """Yield the variables that a build defines for cmake, and their values: `-DNAME[:TYPE]=VALUE` or `-D NAME=…`."""
+    for call in observed.configured:
+        for before, argument in pairwise(("", *call)):
+            text = argument if before == "-D" else argument.removeprefix("-D") if argument.startswith("-D") else ""
+            if found := DEFINITION.fullmatch(text):
+                yield found[1], found[2]
+
+
+def _line(tree: Tree, file: str, number: int) -> str:
+    lines = tree.text(file).splitlines()
+    return lines[number - 1] if number <= len(lines) else ""
+
+
+def explain_switch(observer: Observer, switches: tuple[tuple[str, str], ...], observed: Observed, view: View) -> str:
+    """Return in words the switches that were set and the effect of a build without them; "" if none was set."""
+    if not switches:
+        return ""
+    shown = " and ".join(f"{name}={value}" for name, value in switches)
+    places = dict.fromkeys(observed.asked.get(f"env:{name}", "setup.py") for name, _ in switches)
+    opens_network = observer.observe(view).opens_network
+    without = "it would look for a wheel on the network" if opens_network else "it would leave kernels out"
+    return f"built with {shown}, without which {without} ({', '.join(places)})"
+
+
+def explain_local_version(observer: Observer, view: View) -> tuple[str, str] | None:
+    """Return what makes the version of a build local, and what gives a public one.
+
+    None if the version is public, or if no variable that the build asks for decides it.
+    """
+    observed = observer.observe(view)
+    version = observed.version
+    for name in _list_version_variables(observed, view)[:MOST_TRIED] if "+" in version else ():
+        public = observer.observe(view._replace(env=(*view.env, (name, "")))).version
+        if public and "+" not in public:
+            place = observed.asked[f"env:{name}"]
+            what = f"{name}, which is not set, makes the version {version}"
+            msg = f"{place}: {what}, expected a public one: each wheel gets its own +label"
+            return msg, f'`build: {{env: {{{name}: ""}}}}` in the config gives {public}'
+    return None
+
+
+def _list_version_variables(observed: Observed, view: View) -> list[str]:
+    """Return the unset variables that the build reads, those first whose names speak of a version."""
+    names = (name.removeprefix("env:") for name, place in observed.asked.items() if name.startswith("env:") and place)
+    unset = (name for name in names if name not in dict(view.env) and not OF_COMPILERS.search(name))
+    return sorted(unset, key=lambda name: (not OF_VERSIONS.search(name), name))

@@ -1,0 +1,262 @@
+"""Asks the project's own tool for its version at the checked-out commit, confined, and keeps the answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import posixpath
+import re
+import shlex
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ci_tools.errors import InputError, LabelError, MachineError, ShallowError
+from ci_tools.machine.seals import read_key, seal, unseal
+from ci_tools.machine.storage import sha256_of, write_atomically
+from ci_tools.machine.workplace import workplace
+from ci_tools.model.edition import tell_version
+from ci_tools.model.names import CONFIG_FILE
+from ci_tools.model.pep440 import parse_version, read_version
+from ci_tools.model.request import GitSource, SdistSource
+from ci_tools.observe.stage import choose_place
+from ci_tools.observe.versions.tools import find_version_tool, select_tools
+from ci_tools.sandbox import Limits, Verdict, run_in_sandbox, why_not
+from ci_tools.sandbox.leftovers import clear, read_safely
+from ci_tools.source import git
+from ci_tools.source.versions import OwnVersion, read_file_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.observe.versions.tools import Tools
+    from ci_tools.source.checkout import Checkout
+    from ci_tools.source.project_file import ProjectFile
+
+SCRIPT = Path(__file__).with_name("inside.py")
+LIMITS = Limits(seconds=120, memory=2 << 30, processes=64, written=1 << 30)
+MOST_READ = 1 << 20  # bytes: a larger file states no version
+MOST_TAGS = 8  # of one commit that are tried each by itself
+VERSION = "~"  # git-check-ref-format(1) admits it in no name
+SETUPTOOLS = "setuptools"
+PLAINLY_STATED = ("maturin", "uv_build")  # their backends run no code of the project for its version
+ALL, BEFORE, NONE, ONE = "all", "before", "none", "tag:"  # views of the repository, by its tags
+MEND = "`git fetch --unshallow --tags`, or `fetch-depth: 0` for actions/checkout"
+
+
+def ask_version(project: ProjectFile, outside: Outside, tag: str = "", *, is_told: bool = False) -> OwnVersion | None:
+    """Return the version that the project's own tool gives; None if no tool is to be asked.
+
+    With `tag`, it is the only one of the commit's tags that the tool sees. `is_told` says that a build was seen to ask
+    git. Raises InputError if the tool cannot tell, MachineError if it cannot be had.
+    """
+    if not is_told and not _is_asked(project):
+        return None
+    checkout = project.tree.checkout
+    is_shallow = bool(checkout and checkout.shallow)
+    name = _key(project, tag)
+    path = outside.cache.resolve() / "versions" / f"{name}.json"
+    kept = read_safely(path, MOST_READ)
+    key = read_key(outside.environ)
+    found = unseal(name, kept, key) if kept is not None else None
+    if found is None:
+        found = _ask(project, outside, tag)
+        is_known = "version" in found.get("said", {}).get(ALL, {})
+        if is_known and not found["modified"]:  # some tools make a version of the day for what is modified
+            with write_atomically(path) as file:
+                file.write(seal(name, found, key))
+    return _judge(project, found, is_shallow=is_shallow)
+
+
+def _is_asked(project: ProjectFile) -> bool:
+    """Whether a tool gives the version: it stands in no file, and the source is a checkout or may be one."""
+    if project.stated_version() or project.backend.startswith(PLAINLY_STATED) or read_file_version(project):
+        return False
+    is_dynamic = "version" in project.list("project", "dynamic") or not project.table("project")
+    if isinstance(project.request.source, SdistSource) or not is_dynamic:
+        return False
+    if project.tree.commit is None and project.sdist_version():
+        return False
+    return not is_setuptools(project) or bool(find_version_tool(project))
+
+
+def is_setuptools(project: ProjectFile) -> bool:
+    """Whether setup.py, or setuptools without one, builds the project."""
+    return project.backend.startswith(SETUPTOOLS) or project.path("setup.py") in project.tree.names
+
+
+def _key(project: ProjectFile, tag: str) -> str:
+    """Return the hash of all that the answer depends on."""
+    tree = project.tree
+    settings = (project.request.subdirectory, project.backend, project.request.build.env, select_tools(project))
+    states = [one for one in tree.states.items() if posixpath.basename(one[0]) != CONFIG_FILE]  # as `init` writes it
+    inputs = (sha256_of(SCRIPT), states, tree.git_identity, tag, settings, sys.version_info[:2])
+    return hashlib.sha256(repr(inputs).encode()).hexdigest()
+
+
+# ---------------------------------------------------------------- one run
+
+
+def _ask(project: ProjectFile, outside: Outside, tag: str) -> dict[str, Any]:
+    """Run the tool for each view of the repository; return its answers, and the tags that were tried."""
+    if not outside.trusts_source and (reason := why_not()):
+        msg = f"the project's own tool must run to tell its version, and cannot be confined here: {reason}"
+        hint = "--trust-source runs it without confinement: use it only for a source that you trust"
+        raise InputError(msg, hint=hint, page="explanation/evidence.md#what-confinement-guarantees")
+    tools = select_tools(project)
+    installed = tools.install(outside)
+    with (
+        outside.reporter.step("ask for the version"),
+        workplace(choose_place(project.tree, 0, outside), clear) as own,
+    ):
+        place = own.resolve()
+        tree, checkout = project.tree, project.tree.checkout
+        top = place / "stage" / "checkout"
+        modified = checkout.list_changes(tree.files, untracked=False) if checkout else []
+        stores = tree.list_stores(outside.cache)
+        tree.copy_to(top / tree.prefix)
+        tree.make_checkout(top / tree.prefix, lends=stores is not None, modified=modified)
+        if checkout:
+            checkout.tell(top / tree.prefix, checkout.pack_refs(checkout.tags_here, past=True), modified)
+        request = _request(project, place, tools, installed, tag)
+        (place / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        _run(project, place, installed, stores or (), outside)
+        text = (read_safely(Path(request["answer"]), MOST_READ) or b"{}").decode()
+        answer = json.loads(text.replace(str(top), "the checkout"))
+    here = sorted(checkout.tags_here) if checkout else []
+    return {**answer, "modified": modified, "here": [tag] if tag else here[:MOST_TAGS]}
+
+
+def _request(project: ProjectFile, place: Path, tools: Tools, installed: Path, tag: str) -> dict[str, Any]:
+    stage, checkout = place / "stage", project.tree.checkout
+    top = stage / "checkout"
+    return {
+        "path": [str(installed)],
+        "left_out": tools.left_out,
+        "project": str(top / project.tree.prefix / (project.request.subdirectory or ".")),
+        "backend": project.backend,
+        "backend_path": list(map(str, project.list("build-system", "backend-path"))),
+        "setuptools": is_setuptools(project),
+        "metadata": str(stage / "metadata"),
+        "views": dict(_views(checkout, tag)),
+        "tags": str(top / ".git" / "packed-refs"),
+        "used": str(stage / "git-was-asked"),
+        "answer": str(stage / "answer.json"),
+        "variables": [*tell_version(project.request.name, "")],
+        "told": dict(_list_ways(checkout, tag)),
+        "is_new_tag": bool(checkout and tag and tag not in checkout.tags),
+    }
+
+
+def _list_ways(checkout: Checkout | None, tag: str) -> Iterator[tuple[str, str]]:
+    """Yield what may stand before the version in a tag, first what does so in most of them, and the refs with that tag.
+
+    In place of the version, the tag has what no name of a ref may have.
+    """
+    if checkout is None or not checkout.head:
+        return
+    tags = [tag, *sorted(checkout.tags)]
+    found = Counter(match[0] for name in tags if (match := re.match(r"[^0-9]*(?=[0-9])", name)))
+    for prefix, _ in found.most_common(MOST_TAGS):
+        yield prefix, checkout.pack_refs([f"{prefix}{VERSION}"], past=False)
+
+
+def _views(checkout: Checkout | None, tag: str) -> Iterator[tuple[str, str | None]]:
+    """Yield the views of a repository: with all tags, without those of the commit, with none, with one of these."""
+    if checkout is None or not checkout.head:
+        yield ALL, None
+        return
+    here = [tag] if tag else sorted(checkout.tags_here)
+    yield ALL, checkout.pack_refs(here, past=True)
+    if here:
+        yield BEFORE, checkout.pack_refs((), past=True)
+    if checkout.tags - checkout.tags_here:
+        yield NONE, checkout.pack_refs((), past=False)
+    for one in here[:MOST_TAGS] if len(here) > 1 else ():
+        yield f"{ONE}{one}", checkout.pack_refs([one], past=True)
+
+
+def _run(project: ProjectFile, place: Path, installed: Path, stores: Iterable[Path], outside: Outside) -> None:
+    """Run the script in its sandbox, with a git that says when it was asked."""
+    stage = place / "stage"
+    program = shutil.which("git", path=outside.environ.get("PATH"))
+    tools = stage / "tools"
+    tools.mkdir()
+    # Programs that the project starts find this Python, without the packages of its environment.
+    tools.joinpath("python3").symlink_to(Path(sys.executable).resolve())
+    tools.joinpath("python").symlink_to("python3")
+    if program:
+        wrapper = tools / "git"
+        settings = {**git.UNCONFIGURED, **git.LOCAL, "GIT_CEILING_DIRECTORIES": str(stage)}
+        told = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
+        used, command = shlex.quote(str(stage / "git-was-asked")), shlex.join([program, *git.COMMAND[1:]])
+        # Tools drop the variables of git that they find, so they are set here.
+        wrapper.write_text(f'#!/bin/sh\n: > {used}\nexport {told}\nexec {command} "$@"\n', encoding="utf-8")
+        wrapper.chmod(0o755)
+    env = {
+        "PATH": os.pathsep.join((str(tools), os.defpath)),
+        "HOME": str(stage),
+        "TMPDIR": str(stage),
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(installed),
+        **dict(project.request.build.env),
+    }
+    git_itself = [Path(program).resolve().parent] if program else []
+    log = place / "log"
+    ended = run_in_sandbox(
+        [sys.executable, "-I", "-S", "-B", SCRIPT, place / "request.json"],
+        folder=stage,
+        readable=[place / "request.json", SCRIPT, *git_itself, installed, *stores],
+        env=env,
+        log=log,
+        limits=LIMITS,
+        trusted=bool(why_not()),
+    )
+    if ended.verdict is not Verdict.ENDED:
+        msg = f"the project's own tool ran into a limit when asked for the version: {ended.verdict.value}"
+        raise MachineError(msg)
+
+
+# ---------------------------------------------------------------- the answer
+
+
+def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) -> OwnVersion:
+    """Return the version; raise InputError if there is none, or if it was made without the tags that decide it."""
+    said: Mapping[str, Mapping[str, str]] = found.get("said", {})
+    own = "setup.py" if project.path("setup.py") in project.tree.names else re.split(r"[.:]", project.backend)[0]
+    tool = find_version_tool(project) or own
+    version = said.get(ALL, {}).get("version", "")
+    place = project.place("project", "dynamic") if project.lines else project.path("setup.py")
+    mend = _hint(project) if isinstance(project.request.source, GitSource) else MEND
+    shallow = f"this checkout is shallow, and {tool} makes the version of the last tag and the commits since"
+    if read_version(version) is None:
+        why = said.get(ALL, {}).get("error") or f'it says "{version}"'
+        msg = f"{place}: {shallow if is_shallow else f'{tool} cannot tell the version: {why}'}"
+        raise ShallowError(msg, hint=mend) if is_shallow else InputError(msg, hint=_hint(project))
+    is_of_commit = BEFORE in said and said[BEFORE].get("version") != version
+    if found["uses_git"] and is_shallow and not is_of_commit:
+        msg = f"{place}: {shallow}"
+        raise ShallowError(msg, hint=mend)
+    here = found["here"] if is_of_commit else []
+    alone = [name for name in here if len(here) == 1 or said.get(f"{ONE}{name}", {}).get("version") == version]
+    is_release = not parse_version(version).is_devrelease
+    tags = [name for name in alone if is_release or "dev" in name]  # a scheme may go on counting from a tag
+    if found.get("is_untold"):
+        what = "no variable, tag or hidden repository leaves the label out, and each wheel gets its own"
+        msg = f"{place}: {tool} says {version}: {what}"
+        raise LabelError(msg, hint="let it read BUILD_VERSION, where that is set, or say the version without a label")
+    told_tag = f"{found['told_prefix']}{{version}}" if "told_prefix" in found else ""
+    is_of_past = NONE in said and said[NONE].get("version") != version
+    is_of_tag = not found["uses_git"] or is_of_commit or is_of_past
+    ways = told_tag, bool(found.get("hides_git"))
+    return OwnVersion(version, tool, bool(found["uses_git"]), is_of_tag, tuple(tags), *ways)
+
+
+def _hint(project: ProjectFile) -> str:
+    if isinstance(project.request.source, GitSource):
+        return 'name a tag as the source\'s `ref`, or say the version: `version: "1.2.3"`'
+    return 'run it in the git checkout that has its tags, or say the version in fatwheel.yml: `version: "1.2.3"`'

@@ -1,0 +1,129 @@
+"""The view of a cell's build: the machine, the torch and the variables that its job gives it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.machine.search_path import compiler_variables
+from ci_tools.model.platforms import AcceleratorKind, name_archs_for_torch
+from ci_tools.observe.torch_questions import answer_question, describe_names, is_question
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.model.cell import Cell
+    from ci_tools.model.platforms import Accelerator
+    from ci_tools.model.request import PlatformRequest, Request
+    from ci_tools.model.versions import Minor, Python
+
+SUPPOSED = "supposed:"  # see inside/facts.py
+
+
+class View(NamedTuple):
+    """All facts that one build is given and may depend on."""
+
+    os: str
+    machine: str
+    python: Python
+    torch: str = ""  # 2.10.0+cu130
+    accelerator: Accelerator | None = None
+    capability: str = ""  # of the GPU, if any
+    env: tuple[tuple[str, str], ...] = ()
+    nccl: str = ""  # the version that torch brings, where it is known
+    oneapi: str = ""  # the version of icpx that the torch of an XPU build is for, where it is known
+    torch_names: str = ""  # whose names in the table it has, see torch_questions; empty: nobody knows them
+    gpu: bool = False
+    chance: bool = False  # whether this is the second run: at a later time, with more processors
+    supposed: tuple[str, ...] = ()  # questions about the builder whose answer is yes; to all others it is no
+    version: str = ""  # that the project's own tool says, where it was asked
+
+    def fact(self, name: str) -> object:
+        """Return the answer to a question that a build asked."""
+        variables = {**name_homes(self, "a toolkit"), **dict(self.env)}
+        if name.startswith("env:"):
+            return variables.get(name.removeprefix("env:"))
+        if name.startswith(SUPPOSED):
+            return name.removeprefix(SUPPOSED) in self.supposed
+        if is_question(name):
+            return answer_question(self.torch_names, name)
+        answers: dict[str, object] = {
+            "env": variables,
+            "python": self.python.version,
+            "free_threaded": self.python.free_threaded,
+            **dict.fromkeys(("cuda", "hipify"), self.accelerator),
+            **dict.fromkeys(("cmake", "get_tag", "git")),  # no questions: that they were run is noted among them
+        }
+        return answers[name] if name in answers else getattr(self, name)
+
+
+def list_facts(view: View) -> dict[str, object]:
+    """Return the facts of a view as JSON has them."""
+    kind = (
+        {"kind": str(view.accelerator.kind), "version": str(view.accelerator.version or "")}
+        if view.accelerator
+        else None
+    )
+    return {
+        "os": view.os,
+        "machine": view.machine,
+        "python": str(view.python.version),
+        "free_threaded": view.python.free_threaded,
+        "torch": view.torch,
+        "accelerator": kind or {"kind": "", "version": None},
+        "nccl": view.nccl,
+        "oneapi": view.oneapi,
+        "torch_names": view.torch_names,
+        "gpu": view.gpu,
+        "capability": view.capability,
+        "chance": view.chance,
+        "supposed": view.supposed,
+        "version": view.version,
+    }
+
+
+def name_homes(view: View, home: str) -> dict[str, str]:
+    """Return the variables that a job sets for its accelerator: its home folder, and its compilers' settings."""
+    names = {"cuda": "CUDA_HOME", "rocm": "ROCM_HOME", "xpu": "CMPLR_ROOT"}
+    return {names[str(view.accelerator.kind)]: home, **compiler_variables(view.accelerator)} if view.accelerator else {}
+
+
+def make_view(request: Request, platform: PlatformRequest, cell: Cell, catalog: Catalog) -> View:
+    """Return the facts and variables that the build would get from the cell's job."""
+    facts = catalog.platforms[cell.platform]
+    env = {**name_archs_for_torch(cell.accelerator, platform.archs), **dict(request.build.env), **dict(platform.env)}
+    release = catalog.torch[cell.torch or catalog.newest_torch]
+    return View(
+        facts.os,
+        facts.machine,
+        cell.python,
+        _describe_torch(cell, catalog),
+        cell.accelerator,
+        env=tuple(env.items()),
+        nccl=release.find_nccl(cell.accelerator) if facts.os == "linux" else "",
+        # Of a torch whose oneAPI is not known, the newest: such a torch has no wheel, or is a nightly.
+        oneapi=str(release.oneapi or max(catalog.oneapi)) if facts.accelerator is AcceleratorKind.XPU else "",
+        torch_names=describe_names(release),
+    )
+
+
+def _describe_torch(cell: Cell, catalog: Catalog) -> str:
+    """Return the version string of torch on the cell's builder, such as `2.10.0+cu130`."""
+    release = catalog.torch[cell.torch or catalog.newest_torch]
+    label = cell.accelerator.label if cell.accelerator else "cpu"
+    return release.patch if catalog.platforms[cell.platform].os == "macos" else f"{release.patch}+{label}"
+
+
+def list_versions(cell: Cell, catalog: Catalog) -> Iterator[Cell]:
+    """Yield the cell, or one for each version of an accelerator whose version the config does not name.
+
+    Only a platform without native code may go without; torch on its builder has a version all the same.
+    """
+    named = cell.accelerator
+    shipped: list[Minor] = []
+    if named and not named.version:
+        host = catalog.platforms[cell.platform].host
+        release = catalog.torch[cell.torch or catalog.newest_torch]
+        shipped = sorted(filter(None, release.accelerators.get((host, named.kind), ())))
+    for accelerator in (named._replace(version=version) for version in shipped) if named and shipped else [named]:
+        yield cell._replace(accelerator=accelerator)

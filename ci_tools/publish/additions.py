@@ -1,0 +1,186 @@
+"""Publishes files that Fatwheel did not build to an index, audited without a plan."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools import catalog
+from ci_tools.build.sdist import audit_sdist
+from ci_tools.errors import InputError, Problem, Rejected, RejectedInput, nearest
+from ci_tools.index.file_names import project_and_version
+from ci_tools.index.pages import VARIANTS
+from ci_tools.index.units import Item, Made, Unit
+from ci_tools.machine.storage import sha256_of
+from ci_tools.model.evidence import Project
+from ci_tools.model.files import FOLDER, Level
+from ci_tools.model.names import ProjectName, VersionText
+from ci_tools.publish import transaction
+from ci_tools.verify.audit import RULES, audit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from packaging.version import Version
+
+    from ci_tools.index.units import Change
+    from ci_tools.index.wheel_index import WheelIndex
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.files import Finding
+    from ci_tools.publish.transaction import Shown
+
+ADDED = "added"  # the origin of such files, and the name of their release unit
+READABLE = "archive"  # the rule that a file is readable
+ACCELERATOR = re.compile(r"cpu|xpu|(cu|rocm)[0-9]")  # the start of a local version that seems to name a folder
+
+
+class Addition(NamedTuple):
+    """Files to add, and the folders of an index that list them."""
+
+    files: tuple[Path, ...]
+    folder: str = ""  # their index folder; empty: the one in the local version, or every folder
+    also: tuple[str, ...] = ()  # other folders that list them
+    despite: frozenset[str] = frozenset()  # rules of the audit whose errors are accepted
+
+
+class Added(NamedTuple):
+    """The published files, and the accepted findings of the audit."""
+
+    shown: tuple[Shown, ...]
+    findings: tuple[Finding, ...]
+
+
+def add(targets: Sequence[WheelIndex], addition: Addition, outside: Outside) -> Added:
+    """Publish files that others built to an index and its mirrors, each release as a whole and labelled as added.
+
+    Raises InputError for a file that is neither wheel nor sdist, and if the index cannot accept it; Rejected if the
+    audit finds an error.
+    """
+    units = _units(addition)
+    findings = _audit(addition, outside)
+    shown = (
+        one
+        for unit in units
+        for one in transaction.publish(unit, targets, _journals(targets, unit, outside), outside.reporter)
+    )
+    return Added(tuple(shown), findings)
+
+
+def preview(
+    targets: Sequence[WheelIndex], addition: Addition, outside: Outside
+) -> tuple[tuple[tuple[str, str, Change], ...], tuple[Finding, ...]]:
+    """Return what adding files would change, for each release at the index, and the audit's findings."""
+    units = _units(addition)
+    findings = _audit(addition, outside)
+    changes = tuple(
+        (f"{unit.project} {unit.version}", address, change)
+        for unit in units
+        for address, changes in transaction.preview(unit, targets, _journals(targets, unit, outside))
+        for change in changes
+    )
+    return changes, findings
+
+
+def _journals(targets: Sequence[WheelIndex], unit: Unit, outside: Outside) -> Path:
+    what = f"{targets[0].address} {unit.project}=={unit.version}"
+    return outside.cache / "additions" / hashlib.sha256(what.encode()).hexdigest()
+
+
+# ---------------------------------------------------------------- files to add
+
+
+def _units(addition: Addition) -> tuple[Unit, ...]:
+    """Return the releases of the files; raise RejectedInput with all errors in their names."""
+    problems = [problem for path in addition.files for problem in _problems(path, addition)]
+    if problems:
+        raise RejectedInput(problems)
+    units: dict[tuple[str, str], list[Item]] = {}
+    for path in addition.files:
+        project, version = project_and_version(path.name)
+        units.setdefault((project, version.public), []).append(_item(path, version, addition))
+    return tuple(
+        Unit(name=ADDED, project=ProjectName(project), version=version, items=tuple(items))
+        for (project, version), items in sorted(units.items())
+    )
+
+
+def _problems(path: Path, addition: Addition) -> Iterator[Problem]:
+    if not path.is_file():
+        yield Problem("", f"there is no file {path}")
+        return
+    try:
+        version = project_and_version(path.name)[1]
+    except ValueError as error:
+        yield Problem("", f"{path.name} is not the name of a wheel or an sdist: {error}")
+        return
+    folder = _folder(version, addition)
+    if not FOLDER.fullmatch(folder) or folder == VARIANTS:
+        what = "--folder says" if addition.folder else f"the version {version} seems to say"
+        yield Problem(
+            "", f"{path.name}: {what} {folder}, expected --folder with an accelerator such as cu130 or rocm7.1"
+        )
+    if addition.also and not folder:
+        yield Problem("", f"--also: every folder lists {path.name}, expected --folder with the one that it is for")
+
+
+def _folder(version: Version, addition: Addition) -> str:
+    """Return the folder of a file from its local version, or "" if that does not name an accelerator."""
+    local = version.local or ""
+    return addition.folder or (local if FOLDER.fullmatch(local) or ACCELERATOR.match(local) else "")
+
+
+def _item(path: Path, version: Version, addition: Addition) -> Item:
+    folder = _folder(version, addition)
+    made = _describe_wheel(path.name, folder) if path.suffix == ".whl" else None
+    return Item(path, sha256_of(path), path.stat().st_size, made, folder, addition.also, origin=ADDED)
+
+
+def _describe_wheel(name: str, accelerator: str) -> Made:
+    """Return the few known facts of a wheel that is in no plan."""
+    return Made(
+        job="",
+        kind="pure" if name.endswith("-none-any.whl") else "native",
+        platform="",
+        python="",
+        torch="",
+        accelerator=accelerator,
+        archs=(),
+        toolchain="",
+        owner="",
+        covers=(),
+    )
+
+
+# ---------------------------------------------------------------- audit
+
+
+def _audit(addition: Addition, outside: Outside) -> tuple[Finding, ...]:
+    """Audit every file; raise Rejected if one is bad, InputError if `despite` names an unknown rule."""
+    _refuse_no_rule(addition.despite)
+    found: list[Finding] = []
+    for path in addition.files:
+        with outside.reporter.step(f"audit {path.name}"):
+            found += _audit_file(path, outside)
+    bad = [one for one in found if one.level is Level.ERROR and one.rule not in addition.despite]
+    if bad:
+        lines = [f"{one.wheel}: {one.rule}: {one.message}: {one.found}, expected {one.expected}" for one in bad]
+        rules = " ".join(f"--despite {rule}" for rule in dict.fromkeys(one.rule for one in bad))
+        raise Rejected("\n".join(lines), hint=f"nothing was added; {rules} adds it as it is")
+    return tuple(found)
+
+
+def _refuse_no_rule(names: Iterable[str]) -> None:
+    known = (*RULES, READABLE)
+    for name in sorted(names):
+        if name not in known:
+            msg = f'--despite: the audit has no rule "{name}", {nearest(name, known)}'
+            raise InputError(msg)
+
+
+def _audit_file(path: Path, outside: Outside) -> Sequence[Finding]:
+    if path.suffix == ".whl":
+        return audit(path, job=None, limits=catalog.load().limits, work=outside.cache / "audit", to_pypi=False)
+    project, version = project_and_version(path.name)
+    return audit_sdist(path, Project(ProjectName(project), VersionText(str(version)), "", "", path.name))

@@ -1,0 +1,90 @@
+"""How scikit-build-core calls cmake's configure step: the arguments and variables in `[tool.scikit-build]`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.source.backends.conditions import holds
+from ci_tools.source.backends.toml import table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ci_tools.source.backends.facts import CellFacts
+    from ci_tools.source.project_file import ProjectFile
+
+TOOL = ("tool", "scikit-build")
+UNKNOWN_VERSION = "0"  # of a project that a plugin gives its version: cmake wants some
+UNREAD = ("SKBUILD_CMAKE_ARGS", "SKBUILD_CMAKE_DEFINE", "SKBUILD_CMAKE_BUILD_TYPE", "SKBUILD_CMAKE_SOURCE_DIR")
+
+# Variables by which a call names files that take the place of what observes it.
+UNFOLLOWED_NAMES = re.compile(r"CMAKE_TOOLCHAIN_FILE|CMAKE_PROJECT_\w*INCLUDE\w*")
+UNFOLLOWED = re.compile(rf"(--preset|--toolchain|-C|(?:-D\s*)?(?:{UNFOLLOWED_NAMES.pattern})(?=[:=])).*", re.DOTALL)
+
+
+class CmakeCall(NamedTuple):
+    """The call of a configure step: the folder of its CMakeLists.txt, its arguments, and the variables set for it."""
+
+    folder: str = "."
+    arguments: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    doubt: str = ""  # why the call is not known
+    written: tuple[tuple[str, str], ...] = ()  # files that the build writes before it, with their text
+    variable: str = "CMAKE_ARGS"  # the variable whose arguments it gets besides; "" if there is none
+
+
+def read_cmake_call(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> CmakeCall:
+    """Return the call that scikit-build-core makes for a cell, with the config's variables `env`."""
+    if unread := next((name for name in UNREAD if name in env), ""):
+        return CmakeCall(doubt=f"{unread} in the config changes how cmake is called")
+    cmake = dict(project.table(*TOOL, "cmake"))
+    told = project.table(*TOOL, "env")
+    for index, override in enumerate(project.list(*TOOL, "overrides")):
+        changed = table(override, "cmake")
+        applies = holds(table(override, "if"), env, cell, frozenset(told)) if changed else False
+        if applies is None:
+            place = project.place_of_table(r"tool\.scikit-build\.overrides", index)
+            return CmakeCall(doubt=f"{place}: how cmake is called depends on the machine")
+        if applies:
+            define = {**table(cmake, "define"), **table(changed, "define")}
+            cmake = {**cmake, **changed, "define": define}
+    told_values = ((name, _value(value, env)) for name, value in told.items())
+    variables = {**env, **{name: value for name, value in told_values if value is not None}}
+    chosen = (*map(str, cmake.get("args", ())), *_definitions(table(cmake, "define"), env))
+    chosen += tuple(shlex.split(env.get("CMAKE_ARGS", "")))
+    words = (*chosen, *(f"{name}={value}" for name, value in variables.items()))
+    if unfollowed := next(filter(None, map(UNFOLLOWED.fullmatch, words)), None):
+        return CmakeCall(doubt=f"cmake is called with {unfollowed[1]}, which is not followed")
+    return CmakeCall(
+        str(cmake.get("source-dir", ".")),
+        (
+            "-DSKBUILD=2",
+            "-DSKBUILD_STATE=wheel",
+            "-DSKBUILD_SOABI=cpython-fatwheel",
+            "-DSKBUILD_PLATLIB_DIR=<build>/install",
+            f"-DSKBUILD_PROJECT_NAME={project.text('project', 'name')}",
+            f"-DSKBUILD_PROJECT_VERSION={project.text('project', 'version') or UNKNOWN_VERSION}",
+            f"-DCMAKE_BUILD_TYPE={cmake.get('build-type', 'Release')}",
+            *chosen,
+        ),
+        tuple(sorted(variables.items())),
+    )
+
+
+def _definitions(define: Mapping[str, Any], env: Mapping[str, str]) -> Iterator[str]:
+    for name, value in define.items():
+        text = _value(value, env)
+        if text is not None:
+            yield f"-D{name}={text}"
+
+
+def _value(value: Any, env: Mapping[str, str]) -> str | None:  # noqa: ANN401 - a value of a TOML file
+    """Return a setting's text: booleans as cmake writes them, lists with semicolons, `{env, default}` as it is set."""
+    if isinstance(value, dict):
+        default = value.get("default")
+        return env.get(str(value.get("env")), None if default is None else _value(default, env))
+    if isinstance(value, list):
+        return ";".join(map(str, value))
+    return {True: "TRUE", False: "FALSE"}[value] if isinstance(value, bool) else str(value)

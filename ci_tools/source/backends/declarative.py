@@ -1,0 +1,184 @@
+"""Backends that compile nothing by themselves: hatchling, flit, poetry-core, pdm and uv."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, PythonApi
+from ci_tools.model.pep440 import name_of_required
+from ci_tools.model.versions import Minor, admits
+from ci_tools.source.backends.facts import Read, requires_python
+from ci_tools.source.backends.sdist_contents import select_binaries
+from ci_tools.source.backends.toml import TomlFile, table
+from ci_tools.source.requirements import build_requirements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from packaging.specifiers import SpecifierSet
+
+    from ci_tools.source.project_file import ProjectFile
+
+# Each backend with the [tool] table that it reads.
+BACKENDS = {
+    "flit.buildapi": "flit",
+    "flit_core.buildapi": "flit",
+    "flit_scm:buildapi": "flit",
+    "hatchling.build": "hatch",
+    "pdm.backend": "pdm",
+    "pdm.pep517.api": "pdm",
+    "poetry.core.masonry.api": "poetry",
+    "poetry.masonry.api": "poetry",
+    "poetry_dynamic_versioning.backend": "poetry",
+    "uv_build": "uv",
+}
+# ruff: noqa: SIM905 - as words they fit on a page
+# Build requirements beside which pdm still compiles nothing. pdm runs every installed plugin, hatchling only those that
+# are named, and the other three have no plugins.
+
+PLAIN_COMPANIONS = frozenset(
+    "dunamai packaging pdm-backend pdm-build-locked pdm-pep517 pip setuptools setuptools-scm toml tomli "
+    "typing-extensions versioningit vcs-versioning wheel".split()
+)
+PLAIN_HATCH_HOOKS = frozenset({"vcs", "version", "versioningit"})  # they write the version into a file
+JAVASCRIPT = frozenset({"hatch_jupyter_builder.npm_builder", "jupyter_builder.npm_builder"})
+THREE = re.compile(r"\s*(\^|~=?|>=?|===?)?\s*[3-9]")  # a part of a specifier that excludes Python 2
+MINORS = 100  # of Python 2, that hatchling tries
+TRUE = frozenset({"1", "true"})  # values of a variable that hatchling reads as true
+
+
+def read(project: ProjectFile, env: Mapping[str, str], backend: str = "") -> Read:
+    """Return NONE as the extensions, or UNKNOWN if the backend runs project code or the project ships binaries.
+
+    It is the project's own backend, or the one that this passes on.
+    """
+    tool = BACKENDS[backend or project.backend]
+    why = next(_doubts(project, tool, env), "")
+    extensions = Extensions.UNKNOWN if why else Extensions.NONE
+    named = f"{project.backend} passes on {backend}, which" if backend else project.backend
+    where = why or f"{project.place('build-system', 'build-backend')}: {named} compiles nothing"
+    return Read(extensions, where, PythonApi(Binding.FULL, f"{project.name}:1"), pure_tag=_pure_tag(project, tool))
+
+
+def _pure_tag(project: ProjectFile, tool: str) -> str:
+    """Return the interpreter tag of the backend's pure wheels; it includes Python 2 if the project does not exclude it.
+
+    Each backend decides in its own way, seen in flit_core 4.2, hatchling 1.33, poetry-core 2.5, pdm-backend 2.5 and
+        uv 0.13.
+    """
+    admitted = requires_python(project)
+    with_python_2 = {
+        "flit": not any(THREE.match(part) for part in _pythons_of_flit(project).split(",")),
+        "hatch": _admits_python_2(admitted),
+        "pdm": admitted.contains("2.7"),
+        "poetry": _admits_python_2(admitted) and not _poetry_excludes_python_2(project),
+    }
+    return f"py2.{PURE_TAG}" if with_python_2.get(tool) else PURE_TAG
+
+
+@functools.cache  # a plan asks of one project for each cell
+def _admits_python_2(admitted: SpecifierSet) -> bool:
+    if any(THREE.match(str(part)) for part in admitted):  # as nearly every project says
+        return False
+    return any(admits(admitted, Minor(2, minor)) for minor in range(MINORS))
+
+
+def _pythons_of_flit(project: ProjectFile) -> str:
+    """Return the `requires-python` text that flit splits at commas."""
+    said = project.text("project", "requires-python")
+    return said or project.text("tool", "flit", "metadata", "requires-python")
+
+
+def _poetry_excludes_python_2(project: ProjectFile) -> bool:
+    """Whether poetry's own table asks for Python 3: `^3.10`, or several such between bars."""
+    said = project.value("tool", "poetry", "dependencies", "python")
+    alternatives = said.split("||") if isinstance(said, str) else []
+    return bool(alternatives) and all(any(THREE.match(part) for part in one.split(",")) for one in alternatives)
+
+
+def _doubts(project: ProjectFile, tool: str, env: Mapping[str, str]) -> Iterator[str]:
+    yield from {"hatch": _hatch, "pdm": _pdm, "poetry": _poetry}.get(tool, _nothing)(project, env)
+    told = json.dumps(_keep_wheel_settings(project.table("tool", tool)))
+    for binary in select_binaries(project.tree, project.request.subdirectory, told):
+        yield f"{binary}:1: a compiled file, which the wheel may contain"
+
+
+def _keep_wheel_settings(said: Any) -> Any:  # noqa: ANN401 - TOML
+    """Return the settings of the backend, without those for sdists and environments."""
+    if isinstance(said, list):
+        return [
+            _keep_wheel_settings(item)
+            for item in said
+            if not (isinstance(item, dict) and item.get("format") == "sdist")
+        ]
+    if isinstance(said, dict):
+        return {key: _keep_wheel_settings(value) for key, value in said.items() if key not in {"envs", "sdist"}}
+    return said
+
+
+def _nothing(_project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
+    yield from ()
+
+
+def _plugins(project: ProjectFile) -> Iterator[str]:
+    """Yield a doubt for each build requirement that may add code to the build."""
+    for requirement, place in build_requirements(project):
+        if name_of_required(requirement) not in PLAIN_COMPANIONS:
+            yield f"{place}: what {requirement} adds to {project.backend.partition('.')[0]} is not known"
+
+
+# ---------------------------------------------------------------- hatchling
+
+
+def _hatch(project: ProjectFile, env: Mapping[str, str]) -> Iterator[str]:
+    """Yield a doubt for each build hook that runs and may compile."""
+    for keys in (("hooks",), ("targets", "wheel", "hooks")):
+        path = ("tool", "hatch", "build", *keys)
+        for name, hook in project.table(*path).items():
+            if _runs(name, hook, env):
+                place = TomlFile(project.name, {}, tuple(project.lines)).place("hooks", name)
+                yield f"{place}: {project.backend} runs the project's own code"
+    own = TomlFile.of(project.tree, project.path("hatch.toml"))  # it takes precedence over [tool.hatch]
+    wheel = table(table(own.table("build"), "targets"), "wheel")
+    for name, hook in {**table(own.table("build"), "hooks"), **table(wheel, "hooks")}.items():
+        if _runs(name, hook, env):
+            yield f"{own.place('hooks', name)}: {project.backend} runs the project's own code"
+
+
+def _runs(name: str, hook: Any, env: Mapping[str, str]) -> bool:  # noqa: ANN401 - TOML
+    """Whether a hook runs and may compile; a variable can switch a disabled hook on."""
+    if name in PLAIN_HATCH_HOOKS or _is_true(env, "HATCH_BUILD_NO_HOOKS"):
+        return False
+    if name == "jupyter-builder" and isinstance(hook, dict) and hook.get("build-function") in JAVASCRIPT:
+        return False
+    asked = ("HATCH_BUILD_HOOKS_ENABLE", f"HATCH_BUILD_HOOK_ENABLE_{name.upper()}")
+    by_default = hook.get("enable-by-default", True) if isinstance(hook, dict) else True
+    return bool(by_default) or any(_is_true(env, variable) for variable in asked)
+
+
+def _is_true(env: Mapping[str, str], name: str) -> bool:
+    return env.get(name, "") in TRUE
+
+
+# ---------------------------------------------------------------- poetry and pdm
+
+
+def _poetry(project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
+    if project.value("tool", "poetry", "build"):
+        yield f"{project.place('tool', 'poetry', 'build')}: {project.backend} runs the project's own code"
+
+
+def _pdm(project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
+    yield from _plugins(project)
+    build = ("tool", "pdm", "build")
+    for key in ("custom-hook", "run-setuptools", "setup-script"):
+        if project.value(*build, key):
+            yield f"{project.place(*build, key)}: {project.backend} runs the project's own code"
+    hook = project.path("pdm_build.py")  # the default, used if the project names no other file
+    if hook in project.tree.names:
+        yield f"{hook}:1: {project.backend} runs the project's own code"
+    if project.value(*build, "is-purelib") is False:
+        yield f"{project.place(*build, 'is-purelib')}: the wheel is tagged for the machine that builds it"

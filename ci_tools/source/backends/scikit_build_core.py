@@ -1,0 +1,223 @@
+"""Reads scikit-build-core's configuration: `[tool.scikit-build]`, its overrides, and the GPUs in CMake files.
+
+CMake's files are only read here; `evidence.observe.cmake` runs its configure step where they leave too much open.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.model.evidence import Binding, Extensions, PythonApi
+from ci_tools.model.versions import Minor
+from ci_tools.source.backends.conditions import holds
+from ci_tools.source.backends.facts import Forced, Read
+from ci_tools.source.backends.sdist_contents import select_binaries
+from ci_tools.source.backends.toml import table
+from ci_tools.source.includes import CMAKE_IF, Place, uncommented
+from ci_tools.source.macros import is_unconditional
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ci_tools.source.backends.facts import CellFacts
+    from ci_tools.source.project_file import ProjectFile
+
+BACKENDS = frozenset({"scikit_build_core.build", "scikit_build_core.setuptools.build_meta"})
+NO = frozenset({"", "0", "false", "no", "off"})  # values of a variable that it reads as false, in any case
+LIMITED = re.compile(r"\bUSE_SABI\b|\bSTABLE_ABI\b|\bSKBUILD_SABI_|\bPy_LIMITED_API\b|\blimited.api\b", re.IGNORECASE)
+LIMITING = (".cmake", ".txt", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".pyx", ".pxd")
+FLOOR = re.compile(r"\bUSE_SABI\s+3\.(\d{1,2})\b|\bPy_LIMITED_API[ =]+0[xX]03([0-9a-fA-F]{2})[0-9a-fA-F]{4}\b")
+CMAKE_ARCHS = re.compile(
+    r"""
+    \b set \s* \( \s* CMAKE_CUDA_ARCHITECTURES \s ([^)]{0,2000}) \)
+    | \b CUDA_ARCHITECTURES \s+ "? ([\w;-]+)
+    | (?: -gencode | --generate-code ) [ =] "? ( arch= [\w,=\[\]]+ )
+    """,
+    re.VERBOSE,
+)
+CACHED = re.compile(r"\sCACHE\b")
+READS_ARCHS = re.compile(r"\bTORCH_CUDA_ARCH_LIST\b|\bfind_package\s*\(\s*Torch\b")
+CONDITION = re.compile(r"\b(?:else)?if\s*\(|\boption\s*\(|\bCACHE\b|\$<", re.IGNORECASE)
+ARGUMENT = re.compile(r"-D\s*CMAKE_CUDA_ARCHITECTURES(?::\w+)?=(\S+)")
+
+
+class Setting(NamedTuple):
+    """A setting after overrides and variables, and its place."""
+
+    value: Any
+    where: str
+    known: bool = True  # whether it is independent of the machine
+
+
+class ScikitSettings:
+    """`[tool.scikit-build]` as it applies to a cell's build."""
+
+    def __init__(self, project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> None:
+        self.project, self.env, self.cell = project, env, cell
+        self.told = frozenset(project.table("tool", "scikit-build", "env"))
+
+    def wheel_setting(self, key: str, default: bool | str | None) -> Setting:  # noqa: FBT001 - a value
+        """Return a setting of `[tool.scikit-build.wheel]`."""
+        path = ("tool", "scikit-build", "wheel", key)
+        found = self.project.value(*path)
+        value = default if found is None else found
+        where = f"{self.project.place(*path)}: wheel.{key} = {_format_value(value)}"
+        variable = f"SKBUILD_WHEEL_{key}".upper().replace("-", "_")
+        if variable in self.env:
+            return Setting(_parse_value(self.env[variable], default), f"{where}, which {variable} overrides")
+        return self.overridden(key, Setting(value, where))
+
+    def overridden(self, key: str, setting: Setting) -> Setting:
+        """Return a setting after the overrides."""
+        for index, override in enumerate(self.project.list("tool", "scikit-build", "overrides")):
+            sets = table(override, "wheel").get(key, setting.value)
+            applies = holds(table(override, "if"), self.env, self.cell, self.told) if sets != setting.value else False
+            place = self.project.place_of_table(r"tool\.scikit-build\.overrides", index)
+            if applies is None:
+                where = f"{setting.where}, with an override that depends on the machine ({place.line})"
+                return Setting(None, where, known=False)
+            if applies:
+                by = "with the platform's env" if "env" in str(override["if"]) else "by an override for the cell"
+                setting = Setting(sets, f"{place}: wheel.{key} = {_format_value(sets)} {by}")
+        return setting
+
+
+def _parse_value(text: str, default: object) -> bool | str:
+    return text if isinstance(default, str) else text.strip().lower() not in NO
+
+
+def _format_value(value: object) -> str:
+    if value is None:
+        return "unset"
+    return str(value).lower() if isinstance(value, bool) else f'"{value}"'
+
+
+def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
+    """Return the facts about scikit-build-core's build of a cell: it runs CMake unless `wheel.cmake` is false."""
+    place = project.place("build-system", "build-backend")
+    if project.backend != "scikit_build_core.build":  # the setuptools plugin, which does not read wheel.*
+        return Read(Extensions.SOME, f"{place}: {project.backend} compiles", PythonApi(Binding.FULL, f"{place}"))
+    settings = ScikitSettings(project, env, cell)
+    extensions, where = _extensions(settings)
+    api = _limit(project, _python_api(settings.wheel_setting("py-api", "")))
+    warnings = tuple(_tag_warnings(project, api)) if extensions is not Extensions.NONE else ()
+    return Read(extensions, where, api, archs=_archs(project), warnings=warnings)
+
+
+def _extensions(settings: ScikitSettings) -> tuple[Extensions, str]:
+    cmake, platlib = settings.wheel_setting("cmake", default=True), settings.wheel_setting("platlib", default=None)
+    for setting in (cmake, platlib):
+        if not setting.known:
+            return Extensions.UNKNOWN, setting.where
+    if platlib.value is False:  # the wheel is then tagged for any machine, so all that CMake installs must fit any
+        return _shipping(settings, platlib.where)
+    if platlib.value and not cmake.value:
+        return Extensions.UNKNOWN, f"{platlib.where}, so the wheel is tagged for its machine with nothing compiled"
+    return (Extensions.SOME, cmake.where) if cmake.value else _shipping(settings, cmake.where)
+
+
+def _shipping(settings: ScikitSettings, where: str) -> tuple[Extensions, str]:
+    """Return NONE, or UNKNOWN if the source has compiled files."""
+    tree, folder = settings.project.tree, settings.project.request.subdirectory
+    for binary in select_binaries(tree, folder):
+        return Extensions.UNKNOWN, f"{binary}:1: a compiled file, which the wheel may contain"
+    return Extensions.NONE, where
+
+
+# ---------------------------------------------------------------- against which Python
+
+
+def _python_api(setting: Setting) -> PythonApi:
+    """Return the API for `py3` (no Python symbol at all), `cp310` (abi3), `cp315t` (abi3t) or both (PEP 803)."""
+    declared, where = setting.value, setting.where
+    if declared == "":
+        return PythonApi(Binding.FULL, where)
+    if declared == "py3":
+        return PythonApi(Binding.NONE, where)
+    match = re.fullmatch(r"(?:cp3(\d{1,2}))?(?:(?:^|(?<=\d)\.)cp3(\d{1,2})t)?", str(declared))
+    if match is None:
+        return PythonApi(Binding.UNKNOWN, where)
+    lowest, free_threaded = (Minor(3, int(digits)) if digits else None for digits in match.groups())
+    return PythonApi(Binding.STABLE, where, lowest, free_threaded, builds_older=True)
+
+
+def _limit(project: ProjectFile, api: PythonApi) -> PythonApi:
+    """Return the API of a wheel whose files name the limited API of a newer Python than its tag: from that one on."""
+    if api.lowest is None:
+        return api
+    floors = [floor for name in _own(project) if name.endswith(LIMITING) for floor in _find_floors(project, name)]
+    newest, place = max(floors, default=(api.lowest, None))
+    if newest <= api.lowest:
+        return api
+    where, at = f"{place} asks for the limited API of {newest}", api.where.partition(": ")[0]
+    return api._replace(lowest=newest, label=api.lowest, tagged_at=at, where=where, builds_older=False)
+
+
+def _find_floors(project: ProjectFile, name: str) -> Iterator[tuple[Minor, Place]]:
+    """Yield the Pythons whose limited API a file asks for outside any condition, each with its place."""
+    text = uncommented(name, project.tree.text(name))
+    for match in FLOOR.finditer(text):
+        branches = [found[1] for found in CMAKE_IF.finditer(text, 0, match.start())]
+        if len(branches) == 2 * branches.count("end") and is_unconditional(text, match):
+            minor = int(match[1]) if match[1] else int(match[2], 16)
+            yield Minor(3, minor), Place(name, text.count("\n", 0, match.start()) + 1)
+
+
+def _tag_warnings(project: ProjectFile, api: PythonApi) -> Iterator[str]:
+    """Yield a warning if only the tag names the limited API: the tag itself limits nothing."""
+    if api.kind is Binding.STABLE:
+        files = (name for name in _own(project) if name.endswith(LIMITING))
+        if not any(LIMITED.search(project.tree.text(name)) for name in files):
+            yield f"{api.where}, but no file of the source asks for the limited API: USE_SABI, STABLE_ABI"
+
+
+# ---------------------------------------------------------------- for which GPUs
+
+
+@functools.lru_cache(maxsize=1)  # they are the same for every cell
+def _archs(project: ProjectFile) -> tuple[Forced, ...]:
+    """Return the architectures that the project compiles for, whatever the request says."""
+    return (*_configuration_archs(project), *_cmake_archs(project, _cmake_files(project)))
+
+
+def _configuration_archs(project: ProjectFile) -> Iterator[Forced]:
+    """Yield the architectures that the configuration passes to CMake."""
+    define = ("tool", "scikit-build", "cmake", "define")
+    if archs := project.value(*define, "CMAKE_CUDA_ARCHITECTURES"):
+        yield Forced(str(archs), str(project.place(*define, "CMAKE_CUDA_ARCHITECTURES")))
+    for argument in project.list("tool", "scikit-build", "cmake", "args"):
+        if match := ARGUMENT.match(str(argument)):
+            yield Forced(match[1], str(project.place("tool", "scikit-build", "cmake", "args")))
+
+
+def _cmake_archs(project: ProjectFile, files: Iterable[str]) -> Iterator[Forced]:
+    """Yield the architectures that CMake files set literally, not through a variable."""
+    for file in files:
+        text, line, done = re.sub(r"#.*", "", project.tree.text(file)), 1, 0
+        for match in CMAKE_ARCHS.finditer(text):
+            line, done = line + text.count("\n", done, match.start()), match.start()
+            archs = (CACHED.split(match[1] or "", 1)[0] or match[2] or match[3] or "").strip().strip('"')
+            if archs and archs != "OFF" and "$" not in archs:
+                yield Forced(archs, f"{file}:{line}")
+
+
+def reads_request_archs(project: ProjectFile) -> bool:
+    """Whether CMake files name what a job says of architectures, or torch's CMake files, which read it."""
+    return any(READS_ARCHS.search(project.tree.text(name)) for name in _cmake_files(project))
+
+
+def has_conditions(project: ProjectFile) -> bool:
+    """Whether CMake files decide by a condition or an option what they compile."""
+    return any(CONDITION.search(project.tree.text(name)) for name in _cmake_files(project))
+
+
+def _cmake_files(project: ProjectFile) -> Iterator[str]:
+    return (name for name in _own(project) if name.endswith(("CMakeLists.txt", ".cmake")))
+
+
+def _own(project: ProjectFile) -> Iterator[str]:
+    folder = project.folder
+    return (name for name in project.tree.files if PurePosixPath(name).is_relative_to(folder))

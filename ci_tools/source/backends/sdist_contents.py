@@ -1,0 +1,31 @@
+"""Selects the compiled files in a source that its wheel would ship unchanged."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.source.files import Tree
+
+# Top-level folders of a project that no backend packs unless it is configured to.
+NOT_PACKED = frozenset({"benchmarks", "doc", "docs", "examples", "test", "tests"})
+
+
+def select_binaries(tree: Tree, folder: str, told: str = "") -> tuple[str, ...]:
+    """Return the compiled files, by their first bytes, that a wheel of the project in `folder` may hold.
+
+    `told` is the text of the project's packing settings: a folder that it names is packed.
+    """
+    return tuple(_packable_names(tree.binaries, folder, told))
+
+
+def _packable_names(names: Iterable[str], folder: str, told: str) -> Iterator[str]:
+    for name in names:
+        path = PurePosixPath(name)
+        if path.is_relative_to(folder or "."):
+            top = path.relative_to(folder or ".").parts[0]
+            if not top.startswith(".") and (top not in NOT_PACKED or top in told):
+                yield name

@@ -1,0 +1,135 @@
+"""Reads the version that a build backend takes from another file than pyproject.toml, if it is plainly stated there.
+
+A version that only a repository, or running code, can tell is not read here: it is an `OwnVersion`, which a tool gave.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.formats.toml.text import parse_toml
+from ci_tools.model.pep440 import read_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ci_tools.source.project_file import ProjectFile
+
+SETUP = frozenset({"setup", "setuptools.setup", "core.setup", "skbuild.setup"})
+MESON = re.compile(r"^\s*project\s*\(\s*'[^']*'[^()]*?\bversion\s*:\s*'([^']+)'\s*[,)]", re.MULTILINE)
+# The default pattern of hatchling, which scikit-build-core and pdm-backend follow: their documentation of `regex`.
+PYTHON = re.compile(r"""^(?:__version__|VERSION)\s*(?::\s*str\s*)?=\s*(['"])v?(?P<version>[^'"\n]+)\1""", re.MULTILINE)
+
+
+class OwnVersion(NamedTuple):
+    """The version that a project's own tool gives, and what it came from."""
+
+    version: str  # as the tool says it
+    tool: str
+    uses_git: bool = False
+    is_of_tag: bool = True  # whether a tag of the repository decides it, or a file
+    tags: tuple[str, ...] = ()  # those of the commit that make this version without the others
+    told_tag: str = ""  # the template of a tag that tells it to a build, where no variable does
+    hides_git: bool = False  # whether only a build that sees no repository leaves the label out
+    said: str = ""  # the sentence of an earlier plan
+
+    @property
+    def public(self) -> str:
+        """The version without its label: each wheel gets one of its own."""
+        said = read_version(self.version)
+        return said.public if said else ""
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words for people."""
+        no_tag = "" if self.is_of_tag else ", as no tag of the repository says a version"
+        no_label = "; its label is left out, as each wheel gets its own" if "+" in self.version else ""
+        no_label += ", so builds see no repository" if self.hides_git else ""
+        return self.said or f"{self.tool} says {self.version}{no_tag}{no_label}"
+
+
+def read_file_version(project: ProjectFile) -> str:
+    """Return the version in the file from which the project's backend takes it; "" if none states it plainly."""
+    reader = READERS.get(re.split(r"[.:]", project.backend)[0])
+    said = next(reader(project), "") if reader else ""
+    return said if read_version(said) else ""
+
+
+def _from_meson(project: ProjectFile) -> Iterator[str]:
+    """Yield the version in meson.build (meson-python: "dynamic version")."""
+    yield from MESON.findall(project.tree.text(project.path("meson.build")))
+
+
+def _from_cargo(project: ProjectFile) -> Iterator[str]:
+    """Yield the version in Cargo.toml; that of a workspace is not followed."""
+    name = project.path(project.text("tool", "maturin", "manifest-path") or "Cargo.toml")
+    package = parse_toml(project.tree.text(name), name).get("package")
+    version = package.get("version") if isinstance(package, dict) else None
+    if isinstance(version, str) and "-" not in version:  # maturin makes 1.0rc1 of Cargo's 1.0-rc.1
+        yield version
+
+
+def _from_hatch(project: ProjectFile) -> Iterator[str]:
+    found = project.table("tool", "hatch", "version")
+    if found.get("source", "regex") == "regex" and "pattern" not in found:
+        yield from _python_versions(project, str(found.get("path", "")))
+
+
+def _from_pdm(project: ProjectFile) -> Iterator[str]:
+    found = project.table("tool", "pdm", "version")
+    if found.get("source") == "file":
+        yield from _python_versions(project, str(found.get("path", "")))
+
+
+def _from_scikit_build_core(project: ProjectFile) -> Iterator[str]:
+    found = project.table("tool", "scikit-build", "metadata", "version")
+    if found.get("provider") == "scikit_build_core.metadata.regex" and "regex" not in found:
+        yield from _python_versions(project, str(found.get("input", "")))
+
+
+def _from_flit(project: ProjectFile) -> Iterator[str]:
+    """Yield `__version__` of the module, which flit reads without importing where it can."""
+    name = project.text("tool", "flit", "module", "name") or project.text("project", "name").replace("-", "_")
+    for path in (f"{name}/__init__.py", f"src/{name}/__init__.py", f"{name}.py", f"src/{name}.py"):
+        yield from _python_versions(project, path)
+
+
+def _from_poetry(project: ProjectFile) -> Iterator[str]:
+    yield project.text("tool", "poetry", "version")
+
+
+def _from_setuptools(project: ProjectFile) -> Iterator[str]:
+    """Yield the text that setup.py gives `setup()` as its version, itself or by a name that it assigns once."""
+    try:
+        module = ast.parse(project.tree.text(project.path("setup.py")))
+    except (RecursionError, SyntaxError, ValueError):
+        return
+    nodes = [*ast.walk(module)]
+    calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) in SETUP]
+    given = [word.value for call in calls for word in call.keywords if word.arg == "version"]
+    names = {value.id for value in given if isinstance(value, ast.Name)}
+    stored = [
+        node for node in nodes if isinstance(node, ast.Name) and node.id in names and not isinstance(node.ctx, ast.Load)
+    ]
+    given = [node.value for node in module.body if isinstance(node, ast.Assign) and node.targets == stored] or given
+    if len(given) == 1 and isinstance(given[0], ast.Constant):
+        yield str(given[0].value)
+
+
+def _python_versions(project: ProjectFile, path: str) -> Iterator[str]:
+    for match in PYTHON.finditer(project.tree.text(project.path(path)) if path else ""):
+        yield match["version"]
+
+
+READERS: dict[str, Callable[[ProjectFile], Iterator[str]]] = {
+    "flit_core": _from_flit,
+    "hatchling": _from_hatch,
+    "maturin": _from_cargo,
+    "mesonpy": _from_meson,
+    "pdm": _from_pdm,
+    "poetry": _from_poetry,
+    "scikit_build_core": _from_scikit_build_core,
+    "setuptools": _from_setuptools,
+}

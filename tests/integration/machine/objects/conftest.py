@@ -1,5 +1,0 @@
-"""The bucket that indexes are tried in."""
-
-from tests.integration.publish.index.bucket.conftest import bucket, credentials, here
-
-__all__ = ["bucket", "credentials", "here"]

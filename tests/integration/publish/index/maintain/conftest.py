@@ -1,5 +1,0 @@
-"""The fixtures of the quick tests of this room."""
-
-from tests.unit.publish.index.maintain.conftest import index, outside
-
-__all__ = ["index", "outside"]

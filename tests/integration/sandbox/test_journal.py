@@ -1,0 +1,35 @@
+"""What a command writes into its journal stays as it was written."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from ci_tools.errors import MachineError
+from ci_tools.sandbox import run_in_sandbox
+from tests.builders.cages import SOME, Cage, confines, with_imports
+
+pytestmark = pytest.mark.slow  # many real processes
+
+
+def test_a_journal_that_cannot_be_made_is_the_machines_fault(cage: Cage) -> None:
+    journal = cage.outside / "none" / "journal"
+    with pytest.raises(MachineError, match="cannot be made, expected a folder that can have a FIFO"):
+        run_in_sandbox(["true"], folder=cage.folder, readable=[], env={}, log=cage.log, limits=SOME, journal=journal)
+
+
+@confines
+def test_what_is_written_into_a_journal_stays(cage: Cage) -> None:
+    journal = cage.outside / "journal"
+    code = f"""
+        os.write(os.open({str(journal)!r}, os.O_WRONLY), b'first')
+        for change in (os.remove, os.chmod, lambda path: os.truncate(path, 0), lambda path: os.open(path, os.O_RDWR),
+                       lambda path: os.open(path, os.O_RDONLY | os.O_NONBLOCK), lambda path: os.rename(path, 'a')):
+            try: change({str(journal)!r})
+            except (OSError, TypeError): pass
+        os.write(os.open({str(journal)!r}, os.O_WRONLY), b' and last')
+    """
+    command = [sys.executable, "-I", "-S", "-c", with_imports(code)]
+    ended = run_in_sandbox(command, folder=cage.folder, readable=[], env={}, log=cage.log, limits=SOME, journal=journal)
+    assert (ended.status, ended.journal) == (0, b"first and last"), cage.said(ended)

@@ -1,0 +1,63 @@
+"""The version that a backend takes from another file: read where it is plainly stated, and nowhere else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.source.files import tree_at
+from ci_tools.source.project_file import ProjectFile
+from ci_tools.source.versions import read_file_version
+from tests.builders.sources import CONFIG, request_of, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HATCH = "[tool.hatch.version]\n"
+PDM = "[tool.pdm.version]\n"
+SCIKIT = "[tool.scikit-build.metadata.version]\n"
+REGEX = 'provider = "scikit_build_core.metadata.regex"\n'
+
+
+@pytest.mark.parametrize(
+    ("backend", "more", "file", "content", "expected"),
+    [
+        pytest.param("mesonpy", "", "meson.build", "project('a', 'c',\n  version: '3.0.1')\n", "3.0.1", id="meson"),
+        pytest.param("mesonpy", "", "meson.build", "project('a', version: files('V'))", "", id="meson-from-a-file"),
+        pytest.param("mesonpy", "", "meson.build", "project('a', version: '1.' + '2')", "", id="meson-that-computes"),
+        pytest.param("mesonpy", "", "meson.build", "# project('a', version: '1')", "", id="meson-in-a-comment"),
+        pytest.param("maturin", "", "Cargo.toml", '[package]\nversion = "0.2.0"\n', "0.2.0", id="cargo"),
+        pytest.param("maturin", "", "Cargo.toml", '[package]\nversion = "0.2.0-rc.1"\n', "", id="cargo-candidate"),
+        pytest.param("maturin", "", "Cargo.toml", "[package]\nversion.workspace = true\n", "", id="cargo-workspace"),
+        pytest.param("hatchling.build", f'{HATCH}path = "a.py"\n', "a.py", '__version__: str = "v1.2"\n', "1.2",
+                     id="hatch"),
+        pytest.param("hatchling.build", f'{HATCH}path = "a.py"\npattern = "x"\n', "a.py", '__version__ = "1"\n', "",
+                     id="hatch-by-a-pattern-of-its-own"),
+        pytest.param("hatchling.build", f'{HATCH}source = "vcs"\n', "a.py", '__version__ = "1"\n', "", id="hatch-vcs"),
+        pytest.param("pdm.backend", f'{PDM}source = "file"\npath = "a.py"\n', "a.py", "VERSION = '2'\n", "2", id="pdm"),
+        pytest.param("scikit_build_core.build", f'{SCIKIT}{REGEX}input = "a.py"\n', "a.py", "__version__ = '2'\n", "2",
+                     id="scikit-build-core"),
+        pytest.param("flit_core.buildapi", "", "src/demo/__init__.py", '"""A demo."""\n__version__ = "4.5"\n', "4.5",
+                     id="flit"),
+        pytest.param("flit_core.buildapi", "", "demo.py", "__version__ = find()\n", "", id="flit-that-asks"),
+        pytest.param("poetry.core.masonry.api", '[tool.poetry]\nversion = "7"\n', "a", "", "7", id="poetry"),
+        pytest.param("setuptools.build_meta", "", "demo.py", '__version__ = "1"\n', "", id="setuptools-is-observed"),
+        pytest.param("setuptools.build_meta", "", "setup.py", 'setup(name="a", version="0.2")', "0.2", id="setup-py"),
+        pytest.param("setuptools.build_meta", "", "setup.py", 'V = "2.1"\nsetuptools.setup(version=V)', "2.1",
+                     id="setup-py-by-a-name"),
+        pytest.param("setuptools.build_meta", "", "setup.py", 'V = "2"\nif x: V += "1"\nsetup(version=V)', "",
+                     id="setup-py-that-changes-it"),
+        pytest.param("setuptools.build_meta", "", "setup.py", "setup(version=find())", "", id="setup-py-that-asks"),
+        pytest.param("setuptools.build_meta", "", "setup.py", "if x: setup(version='1')\nelse: setup(version='2')", "",
+                     id="setup-py-with-two"),
+        pytest.param("setuptools.build_meta", "", "setup.py", "setup(version='1'", "", id="setup-py-that-is-broken"),
+        pytest.param("mesonpy", "", "meson.build", "project('a', version: 'one')", "", id="no-version"),
+    ],
+)  # fmt: skip
+def test_a_version_in_another_file(
+    tmp_path: Path, backend: str, more: str, file: str, content: str, expected: str
+) -> None:
+    project = f'[build-system]\nbuild-backend = "{backend}"\n[project]\nname = "demo"\ndynamic = ["version"]\n{more}'
+    write(tmp_path, {"pyproject.toml": project, "fatwheel.yml": CONFIG, file: content})
+    assert read_file_version(ProjectFile(request_of(tmp_path), tree_at(tmp_path, {}))) == expected
