@@ -6,6 +6,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tarfile
 from typing import TYPE_CHECKING
 
@@ -179,6 +181,24 @@ def test_a_tag_of_the_toolkit_releases_what_the_config_at_the_root_says(tmp_path
     assert files(tmp_path / "pypi") == {WHEEL, SDIST}
     signed = json.loads((run.artifacts / "fatwheel-attestation" / "attestation.json").read_text())["subject"]
     assert {WHEEL, SDIST} <= {subject["name"] for subject in signed}
+
+
+@pytest.mark.long
+def test_the_first_release_is_the_toolkit_itself(tmp_path: Path) -> None:
+    """The config at the root as it stands, but for the Pythons and the systems that are not here."""
+    config = re.sub(r"(?m)^python: .*$", 'python: ["3.11"]', (ROOT / "fatwheel.yml").read_text(encoding="utf-8"))
+    config = re.sub(r"(?m)^  (linux-aarch64|macos-arm64|windows):\n", "", config)
+    ours = repositories.copy_ours(tmp_path / "ours", files={"fatwheel.yml": config, "ci_tools/py.typed": ""})
+    with pypiserver(tmp_path / "pypi") as index:
+        world = World(variables={"FATWHEEL_TARGETS": f"dir:{tmp_path}/index"}, index=index.upload, index_token=PASSWORD)
+        run = harness.run("release.yml", Event.push(f"refs/tags/v{__version__}"), tmp_path / "run", ours, world=world)
+    assert run.succeeded, run.log
+    wheel = f"fatwheel-{__version__}-py3-none-any.whl"
+    assert files(tmp_path / "index") == files(tmp_path / "pypi") == {wheel, f"fatwheel-{__version__}.tar.gz"}
+    python = tmp_path / "environment/bin/python"
+    subprocess.run([sys.executable, "-m", "venv", python.parents[1]], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", next((tmp_path / "pypi").rglob(wheel))], check=True)
+    assert subprocess.check_output([python.with_name("fatwheel"), "--version"], text=True).split()[-1] == __version__
 
 
 def test_the_toolkit_is_one_pure_wheel(tmp_path: Path) -> None:
