@@ -137,15 +137,16 @@ def test_a_platform_is_served_if_the_build_there_tags_its_wheel_for_it(
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("files", "tag"),
+    ("files", "tag", "status"),
     [
-        pytest.param(written("python.c", label="cp39", more=NEWER), "cp39-abi3", id="a-tag-below-the-macro"),
-        pytest.param(written("stub.c", "'py3', 'none', platform"), "py3-none", id="for-every-python-by-its-own-method"),
-        pytest.param(written("python.c", "python, 'none', platform"), "cp311-none", id="by-the-python-that-builds"),
+        pytest.param(written("python.c", label="cp39", more=NEWER), "cp39-abi3", 0, id="a-tag-below-the-macro"),
+        pytest.param(written("stub.c", "'py3', 'none', platform"), "py3-none", 1,  # its file is named for one Python
+                     id="for-every-python-by-its-own-method"),
+        pytest.param(written("python.c", "python, 'none', platform"), "cp311-none", 0, id="by-the-python-that-builds"),
     ],
-)
+)  # fmt: skip
 def test_a_build_gives_its_wheel_the_tag_of_the_plan(
-    files: dict[str, str], tag: str, tmp_path: Path, fatwheel: CommandLine
+    files: dict[str, str], tag: str, status: int, tmp_path: Path, fatwheel: CommandLine
 ) -> None:
     config = CONFIG.replace('["3.11", "3.12"]', '["3.11"]').replace('"}\n', '", wheel-platform: linux}\n')
     folder = write(tmp_path / "a", {"fatwheel.yml": config, "demo/__init__.py": "", **files})
@@ -153,4 +154,4 @@ def test_a_build_gives_its_wheel_the_tag_of_the_plan(
     built = fatwheel("build", folder / "fatwheel.yml", "--job", job.name, "--out", tmp_path / "dist")
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     assert (built.status, wheel.name) == (0, f"demo-1.0-{tag}-linux_{platform.machine()}.whl"), built.stderr
-    assert fatwheel("audit", wheel).status == 0
+    assert fatwheel("audit", wheel).status == status
