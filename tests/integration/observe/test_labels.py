@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +14,6 @@ from tests.builders.setuptools_projects import HEAD, planned
 from tests.builders.sources import plan_of, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.integration.conftest import CommandLine
 
 pytestmark = pytest.mark.slow  # many real processes
@@ -133,6 +133,34 @@ def test_a_platform_is_served_if_the_build_there_tags_its_wheel_for_it(
     assert {job.platform for job in plan.jobs} == served
     reasons = {skipped.reason for skipped in plan.skipped}
     assert reasons <= {"the project does not build there: its wheel is tagged manylinux2014_x86_64 (setup.py:5)"}
+
+
+DATA = "package_data={'demo': ['*']}, has_ext_modules=lambda: True"
+OF_LINUX = Path(sys.executable).read_bytes()[:4096]  # a program of this machine
+OF_WINDOWS = b"MZ".ljust(0x3C, b"\0") + b"\x40\0\0\0PE\0\0\x64\x86".ljust(64, b"\0")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the library is this machine's")
+@pytest.mark.parametrize(
+    ("members", "served"),
+    [
+        pytest.param({"a.so": OF_LINUX}, {"linux-cpu"}, id="of-one-system"),
+        pytest.param({"a.so": OF_LINUX, "a.dll": OF_WINDOWS}, {"linux-cpu", "windows"}, id="of-two",
+                     marks=pytest.mark.long),
+        pytest.param({"a.bin": b"data"}, {"linux-cpu", "windows", "linux-aarch64"}, id="of-none",
+                     marks=pytest.mark.long),
+    ],
+)  # fmt: skip
+def test_a_platform_is_served_if_a_library_that_is_shipped_is_of_use_there(
+    members: dict[str, bytes], served: set[str], tmp_path: Path
+) -> None:
+    more = '  windows: {owner: "@demo/windows"}\n  linux-aarch64: {owner: "@demo/arm"}\n'
+    script = f"{HEAD}setup(name='demo', version='1.0', packages=['demo'], {DATA})\n"
+    files = {"setup.py": script, **{f"demo/{name}": content for name, content in members.items()}}
+    plan = planned(tmp_path, files, CONFIG + more)
+    assert {job.platform for job in plan.jobs} == served
+    reasons = {skipped.reason for skipped in plan.skipped}
+    assert all(f"its wheel ships demo/{next(iter(sorted(members)))}, which is for " in one for one in reasons)
 
 
 @pytest.mark.long
