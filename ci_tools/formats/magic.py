@@ -40,6 +40,7 @@ ELF = {
 }
 PE = {0x14C: "win32", 0x8664: "amd64", 0xAA64: "arm64"}
 CPU = {0x7: "i386", 0x01000007: "x86_64", 0x0100000C: "arm64"}
+SYSTEMS = {"ELF": "linux", "PE": "windows", "Mach-O": "macos", "Mach-O universal": "macos"}
 FAT = {b"\xca\xfe\xba\xbe": 20, b"\xca\xfe\xba\xbf": 32}  # magic number to the size of one architecture's entry
 MOST_PARTS = 16
 
@@ -76,6 +77,13 @@ def machines(file: BinaryIO) -> frozenset[str]:
         found = PE.get(int.from_bytes(file.read(2), "little"))
         return frozenset({found} if found else ())
     return frozenset(CPU[number] for number in _cpu_types(head, file) if number in CPU)
+
+
+def name_systems(file: BinaryIO) -> tuple[str, ...]:
+    """Return the systems and machines that a program or library is for, `linux x86_64`; none for any other file."""
+    found = binary_format(file)
+    file.seek(0)
+    return tuple(sorted(f"{SYSTEMS[found]} {machine}" for machine in machines(file))) if found in SYSTEMS else ()
 
 
 def read_machine(head: bytes) -> int:

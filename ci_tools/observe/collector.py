@@ -29,12 +29,20 @@ from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Enabled, Globs
 from ci_tools.observe.cells import cells_of, is_offered, torches_of
+from ci_tools.observe.device_code import select_kernels, warn_of_files
 from ci_tools.observe.versions.teller import ASKS_GIT, Teller
 from ci_tools.source import backends
 from ci_tools.source.backends.cmake_call import read_cmake_call
 from ci_tools.source.backends.declared_tag import apply_declared_tag
 from ci_tools.source.backends.facts import FORCED
-from ci_tools.source.backends.scikit_build_core import has_conditions, reads_request_archs
+from ci_tools.source.backends.scikit_build_core import BACKENDS as SCIKIT
+from ci_tools.source.backends.scikit_build_core import (
+    WITHOUT_SETUPTOOLS,
+    has_conditions,
+    reads_request_archs,
+    states_limit,
+)
+from ci_tools.source.backends.sdist_contents import explain_foreign
 from ci_tools.source.files import matching, whole_of
 from ci_tools.source.imported import find_lacking
 from ci_tools.source.includes import (
@@ -328,14 +336,19 @@ class _Reader:
         return self.tagged[-1]
 
     def configured(self, files: CellEvidence, cell: Cell, request: PlatformRequest) -> CellEvidence:
-        """Return the evidence of the files, refined by cmake's configure step where they leave torch or GPUs open."""
-        if files.extensions is not Extensions.SOME or self.project.backend != "scikit_build_core.build":
+        """Return the evidence of the files, refined by cmake's configure step for what they leave open."""
+        if files.extensions is not Extensions.SOME or self.project.backend not in SCIKIT:
             return files
-        is_open = self.project.request.torch and files.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
+        is_whole = self.project.backend == WITHOUT_SETUPTOOLS  # else its setup.py may compile, too
+        is_unknown = files.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
+        is_open = is_whole and self.project.request.torch and is_unknown
         kernels = self.list_kernels(cell, request)
-        sets_archs = any(one.endswith(FORCED) for one in files.warnings) or not self.heeds_archs
+        sets_archs = is_whole and (any(one.endswith(FORCED) for one in files.warnings) or not self.heeds_archs)
         has_conditions = kernels and self.has_conditions
-        if not is_open and not (kernels and sets_archs) and not has_conditions:
+        lowest, python = files.python_api.lowest, cell.python
+        is_labelled = lowest and python.version >= lowest and not python.free_threaded
+        is_claimed = bool(is_labelled) and not states_limit(self.project)
+        if not is_open and not (kernels and sets_archs) and not has_conditions and not is_claimed:
             return files
         from ci_tools.observe.cmake.witness import Ask, Open  # noqa: PLC0415 - few plans need them
         from ci_tools.observe.views import list_versions, make_view  # noqa: PLC0415 - see above
@@ -347,7 +360,8 @@ class _Reader:
         ]
         asks = [Ask(view, read_cmake_call(self.project, dict(view.env), of_cell)) for view in views]
         sets = bool(kernels and sets_archs)
-        return self.cmake().refine(files, asks, cell, Open(bool(is_open), sets, kernels if has_conditions else ()))
+        open_ = Open(bool(is_open), sets, kernels if has_conditions else (), is_claimed)
+        return self.cmake().refine(files, asks, cell, open_)
 
     def list_kernels(self, cell: Cell, request: PlatformRequest) -> tuple[str, ...]:
         """Return the kernels of CUDA in the source that a cell's wheel is to have; none without CUDA."""
@@ -394,9 +408,20 @@ class _Reader:
             python_api=find_contradiction(api, self.includes.external_includes(sources)) or api,
             torch_abi=doubt_torch_abi(abi, self.project),
             pure_tag=found.pure_tag,
-            unsupported=found.unsupported or None,
-            warnings=(*found.warnings, *(forced if facts.accelerator is AcceleratorKind.CUDA else ())),
+            unsupported=found.unsupported or explain_foreign(self.project.tree, found.where, facts) or None,
+            warnings=(
+                *found.warnings,
+                *(forced if facts.accelerator is AcceleratorKind.CUDA else ()),
+                *self.warn_of_device_code(cell, request, env),
+            ),
         )
+
+    def warn_of_device_code(self, cell: Cell, request: PlatformRequest, env: dict[str, str]) -> Iterator[str]:
+        """Yield a warning where a build that is only read leaves off what compiles for a cell's accelerator."""
+        kind = self.catalog.platforms[cell.platform].accelerator
+        if kind and not (kind is AcceleratorKind.CUDA and self.project.backend in SCIKIT):  # that one is configured
+            kernels = select_kernels(self.includes.tree, kind, str(self.project.folder), request.native)
+            yield from warn_of_files(self.project, kernels, kind, env)
 
     def configuration_of(self, env: tuple[tuple[str, str], ...], cell: backends.CellFacts) -> backends.Read | None:
         """Return what the backend's configuration says of a cell, if it says all: platforms on one system share it."""

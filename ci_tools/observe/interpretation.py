@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.model.evidence import CellEvidence, LeftOut, TorchAbi
 from ci_tools.model.pep440 import name_of_required
+from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.observe.build import (
     CMAKE,
     CYTHON,
@@ -18,6 +19,7 @@ from ci_tools.observe.build import (
     list_capabilities,
     list_request_archs,
 )
+from ci_tools.observe.device_code import warn_of_files
 from ci_tools.observe.gpus.own_archs import ArchVariables, find_cmake_archs
 from ci_tools.observe.observation import DEVICE_ENDINGS
 from ci_tools.observe.owned import Owned, explain_loss
@@ -38,6 +40,7 @@ from ci_tools.observe.switches import (
     explain_local_version,
     explain_switch,
     find_turned_on,
+    is_opt_in,
     list_arch_variables,
     list_off,
     list_switches,
@@ -120,7 +123,9 @@ class Witness:
             if name in HARMLESS:
                 continue
             if hook := self.explain_addition(name):
-                return self.once(f"{self.project.place('build-system', 'requires')}: {hook}")
+                unseen = self.once(f"{self.project.place('build-system', 'requires')}: {hook}")
+                told = replace(unseen, warnings=tuple(self.warn_of_files(self.view(cell, platform))))
+                return self.unknown.setdefault(repr(told), told)
         found = [self.of_version(each, platform) for each in list_versions(cell, self.catalog)]
         if any(one != found[0] for one in found):
             return self.once("its build depends on the version of the accelerator, and the config names none")
@@ -261,7 +266,7 @@ class Witness:
         return tuple(self.observer.observe(view._replace(gpu=True, capability=one)) for one in capabilities)
 
     def tried_for_hardware(self, view: View, observed: Observed) -> Iterator[tuple[Switches, Observed]]:
-        """Yield the build with each variable that names the hardware of the platform."""
+        """Yield the build with each variable that names the hardware of the platform, but for those to opt in."""
         return self.tried(view, observed, HARDWARE[view.accelerator.kind]) if view.accelerator else iter(())
 
     def tried(
@@ -272,7 +277,10 @@ class Witness:
         First all variables are set together: if that changes nothing, none of them is tried by itself. A build that
         then looks for a wheel online, as mamba's does, is tried with another variable beside it.
         """
-        names = [name for name in list_switches(observed, view) if words.search(name)][:MOST_TRIED]
+        names = [name for name in list_switches(observed, view) if words.search(name)]
+        if words is not SWITCH:
+            names = [name for name in names if not is_opt_in(name, observed, self.tree)]
+        names = names[:MOST_TRIED]
         archs = ";".join(arch.removesuffix("+PTX") for arch in list_request_archs(view))
         sets = [[(name, value) for name in names] for value in VALUES if names]
         sets += [[(name, archs)] for name in list_arch_variables(observed, view) if archs]
@@ -305,7 +313,8 @@ class Witness:
             what, place = next(iter(observed.doubts.items()))
             found = unseen(f"{place}: it {what}" if place else what)
             named = name_by_oldest(observed, view, self.project.request.pythons, self.observer.observe)
-            return replace(found, python_api=trust_tag(named) or found.python_api, **told)
+            lacking = tuple(self.warn_of_files(view))
+            return replace(found, python_api=trust_tag(named) or found.python_api, warnings=lacking, **told)
         if failure := observed.failure:
             place = failure.place or RAN
             said = f"{failure.text}{explain_missing_module(failure.text, self.project)}"
@@ -324,10 +333,18 @@ class Witness:
         """Return the evidence of a build that runs cmake, with what its configure step shows."""
         from ci_tools.observe.cmake.follow import Followed, follow  # noqa: PLC0415 - few builds run cmake
 
-        kernels = self.owned.list_kernels(view)
+        kernels = self.owned.list_kernels(view) if view.accelerator else ()
+        if view.accelerator and view.accelerator.kind is not AcceleratorKind.CUDA and not observed.device_sources:
+            found, kernels = replace(found, warnings=(*found.warnings, *self.warn_of_files(view))), ()
         switched = view._replace(env=(*view.env, *found.switches))
         followed = Followed(observed, switched, found, kernels, bool(self.project.request.torch))
         return follow(followed, self.observer, self.cmake, self.includes)
+
+    def warn_of_files(self, view: View) -> Iterator[str]:
+        """Yield a warning where the files of a build that is not observed leave off what compiles kernels."""
+        if view.accelerator:
+            kernels = self.owned.list_kernels(view)
+            yield from warn_of_files(self.project, kernels, view.accelerator.kind, dict(view.env))
 
     def understood(self, observed: Observed, view: View, told: dict[str, Any]) -> CellEvidence:
         """Return the evidence of a successful build without doubts."""
@@ -338,7 +355,9 @@ class Witness:
         switched = view._replace(env=(*view.env, *told["switches"]))
         lost = tuple(self.find_lost(observed, view))
         of_cmake = find_cmake_archs(observed, view)
-        lacking = self.owned.warn_of_kernels(build, view, told["off"])
+        is_of_cargo = "setuptools-rust" in self.observer.subject.plugins and not observed.device_sources
+        by_files = tuple(self.warn_of_files(view)) if is_of_cargo else ()
+        lacking = by_files or self.owned.warn_of_kernels(build, view, told["off"])
         told = {**told, "warnings": (*self.arch_variables.warn(build, switched), *of_cmake.warnings, *lacking)}
         return CellEvidence(
             extensions=build.extensions,

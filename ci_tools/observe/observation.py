@@ -10,15 +10,17 @@ import os
 import re
 import sys
 import sysconfig
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ci_tools.errors import Rejected
+from ci_tools.formats.magic import name_systems
 from ci_tools.formats.wheel import Hashing, open_wheel
 from ci_tools.model.evidence import Compile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+    from typing import BinaryIO
 
     from ci_tools.model.versions import Python
     from ci_tools.observe.setup_py.prepared import Prepared
@@ -66,6 +68,7 @@ class Observed(NamedTuple):
     is_pure: bool = False  # whether the wheel's tag has the platform `any`
     members: tuple[tuple[str, str], ...] = ()  # path and sha256; libraries have none
     shipped: tuple[str, ...] = ()  # compiled files that this build did not compile
+    systems: Mapping[str, str] = {}  # of those that are for some system: `linux x86_64`
     metadata: tuple[str, ...] = ()  # the fields of METADATA
     libraries: tuple[Linked, ...] = ()
     commands: tuple[Compile, ...] = ()  # every call of a compiler
@@ -152,7 +155,7 @@ def read_wheel(stage: Stage, prepared: Prepared) -> dict[str, Any] | None:
 
 def _content(path: Path, folders: Sequence[bytes]) -> dict[str, Any]:
     wheel = open_wheel(path)
-    members, shipped, libraries, placed = [], [], {}, []
+    members, shipped, libraries, placed, systems = [], [], {}, [], {}
     with wheel.archive:
         for info in wheel.infos:
             if mark := info.file_size < MOST_MARK and MARK.fullmatch(wheel.read(info)):
@@ -160,13 +163,17 @@ def _content(path: Path, folders: Sequence[bytes]) -> dict[str, Any]:
             elif not info.filename.startswith(f"{wheel.dist_info}/"):
                 digest, holds = _scan_member(wheel.chunks(info), folders)
                 members.append((info.filename, digest))
-                shipped += [info.filename] if wheel.binary_format(info) else []
+                if wheel.binary_format(info):
+                    shipped.append(info.filename)
+                    with wheel.archive.open(info) as file:
+                        systems[info.filename] = ", ".join(name_systems(cast("BinaryIO", file)))
                 placed += [info.filename] if holds else []
         metadata = [f"{name}: {value}" for name, value in wheel.metadata.items()]
     return {
         "file": path.name,
         "members": members,
         "shipped": shipped,
+        "systems": systems,
         "libraries": libraries,
         "metadata": metadata,
         "placed": placed,
@@ -219,6 +226,7 @@ def _understood(answer: Mapping[str, Any], python: Python) -> Observed:
         is_pure=wheel.get("file", "").endswith("-any.whl"),
         members=tuple(sorted((str(name), str(digest)) for name, digest in wheel.get("members", ()))),
         shipped=tuple(wheel.get("shipped", ())),
+        systems={name: of for name, of in _texts(wheel.get("systems", {})).items() if of},
         metadata=tuple(sorted(map(str, wheel.get("metadata", ())))),
         libraries=tuple(_libraries(wheel.get("libraries", {}), answer["links"], commands)),
         commands=tuple(command for _, command in dict.fromkeys(commands)),

@@ -5,15 +5,14 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
-from ci_tools.model.evidence import Extensions
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Globs
-from ci_tools.observe.observation import DEVICE_ENDINGS
+from ci_tools.observe.device_code import JIT, METAL, select_kernels
+from ci_tools.observe.suppositions import describe_question
 from ci_tools.source.files import matching
 from ci_tools.source.includes import COMPILED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ci_tools.catalog import Catalog
     from ci_tools.model.evidence import LeftOut
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
     from ci_tools.observe.build import Build
     from ci_tools.observe.views import View
     from ci_tools.source.files import Tree
+
+
+DECIDING = ("accelerator", "env:CUDA_HOME", "cuda", "gpu")  # questions by which a build leaves kernels out
 
 
 class Owned:
@@ -43,26 +45,33 @@ class Owned:
         return self._matching(Globs(self._globs(view).exclude))
 
     def list_kernels(self, view: View) -> tuple[str, ...]:
-        """Return the kernels of CUDA in the source that the config does not exclude; none for another platform."""
-        if view.accelerator is None or view.accelerator.kind is not AcceleratorKind.CUDA:
-            return ()
-        excluded = set(map(self.in_tree, self.excluded(view)))
-        return tuple(sorted(name for name in self.tree.files if name.endswith(".cu") and name not in excluded))
+        """Return the kernels for the platform's GPUs in the source that the config does not exclude."""
+        kind = view.accelerator.kind if view.accelerator else METAL if view.os == "macos" else None
+        return select_kernels(self.tree, kind, self.folder, self._globs(view)) if kind else ()
 
     def warn_of_kernels(self, build: Build, view: View, off: Sequence[tuple[str, str]]) -> Iterator[str]:
         """Yield a warning where a build for an accelerator compiles none of the source's kernels, with what is off.
 
-        Where it compiles nothing at all, the kernels may be for run time: then only switches that are off are listed.
+        Kernels that its wheel holds, and that its own code hands to a compiler, are for run time.
         """
-        if not view.accelerator or build.runs_cmake or build.observed.device_sources:
+        kernels = () if build.runs_cmake or build.observed.device_sources else self.list_kernels(view)
+        if {command.source for command in build.compiles} & {*kernels}:
             return
-        names = ", ".join(f"{name} ({place})" for name, place in off)
-        listed = f"; off by default: {names}" if names else ""
-        if build.extensions is Extensions.NONE:
-            if listed and any(name.endswith(DEVICE_ENDINGS) for name in self.tree.files):
-                yield f"nothing is compiled for it{listed}"
-        elif kernels := self.list_kernels(view):
-            yield f"no kernel is compiled for it, though the source has {kernels[0]}{listed}"
+        members = [name for name, _ in build.observed.members]
+        is_jit = any(JIT.search(build.includes.text(name)) for name in self._find_packed(members, ".py"))
+        if is_jit or not view.accelerator:
+            kernels = tuple(one for one in kernels if one not in self._find_packed(members, one))
+        if kernels:
+            names = ", ".join(f"{name} ({place})" for name, place in off)
+            listed = f"; off by default: {names}" if names else ""
+            asked = [f"{describe_question(name)} ({at})" for name in DECIDING if (at := build.observed.asked.get(name))]
+            by = f"; its build asks for {' and '.join(asked)}" if asked and not names else ""
+            yield f"no kernel is compiled for it, though the source has {kernels[0]}{listed}{by}"
+
+    def _find_packed(self, members: Iterable[str], ending: str) -> frozenset[str]:
+        """Return the files of the source with an ending that a wheel holds, below whatever folder they are there."""
+        packed = tuple(f"/{one}" for one in members if one.endswith(ending) or ending.endswith(one))
+        return frozenset(name for name in self.tree.files if packed and f"/{name}".endswith(packed))
 
     def in_tree(self, source: str) -> str:
         """Return a source as it is named from the root of the tree."""

@@ -21,7 +21,7 @@ from ci_tools.source.includes import (
     list_forced_headers,
     list_forced_includes,
 )
-from ci_tools.source.limited_api import Limit, Use, closure, find_limit, read_limit, uses
+from ci_tools.source.limited_api import Limit, closure, find_limit, read_limit, uses
 from ci_tools.source.needless import names_python
 
 if TYPE_CHECKING:
@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from ci_tools.observe.build import Build
     from ci_tools.observe.observation import Observed
     from ci_tools.observe.views import View
+    from ci_tools.source.includes import Includes
 
     Observe = Callable[[View], Observed]
 
 RAN = "observed by running setup.py"
 GET_TAG = "get_tag"  # noted among the questions where a project has a method of its own that tags its wheel
 CYTHON = (".pyx", ".py")
+SOABI = ".cpython-"  # in the file name of a library that only the Python that builds it looks for
 SYSTEMS = {"linux": ("linux", "manylinux", "musllinux"), "macos": ("macosx",), "windows": ("win",)}
 REQUIRES = "Requires-Python: "
 ABI3 = re.compile(r"cp3(\d{1,2})-abi3")
@@ -73,16 +75,39 @@ def judge_tag(build: Build) -> PythonApi:
     """
     tag = build.observed.tag
     api = _read_tag(tag)._replace(tagged_at=_find_place(build, tag.partition("-")[0]))
-    if found := sorted(_list_excess(api, build), key=lambda one: not one.is_certain):
-        api = api._replace(mislabel=Mislabel(*found[0]))
+    api = _blame(api, _list_excess(api, build))
     api = api._replace(named_by_builder=_is_shared(api) and bool(_list_named(build)))
-    limits = list(_list_limits(build)) if api.lowest else []
+    return _raise_floor(api, build.compiles, build.includes)
+
+
+def judge_targets(api: PythonApi, libraries: Iterable[Extension], includes: Includes) -> PythonApi:
+    """Return the limited API that a wheel's settings declare, with what its libraries, as cmake makes them, break."""
+    libraries = list(libraries)
+    commands = [command for library in libraries for command in library.compiles]
+    found = [one for command in commands for one in _list_excess_of_command(command, api, includes)]
+    for library in libraries:
+        binds = any(_find_python(_list_reached(command, includes)) for command in library.compiles)
+        if binds and SOABI in library.member:
+            found.append(Excess(f"{library.member.partition('.')[0]} is named for the Python that builds it", binds))
+    return _raise_floor(_blame(api, found), commands, includes)
+
+
+def _blame(api: PythonApi, excess: Iterable[Excess]) -> PythonApi:
+    """Return an API with the first that is beyond it, certain things first."""
+    found = sorted(excess, key=lambda one: not one.is_certain)
+    return api._replace(mislabel=Mislabel(*found[0])) if found else api
+
+
+def _raise_floor(api: PythonApi, commands: Iterable[Compile], includes: Includes) -> PythonApi:
+    """Return an API from the newest limited API on that a command compiles for."""
+    limits = list(_list_limits(commands, includes)) if api.lowest else []
     floors = [(one.lowest, f"{command.source} is compiled with {one.what}") for command, one in limits if one.lowest]
     floor, where = max(floors, default=(api.lowest, ""))
     if floor is None or api.lowest is None or floor == api.lowest:
         return api
     if floor > api.lowest:
-        newer = next((use for use in _list_uses(build, api.lowest) if use.since), None)
+        used = uses(includes, [command.source for command, _ in limits], api.lowest)
+        newer = next((use for use in used if use.since), None)
         what = f"{newer.place} uses {newer.name}, which Python {newer.since} has first" if newer else ""
         mislabel = api.mislabel or (Mislabel(what, is_certain=False) if what else None)
         return api._replace(lowest=floor, label=api.lowest, where=where, mislabel=mislabel)
@@ -90,7 +115,11 @@ def judge_tag(build: Build) -> PythonApi:
 
 
 def explain_platform(build: Build, view: View) -> str:
-    """Return why a wheel is not for the platform that it is built on, by a tag that its project chooses; or ""."""
+    """Return why a wheel is not for the platform that it is built on, by its tag or by what it ships; or ""."""
+    shipped, own = build.observed.systems, f"{view.os} {view.machine}"
+    if shipped and not any(own in systems.split(", ") for systems in shipped.values()):
+        name, systems = next(iter(shipped.items()))
+        return f"its wheel ships {name}, which is for {systems}"
     tags = build.observed.platform.split(".")
     machines = (f"_{view.machine}", "_universal2")
     is_own = any(tag.startswith(SYSTEMS[view.os]) and tag.endswith(machines) for tag in tags)
@@ -167,7 +196,7 @@ def _list_excess(api: PythonApi, build: Build) -> Iterator[Excess]:
     for library in _list_named(build):
         yield from _list_excess_of_named(library, build)
     for command in build.compiles:
-        yield from _list_excess_of_command(command, api, build)
+        yield from _list_excess_of_command(command, api, build.includes)
     if build.runs_cmake and (found := find_contradiction(api, build.includes.external_includes(build.sources))):
         yield Excess(found.where.partition(", against")[0], is_certain=False)  # cmake may not compile that file
 
@@ -184,7 +213,7 @@ def _list_excess_of_named(library: Extension, build: Build) -> Iterator[Excess]:
     """
     name, is_loaded = library.member.removesuffix(OWN_SUFFIX), build.find_loader(library.member) is not None
     none = PythonApi(Binding.NONE, "")
-    found = [one for command in library.compiles for one in _list_excess_of_command(command, none, build)]
+    found = [one for command in library.compiles for one in _list_excess_of_command(command, none, build.includes)]
     found.sort(key=lambda one: not one.is_certain)
     if found:
         yield Excess(f"{name} is compiled for one Python ({found[0].why})", found[0].is_certain)
@@ -192,32 +221,32 @@ def _list_excess_of_named(library: Extension, build: Build) -> Iterator[Excess]:
         yield Excess(f"{name} is named for one Python, and nothing is known to load it by a pattern", is_certain=False)
 
 
-def _list_excess_of_command(command: Compile, api: PythonApi, build: Build) -> Iterator[Excess]:
+def _list_excess_of_command(command: Compile, api: PythonApi, includes: Includes) -> Iterator[Excess]:
     """Yield why one command goes beyond the API that the tag declares."""
-    if not build.includes.has(command.source):
+    if not includes.has(command.source):
         yield Excess(f"{command.source} is compiled, and is not in the source", is_certain=False)
         return
-    reached = _list_reached(command, build)
+    reached = _list_reached(command, includes)
     if contradiction := find_contradiction(api, reached):
-        yield Excess(contradiction.where.partition(", against")[0], _names_python(command, api, build))
+        yield Excess(contradiction.where.partition(", against")[0], _names_python(command, api, includes))
     elif "-DTORCH_API_INCLUDE_EXTENSION_H" in command.flags:
         pulled = (place for header, place, _ in reached if header in PULLS_PYBIND)
         for place in list(pulled)[:1]:
             what = f"{place}: torch/torch.h includes pybind11, as torch's BuildExtension compiles it"
-            yield Excess(what, _names_python(command, api, build))
-    if api.kind is Binding.STABLE and (python := _find_python(reached)) and not _find_limit(command, build):
-        yield Excess(f"{python}: includes Python.h, and nothing defines Py_LIMITED_API before it", is_certain=True)
+            yield Excess(what, _names_python(command, api, includes))
+    if api.kind is Binding.STABLE and (python := _find_python(reached)) and not _find_limit(command, includes):
+        what = f"{python.place}: includes {python.header}, and nothing defines Py_LIMITED_API before it"
+        yield Excess(what, is_certain=True)
 
 
-def _names_python(command: Compile, api: PythonApi, build: Build) -> bool:
+def _names_python(command: Compile, api: PythonApi, includes: Includes) -> bool:
     """Whether a command that reaches Python's headers is known to bind to Python: a library may need none of it."""
     is_bound = api.kind is Binding.STABLE or command.source.endswith(CYTHON)
-    return is_bound or names_python(build.includes, closure(build.includes, [command.source]))
+    return is_bound or names_python(includes, closure(includes, [command.source]))
 
 
-def _list_reached(command: Compile, build: Build) -> tuple[Include, ...]:
+def _list_reached(command: Compile, includes: Includes) -> tuple[Include, ...]:
     """Return the headers outside the source that a command may reach."""
-    includes = build.includes
     reached = (*includes.external_includes([command.source]), *list_forced_includes(command, includes))
     python = Include("Python.h", Place(command.source, 1))
     return (*reached, python) if command.source.endswith(CYTHON) else reached
@@ -226,29 +255,24 @@ def _list_reached(command: Compile, build: Build) -> tuple[Include, ...]:
 # ---------------------------------------------------------------- the limited API
 
 
-def _list_limits(build: Build) -> Iterator[tuple[Compile, Limit]]:
+def _list_limits(commands: Iterable[Compile], includes: Includes) -> Iterator[tuple[Compile, Limit]]:
     """Yield each command that compiles for a limited API, and which."""
-    for command in build.compiles:
-        is_known = build.includes.has(command.source) and _find_python(_list_reached(command, build))
-        if is_known and (limit := _find_limit(command, build)):
+    for command in commands:
+        is_known = includes.has(command.source) and _find_python(_list_reached(command, includes))
+        if is_known and (limit := _find_limit(command, includes)):
             yield command, limit
 
 
-def _list_uses(build: Build, lowest: Minor) -> tuple[Use, ...]:
-    """Return the names that what is compiled for a limited API uses, and that the limited API of `lowest` lacks."""
-    return uses(build.includes, [command.source for command, _ in _list_limits(build)], lowest)
+def _find_python(reached: tuple[Include, ...]) -> Include | None:
+    """Return the include of Python.h by a command, or of nanobind's headers, which include it."""
+    return next((one for one in reached if one.header == "Python.h" or one.header.startswith("nanobind/")), None)
 
 
-def _find_python(reached: tuple[Include, ...]) -> Place | None:
-    """Return where a command includes Python.h."""
-    return next((place for header, place, _ in reached if header == "Python.h"), None)
-
-
-def _find_limit(command: Compile, build: Build) -> Limit | None:
+def _find_limit(command: Compile, includes: Includes) -> Limit | None:
     """Return the limited API of a command that includes Python.h: by its flags, or as its files define it before."""
     flags = [(flag, found["undone"]) for flag in command.flags if (found := LIMITED_FLAG.match(flag))]
     undone = max((index for index, (_, is_undone) in enumerate(flags) if is_undone), default=-1)
     if limits := [read_limit(flag) for flag, _ in flags[undone + 1 :]]:
         return max(limits, key=lambda one: (one.lowest is not None, one.lowest))
-    forced = (own for header in list_forced_headers(command) for own in build.includes.own(header))
-    return find_limit(build.includes, (*forced, command.source))
+    forced = (own for header in list_forced_headers(command) for own in includes.own(header))
+    return find_limit(includes, (*forced, command.source))

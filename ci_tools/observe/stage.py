@@ -141,6 +141,11 @@ class Stage(SourceCopy):
         return self.machine / "accelerator"
 
     @property
+    def driver(self) -> Path:
+        """The folder with the files that a GPU's driver adds to a machine, below their usual places."""
+        return self.machine / "driver"
+
+    @property
     def home(self) -> Path:
         """The folder in HOME."""
         return self.machine / "home"
@@ -175,13 +180,15 @@ class Stage(SourceCopy):
         version = str(accelerator.version or oneapi) if accelerator else ""
         for name in ANSWERS.keys() - {"nvcc", "hipcc", "hipconfig", "icpx"}:
             self._tool(self.tools / name, version)
-        _script(self.tools / "git", write_git(tree, self.folder))
+        write_script(self.tools / "git", write_git(tree, self.folder))
         for name in PYTHONS:
-            _script(self.tools / name, PYTHON.format(python=sys.executable, observer=OBSERVER, request=self.request))
-        _script(self.tools / "cmake", CMAKE)
-        _script(self.tools / "nproc", NPROC.format(python=self.tools / PYTHONS[0]))
+            write_script(
+                self.tools / name, PYTHON.format(python=sys.executable, observer=OBSERVER, request=self.request)
+            )
+        write_script(self.tools / "cmake", CMAKE)
+        write_script(self.tools / "nproc", NPROC.format(python=self.tools / PYTHONS[0]))
         for name in FOUND:
-            _script(self.tools / name, "#!/bin/sh\nexit 0\n")
+            write_script(self.tools / name, "#!/bin/sh\nexit 0\n")
         for name in SHELLS:
             (self.tools / name).symlink_to("/bin/sh")
         if accelerator:
@@ -220,7 +227,7 @@ class Stage(SourceCopy):
 
     def _tool(self, path: Path, version: str) -> None:
         answer = ANSWERS[path.name].format(version=version)
-        _script(path, COMPILER.format(answer=answer, name=path.name, noted=self.journal))
+        write_script(path, COMPILER.format(answer=answer, name=path.name, noted=self.journal))
 
 
 def write_toolkit(home: Path, accelerator: Accelerator, version: str, write: Callable[[Path, str], None]) -> None:
@@ -297,7 +304,8 @@ def _is_compiled(package: Path) -> bool:
     return Path(cache_from_source(package / "__init__.py")).exists()
 
 
-def _script(path: Path | str, text: str) -> None:
+def write_script(path: Path | str, text: str) -> None:
+    """Write a program that the observed build can start."""
     with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - see _stamp
         os.fchmod(file.fileno(), 0o755)
         file.write(text)

@@ -23,7 +23,7 @@ VALUES = ("1", "TRUE", "ON")
 # Words in a switch that stands for the hardware of a platform: who asks for the platform asks for that.
 HARDWARE = {
     AcceleratorKind.CUDA: re.compile("CUDA|GPU|NVCC|NVIDIA"),
-    AcceleratorKind.ROCM: re.compile("ROCM|HIP|GPU|AMD"),
+    AcceleratorKind.ROCM: re.compile("ROCM|HIP|GPU|AMD|CUDA"),  # torch's CUDAExtension compiles for both
     AcceleratorKind.XPU: re.compile("XPU|SYCL|GPU|ONEAPI"),
 }
 OWN_ARCHS = re.compile(r"(CUDA|GPU|NVCC|HIP|ROCM|XPU|SYCL).*ARCH")
@@ -31,6 +31,11 @@ OF_VERSIONS = re.compile(r"VERSION|SUFFIX|LOCAL|LABEL|RELEASE")
 OF_COMPILERS = re.compile(r"FLAGS|PATH")
 # A call that asks for a variable, with its default, and the defaults with which a switch is off.
 ASKS = r"""(?:getenv|environ\.get)\(\s*["']{}["']\s*(?:,\s*(?:default\s*=\s*)?([^()]*?)\s*)?\)"""
+# Words beside the line that asks for a variable, by which only who wants what it turns on sets it.
+OPT_IN = re.compile(
+    r"\bopt(?:ed|s|ing)?[- ]in\b|explicit(?:ly)?[- ](?:ask|enabl|opt|request|want)|\b(?:if|on|when) request"
+)
+OF_ROCM = re.compile("ROCM|HIP|AMD")
 MOST_TRIED = 8  # variables that may make a version, or switch something on
 DEFINITION = re.compile(r"(\w+)(?::\w+)?=(.*)", re.DOTALL)
 ON = frozenset({"1", "ON", "TRUE", "Y", "YES"})
@@ -39,8 +44,17 @@ OFF = frozenset({"", "0", "FALSE", "N", "NO", "NONE", "OFF"})
 
 def list_switches(observed: Observed, view: View) -> Iterator[str]:
     """Yield the unset variables that the build reads and that may switch kernels on, the likeliest first."""
+    is_rocm = view.accelerator is not None and view.accelerator.kind is AcceleratorKind.ROCM
+    own = OF_ROCM if is_rocm else re.compile("CUDA")
     fit = (name for name in _list_unset(observed, view) if "CPU" not in name)
-    yield from sorted(fit, key=lambda name: ("FORCE" not in name, "CUDA" not in name, name))
+    yield from sorted(fit, key=lambda name: ("FORCE" not in name, not own.search(name), name))
+
+
+def is_opt_in(name: str, observed: Observed, tree: Tree) -> bool:
+    """Whether the source itself says, beside the line that asks for a variable, that it is set only on request."""
+    file, _, line = observed.asked[f"env:{name}"].rpartition(":")
+    near = tree.text(file).splitlines()[max(int(line) - 4, 0) : int(line) + 1]
+    return OPT_IN.search("\n".join(near).lower()) is not None
 
 
 def _list_unset(observed: Observed, view: View) -> Iterator[str]:

@@ -97,7 +97,8 @@ def find_warnings(axes: Axes, request: Request, admitted: SpecifierSet) -> Itera
     if found.unsupported:
         yield f"not built for some cells: {found.unsupported}"
         return
-    yield from found.warnings
+    is_empty = axes.native_files and found.extensions is Extensions.NONE
+    yield from (one for one in found.warnings if not (is_empty and one.startswith("no kernel is compiled")))
     if not axes.is_native:
         return
     if not axes.request.owner:
@@ -106,7 +107,7 @@ def find_warnings(axes: Axes, request: Request, admitted: SpecifierSet) -> Itera
         yield f"{found.extensions_where}, so the platform counts as native"
     if found.extensions is Extensions.UNKNOWN and found.python_api.where == found.extensions_where:
         return  # one reason for everything unknown
-    if axes.native_files and found.extensions is Extensions.NONE:
+    if is_empty:
         yield f"native code ({axes.native_files[0]}), but nothing is compiled ({found.extensions_where})"
     if found.torch_abi.kind is Binding.UNKNOWN and request.torch:
         yield axes.torch.reason

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ci_tools.model.platforms import Accelerator, Platform
     from ci_tools.model.versions import Python
 
+PY_API = "py-api"  # the setting of scikit-build-core that tags a wheel
 OLDER_NAMES = {"manylinux_2_5": "manylinux1", "manylinux_2_12": "manylinux2010", "manylinux_2_17": "manylinux2014"}
 
 
@@ -116,6 +117,9 @@ def _explain_floor(api: PythonApi, oldest: Minor) -> str:
 def _explain_way_out(api: PythonApi) -> str:
     """Return what to change about a tag that is not true."""
     if api.kind is Binding.STABLE and api.lowest:
+        if PY_API in api.where:
+            asked = f"USE_SABI {api.lowest} (or from cp312 on nanobind's STABLE_ABI) for each module, on each system"
+            return f"expected {asked}, or no wheel.{PY_API}"
         macro = f"0x03{api.lowest.minor:02X}0000"
         return f"expected py_limited_api=True and Py_LIMITED_API {macro} for what is compiled, or no tag of its own"
     return "expected no tag of its own, or one that is true (get_tag and root_is_pure of bdist_wheel)"

@@ -44,7 +44,8 @@ def follow(
     is_whole = not observed.commands and not observed.shipped
     is_open = is_whole and one.is_torch_asked and found.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
     kernels = one.kernels if not observed.device_sources else ()
-    if found.unsupported or not (is_open or kernels):
+    is_claimed = found.python_api.kind is Binding.STABLE and found.python_api.mislabel is None
+    if found.unsupported or not (is_open or kernels or is_claimed):
         return found
     witness = cmake(includes).with_generated(observed.generated)
     folder = observer.subject.folder
@@ -54,7 +55,8 @@ def follow(
     if call.doubt:
         said = f"{call.doubt}: every file of the source counts as compiled"
         return replace(found, warnings=(*found.warnings, said))
-    return witness.refine(found, [Ask(view, call)], None, Open(is_open, is_whole and bool(kernels), kernels))
+    open_ = Open(is_open, is_whole and bool(kernels), kernels, is_claimed)
+    return witness.refine(found, [Ask(view, call)], None, open_)
 
 
 def _find_variable(one: Followed, observer: Observer) -> str:

@@ -109,11 +109,11 @@ def _choose_source(named: Sequence[str], kernels: Sequence[str]) -> str:
 
 
 def _warn(found: Configured, off: Sequence[tuple[str, str]], kernels: Sequence[str]) -> Iterator[str]:
-    """Yield a warning where no kernel is compiled, or where that is not known and an option is off."""
+    """Yield a warning where no kernel is compiled, or where that is not known."""
     listed = "; ".join(f"{name} ({place})" for name, place in off)
     more = f"; off by default: {listed}" if listed else ""
     if doubt := found.failure or found.doubt:
-        if listed:
+        if listed or SPEAKS_OF_CUDA.search(doubt.rpartition(": ")[2].upper()):
             yield f"{doubt}: whether {kernels[0]} is compiled is not known{more}"
     else:
         yield f"{CONFIGURED}: no kernel is compiled, though the source has {kernels[0]}{more}"

@@ -30,6 +30,7 @@ class Target(NamedTuple):
     compiles: tuple[Compile, ...]
     links: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()  # names of targets that are built before it
+    is_installed: bool = False
 
     @property
     def is_linked(self) -> bool:
@@ -86,6 +87,7 @@ def _target(found: dict[str, Any], top: str, source: str, targets: dict[str, str
         ),
         tuple(str(one["fragment"]) for one in found.get("link", {}).get("commandFragments", ())),
         tuple(targets[str(one["id"])] for one in found.get("dependencies", ()) if one["id"] in targets),
+        "install" in found,
     )
 
 

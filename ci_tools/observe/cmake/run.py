@@ -230,8 +230,8 @@ def _decisive(view: View) -> tuple[object, ...]:
 
 def _parse(entry: Mapping[str, Any]) -> Configured:
     targets = tuple(
-        Target(name, kind, file, tuple(Compile(a, b, tuple(c)) for a, b, c in compiles), tuple(links), tuple(needs))
-        for name, kind, file, compiles, links, needs in entry["targets"]
+        Target(a, b, c, tuple(Compile(x, y, tuple(z)) for x, y, z in compiles), tuple(links), tuple(needs), own)
+        for a, b, c, compiles, links, needs, own in entry["targets"]
     )
     return Configured(
         targets,

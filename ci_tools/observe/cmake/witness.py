@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.evidence import Binding, Extension, TorchAbi
+from ci_tools.model.evidence import Binding, Extension, Mislabel, TorchAbi
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.observe.build import list_request_archs
 from ci_tools.observe.cmake.archs import VARIABLE, images_of, spell_for_cmake
@@ -21,6 +21,7 @@ from ci_tools.observe.cmake.kernels import CONFIGURED, LeftOff, find_lacking
 from ci_tools.observe.cmake.reply import LINKS_TORCH
 from ci_tools.observe.cmake.run import Configured, Configurer
 from ci_tools.observe.gpus.images import list_wanted, name_archs
+from ci_tools.observe.python_label import judge_targets
 from ci_tools.source.backends.facts import FORCED
 from ci_tools.source.includes import abi_of_commands
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.model.cell import Cell
-    from ci_tools.model.evidence import CellEvidence, Compile
+    from ci_tools.model.evidence import CellEvidence, Compile, PythonApi
     from ci_tools.observe.cmake.reply import Target
     from ci_tools.observe.views import View
     from ci_tools.source.backends.cmake_call import CmakeCall
@@ -49,11 +50,12 @@ class Ask(NamedTuple):
 
 
 class Open(NamedTuple):
-    """The facts that the files leave open: the torch ABI, the GPU architectures, and which kernels are compiled."""
+    """The facts that the files leave open: the ABI of torch and of Python, the GPU architectures, the kernels."""
 
     torch: bool = False
     archs: bool = False
     kernels: tuple[str, ...] = ()
+    python: bool = False  # whether what is compiled keeps to the limited API of its tag
 
 
 class Refinement(NamedTuple):
@@ -73,6 +75,7 @@ class CmakeWitness:
         self.configurer = configurer
         self.others: dict[int, CmakeWitness] = {}  # by the includes of a source with files that a build writes
         self.shown: dict[tuple[int, Refinement], tuple[CellEvidence, CellEvidence]] = {}  # with the files' own
+        self.judged: dict[tuple[int, PythonApi], tuple[CellEvidence, CellEvidence]] = {}
         self.lacking: dict[tuple[int, LeftOff], tuple[CellEvidence, CellEvidence]] = {}
 
     def close(self) -> None:
@@ -93,17 +96,40 @@ class CmakeWitness:
         of the files: their compilers and torch have no stand-ins; and so it is where cmake has nothing to read. A cell
         whose accelerator has no version is several asks, which have to show the same.
         """
-        if any(one.view.accelerator and one.view.accelerator.kind is not AcceleratorKind.CUDA for one in asks):
-            return files
-        if not all(self.includes.has(self.configurer.script_of(one.call)) for one in asks):
-            return files
+        is_for_others = any(
+            one.view.accelerator and one.view.accelerator.kind is not AcceleratorKind.CUDA for one in asks
+        )
+        if is_for_others or not all(self.includes.has(self.configurer.script_of(one.call)) for one in asks):
+            unknown = Configured(doubt="cmake's configure step is not followed there")
+            return self.judge_label(files, unknown) if open_.python else files
+        if open_.python:
+            files = self.judge_label(files, self.decide(asks[0].view, self.add_sabi(files, asks[0])))
         refined = self.refine_targets(files, asks, cell, open_) if open_.torch or open_.archs else files
         return self.add_lacking(refined, self.find_lacking(files, asks[0], open_.kernels)) if open_.kernels else refined
 
     def find_lacking(self, files: CellEvidence, ask: Ask, kernels: Sequence[str]) -> LeftOff:
         """Return what the configure step of a cell with CUDA leaves off, of a source with these kernels."""
-        call = ask.call._replace(arguments=(*ask.call.arguments, *_list_sabi(files, ask.view)))
-        return LeftOff() if call.doubt else find_lacking(partial(self.configurer.configure, ask.view), call, kernels)
+        call = self.add_sabi(files, ask)
+        if call.doubt:
+            return LeftOff(warnings=(f"{call.doubt}: whether {kernels[0]} is compiled is not known",))
+        return find_lacking(partial(self.configurer.configure, ask.view), call, kernels)
+
+    def add_sabi(self, files: CellEvidence, ask: Ask) -> CmakeCall:
+        """Return a call with what scikit-build-core tells cmake of the limited API."""
+        return ask.call._replace(arguments=(*ask.call.arguments, *_list_sabi(files, ask.view)))
+
+    def judge_label(self, files: CellEvidence, found: Configured) -> CellEvidence:
+        """Return the evidence of a wheel tagged abi3 with what its libraries break; the same object for the same."""
+        targets = [one._replace(compiles=tuple(map(self.in_source, one.compiles))) for one in found.targets]
+        by_name = {one.name: one for one in targets}
+        linked = [one for one in targets if one.is_linked and one.kind != "EXECUTABLE"]
+        installed = [one for one in linked if one.is_installed] or linked
+        libraries = [Extension(one.file, _list_parts(one, by_name), one.links) for one in installed]
+        api = judge_targets(files.python_api, libraries, self.includes)
+        if doubt := found.doubt or ("" if libraries else "cmake makes no library"):
+            what = f"whether its libraries keep to the limited API is not known ({doubt})"
+            api = api._replace(mislabel=Mislabel(what, is_certain=False))
+        return self.judged.setdefault((id(files), api), (files, replace(files, python_api=api)))[1]
 
     def add_lacking(self, files: CellEvidence, lacking: LeftOff) -> CellEvidence:
         """Return evidence with what a configure step leaves off; the same object for the same."""
@@ -140,8 +166,7 @@ class CmakeWitness:
 
     def look(self, files: CellEvidence, ask: Ask) -> Refinement:
         """Return what a configure step shows, told the architectures of the request where that makes it heed them."""
-        view, call = ask.view, ask.call
-        call = call._replace(arguments=(*call.arguments, *_list_sabi(files, view)))
+        view, call = ask.view, self.add_sabi(files, ask)
         found = Configured(doubt=call.doubt) if call.doubt else self.decide(view, call)
         asked = tuple(list_request_archs(view)) if view.accelerator else ()
         wanted = list_wanted(asked)

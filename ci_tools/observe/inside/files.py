@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.observe.inside.chance import look_for_size
 from ci_tools.observe.inside.facts import FACTS
+from ci_tools.observe.inside.standard_library import drivers
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -81,14 +82,12 @@ def _guard_lookup(name: str, real: Any) -> Any:
         asks = FACTS.lets_ask()
         if asks and (found := look_for_size(name, path)) is not None:
             return found
+        if asks and (located := drivers.locate(path)) is not path:
+            return real(located, *args, **kwargs)
         if asks and not (isinstance(path, int) or _leads_here(name, path)):
-            only = ONLY_ASKS.get(_name_asker(sys._getframe(1))) if name == "stat" else None  # noqa: SLF001 - the caller
-            if only and _is_elsewhere(path):
-                return _suppose_file(only, path)
-            if not is_there(path):
-                if name == "access":
-                    return False
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            hidden = _hide(name, path, sys._getframe(1))  # noqa: SLF001 - the caller
+            if hidden is not None:
+                return hidden
         if asks:
             _note_look(name, path, kwargs.get("dir_fd"))
         return real(path, *args, **kwargs)
@@ -97,6 +96,20 @@ def _guard_lookup(name: str, real: Any) -> Any:
         if real in group:
             group.add(called)  # shutil.rmtree checks whether they accept descriptors
     return called
+
+
+def _hide(look: str, path: Any, asker: FrameType) -> Any:
+    """Return what a look tells of a file that the project may not see, or raise FileNotFoundError; None if it may."""
+    only = ONLY_ASKS.get(_name_asker(asker)) if look == "stat" else None
+    if only and _full_name(path) == os.devnull and FACTS.ask("os") == "windows":
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    if only and _is_elsewhere(path):
+        return _suppose_file(only, path)
+    if is_there(path):
+        return None
+    if look == "access":
+        return False
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
 def _suppose_file(only: _Kind, path: Any) -> os.stat_result:

@@ -6,6 +6,7 @@ Python's standard library and setuptools would break on wrong answers; only the 
 # ruff: noqa: SIM905 - as words they fit on a page
 from __future__ import annotations
 
+import builtins
 import functools
 import io
 import os
@@ -15,7 +16,7 @@ import sysconfig
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.observe.inside import chance, files, modules, programs
+from ci_tools.observe.inside import chance, files, modules, programs, text
 from ci_tools.observe.inside.cell import (
     OS_NAMES,
     SYS_PLATFORMS,
@@ -32,6 +33,7 @@ from ci_tools.observe.inside.compilers import Version, compiler_of_python
 from ci_tools.observe.inside.environ import set_variables
 from ci_tools.observe.inside.facts import FACTS, GuardedModule
 from ci_tools.observe.inside.python_build import answer_for_distutils, wrap_config_var, wrap_config_vars
+from ci_tools.observe.inside.standard_library import drivers
 from ci_tools.observe.inside.standard_library.library import LIBRARY
 from ci_tools.observe.inside.standard_library.values import differing_values
 from ci_tools.observe.inside.torch_names.torch import TORCH
@@ -60,6 +62,8 @@ def install_fakes(env: Mapping[str, str], provided: Mapping[str, Sequence[str] |
     _functions()
     answer_for_distutils()
     files.watch()
+    drivers.watch()
+    builtins.compile = text.watch_compile(compile)
     modules.watch(provided)
     sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
     LIBRARY.show()

@@ -32,7 +32,8 @@ BROUGHT_BY_TORCH = frozenset(
 OF_CUDA = frozenset({"cuda", "nvidia"})
 STOOD_IN_FOR = frozenset({"Cython", "ninja", "numpy", "psutil", "pybind11", "torch"})
 # Fakes that are there where the project requires them, and a package that comes with one and has none.
-PLUGINS = frozenset({"cffi", "cppy", "pkgconfig", "setuptools_rust", "setuptools_scm", "vcs_versioning"})
+OF_DRIVER = "pynvml"  # a build that imagines a GPU has it, too
+PLUGINS = frozenset({"cffi", "cppy", "pkgconfig", OF_DRIVER, "setuptools_rust", "setuptools_scm", "vcs_versioning"})
 FAKES = Path(__file__).with_name("fakes")
 FAKED = frozenset(
     ".".join(path.relative_to(FAKES).with_suffix("").parts).removesuffix(".__init__") for path in FAKES.rglob("*.py")
@@ -113,7 +114,8 @@ def _look(name: str) -> None:
         FACTS.doubt(f"imports {name}, which is not simulated")
     if top in BROUGHT_BY_TORCH and not _is_without_cuda(top):
         FACTS.doubt(f"imports {top}, which torch may bring and is not simulated")
-    if LIBRARY.is_missing(name) or top in PLUGINS - {*FACTS.known["plugins"]}:
+    is_of_driver = top == OF_DRIVER and FACTS.ask("gpu")
+    if LIBRARY.is_missing(name) or (top in PLUGINS - {*FACTS.known["plugins"]} and not is_of_driver):
         _refuse(name)
     if name in FILLED:
         _fill(name)

@@ -33,8 +33,11 @@ PYTHON = re.compile(r"python(\d(\.\d+)?)?")
 BEYOND_WORDS = re.compile(r"[<>()$`\\*?\[\]{}~#!\n]")
 CONNECTORS = frozenset({";", "&&", "||", "|"})
 DROPS_OUTPUT = re.compile(r"(?<!\S)(&>|[12]?>) ?/dev/null(?=[\s;&|]|$)|(?<!\S)2>&1(?=[\s;&|]|$)")
+# The arguments of a GPU's program that the stage's own answers.
+TOLD_BY_DRIVER = re.compile(r"-L|--list-gpus|--query-gpu=(?:compute_cap|count|index)|--format=csv[,\w]*|--showid|-i|\d")
 LOOKS_UP = frozenset({"type", "which"})  # print where a shell finds a program
-BUILTINS = frozenset({":", "cd", "echo", "exit", "false", "pwd", "true", *LOOKS_UP})
+RUNS = "command"  # runs a program, or with -v prints where it is
+BUILTINS = frozenset({":", RUNS, "cd", "echo", "exit", "false", "pwd", "true", *LOOKS_UP})
 STARTS = {
     "ctypes.dlopen": "loads a library of the machine",
     "os.exec": "replaces itself by another program",
@@ -102,10 +105,10 @@ def _ran_program(words: list[str], start: _Start) -> None:
     program = os.path.basename(words[0])
     if program == GIT:
         FACTS.note_git()
-    if not _is_found_here(words[0], start):
+    if program in files.GPU_PROGRAMS:
+        _ask_driver(words)
+    elif not _is_found_here(words[0], start):
         FACTS.doubt(f"runs {words[0]}, which is not in the source")
-    elif program in files.GPU_PROGRAMS:
-        FACTS.ask("gpu")
     elif program in files.ACCELERATOR_PROGRAMS:
         FACTS.ask("accelerator")
         if program == ICPX:
@@ -113,6 +116,18 @@ def _ran_program(words: list[str], start: _Start) -> None:
     elif not _answers(program, words, start):
         own = ", a program of its own" if _is_its_own(words[0], start) else ""
         FACTS.doubt(f"runs {program}{own}, whose answer no cell defines")
+
+
+def _ask_driver(words: list[str]) -> None:
+    """Record a question to a GPU's driver: whether there is one, and what the stage's program does not say of it.
+
+    Raises FileNotFoundError, in the build, for a program that is named by its place on a machine without a GPU.
+    """
+    if not FACTS.ask("gpu"):
+        if os.path.dirname(words[0]):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), words[0])
+    elif os.path.dirname(words[0]) or not all(map(TOLD_BY_DRIVER.fullmatch, words[1:])):
+        FACTS.doubt(f"runs {' '.join(words)}, whose answer no cell defines")
 
 
 def _is_its_own(program: str, start: _Start) -> bool:
@@ -145,9 +160,11 @@ def _ran_by_shell(words: list[str], start: _Start) -> None:
         FACTS.doubt("runs a shell, whose answer no cell defines")
         return
     for one in found:
-        if one[0] in LOOKS_UP:
-            for name in one[1:]:
+        if one[0] in LOOKS_UP or one[:2] == [RUNS, "-v"]:
+            for name in (word for word in one[1:] if not word.startswith("-")):
                 files.note_program(name)
+        elif one[0] == RUNS:
+            _ran_program(one[1:], start)
         elif one[0] == "cd":
             start = start._replace(folder=os.path.join(start.folder, one[-1]))
             files.is_there(os.path.abspath(start.folder))

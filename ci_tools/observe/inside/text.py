@@ -7,6 +7,7 @@ is written in C. A backslash says what the project expects of a path, and the pa
 from __future__ import annotations
 
 import ast
+import functools
 import os
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from ci_tools.observe.inside.standard_library.library import LIBRARY, Condition,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+OLDEST = (3, 10)  # Python of a cell
+BEFORE_INHERITING = 4  # arguments of `compile` before `dont_inherit`, without the text
 BACKSLASH = "\\"
 PARSED = "<unknown>"  # the file name of what `ast.parse` reads and nothing runs
 # Methods of text that decide by what they are given; `replace` does not: "/" is what it would make of a backslash.
@@ -27,6 +30,23 @@ LISTS = frozenset({"__dict__", "dir", "getmembers", "vars"})
 WORTH = (BACKSLASH, *sorted(LISTS))  # a text without any of these has nothing to scan for
 CODES: list[CodeType] = []
 TEXTS: list[tuple[str, Any]] = []
+
+
+def watch_compile(real: Any) -> Any:
+    """Doubt a text that the project itself compiles, and that not every Python knows."""
+
+    @functools.wraps(real)
+    def compiled(source: Any, *args: Any, **kwargs: Any) -> Any:
+        if FACTS.asks() and isinstance(source, (bytes, str)):
+            try:
+                ast.parse(source, feature_version=OLDEST)
+            except (SyntaxError, ValueError):
+                FACTS.doubt("compiles a text that not every Python knows")
+        if len(args) < BEFORE_INHERITING:  # else it would inherit the features of this module
+            kwargs.setdefault("dont_inherit", True)
+        return real(source, *args, **kwargs)
+
+    return compiled
 
 
 def note_code(code: Any) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
 from ci_tools.model.evidence import OWN_SUFFIX
 from ci_tools.model.files import EPOCH
+from ci_tools.observe.gpus.driver import write_driver
 from ci_tools.observe.laboratory import Laboratory, TrialResult, name_folders_alike
 from ci_tools.observe.observation import Observed, list_folders, parse_answer, read_wheel
 from ci_tools.observe.setup_py import journal
@@ -51,6 +52,8 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
     "cffi": {"distutils.setup_keywords": "cffi_modules = cffi:cffi_modules"},
     "cppy": {},
     "pkgconfig": {},
+    "nvidia-ml-py": {},
+    "pynvml": {},
     "setuptools-rust": {
         "distutils.setup_keywords": "rust_extensions = setuptools_rust:rust_extensions",
         "setuptools.finalize_distribution_options": "setuptools_rust = setuptools_rust:read_project",
@@ -60,6 +63,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
     },  # its version is the release's
     "versioneer": {},
 }
+MODULES = {"nvidia-ml-py": "pynvml"}  # of a plugin whose module has another name
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
 WORD = "FATWHEEL_WORD"  # the observer removes it from its variables before the project's code runs
 JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": str(EPOCH)}  # every job sets these
@@ -139,6 +143,7 @@ class Observer(Laboratory):
         )
         stage, prepared, stores = self.stage, self.prepared, self.stores
         stage.set(self.tree, view.accelerator, view.oneapi, lends=stores is not None)
+        write_driver(stage, view)
         stage.request.write_text(json.dumps(self._request(stage, prepared, view)), encoding="utf-8")
         places = {"HOME": str(stage.home), "TMPDIR": str(stage.scratch)}
         word = secrets.token_hex()
@@ -206,6 +211,7 @@ class Observer(Laboratory):
             **list_facts(view),
             "accelerator_home": str(stage.accelerator) if view.accelerator else "",
             "capped": self.subject.capped,
+            "gpu_folder": str(stage.driver),
             "tools": sorted(TOOLS),
             "programs": sorted(PROGRAMS),
             "tools_folder": str(stage.tools),
@@ -218,7 +224,7 @@ class Observer(Laboratory):
             "tracked": _list_tracked(self.tree, self._prefix),
             "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),
             "suffix": OWN_SUFFIX,
-            "plugins": [name.replace("-", "_") for name in self.subject.plugins],
+            "plugins": [MODULES.get(name, name.replace("-", "_")) for name in self.subject.plugins],
             "folders": list(map(str, places)),
         }
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.source.backends.conditions import holds
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from ci_tools.source.project_file import ProjectFile
 
 TOOL = ("tool", "scikit-build")
+SOURCE_DIR = "cmake_source_dir"  # a keyword of setup(), where setuptools calls it
 UNKNOWN_VERSION = "0"  # of a project that a plugin gives its version: cmake wants some
 UNREAD = ("SKBUILD_CMAKE_ARGS", "SKBUILD_CMAKE_DEFINE", "SKBUILD_CMAKE_BUILD_TYPE", "SKBUILD_CMAKE_SOURCE_DIR")
 
@@ -40,6 +43,10 @@ def read_cmake_call(project: ProjectFile, env: Mapping[str, str], cell: CellFact
     if unread := next((name for name in UNREAD if name in env), ""):
         return CmakeCall(doubt=f"{unread} in the config changes how cmake is called")
     cmake = dict(project.table(*TOOL, "cmake"))
+    for at, name, value in _read_setup(project):
+        if value is None:
+            return CmakeCall(doubt=f"{at}: {name} is computed")
+        cmake |= {"source-dir": value} if name == SOURCE_DIR else {"args": [*cmake.get("args", ()), *value]}
     told = project.table(*TOOL, "env")
     for index, override in enumerate(project.list(*TOOL, "overrides")):
         changed = table(override, "cmake")
@@ -71,6 +78,21 @@ def read_cmake_call(project: ProjectFile, env: Mapping[str, str], cell: CellFact
         ),
         tuple(sorted(variables.items())),
     )
+
+
+def _read_setup(project: ProjectFile) -> Iterator[tuple[str, str, Any]]:
+    """Yield the keywords by which setup.py changes the call, each with its place and value; None: it is computed."""
+    file = project.path("setup.py")
+    text = project.tree.text(file) if project.backend.endswith(".setuptools.build_meta") else ""
+    try:
+        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for word in (word for call in calls for word in call.keywords if word.arg in {SOURCE_DIR, "cmake_args"}):
+        value = None
+        with suppress(ValueError, TypeError):
+            value = ast.literal_eval(word.value)
+        yield f"{file}:{word.value.lineno}", str(word.arg), value
 
 
 def _definitions(define: Mapping[str, Any], env: Mapping[str, str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, PythonApi
 from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.versions import Minor, admits
 from ci_tools.source.backends.facts import Read, requires_python
-from ci_tools.source.backends.sdist_contents import select_binaries
+from ci_tools.source.backends.sdist_contents import MAY_SHIP, select_binaries
 from ci_tools.source.backends.toml import TomlFile, table
 from ci_tools.source.requirements import build_requirements
 
@@ -103,7 +103,7 @@ def _doubts(project: ProjectFile, tool: str, env: Mapping[str, str]) -> Iterator
     yield from {"hatch": _hatch, "pdm": _pdm, "poetry": _poetry}.get(tool, _nothing)(project, env)
     told = json.dumps(_keep_wheel_settings(project.table("tool", tool)))
     for binary in select_binaries(project.tree, project.request.subdirectory, told):
-        yield f"{binary}:1: a compiled file, which the wheel may contain"
+        yield f"{binary}:1: {MAY_SHIP}"
 
 
 def _keep_wheel_settings(said: Any) -> Any:  # noqa: ANN401 - TOML

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.model.evidence import Binding, Extensions, PythonApi, TorchAbi
 from ci_tools.model.versions import Minor
 from ci_tools.source.backends.facts import Forced, Read, oldest
-from ci_tools.source.backends.sdist_contents import select_binaries
+from ci_tools.source.backends.sdist_contents import MAY_SHIP, select_binaries
 from ci_tools.source.includes import Place
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _extensions(project: ProjectFile, tokens: list[Token], calls: list[Call]) ->
     for place, why in (*_unseen(tokens, calls), *_run(calls)):
         return Extensions.UNKNOWN, f"{place}: {why}"
     for binary in select_binaries(project.tree, project.request.subdirectory):
-        return Extensions.UNKNOWN, f"{binary}:1: a compiled file, which the wheel may contain"
+        return Extensions.UNKNOWN, f"{binary}:1: {MAY_SHIP}"
     return Extensions.NONE, f"{calls[0].place}: no meson.build compiles anything"
 
 

@@ -14,7 +14,7 @@ from ci_tools.model.evidence import Binding, Extensions, PythonApi
 from ci_tools.model.versions import Minor
 from ci_tools.source.backends.conditions import holds
 from ci_tools.source.backends.facts import Forced, Read
-from ci_tools.source.backends.sdist_contents import select_binaries
+from ci_tools.source.backends.sdist_contents import MAY_SHIP, select_binaries
 from ci_tools.source.backends.toml import table
 from ci_tools.source.includes import CMAKE_IF, Place, uncommented
 from ci_tools.source.macros import is_unconditional
@@ -25,9 +25,14 @@ if TYPE_CHECKING:
     from ci_tools.source.backends.facts import CellFacts
     from ci_tools.source.project_file import ProjectFile
 
-BACKENDS = frozenset({"scikit_build_core.build", "scikit_build_core.setuptools.build_meta"})
+WITHOUT_SETUPTOOLS = "scikit_build_core.build"
+BACKENDS = frozenset({WITHOUT_SETUPTOOLS, "scikit_build_core.setuptools.build_meta"})
 NO = frozenset({"", "0", "false", "no", "off"})  # values of a variable that it reads as false, in any case
-LIMITED = re.compile(r"\bUSE_SABI\b|\bSTABLE_ABI\b|\bSKBUILD_SABI_|\bPy_LIMITED_API\b|\blimited.api\b", re.IGNORECASE)
+# What makes a module, or gives another target Python's headers, and a module that asks for the limited API.
+MODULE = re.compile(
+    r"\b(?:python3?|nanobind|pybind11|swig)_add_(?:library|module)\s*\([^)]*\)|\bPython3?::\w+", re.IGNORECASE
+)
+LIMITED = re.compile(r"python3?_add_library\s*\([^)]*\bUSE_SABI\s+(?:3\.\d|\$\{SKBUILD_SABI_VERSION\})", re.IGNORECASE)
 LIMITING = (".cmake", ".txt", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".pyx", ".pxd")
 FLOOR = re.compile(r"\bUSE_SABI\s+3\.(\d{1,2})\b|\bPy_LIMITED_API[ =]+0[xX]03([0-9a-fA-F]{2})[0-9a-fA-F]{4}\b")
 CMAKE_ARCHS = re.compile(
@@ -98,13 +103,12 @@ def _format_value(value: object) -> str:
 def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
     """Return the facts about scikit-build-core's build of a cell: it runs CMake unless `wheel.cmake` is false."""
     place = project.place("build-system", "build-backend")
-    if project.backend != "scikit_build_core.build":  # the setuptools plugin, which does not read wheel.*
+    if project.backend != WITHOUT_SETUPTOOLS:  # the setuptools plugin, which does not read wheel.*
         return Read(Extensions.SOME, f"{place}: {project.backend} compiles", PythonApi(Binding.FULL, f"{place}"))
     settings = ScikitSettings(project, env, cell)
     extensions, where = _extensions(settings)
     api = _limit(project, _python_api(settings.wheel_setting("py-api", "")))
-    warnings = tuple(_tag_warnings(project, api)) if extensions is not Extensions.NONE else ()
-    return Read(extensions, where, api, archs=_archs(project), warnings=warnings)
+    return Read(extensions, where, api, archs=_archs(project))
 
 
 def _extensions(settings: ScikitSettings) -> tuple[Extensions, str]:
@@ -123,7 +127,7 @@ def _shipping(settings: ScikitSettings, where: str) -> tuple[Extensions, str]:
     """Return NONE, or UNKNOWN if the source has compiled files."""
     tree, folder = settings.project.tree, settings.project.request.subdirectory
     for binary in select_binaries(tree, folder):
-        return Extensions.UNKNOWN, f"{binary}:1: a compiled file, which the wheel may contain"
+        return Extensions.UNKNOWN, f"{binary}:1: {MAY_SHIP}"
     return Extensions.NONE, where
 
 
@@ -141,7 +145,8 @@ def _python_api(setting: Setting) -> PythonApi:
     if match is None:
         return PythonApi(Binding.UNKNOWN, where)
     lowest, free_threaded = (Minor(3, int(digits)) if digits else None for digits in match.groups())
-    return PythonApi(Binding.STABLE, where, lowest, free_threaded, builds_older=True)
+    at = where.partition(": ")[0]
+    return PythonApi(Binding.STABLE, where, lowest, free_threaded, builds_older=True, tagged_at=at)
 
 
 def _limit(project: ProjectFile, api: PythonApi) -> PythonApi:
@@ -152,26 +157,30 @@ def _limit(project: ProjectFile, api: PythonApi) -> PythonApi:
     newest, place = max(floors, default=(api.lowest, None))
     if newest <= api.lowest:
         return api
-    where, at = f"{place} asks for the limited API of {newest}", api.where.partition(": ")[0]
-    return api._replace(lowest=newest, label=api.lowest, tagged_at=at, where=where, builds_older=False)
+    where = f"{place} asks for the limited API of {newest}"
+    return api._replace(lowest=newest, label=api.lowest, where=where, builds_older=False)
+
+
+def _depth(text: str, match: re.Match[str]) -> int:
+    """Return how many `if()` of a CMake file are around a place in it."""
+    return sum(-1 if found[1] else 1 for found in CMAKE_IF.finditer(text, 0, match.start()))
 
 
 def _find_floors(project: ProjectFile, name: str) -> Iterator[tuple[Minor, Place]]:
     """Yield the Pythons whose limited API a file asks for outside any condition, each with its place."""
     text = uncommented(name, project.tree.text(name))
     for match in FLOOR.finditer(text):
-        branches = [found[1] for found in CMAKE_IF.finditer(text, 0, match.start())]
-        if len(branches) == 2 * branches.count("end") and is_unconditional(text, match):
+        if not _depth(text, match) and is_unconditional(text, match):
             minor = int(match[1]) if match[1] else int(match[2], 16)
             yield Minor(3, minor), Place(name, text.count("\n", 0, match.start()) + 1)
 
 
-def _tag_warnings(project: ProjectFile, api: PythonApi) -> Iterator[str]:
-    """Yield a warning if only the tag names the limited API: the tag itself limits nothing."""
-    if api.kind is Binding.STABLE:
-        files = (name for name in _own(project) if name.endswith(LIMITING))
-        if not any(LIMITED.search(project.tree.text(name)) for name in files):
-            yield f"{api.where}, but no file of the source asks for the limited API: USE_SABI, STABLE_ABI"
+@functools.lru_cache(maxsize=1)  # it is the same for every cell
+def states_limit(project: ProjectFile) -> bool:
+    """Whether CMake files ask for the limited API in every module that they make, on every system."""
+    texts = [uncommented(name, project.tree.text(name)) for name in _cmake_files(project)]
+    found = [(text, match) for text in texts for match in MODULE.finditer(text)]
+    return bool(found) and all(LIMITED.match(match[0]) and not _depth(text, match) for text, match in found)
 
 
 # ---------------------------------------------------------------- for which GPUs
@@ -210,8 +219,9 @@ def reads_request_archs(project: ProjectFile) -> bool:
 
 
 def has_conditions(project: ProjectFile) -> bool:
-    """Whether CMake files decide by a condition or an option what they compile."""
-    return any(CONDITION.search(project.tree.text(name)) for name in _cmake_files(project))
+    """Whether CMake files decide by a condition or an option what they compile, or name no kernel."""
+    texts = [project.tree.text(name) for name in _cmake_files(project)]
+    return any(map(CONDITION.search, texts)) or not any(".cu" in text for text in texts)
 
 
 def _cmake_files(project: ProjectFile) -> Iterator[str]:

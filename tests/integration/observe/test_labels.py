@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +14,6 @@ from tests.builders.setuptools_projects import HEAD, planned
 from tests.builders.sources import plan_of, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.integration.conftest import CommandLine
 
 pytestmark = pytest.mark.slow  # many real processes
@@ -135,17 +135,46 @@ def test_a_platform_is_served_if_the_build_there_tags_its_wheel_for_it(
     assert reasons <= {"the project does not build there: its wheel is tagged manylinux2014_x86_64 (setup.py:5)"}
 
 
+DATA = "package_data={'demo': ['*']}, has_ext_modules=lambda: True"
+OF_LINUX = Path(sys.executable).read_bytes()[:4096]  # a program of this machine
+OF_WINDOWS = b"MZ".ljust(0x3C, b"\0") + b"\x40\0\0\0PE\0\0\x64\x86".ljust(64, b"\0")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the library is this machine's")
+@pytest.mark.parametrize(
+    ("members", "served"),
+    [
+        pytest.param({"a.so": OF_LINUX}, {"linux-cpu"}, id="of-one-system"),
+        pytest.param({"a.so": OF_LINUX, "a.dll": OF_WINDOWS}, {"linux-cpu", "windows"}, id="of-two",
+                     marks=pytest.mark.long),
+        pytest.param({"a.bin": b"data"}, {"linux-cpu", "windows", "linux-aarch64"}, id="of-none",
+                     marks=pytest.mark.long),
+    ],
+)  # fmt: skip
+def test_a_platform_is_served_if_a_library_that_is_shipped_is_of_use_there(
+    members: dict[str, bytes], served: set[str], tmp_path: Path
+) -> None:
+    more = '  windows: {owner: "@demo/windows"}\n  linux-aarch64: {owner: "@demo/arm"}\n'
+    script = f"{HEAD}setup(name='demo', version='1.0', packages=['demo'], {DATA})\n"
+    files = {"setup.py": script, **{f"demo/{name}": content for name, content in members.items()}}
+    plan = planned(tmp_path, files, CONFIG + more)
+    assert {job.platform for job in plan.jobs} == served
+    reasons = {skipped.reason for skipped in plan.skipped}
+    assert all(f"its wheel ships demo/{next(iter(sorted(members)))}, which is for " in one for one in reasons)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("files", "tag"),
+    ("files", "tag", "status"),
     [
-        pytest.param(written("python.c", label="cp39", more=NEWER), "cp39-abi3", id="a-tag-below-the-macro"),
-        pytest.param(written("stub.c", "'py3', 'none', platform"), "py3-none", id="for-every-python-by-its-own-method"),
-        pytest.param(written("python.c", "python, 'none', platform"), "cp311-none", id="by-the-python-that-builds"),
+        pytest.param(written("python.c", label="cp39", more=NEWER), "cp39-abi3", 0, id="a-tag-below-the-macro"),
+        pytest.param(written("stub.c", "'py3', 'none', platform"), "py3-none", 1,  # its file is named for one Python
+                     id="for-every-python-by-its-own-method"),
+        pytest.param(written("python.c", "python, 'none', platform"), "cp311-none", 0, id="by-the-python-that-builds"),
     ],
-)
+)  # fmt: skip
 def test_a_build_gives_its_wheel_the_tag_of_the_plan(
-    files: dict[str, str], tag: str, tmp_path: Path, fatwheel: CommandLine
+    files: dict[str, str], tag: str, status: int, tmp_path: Path, fatwheel: CommandLine
 ) -> None:
     config = CONFIG.replace('["3.11", "3.12"]', '["3.11"]').replace('"}\n', '", wheel-platform: linux}\n')
     folder = write(tmp_path / "a", {"fatwheel.yml": config, "demo/__init__.py": "", **files})
@@ -153,4 +182,4 @@ def test_a_build_gives_its_wheel_the_tag_of_the_plan(
     built = fatwheel("build", folder / "fatwheel.yml", "--job", job.name, "--out", tmp_path / "dist")
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     assert (built.status, wheel.name) == (0, f"demo-1.0-{tag}-linux_{platform.machine()}.whl"), built.stderr
-    assert fatwheel("audit", wheel).status == 0
+    assert fatwheel("audit", wheel).status == status

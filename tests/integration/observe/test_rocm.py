@@ -118,7 +118,8 @@ def test_architectures_of_the_project_s_own_choice(
     extension = f"[CUDAExtension('demo._C', ['k.cu'], extra_compile_args={{'nvcc': {flags}}})]"
     plan = seen(tmp_path, HEAD + SETUP.format(f"{extension} if ROCM_HOME else []"))
     assert images(plan) == ({"demo/_C": expected} if expected else {})
-    assert [warned in warning for warning in plan.warnings] == ([True] if warned else [])
+    of_rocm = [warning for warning in plan.warnings if not warning.startswith("linux-cuda: no kernel is compiled")]
+    assert [warned in warning for warning in of_rocm] == ([True] if warned else [])
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def tried(statement: str) -> str:
         pytest.param("os.path.exists(os.path.expanduser('~/.demorc'))", "", id="by-the-home-folder"),
         pytest.param("os.path.exists(sys.prefix + '/include/demo.h')", "", id="by-python's-folder"),
         pytest.param("find_library('nvrtc')", "from ctypes.util import find_library\n", id="by-a-library"),
-        pytest.param("works()", "import ctypes\n" + tried("ctypes.CDLL('libcuda.so.1')"), id="by-a-driver"),
+        pytest.param("works()", "import ctypes\n" + tried("ctypes.CDLL('libmkl_rt.so.2')"), id="by-what-it-loads"),
         pytest.param("shutil.which('nasm')", "import shutil\n", id="by-a-program"),
         pytest.param("find_executable('nasm')", "from distutils.spawn import find_executable\n",
                      id="by-a-program-that-distutils-finds"),

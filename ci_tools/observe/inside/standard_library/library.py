@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.observe.inside.facts import FACTS, names_of
 from ci_tools.observe.inside.shown import ModuleName, list_visible, show_names
 from ci_tools.observe.inside.standard_library.equivalents import EQUIVALENTS, make_stand_in
+from ci_tools.observe.inside.standard_library.values import list_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -120,6 +121,8 @@ class StandardLibrary:
     def _show(self, name: str, module: ModuleType) -> None:
         rows = {**self.table.get(name, {}), **self.table.get(ALSO.get(name, name), {})}
         names = {row: self._name(module, row, rows) for row in self._names(name, rows)}
+        for row, give in list_numbers(module).items():
+            names[row] = ModuleName(row, names[row].condition if row in names else None, give)
         _watch_late(module, names)
         show_names(module, names, functools.partial(list_visible, names=names))
         members = () if name in UNWATCHED else rows.items()

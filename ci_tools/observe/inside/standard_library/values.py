@@ -6,11 +6,14 @@ as it would in the cell.
 
 from __future__ import annotations
 
+import functools
+import re
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ci_tools.observe.inside.chance import getrlimit
 from ci_tools.observe.inside.facts import FACTS, names_of
+from ci_tools.observe.inside.standard_library import drivers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +31,7 @@ NOT_OF_WINDOWS = {
 }
 # Names whose values here are those of Linux:
 OF_LINUX_ALONE = {
+    "errno": "errorcode",
     "locale": "getdefaultlocale getencoding getlocale getpreferredencoding localeconv nl_langinfo setlocale",
     "mimetypes": "guess_all_extensions guess_extension guess_type init knownfiles",
     "multiprocessing": "get_all_start_methods get_context get_start_method",
@@ -37,11 +41,24 @@ OF_LINUX_ALONE = {
 }
 # Names whose values are those of this machine:
 OF_NO_CELL = {
+    "importlib.util": "MAGIC_NUMBER cache_from_source",
     "inspect": "getattr_static",
+    "keyword": "iskeyword issoftkeyword kwlist softkwlist",
+    "marshal": "version",
     "os": "ctermid get_exec_path get_terminal_size",
     "resource": "getrusage prlimit",
+    "sys": "copyright",
     "time": "altzone daylight timezone tzname",
+    "unicodedata": "unidata_version",
+    "zlib": "ZLIB_RUNTIME_VERSION ZLIB_VERSION",
 }
+# Modules whose numbers are the system's, and those that Linux, macOS and Windows have in common.
+NUMBERED = frozenset({"errno", "fcntl", "mmap", "os", "resource", "select", "signal", "socket", "termios"})
+COMMON = re.compile(
+    r"errno\.E(?!AGAIN|DEADL|WOULD)\w+|signal\.SIG(?:INT|TERM|SEGV|ILL|FPE)|socket\.(?:AF_INET|SOCK_(?:STREAM|DGRAM)"
+    r"|IPPROTO_\w+)|os\.(?:SEEK_\w+|[FRWX]_OK|O_(?:RDONLY|WRONLY|RDWR))"
+)
+LAST_COMMON_ERROR = 34  # ERANGE: each system has numbered its own after it
 KNOWN_IN = (
     (NOT_OF_WINDOWS, frozenset({"linux", "macos"})),
     (OF_LINUX_ALONE, frozenset({"linux"})),
@@ -71,8 +88,54 @@ class Word(str):
     def __contains__(self, part: object) -> bool:
         return part in self.shown()  # type: ignore[operator]
 
+    def __len__(self) -> int:
+        return len(self.shown())
+
     def __repr__(self) -> str:
         return repr(self.shown())
+
+
+class Number(int):
+    """A number of this machine's system: handed on, it is that; decided by, it is a doubt in the cells of others."""
+
+    def __new__(cls, value: int, name: str) -> Number:
+        made = super().__new__(cls, value)
+        made.name = name
+        return made
+
+    name: str
+
+
+def _decide_by(method: str) -> Callable[..., Any]:
+    real = getattr(int, method)
+
+    def decide(self: Number, *others: Any) -> Any:
+        error = sys.exc_info()[1]
+        is_of_error = isinstance(error, OSError) and others == (error.errno,)
+        if FACTS.asks() and not is_of_error and FACTS.ask("os") != "linux":
+            FACTS.doubt(f"decides by the number of {self.name}, which differs between systems")
+        return real(self, *others)
+
+    return decide
+
+
+for _method in "eq ne lt le gt ge hash bool repr format add sub mod and".split():  # noqa: SIM905 - as words
+    setattr(Number, f"__{_method}__", _decide_by(f"__{_method}__"))
+
+
+def list_numbers(module: Any) -> dict[str, Callable[[], Number]]:
+    """Return what gives the numbers of a module that not all systems have in common, by name."""
+    name = str(names_of(module)["__name__"])
+    found = names_of(module).items() if name in NUMBERED else ()
+    return {
+        key: functools.partial(Number, int(value), f"{name}.{key}")
+        for key, value in found
+        if isinstance(value, int) and key.isupper() and not _is_common(f"{name}.{key}", value)
+    }
+
+
+def _is_common(name: str, value: int) -> bool:
+    return COMMON.fullmatch(name) is not None and (not name.startswith("errno.") or value <= LAST_COMMON_ERROR)
 
 
 def _word(here: str, windows: str) -> Callable[[], Word]:
@@ -112,6 +175,27 @@ def _size_on_windows(kind: Any) -> int:
     return ctypes.sizeof(kind)
 
 
+def _read_parameters(name: str) -> Callable[..., Any]:
+    """Return a function of `inspect`: the parameters of the standard library's own are those of its Python."""
+
+    def read(function: Any, *args: Any, **kwargs: Any) -> Any:
+        module = str(getattr(function, "__module__", "")).partition(".")[0]
+        if FACTS.asks() and module in names_of(sys)["stdlib_module_names"]:
+            FACTS.doubt(f"reads the parameters of a function of {module}, which not every Python has")
+        return names_of(sys.modules["inspect"])[name](function, *args, **kwargs)
+
+    return read
+
+
+@functools.cache  # a class, by which a project may ask what it got
+def _open_library() -> Any:
+    return drivers.open_library(names_of(sys.modules["ctypes"])["CDLL"])
+
+
+def _find_library() -> Any:
+    return drivers.find_library(names_of(sys.modules["ctypes.util"])["find_library"])
+
+
 def differing_values() -> dict[str, dict[str, Callable[[], Any]]]:
     """Return the answers by module and name."""
     paths = {"sep": _word("/", "\\"), "altsep": _by_system(None, "/"), "pathsep": _word(":", ";")}
@@ -123,7 +207,13 @@ def differing_values() -> dict[str, dict[str, Callable[[], Any]]]:
         "subprocess": {"_mswindows": _by_system(False, True)},
         "mimetypes": {"_winreg": _by_system(None, _WindowsObject("mimetypes._winreg"))},
         "resource": {"getrlimit": lambda: getrlimit, "setrlimit": lambda: lambda *_: None},
-        "ctypes": {"sizeof": _by_system_lately("ctypes", "sizeof", _size_on_windows)},
+        "ctypes": {
+            "sizeof": _by_system_lately("ctypes", "sizeof", _size_on_windows),
+            "CDLL": _open_library,
+            "cdll": lambda: sys.modules["ctypes"].LibraryLoader(_open_library()),
+        },
+        "ctypes.util": {"find_library": _find_library},
+        "inspect": {name: functools.partial(_read_parameters, name) for name in ("getfullargspec", "signature")},
         "struct": {"calcsize": _by_system_lately("struct", "calcsize", _calculate_on_windows)},
         "sys": {
             "getfilesystemencodeerrors": lambda: _by_system("surrogateescape", "surrogatepass"),

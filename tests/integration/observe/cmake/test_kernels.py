@@ -105,6 +105,28 @@ def test_kernels_that_are_compiled_or_not_wanted_are_not_missed(lines: str, more
     assert not [one for one in found.plan.warnings if "kernel" in one or "a.cu" in one]
 
 
+PLUGIN = PROJECT.replace("core.build", "core.setuptools.build_meta")
+CALL = "from setuptools import setup\nsetup(name='demo', version='1.0', cmake_source_dir='.'{})\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param("", "k/a.cu is compiled only with CMAKE_ARGS=-DUSE_CUDA=ON", id="off"),
+        pytest.param(", cmake_args=['-DUSE_CUDA=ON']", "", id="on", marks=pytest.mark.long),
+        pytest.param(", cmake_args=list()", "cmake_args is computed: whether k/a.cu is compiled is not known",
+                     id="computed", marks=pytest.mark.long),
+    ],
+)  # fmt: skip
+def test_what_setuptools_has_cmake_configure_is_followed(arguments: str, said: str, tmp_path: Path) -> None:
+    try:
+        plan = planned(tmp_path, OPTION, pyproject__toml=PLUGIN, setup__py=CALL.format(arguments)).plan
+        seen = [one for one in plan.warnings if "k/a.cu" in one]
+    except InputError as error:
+        seen = [error.message]
+    assert [said in one for one in seen] == ([True] if said else [])
+
+
 def test_a_cell_whose_cuda_has_no_kernels_is_skipped_where_another_has_them(tmp_path: Path) -> None:
     lines = f"{CORE}find_package(CUDAToolkit)\nif(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 13 OR USE_CUDA)\n{ON}"
     two = CONFIG.replace(", MORE", "").replace('["13.0"]', '["12.9", "13.0"]')

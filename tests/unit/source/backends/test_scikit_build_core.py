@@ -8,6 +8,7 @@ from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.versions import Minor, Python
 from ci_tools.source import backends
 from ci_tools.source.backends import CellFacts, Forced
+from ci_tools.source.backends.scikit_build_core import states_limit
 from tests.unit.source.backends.test_declarative import BINARY, opened, pyproject
 
 if TYPE_CHECKING:
@@ -129,17 +130,27 @@ def test_the_python_api_is_the_declared_one(
     assert (api.kind, api.lowest, api.lowest_free_threaded) == expected
 
 
+SABI = "Python_add_library(a MODULE USE_SABI 3.12 a.c)\n"
+
+
 @pytest.mark.parametrize(
-    ("text", "warned"),
+    ("text", "stated"),
     [
-        pytest.param("Python_add_library(a MODULE USE_SABI 3.12 a.c)", False, id="use-sabi"),
-        pytest.param("nanobind_add_module(a STABLE_ABI a.cpp)", False, id="nanobind"),
-        pytest.param("Python_add_library(a MODULE WITH_SOABI a.c)", True, id="with-soabi"),
+        pytest.param(SABI, True, id="a-number"),
+        pytest.param(SABI.replace("3.12", "${SKBUILD_SABI_VERSION}"), True, id="that-of-the-tag"),
+        pytest.param(f"if(WIN32)\n{SABI}endif()\n", False, id="on-one-system"),
+        pytest.param(f"message(STATUS {SABI!r})\nPython_add_library(b MODULE b.c)\n", False, id="a-word"),
+        pytest.param(f"{SABI}Python_add_library(b MODULE b.c)\n", False, id="one-of-two"),
+        pytest.param(f"{SABI}target_link_libraries(b PRIVATE Python::Module)\n", False, id="another-target"),
+        pytest.param("nanobind_add_module(a STABLE_ABI a.cpp)", False, id="what-nanobind-may-not-heed"),
+        pytest.param("", False, id="nowhere"),
     ],
 )
-def test_a_tag_that_nothing_stands_behind_is_warned_of(tmp_path: Path, text: str, *, warned: bool) -> None:
-    warnings = found(tmp_path, 'wheel.py-api = "cp312"', CMakeLists_txt=text).warnings
-    assert bool(warnings) is warned
+def test_a_limited_api_is_stated_if_each_module_asks_for_it_on_each_system(
+    tmp_path: Path, text: str, *, stated: bool
+) -> None:
+    files = {"pyproject.toml": pyproject("scikit_build_core.build"), "CMakeLists.txt": text}
+    assert states_limit(opened(tmp_path, files)) is stated
 
 
 @pytest.mark.parametrize(

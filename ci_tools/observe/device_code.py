@@ -1,0 +1,207 @@
+"""Finds the device code of a source, and what its build files leave off that would compile it.
+
+The files are only read: where a build can be observed, `evidence.observe` says what it compiles.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.request import Globs
+from ci_tools.observe.cmake.options import CHOICE, NO_OPTION
+from ci_tools.observe.switches import HARDWARE, NO_SWITCH, OFF
+from ci_tools.source.backends.sdist_contents import NOT_PACKED
+from ci_tools.source.backends.toml import TomlFile
+from ci_tools.source.files import matching
+from ci_tools.source.includes import uncommented
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ci_tools.source.files import Tree
+    from ci_tools.source.project_file import ProjectFile
+
+# hipify translates files for CUDA. Any C++ file may be SYCL.
+METAL = "metal"  # of Apple's GPUs, which the wheel for macOS serves
+ENDINGS = {
+    METAL: r"\.metal",
+    AcceleratorKind.CUDA: r"\.cu",
+    AcceleratorKind.ROCM: r"\.(?:cu|hip)",
+    AcceleratorKind.XPU: r"\.(?:sycl|cpp|cc|cxx)",
+}
+SYCL = re.compile(r"^\s*#\s*include\s*[<\"](?:CL/)?sycl", re.MULTILINE)
+# Folders of tests and examples, and of other projects.
+OTHERS = NOT_PACKED | frozenset(
+    # ruff: noqa: SIM905 - as words they fit on a page
+    "3rdparty bench benchmark deps example extern external submodules third-party third_party thirdparty vendor".split()
+)
+PROJECTS = ("/pyproject.toml", "/setup.py")
+# What takes device code as text, when a program runs.
+JIT = re.compile(
+    r"cpp_extension|nvrtc|hiprtc|RawModule|RawKernel|SourceModule|load_inline|compile_(?:shader|kernel)|WithSource"
+)
+WORDS = {**HARDWARE, AcceleratorKind.ROCM: re.compile(r"ROCM|\bHIP|HIP\b|HIPIFY|AMDGPU|GPU")}
+# Of a backend, the files that say what it compiles, and its table below [tool].
+FILES = {
+    "scikit_build_core": (r"CMakeLists\.txt|.*\.cmake", "scikit-build"),
+    "mesonpy": (r"meson\.build|meson_options\.txt|meson\.options", "meson-python"),
+    "maturin": (r"Cargo\.toml|build\.rs", "maturin"),
+}
+HOOKS = r"hatch_build\.py|pdm_build\.py|build\.py|setup\.py|(?:.*/)?(?:CMakeLists\.txt|Cargo\.toml|build\.rs)|.*\.cmake"
+NAMED_HOOK = re.compile(r"""["']([\w/.-]+)\.py["']""")
+OPTION = re.compile(r"\boption\s*\(\s*(\w+)(?:\s+\"[^\"]*\")?(?:\s+([\w${}]+))?\s*\)", re.IGNORECASE)
+CHOSEN = re.compile(r"\bset\s*\(\s*(\w+)\s+\"?([\w.-]*)\"?\s+CACHE\b", re.IGNORECASE)
+OF_MESON = re.compile(r"\boption\s*\(\s*'([\w-]+)'\s*,([^)]*)\)")
+CHOICES = re.compile(r"\bchoices\s*:\s*\[([^\]]*)\]")
+VALUE = re.compile(r"\bvalue\s*:\s*'?(\w+)")
+ASKS = re.compile(r"""(?:getenv|environ\.get)\(\s*["'](\w+)["']\s*(?:,\s*["']?(\w*)["']?\s*)?\)""")
+ASKS_GPU = re.compile(
+    r"\b(?:is_available|device_count)\(|[\"'/](?:nvidia|rocm|amd|xpu)-smi|pynvml|rocminfo|/dev/(?:nvidia|kfd|dri)"
+)
+OFF_OF_MESON = frozenset({"FALSE", "DISABLED"})
+MOST_NAMED = 4
+
+
+class HardwareSwitch(NamedTuple):
+    """A switch of a build that names hardware: its place, what turns it on, and whether it is on by default."""
+
+    name: str
+    place: str
+    how: str
+    is_on: bool
+
+    def __str__(self) -> str:
+        """Return it as warnings name it."""
+        return f"{self.name} ({self.place}; turn on with {self.how})"
+
+
+def list_device_sources(tree: Tree, kind: str, folder: str) -> tuple[str, ...]:
+    """Return the kernels of the project in `folder` for a kind of GPUs, but for tests, examples and other projects."""
+    ending = re.compile(rf"{ENDINGS[kind]}(?:\.\w+)?$")
+    projects = {f"{path}/" for name in tree.files if name.endswith(PROJECTS) and (path := name.rpartition("/")[0])}
+    others = tuple(one for one in projects if not f"{folder}/".startswith(one))
+    mine = (name for name in tree.files if ending.search(name) and not name.startswith(others))
+    found = (name for name in mine if OTHERS.isdisjoint(name.lower().split("/")[:-1]))
+    return tuple(
+        name for name in found if kind is not AcceleratorKind.XPU or ".sycl" in name or SYCL.search(tree.text(name))
+    )
+
+
+def select_kernels(tree: Tree, kind: str, folder: str, native: Globs) -> tuple[str, ...]:
+    """Return the kernels that a platform's wheel is to have: not what its `native` excludes, or for ROCm leaves out.
+
+    Files for CUDA are kernels for ROCm only where the config does not name others.
+    """
+    left = set(matching(tree.files, Globs(native.exclude)))
+    if native.include and kind != AcceleratorKind.CUDA:
+        left |= {*tree.files} - {*matching(tree.files, native)}
+    return tuple(name for name in list_device_sources(tree, kind, folder) if name not in left)
+
+
+def warn_of_files(
+    project: ProjectFile, kernels: Sequence[str], kind: AcceleratorKind, env: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield a warning where the files of a build leave off, or do not name, what compiles for an accelerator."""
+    files = {name: uncommented(name, project.tree.text(name)) for name in _list_build_files(project)}
+    switches = [one for name, text in files.items() for one in _list_switches(name, text, kind, files, project.tree)]
+    is_on = any(one.is_on or _is_told(one, project, env) for one in switches)
+    what = f"{kernels[0]} is compiled" if kernels else "anything is compiled for it"
+    asking = (_place(name, text, one.start()) for name, text in files.items() if (one := ASKS_GPU.search(text)))
+    words = [WORDS[kind], *([re.compile(r"\.CU\b")] if kind is AcceleratorKind.CUDA else [])]
+    named = any(word.search(text.upper()) for text in files.values() for word in words)
+    if switches and not is_on:
+        listed = ", ".join(map(str, switches[:MOST_NAMED]))
+        yield f"whether {what} is not known; off by default: {listed}"
+    elif kernels and not switches and (place := next(asking, "")):
+        yield f"whether {what} is not known; {place} asks for a GPU, and builders have none"
+    elif kernels and not named and (files or not _compiles_when_it_runs(project.tree)):
+        yield f"no kernel is compiled for it, though the source has {kernels[0]}"
+
+
+def _compiles_when_it_runs(tree: Tree) -> bool:
+    return any(JIT.search(tree.text(name)) for name in tree.files if name.endswith(".py"))
+
+
+def _list_build_files(project: ProjectFile) -> Iterator[str]:
+    """Yield the files that say what the project's backend compiles: those that it reads, or the project's own hooks."""
+    pattern, _ = FILES.get(project.backend.partition(".")[0], ("", ""))
+    hooks = map(re.escape, NAMED_HOOK.findall(str(project.table("tool")))) if not pattern else ()
+    own = re.compile("|".join((pattern or HOOKS, *(rf"{name}\.py" for name in hooks))))
+    for path in map(PurePosixPath, project.tree.files):
+        if path.is_relative_to(project.folder) and OTHERS.isdisjoint(path.parts[:-1]):
+            name = path.name if pattern else str(path.relative_to(project.folder))
+            if own.fullmatch(name):
+                yield str(path)
+
+
+def _list_switches(
+    name: str, text: str, kind: AcceleratorKind, files: Mapping[str, str], tree: Tree
+) -> Iterator[HardwareSwitch]:
+    words = WORDS[kind]
+    if name.endswith(("CMakeLists.txt", ".cmake")):
+        yield from _list_options(name, text, words, "\n".join(files.values()))
+    elif name.endswith("Cargo.toml"):
+        yield from list_features(tree, name, words)
+    elif name.endswith(".py"):
+        for one in ASKS.finditer(text):
+            if words.search(one[1]) and not NO_SWITCH.search(one[1]):
+                yield HardwareSwitch(
+                    one[1], _place(name, text, one.start()), f"{one[1]}=1", (one[2] or "").upper() not in OFF
+                )
+    else:
+        yield from _list_options_of_meson(name, text, words)
+
+
+def _list_options(name: str, text: str, words: re.Pattern[str], whole: str) -> Iterator[HardwareSwitch]:
+    for one in OPTION.finditer(text):
+        if words.search(one[1].upper()) and not NO_OPTION.search(one[1]):
+            is_on = (one[2] or "").upper() not in OFF
+            yield HardwareSwitch(one[1], _place(name, text, one.start()), f"CMAKE_ARGS=-D{one[1]}=ON", is_on)
+    for one in CHOSEN.finditer(text):
+        choices = [value for variable, value in CHOICE.findall(whole) if variable == one[1]]
+        if value := next((value for value in choices if words.search(value.upper())), ""):
+            is_on = bool(words.search(one[2].upper()))
+            yield HardwareSwitch(one[1], _place(name, text, one.start()), f"CMAKE_ARGS=-D{one[1]}={value}", is_on)
+
+
+def _list_options_of_meson(name: str, text: str, words: re.Pattern[str]) -> Iterator[HardwareSwitch]:
+    for one in OF_MESON.finditer(text):
+        value = found[1] if (found := VALUE.search(one[2])) else "true"
+        choices = re.findall(r"'(\w+)'", found[1]) if (found := CHOICES.search(one[2])) else ()
+        choice = next((word for word in choices if words.search(word.upper())), "")
+        if words.search(one[1].upper()) or choice:
+            on = choice or ("enabled" if value == "disabled" else "true")
+            is_on = bool(words.search(value.upper())) if choice else value.upper() not in OFF_OF_MESON
+            how = f'`[tool.meson-python.args] setup = ["-D{one[1]}={on}"]`'
+            yield HardwareSwitch(one[1], _place(name, text, one.start()), how, is_on)
+
+
+def list_features(tree: Tree, name: str, words: re.Pattern[str]) -> Iterator[HardwareSwitch]:
+    """Yield the features of a Cargo.toml that name an accelerator."""
+    file = TomlFile.of(tree, name)
+    features, on = file.table("features"), ["default"]
+    for feature in on:  # the list grows in this loop
+        on += [str(one) for one in features.get(feature, ()) if one not in on]
+    for feature in features:
+        if words.search(feature.upper()):
+            how = f'`features = ["{feature}"]` for maturin or RustExtension'
+            yield HardwareSwitch(feature, str(file.place(feature)), how, feature in on)
+
+
+def _is_told(one: HardwareSwitch, project: ProjectFile, env: Mapping[str, str]) -> bool:
+    """Whether the project's settings, or the config's variables, turn on what is off by default."""
+    _, table = FILES.get(project.backend.partition(".")[0], ("", ""))
+    is_off = r"(?::\w+)?['\"]?\s*[:=]\s*['\"]?(?:off|0|false|disabled|cpu)\b"
+    said = rf"(?:(?<![\w-])|-D\s*){re.escape(one.name)}(?![\w-])(?!{is_off})"
+    words = re.findall(r"""(["'])(.*?)\1""", "" if table else project.tree.text(project.path("setup.py")))
+    told = (str(project.table("tool", table)) if table else " ".join(word for _, word in words), *env.values())
+    is_variable = one.how.startswith(one.name)  # whose name in a script is a question
+    found = not is_variable and any(re.search(said, text, re.IGNORECASE) for text in told)
+    return env.get(one.name, "").upper() not in OFF or found
+
+
+def _place(name: str, text: str, at: int) -> str:
+    return f"{name}:{text.count(chr(10), 0, at) + 1}"
