@@ -109,10 +109,7 @@ class Listing(NamedTuple):
 
 @contextmanager
 def files_of(project: str, index: Index) -> Iterator[tuple[requests.Session, Mapping[str, str]]]:
-    """Yield an HTTP session and the address of every file of `project`, by its name.
-
-    Raises InputError if the index has no such project, MachineError if it, or the server of a file, does not answer.
-    """
+    """Yield an HTTP session and the address of every file of `project`; raise the errors of `listing_of`."""
     with listing_of(project, index) as listing:
         yield listing.client.s, {package.filename: package.url for package in listing.files}
 

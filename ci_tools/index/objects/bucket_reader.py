@@ -39,6 +39,8 @@ MOST_READ = 64 << 20  # bytes of a manifest or a page
 SHA256 = "checksum-sha256"  # a metadata key, the same as in PyTorch's own bucket
 GENERATION = "fatwheel-generation"  # a metadata key: the generation of the manifest that a page was made from
 GONE = frozenset({"404", "NoSuchKey", "NotFound"})
+# Of an answer that is read by `closing(answer["Body"])`: as a context manager, a body raises urllib3's errors.
+BROKEN = (IncompleteReadError, ResponseStreamingError)
 _T = TypeVar("_T")
 
 
@@ -73,14 +75,6 @@ def parse_time(text: str) -> datetime:
         with suppress(ValueError):  # Python 3.10 reads 3 or 6 digits below the second
             return datetime.fromisoformat(text.replace("Z", "+00:00"))
     return parse_timestamp(text)  # type: ignore[no-any-return]
-
-
-def read_again(read: Callable[[], _T]) -> _T:
-    """Return what `read` returns; call it again a few times if an answer breaks off: some servers show half a write.
-
-    It has to read by `closing(answer["Body"])`: as a context manager, a body raises urllib3's errors, not botocore's.
-    """
-    return TORN.call(read, IncompleteReadError, ResponseStreamingError)
 
 
 class AddressKnownError(Exception):
@@ -132,7 +126,7 @@ class BucketReader:
         """
         with self._asking(key):
             for _ in TORN.attempts():
-                read = read_again(lambda: self._read_once(key))
+                read = TORN.call(lambda: self._read_once(key), *BROKEN)
                 if read is None or read[1].sha256 in {"", hashlib.sha256(read[0]).hexdigest()}:
                     break
         return read
@@ -210,7 +204,7 @@ class BucketReader:
             return data
 
         with self._asking(key):
-            return read_again(read)
+            return TORN.call(read, *BROKEN)
 
     def outside(self, path: str) -> Iterator[bytes]:
         """Yield the bytes at a path outside the prefix, but inside the bucket."""
