@@ -72,6 +72,15 @@ def _takes_signals() -> None:
             signal.signal(number, usual)
 
 
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try again what failed without a pause."""
+    from ci_tools.machine.http import client, policy  # noqa: PLC0415 - few tests need a client
+
+    monkeypatch.setattr(policy.RetryPolicy, "pause", lambda *_: 0.0)
+    monkeypatch.setattr(client.RETRY, "backoff_factor", 0.0)
+
+
 @pytest.fixture(scope="session")
 def cuda_home() -> Path:
     """The CUDA 13.0 toolkit of the reference package, fetched into the user's cache as `make release` does it."""

@@ -47,6 +47,10 @@ class Parser(argparse.ArgumentParser):
         """Print the help page; argparse would ignore that the disk is full."""
         (file or sys.stdout).write(self.format_help())
 
+    def add_flag(self, name: str, text: str) -> None:
+        """Add an option without a value."""
+        self.add_argument(name, action="store_true", help=text)
+
     def error(self, message: str) -> NoReturn:
         """Raise InputError."""
         raise InputError(message, hint=f"`{self.prog} --help` lists the options")
@@ -66,8 +70,7 @@ def add_config_path(parser: Parser) -> None:
 
 def add_trust(parser: Parser) -> None:
     """Add the option for machines without a sandbox."""
-    text = "run the project's own setup.py also where this machine cannot confine it"
-    parser.add_argument("--trust-source", action="store_true", help=text)
+    parser.add_flag("--trust-source", "run the project's own setup.py also where this machine cannot confine it")
 
 
 def add_format(parser: Parser, *more: str) -> None:
@@ -107,8 +110,7 @@ def add_targets(parser: Parser) -> None:
     parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
     text = "the program that uploads to PyPI and its like; default: %(default)s"
     parser.add_argument("--uploader", choices=UPLOADERS, default=UPLOADERS[0], help=text)
-    text = "overwrite published files whose contents differ, in an index of your own only"
-    parser.add_argument("--replace", action="store_true", help=text)
+    parser.add_flag("--replace", "overwrite published files whose contents differ, in an index of your own only")
 
 
 def parse_nonempty(text: str) -> str:

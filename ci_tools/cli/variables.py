@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError, close_names
+from ci_tools.github.step import spell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,15 +26,33 @@ VARIABLES: Mapping[str, str] = {
     for option in "config distant dry_run gpu_runner here job keep_going nightly package plan python ref released "
     "replace site tag to torch trust_source unattested untagged uploader".split()
 }
-# What other variables set, which are of no option.
-OTHERS: Mapping[str, str] = {
-    "FATWHEEL_CACHE": "the folder that keeps what is fetched and observed, in place of the user's cache folder",
-    "FATWHEEL_CONTAINERS": "`podman` or `docker` builds in images, `none` without any; default: the first that answers",
-    "FATWHEEL_CUDA_REDIST": "the address of a mirror of NVIDIA's component archives, for `toolchain: redist`",
-    "FATWHEEL_INSTALLER": "`uv` installs with uv in place of pip",
-    "FATWHEEL_VERBOSE": "`1` is `--verbose`",
+
+OURS = "set by Fatwheel"
+
+
+class Variable(NamedTuple):
+    """A variable of no option: what it has, what that names, and the module that reads it."""
+
+    kind: str
+    meaning: str
+    reader: str
+
+
+OTHERS: Mapping[str, Variable] = {
+    f"{PREFIX}{name}": Variable(*row)
+    for name, *row in (
+        ("CACHE", "folder", "cache of what is fetched and observed, not the user's own", "machine.storage"),
+        ("COMPILES", OURS, "mark of a build backend at work", "install.fatwheel_backend"),
+        ("CONTAINERS", "podman, docker, none", "program for builds in images", "build.containers.engines"),
+        ("CUDA_REDIST", "address", "a mirror of NVIDIA's archives, for `toolchain: redist`", "build.sdk.redist"),
+        ("IMAGE", "name", "the container image of a workflow's job", "build.built_with"),
+        ("INSTALLER", "pip, uv", "program that installs; default: pip", "machine.installers"),
+        ("TORCH_INCLUDE", OURS, "the folder of torch's headers, for a build", "build.toolchain"),
+        ("VERBOSE", "1", "`--verbose`", "cli.verbose"),
+        ("WHEEL", OURS, "the wheel that was built, for `build.after`", "build.bench.shell"),
+        ("WORD", OURS, "the secret word of an observation", "observe.setup_py.run"),
+    )
 }
-BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
 CLOSE = 0.6  # how alike the name of an unknown variable is to that of a known one
 
 
@@ -59,7 +78,8 @@ def parse(parser: Parser, words: Sequence[str], environ: Mapping[str, str]) -> P
         return Parsed(parser.parse_args(words), {})
     given = _find_given(parser, words)
     used = {action: text for action, text in told.items() if action.dest not in given}
-    extra = [word for action, text in used.items() for word in _words(action, text)]
+    options = {action: text for action, text in used.items() if action.option_strings}
+    extra = [word for action, text in options.items() for word in spell(action, VARIABLES[action.dest], text)]
     variables = {VARIABLES[action.dest]: text for action, text in used.items()}
     defaults = {action.dest: Path(text) for action, text in used.items() if not action.option_strings}
     try:
@@ -86,24 +106,6 @@ def _find_given(parser: Parser, words: Sequence[str]) -> set[str]:
         names = {action.dest for action in group._group_actions}  # noqa: SLF001
         given |= names if names & given else set()
     return given
-
-
-def _words(action: argparse.Action, text: str) -> Iterator[str]:
-    """Yield the words of a command line that set an option as its variable says."""
-    for option in action.option_strings[-1:]:
-        if action.nargs == 0:
-            yield from [option] if _is_true(VARIABLES[action.dest], text) else []
-        else:
-            is_list = isinstance(action.default, list)
-            yield from (f"{option}={word}" for word in (text.split() if is_list else [text.strip()]))
-
-
-def _is_true(variable: str, text: str) -> bool:
-    word = text.strip().lower()
-    if word not in BOOLEANS:
-        msg = f'{variable}: "{text}" is neither true nor false'
-        raise InputError(msg, hint="expected 1 or true, 0 or false")
-    return BOOLEANS[word]
 
 
 def find_unknown(environ: Mapping[str, str]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from github.Consts import DEFAULT_BASE_URL
 from github.GithubException import GithubException
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
+from ci_tools.machine.http.policy import REQUEST, SILENCE, is_temporary
 from ci_tools.machine.waits import Waits
 from ci_tools.model.repository import REPOSITORY
 
@@ -32,15 +33,15 @@ Answer = TypeVar("Answer")
 TOKENS = ("GH_TOKEN", "GITHUB_TOKEN")  # the first that is set is used, as in gh
 WHOSE = "query { viewer { login } }"  # also works with a workflow's own token, unlike `GET /user`
 HERE = frozenset({"127.0.0.1", "localhost", "::1"})  # only here may a token be sent unencrypted
-TRIES = 5
-TIMEOUT = 60  # seconds without a byte
+TRIES = REQUEST.tries
+TIMEOUT = SILENCE
 # GitHub's guidelines: one second between writes, and a minute after a secondary limit that names no time
 # (https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api).
 PAUSE = 1.0  # seconds between two writes
 PATIENCE = 300.0  # the longest total wait for one request, in seconds
 SECONDARY = 60.0  # seconds to wait if GitHub names no time
 BUSY = 5  # pauses to wait for another publisher before the next look
-TOO_MANY, ERROR = 429, 500
+TOO_MANY = 429
 AGAIN = "nothing is lost: the same command continues where this one stopped"
 LOGIN = 'export GH_TOKEN="$(gh auth token)"'
 # https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
@@ -310,7 +311,7 @@ def _wait(error: Exception, backoff: float) -> Wait | None:
     limited = "rate limit" in said or "abuse" in said or headers.get("x-ratelimit-remaining") == "0"
     if error.status == TOO_MANY or (error.status == requests.codes.forbidden and (limited or "retry-after" in headers)):
         return Wait(_retry_delay(headers), "GitHub's rate limit is reached", counts=False)
-    if error.status >= ERROR or error.status == requests.codes.request_timeout:
+    if is_temporary(error.status):
         return Wait(backoff, f"GitHub answers {error.status}", counts=True)
     return None
 

@@ -7,20 +7,19 @@ shell command (https://docs.github.com/en/actions/reference/security/secure-use)
 from __future__ import annotations
 
 from enum import Enum
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import argparse
+    from collections.abc import Callable, Mapping
 
 PREFIX = "WITH_"  # named after the `with:` of a step
 PAGE = "GITHUB_STEP_SUMMARY"  # the variable that names the file of a job's page, in Markdown
 TAGS = "refs/tags/"
-BOOLEANS = {"": False, "false": False, "true": True}
+BOOLEANS = {"": False, "0": False, "false": False, "1": True, "true": True}
 HERE = ("--trust-source",)  # the job may only read the repository, so the job itself confines the project's code
-POSITIONAL = ""
 CI = "ci"  # the verbs that only workflows call
 EDITION = (
     "base",
@@ -34,9 +33,6 @@ ATTEST = ("public", "always", "never")
 EVERYWHERE = ("cache", "copy", "verb")  # inputs of every verb: `copy` names a file for a copy of the output
 
 
-NONE: Mapping[str, str] = MappingProxyType({})
-
-
 class Prints(Enum):
     """The destination of a verb's output in a workflow: the variable that names the file, if it is one."""
 
@@ -46,11 +42,14 @@ class Prints(Enum):
 
 
 class Verb(NamedTuple):
-    """The translation of a step's inputs to the options of a verb."""
+    """The inputs that a step takes, and the command line that they become.
 
-    options: Mapping[str, str]  # input to the option that gets its value
-    flags: Mapping[str, str] = NONE  # boolean input to a flag
-    several: Mapping[str, str] = NONE  # input to the option that gets each of its words
+    An input goes to the argument of the same name, or to another one (`results=result`), whose declaration says whether
+    it takes a text, words or a boolean; or it is a boolean for an option with its value (`pypi=--also=pypi`).
+    """
+
+    takes: str
+    whole: str = ""  # inputs that are one value, though the argument may be given several times
     always: tuple[str, ...] = ()
     takes_edition: bool = False
     takes_attestation: bool = False
@@ -62,96 +61,54 @@ class Verb(NamedTuple):
         """Return the verb on the command line, such as `ci gather`, of the step `name`."""
         return f"{self.group} {self.verb or name}".lstrip()
 
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        """Each input, and the argument that gets it."""
+        pairs = (word.partition("=") for word in self.takes.split())
+        return {name: argument or name for name, _, argument in pairs}
 
+
+AXES = "python torch cuda archs"
+GITHUB = ("--format", "github")
 VERBS: Mapping[str, Verb] = {
     "plan": Verb(
-        {"config": POSITIONAL, "only": "--only", "out": "--out", "package": "--package"},
-        flags={"distant": "--distant"},
-        always=(*HERE, "--ask-targets", "--format", "github"),
-        several={"to": "--to", "torch": "--torch", "gpu_runner": "--gpu-runner"},
+        "config only out package to torch gpu_runner distant",
+        always=(*HERE, "--ask-targets", *GITHUB),
         takes_edition=True,
         takes_attestation=True,
         prints=Prints.OUTPUTS,
     ),
     "compare": Verb(
-        {"config": POSITIONAL},
-        always=(*HERE, "--format", "markdown"),
-        verb="plan",
-        takes_edition=True,
-        prints=Prints.PAGE,
+        "config", always=(*HERE, "--format", "markdown"), verb="plan", takes_edition=True, prints=Prints.PAGE
     ),
-    "summary": Verb({"folder": POSITIONAL, "against": "--against", "only": "--only"}, prints=Prints.PAGE, group=CI),
-    "channel": Verb({"plan": "--plan"}, prints=Prints.OUTPUTS, group=CI),
-    "prepare": Verb({"plan": "--plan", "job": "--job", "root": "--root"}, group=CI),
-    "build": Verb(
-        {"config": POSITIONAL, "plan": "--plan", "job": "--job", "out": "--out"},
-        flags={"keep_going": "--keep-going"},
-        always=HERE,
-    ),
-    "audit": Verb({"plan": "--plan", "config": "--config"}, several={"files": POSITIONAL}),
-    "validate": Verb(
-        {"config": "--config", "plan": "--plan", "site": "--site", "python": "--python"},
-        several={"files": POSITIONAL, "sites": "--site"},
-        always=HERE,
-    ),
-    "gather": Verb(
-        {"plan": "--plan", "out": "--out", "pypi": "--pypi", "kept": "--kept", "only": "--only"},
-        several={"folders": POSITIONAL},
-        always=("--format", "github"),
-        prints=Prints.OUTPUTS,
-        group=CI,
-    ),
-    "trials": Verb(
-        {"plan": "--plan", "only": "--only"}, several={"folders": POSITIONAL}, prints=Prints.OUTPUTS, group=CI
-    ),
-    "attested": Verb(
-        {"folder": POSITIONAL, "repository": "--repository", "signer": "--signer", "bundles": "--bundles"},
-        group=CI,
-    ),
-    "unattested": Verb({"folder": POSITIONAL}, prints=Prints.PAGE, group=CI),
-    "comment": Verb({"file": POSITIONAL, "pull": "--pull", "issue": "--issue", "name": "--name"}, group=CI),
+    "summary": Verb("folder=path against only", prints=Prints.PAGE, group=CI),
+    "channel": Verb("plan", prints=Prints.OUTPUTS, group=CI),
+    "prepare": Verb("plan job root", group=CI),
+    "build": Verb("config plan job out keep_going", always=HERE),
+    "audit": Verb("plan config files=wheels"),
+    "validate": Verb("config plan site python files=wheels sites=site", whole="site", always=HERE),
+    "gather": Verb("plan out pypi kept only folders", always=GITHUB, prints=Prints.OUTPUTS, group=CI),
+    "trials": Verb("plan only folders", prints=Prints.OUTPUTS, group=CI),
+    "attested": Verb("folder repository signer bundles", group=CI),
+    "unattested": Verb("folder", prints=Prints.PAGE, group=CI),
+    "comment": Verb("file pull issue name", group=CI),
     "answer": Verb(
-        {"event_path": POSITIONAL, "target": "--to", "label": "--label", "page": "--page"},
-        several={"results": "--result"},
-        always=("--format", "github"),
-        prints=Prints.OUTPUTS,
-        group="recipe",
+        "event_path=event target=to label page results=result", always=GITHUB, prints=Prints.OUTPUTS, group="recipe"
     ),
-    "tell": Verb({"config": POSITIONAL, "platform": "--platform"}, several={"results": "--result"}, group=CI),
+    "tell": Verb("config platform results=result", group=CI),
     "due": Verb(
-        {"version": "--version", "target": "--to", "page": "--page"},
-        several={
-            "recipes": POSITIONAL,
-            "follow": "--follow",
-            **{name: f"--{name}" for name in ("python", "torch", "cuda", "archs")},
-        },
-        always=("--format", "github"),
+        f"version target=to page recipes follow {AXES}",
+        always=GITHUB,
         takes_attestation=True,
         prints=Prints.OUTPUTS,
         group="recipe",
         verb="watch",
     ),
-    "recipe": Verb(
-        {"recipe": POSITIONAL, "folder": POSITIONAL, "version": "--version", "rebuild": "--rebuild"},
-        several={name: f"--{name}" for name in ("python", "torch", "cuda", "archs")},
-        always=("--release",),
-        group="recipe",
-        verb="copy",
-    ),
-    "make": Verb({"config": POSITIONAL, "out": "--out", "to": "--to"}, always=HERE, verb="release"),
-    "update": Verb({"config": POSITIONAL}, several={"index": "--index"}, group="catalog"),
-    "publish": Verb(
-        {"folder": POSITIONAL, "only": "--only"},
-        always=("--released",),  # a workflow never publishes an untagged commit, not even to a folder that it uploads
-        flags={
-            "distant": "--distant",
-            "dry_run": "--dry-run",
-            "pypi": "--also=pypi",
-            "replace": "--replace",
-            "unattested": "--unattested",
-        },
-        several={"to": "--to"},
-    ),
+    "recipe": Verb(f"recipe folder version rebuild {AXES}", always=("--release",), group="recipe", verb="copy"),
+    "make": Verb("config out to", whole="to", always=HERE, verb="release"),
+    "update": Verb("config index", group="catalog"),
+    # A workflow never publishes an untagged commit, not even to a folder that it uploads.
+    "publish": Verb("folder only to distant dry_run pypi=--also=pypi replace unattested", always=("--released",)),
 }
 
 
@@ -172,7 +129,9 @@ def page_of(environ: Mapping[str, str]) -> str:
     return environ.get(PAGE, "") if is_on(environ) else ""
 
 
-def step_of(name: str, environ: Mapping[str, str], today: str) -> Step:
+def step_of(
+    name: str, environ: Mapping[str, str], today: str, parser_of: Callable[[str], argparse.ArgumentParser]
+) -> Step:
     """Return the command line for a step's variables; `today` (20261121) is the date of a nightly.
 
     Raises InputError for an unknown verb or variable.
@@ -184,16 +143,36 @@ def step_of(name: str, environ: Mapping[str, str], today: str) -> Step:
     given = _read_inputs(name, verb, environ)
     if verb.takes_attestation:
         _refuse_undecided(given, environ)
-    words = [(option, given[key]) for key, option in verb.options.items() if key in given]
-    words += [(option, word) for key, option in verb.several.items() for word in given.get(key, "").split()]
-    named = (f"{option}={value}" for option, value in words if option)
-    places = [value for option, value in words if not option]
-    flags = (flag for key, flag in verb.flags.items() if _is_true(key, given.get(key, "")))
+    arguments = {action.dest: action for action in parser_of(verb.command(name))._actions}  # noqa: SLF001 - no other way
+    words, places = list[str](), list[str]()
+    for key, argument in verb.inputs.items():
+        if key in given and argument.startswith("--"):
+            words += [argument] if is_true(key.replace("_", "-"), given[key]) else []
+        elif key in given:
+            of = words if arguments[argument].option_strings else places
+            of += spell(arguments[argument], key.replace("_", "-"), given[key], is_whole=key in verb.whole.split())
     edition = (*_edition(given, environ, today), *_base(given, environ)) if verb.takes_edition else ()
     return Step(
-        (*verb.command(name).split(), *named, *flags, *edition, *verb.always, *(["--", *places] if places else [])),
+        (*verb.command(name).split(), *words, *edition, *verb.always, *(["--", *places] if places else [])),
         _files(verb, given),
     )
+
+
+def kind_of(action: argparse.Action) -> str:
+    """Return what a variable of an argument has: a boolean, words or a text."""
+    if action.nargs == 0:
+        return "boolean"
+    return "words" if isinstance(action.default, list) or action.nargs in {"*", "+"} else "text"
+
+
+def spell(action: argparse.Action, variable: str, text: str, *, is_whole: bool = False) -> list[str]:
+    """Return the words of a command line that set an argument as a variable says."""
+    option = "".join(action.option_strings[-1:])
+    kind = kind_of(action)
+    if kind == "boolean":
+        return [option] if is_true(variable, text) else []
+    words = text.split() if kind == "words" and not is_whole else [text.strip()]
+    return [f"{option}={word}" for word in words] if option else words
 
 
 def _files(verb: Verb, given: Mapping[str, str]) -> tuple[str, ...]:
@@ -203,7 +182,7 @@ def _files(verb: Verb, given: Mapping[str, str]) -> tuple[str, ...]:
 def _read_inputs(name: str, verb: Verb, environ: Mapping[str, str]) -> dict[str, str]:
     """Return a step's inputs by name; raise InputError if the verb does not take one of them."""
     given = {key.removeprefix(PREFIX).lower(): value for key, value in environ.items() if key.startswith(PREFIX)}
-    known = {*verb.options, *verb.flags, *verb.several, *EVERYWHERE}
+    known = {*verb.inputs, *EVERYWHERE}
     known |= {*(EDITION if verb.takes_edition else ()), *(ATTESTATION if verb.takes_attestation else ())}
     filled = {key: value for key, value in given.items() if value.strip()}
     unknown = sorted(filled.keys() - known)
@@ -225,7 +204,7 @@ def _refuse_undecided(given: Mapping[str, str], environ: Mapping[str, str]) -> N
         msg = f'attest: "{attest}" is not one of {", ".join(ATTEST)}'
         raise InputError(msg, hint=nearest(attest, ATTEST))
     event = given.get("event") or environ.get("GITHUB_EVENT_NAME", "")
-    if attest == ATTEST[0] and _is_true("private", given.get("private", "")) and not event.startswith("pull_request"):
+    if attest == ATTEST[0] and is_true("private", given.get("private", "")) and not event.startswith("pull_request"):
         msg = "the repository is private, and GitHub attests private ones only on the plan Enterprise Cloud"
         hint = "with: `attest: always` on that plan, else `attest: never`, for publish.yml as well"
         raise InputError(msg, hint=hint, page="how-to/publish-from-a-workflow.md#in-a-private-repository")
@@ -239,7 +218,7 @@ def _edition(given: Mapping[str, str], environ: Mapping[str, str], today: str) -
     event = given.get("event") or environ.get("GITHUB_EVENT_NAME", "")
     if event.startswith("pull_request"):
         return ("--untagged",)
-    if _is_true("nightly", given.get("nightly", "")) or event == "schedule":
+    if is_true("nightly", given.get("nightly", "")) or event == "schedule":
         return (f"--nightly={today}",)
     if "ref" in given:
         return (f"--ref={given['ref']}",)
@@ -254,8 +233,10 @@ def _base(given: Mapping[str, str], environ: Mapping[str, str]) -> tuple[str, ..
     return (f"--against={given['base']}",) if is_proposal and "base" in given and "only" not in given else ()
 
 
-def _is_true(key: str, text: str) -> bool:
-    if text.strip().lower() not in BOOLEANS:
-        msg = f'{key.replace("_", "-")}: "{text}" is neither true nor false'
-        raise InputError(msg)
-    return BOOLEANS[text.strip().lower()]
+def is_true(variable: str, text: str) -> bool:
+    """Return the boolean that a variable has; raise InputError if it has none."""
+    word = text.strip().lower()
+    if word not in BOOLEANS:
+        msg = f'{variable}: "{text}" is neither true nor false'
+        raise InputError(msg, hint="expected 1 or true, 0 or false")
+    return BOOLEANS[word]

@@ -7,9 +7,7 @@ manifest of a project, and `.fatwheel/offers/NAME/` has its releases' files for 
 
 from __future__ import annotations
 
-import random
 import re
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,9 +24,10 @@ from ci_tools.index.manifest import (
     parse_staged_keys,
 )
 from ci_tools.index.objects.store import content_of_bytes
+from ci_tools.machine.http.policy import CONTENTION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from collections.abc import Set as AbstractSet
 
     from packaging.utils import NormalizedName
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
     from ci_tools.index.units import Offer
 
 OWN = ".fatwheel/"
-ATTEMPTS = 200  # attempts to change a file that others change too
-PAUSE = 0.2  # seconds; the upper limit of the first pause between two attempts
-LONGEST_PAUSE = 3.0
 RESTORE = "`fatwheel index repair` rebuilds it from the pages; or restore it"
 REPAIR = "`fatwheel index repair` rebuilds it from the manifests"
 
@@ -95,7 +91,7 @@ class Ledger:
         written again.
         """
         key = self.manifest_key(project)
-        for pause in pauses():
+        for _ in CONTENTION.attempts():
             before, found = self._manifest(project)
             after = change(before)
             if found and after == before and above is None:
@@ -103,7 +99,6 @@ class Ledger:
             after = after._replace(generation=max(before.generation, above or 0) + 1)
             if self.store.put(key, content_of_bytes(after.dumps()), instead_of=found):
                 return before, after
-            time.sleep(pause)
         raise contention_error(self.store, key)
 
     def _manifest(self, project: NormalizedName) -> tuple[Manifest, Found | None]:
@@ -141,7 +136,7 @@ class Ledger:
 
         `damaged` is the directory to change if the existing one cannot be read.
         """
-        for pause in pauses():
+        for _ in CONTENTION.attempts():
             before, found = self._directory(damaged)
             after = change(before)
             if found and after == before and above is None:
@@ -149,7 +144,6 @@ class Ledger:
             after = after._replace(generation=max(before.generation, above or 0) + 1)
             if self.store.put(self.directory_key, content_of_bytes(after.dumps()), instead_of=found):
                 return after
-            time.sleep(pause)
         raise contention_error(self.store, self.directory_key)
 
     def _directory(self, damaged: Directory | None = None) -> tuple[Directory, Found | None]:
@@ -224,13 +218,7 @@ class Ledger:
             raise Damaged(self.store, key, error, hint=hint) from error
 
 
-def pauses() -> Iterator[float]:
-    """Yield the pauses before further attempts: increasing, and random, so that two publishers differ."""
-    for attempt in range(ATTEMPTS):
-        yield random.uniform(0.5, 1) * min(PAUSE * 2**attempt, LONGEST_PAUSE)  # noqa: S311 - not for security
-
-
 def contention_error(store: Store, key: str) -> MachineError:
     """Return the error for a key that others keep changing."""
-    msg = f"{store.url(key)} was changed by others {ATTEMPTS} times in a row"
+    msg = f"{store.url(key)} was changed by others {CONTENTION.tries} times in a row"
     return MachineError(msg, hint="run the same command again")

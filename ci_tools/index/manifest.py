@@ -39,7 +39,6 @@ SAID = re.compile(r"[a-z0-9_-]{1,64}")  # the name of a hash or of an attribute
 PROPERTY = re.compile(r"[0-9a-z_]+ :: [0-9a-z_]+ :: [0-9a-z_.]+")  # PEP 825
 # The page of a project with such a name would be in the folder of a channel or of the finder's data.
 TAKEN = frozenset({"finder", "nightly", "test"})
-WEB_ADDRESS = re.compile(r"https?://[^\s\x00-\x1f\x7f\"<>]+")
 ROWS = tuple[tuple[str, str, str, str, str, str], ...]  # the fields of an `Offer`
 GENERIC = "cpu"  # the folder for machines without an accelerator; it always exists
 
@@ -112,10 +111,6 @@ class Manifest(NamedTuple):
             kept[key] = file
             keys[file.name].append(key)
         return self._replace(files=kept)
-
-
-def _gives_way(old: IndexedFile, new: IndexedFile) -> bool:
-    return old.key == new.key or (new.origin != ADOPTED and old.meets(new))
 
 
 def _changed(entry: IndexedFile | Link, plain: Iterable[str]) -> dict[str, object]:

@@ -8,7 +8,6 @@ byte stays, or others' (`Root`).
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -25,10 +24,11 @@ from ci_tools.index.foreign.files import METADATA_SUFFIX, complete, resolve
 from ci_tools.index.foreign.listings import merge_listings
 from ci_tools.index.foreign.pages import add_projects, parse_project_page
 from ci_tools.index.foreign.strangers import Stranger, lists_more, stranger_in
-from ci_tools.index.ledger import ATTEMPTS, contention_error, pauses
+from ci_tools.index.ledger import contention_error
 from ci_tools.index.manifest import GENERIC
 from ci_tools.index.objects.store import Entry, content_of_bytes
 from ci_tools.index.pages import VARIANTS, Link
+from ci_tools.machine.http.policy import CONTENTION
 from ci_tools.model.files import FOLDER
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class PageWriter:
 
         Another tool may write this page continually, so only this page is read before ours replaces it.
         """
-        for _ in range(ATTEMPTS):
+        for _ in range(CONTENTION.tries):
             strangers = self._write([page])
             if not strangers:
                 return manifest
@@ -209,7 +209,7 @@ class PageWriter:
         return found
 
     def _write_key(self, key: str, content: Content, generation: int, *, is_read: bool) -> Stranger | None:
-        for pause in pauses():
+        for _ in CONTENTION.attempts():
             found = self.store.find(key)
             is_newer = found and (found.tag == content.sha256 or 0 < generation <= found.generation)
             if is_newer and found and self.store.is_whole(key, found, content):
@@ -217,7 +217,6 @@ class PageWriter:
             stranger = self.stranger_at(key, found) if is_read else None
             if stranger or self.store.put(key, content, instead_of=found, generation=generation):
                 return stranger
-            time.sleep(pause)
         raise contention_error(self.store, key)
 
     def stranger_at(self, key: str, found: Found | None) -> Stranger | None:
@@ -341,7 +340,7 @@ class PageWriter:
 
     def _write_front(self, key: str, page: Page, directory: Directory) -> None:
         """Write a front page if there is none, or only our own; add our lines to one that lists projects of others."""
-        for pause in pauses():
+        for _ in CONTENTION.attempts():
             stranger = self._write_key(key, content_of_bytes(page.data), page.generation, is_read=True)
             if stranger is None:
                 return
@@ -350,7 +349,6 @@ class PageWriter:
                 self.taken.add((key, stranger.found.tag))
             elif data == stranger.data or self.store.amend(key, data, instead_of=stranger.found):
                 return
-            time.sleep(pause)
         raise contention_error(self.store, key)
 
     def _add_lines(self, stranger: Stranger, directory: Directory) -> bytes:

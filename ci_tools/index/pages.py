@@ -187,22 +187,8 @@ def _address(row: Row, folder: str) -> str:
     return ("../../" if folder else "../") + place
 
 
-def project_html(project: str, files: Iterable[IndexedFile], folder: str, more: Iterable[str | Link] = ()) -> bytes:
-    """Return the PEP 503 page of `project` for the index in `folder`.
-
-    `more` are names of documents in that folder, and links of adopted pages.
-    """
-    return html_of(project, *_spell_all(project, files, more), folder)
-
-
-def _spell_all(project: str, files: Iterable[IndexedFile], more: Iterable[str | Link]) -> tuple[list[Row], list[str]]:
-    more = tuple(more)
-    rows = spell(files, (link for link in more if isinstance(link, Link)), project)
-    return rows, [name for name in more if isinstance(name, str)]
-
-
 def html_of(project: str, rows: Iterable[Row], documents: Iterable[str], folder: str) -> bytes:
-    """Return the page of `project_html` for prepared rows.
+    """Return the PEP 503 page of a project for the index in `folder`; `documents` are names in that folder.
 
     A document has no hash: it may be newer than a page that links to it.
     """
@@ -247,13 +233,8 @@ def _fragment(file: IndexedFile | Link) -> str:
     return f"#{name}={html.escape(known[name])}" if name else ""
 
 
-def project_json(project: str, files: Iterable[IndexedFile], folder: str, more: Iterable[str | Link] = ()) -> bytes:
-    """Return the PEP 691 document of `project` for the index in `folder`, with `more` as its page has them."""
-    return json_of(project, *_spell_all(project, files, more), folder)
-
-
 def json_of(project: str, rows: Sequence[Row], documents: Iterable[str], folder: str) -> bytes:
-    """Return the document of `project_json` for prepared rows."""
+    """Return the PEP 691 document of a project for the index in `folder`, with `documents` as its page has them."""
     is_sized = all(row.file.size for row in rows if isinstance(row.file, IndexedFile))
     head = {
         "meta": {"api-version": API_VERSION if is_sized else SIZELESS_VERSION},

@@ -57,7 +57,7 @@ SAID = "_fatwheel/said"  # notes what was printed, beside this file
 CHUNK = 1 << 20
 SILENCE = 30.0  # seconds without a byte after which a server is given up
 LONGEST = 3600.0  # seconds that one download may take
-TRIES = 4
+TRIES, FIRST_PAUSE = 5, 0.5  # seconds; those of ci_tools.machine.http.policy
 EVERY = 5.0  # seconds between two lines of progress
 STEP = 5  # minutes to which an estimate is rounded
 LONG = 90.0  # minutes; a longer estimate is in hours
@@ -635,8 +635,9 @@ def _fetch_whole(url: str, part: Path, wheel: Wheel) -> None:
             refused = isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code not in {408, 429}
             if refused or attempt == TRIES or url.startswith("file:") or isinstance(error, _Insecure):
                 raise
-            _say(f"{url}: {getattr(error, 'reason', None) or error}; again in {2**attempt} s")
-            time.sleep(2**attempt)
+            pause = FIRST_PAUSE * 2 ** (attempt - 1)
+            _say(f"{url}: {getattr(error, 'reason', None) or error}; again in {pause:g} s")
+            time.sleep(pause)
     found = _sha256(part)
     if found != wheel["sha256"] and resumed:  # the part of a process that was killed while it wrote
         part.unlink()

@@ -5,28 +5,23 @@ from __future__ import annotations
 import hashlib
 import ssl
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.addresses import redact
-from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools.errors import InputError, nearest
+from ci_tools.machine.http.faults import explain_unanswered
+from ci_tools.machine.http.policy import TIMEOUT
 from ci_tools.machine.installers import read_pip_settings
-from ci_tools.machine.storage import CHUNK, write_atomically
+from ci_tools.machine.storage import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import requests
     from pypi_simple import DistributionPackage, PyPISimple
-
-TIMEOUT = 60.0  # seconds without a byte
-AS_IT_IS = {"Accept-Encoding": "identity"}  # if a server compressed a .tar.gz again, the client would unpack it
-UNANSWERED = (
-    OSError,  # requests' own exceptions among them
-    ValueError,  # a malformed page or header, or a page of another kind (pypi_simple's UnsupportedContentTypeError)
-)
 
 
 class Index(NamedTuple):
@@ -40,14 +35,19 @@ def users_index(environ: Mapping[str, str]) -> Index:
     """Return the index and CA bundle that pip uses: from its variables, its configuration, or the default here."""
     settings = read_pip_settings(environ)
     named = environ.get("PIP_CERT") or environ.get("REQUESTS_CA_BUNDLE") or settings.get("PIP_CERT")
-    url = settings.get("PIP_INDEX_URL") or _default_url()
+    url = settings.get("PIP_INDEX_URL", "")
+    if not url:
+        from pypi_simple import PYPI_SIMPLE_ENDPOINT as url  # noqa: PLC0415, N811 - it loads longer than a plan is made
     return Index(url, named or ssl.get_default_verify_paths().cafile or "")
 
 
-def _default_url() -> str:
-    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # noqa: PLC0415 - it loads longer than a plan is made
+@contextmanager
+def users_session(environ: Mapping[str, str]) -> Iterator[requests.Session]:
+    """Yield an HTTP session with the CA bundle that pip uses."""
+    from ci_tools.machine.http.client import open_session  # noqa: PLC0415 - it loads longer than a plan is made
 
-    return PYPI_SIMPLE_ENDPOINT
+    with open_session(users_index(environ).certificates) as session:
+        yield session
 
 
 class Places(NamedTuple):
@@ -86,10 +86,17 @@ def download(
     The name of an sdist may be spelt with `-`, `_` or `.`. Raises InputError if the index has no such file or if its
     sha256 differs, MachineError if the index does not answer.
     """
+    from ci_tools.machine.http.client import Body  # noqa: PLC0415 - it loads longer than a plan is made
+
+    digest = hashlib.sha256()
     with _asking(f"{file} cannot be fetched"), _client(index) as client, write_atomically(destination) as sink:
-        digest = _fetch(client.s, _url(client, project, file), sink, progress)
-        if digest != sha256:
-            msg = f"{file} has the sha256 {digest}, expected {sha256}"
+        body = Body(client.s, _url(client, project, file))
+        for piece in body:
+            digest.update(piece)
+            sink.write(piece)
+            progress(body.position, body.stop)
+        if digest.hexdigest() != sha256:
+            msg = f"{file} has the sha256 {digest.hexdigest()}, expected {sha256}"
             raise InputError(msg)
 
 
@@ -102,10 +109,7 @@ class Listing(NamedTuple):
 
 @contextmanager
 def files_of(project: str, index: Index) -> Iterator[tuple[requests.Session, Mapping[str, str]]]:
-    """Yield an HTTP session and the address of every file of `project`, by its name.
-
-    Raises InputError if the index has no such project, MachineError if it, or the server of a file, does not answer.
-    """
+    """Yield an HTTP session and the address of every file of `project`; raise the errors of `listing_of`."""
     with listing_of(project, index) as listing:
         yield listing.client.s, {package.filename: package.url for package in listing.files}
 
@@ -120,24 +124,20 @@ def listing_of(project: str, index: Index) -> Iterator[Listing]:
         yield Listing(client, _list(client, project))
 
 
-@contextmanager
-def _asking(what: str) -> Iterator[None]:
-    """Raise MachineError, which says `what`, if an index does not answer, or not as an index does."""
+def _asking(what: str) -> AbstractContextManager[None]:
     from pypi_simple import UnsupportedRepoVersionError  # noqa: PLC0415 - it loads longer than a plan is made
 
-    try:
-        yield
-    except (*UNANSWERED, UnsupportedRepoVersionError) as error:
-        msg = f"{what} from the package index: {innermost(error)}"
-        raise MachineError(msg, hint="check the network and run the same command again") from error
+    return explain_unanswered(f"{what} from the package index", "", UnsupportedRepoVersionError)
 
 
-def _client(index: Index) -> PyPISimple:
+@contextmanager
+def _client(index: Index) -> Iterator[PyPISimple]:
     from pypi_simple import PyPISimple  # noqa: PLC0415 - it loads longer than a plan is made
 
-    client = PyPISimple(index.url)
-    client.s.verify = index.certificates or True
-    return client
+    from ci_tools.machine.http.client import open_session  # noqa: PLC0415 - likewise
+
+    with open_session(index.certificates) as session:
+        yield PyPISimple(index.url, session=session)
 
 
 def _list(client: PyPISimple, project: str) -> tuple[DistributionPackage, ...]:
@@ -159,25 +159,3 @@ def _url(client: PyPISimple, project: str, file: str) -> str:
         msg = f'the package index has no file "{file}", {nearest(file, newest)}'
         raise InputError(msg)
     return urls[canonicalize_name(file)]
-
-
-def _fetch(session: requests.Session, url: str, sink: BinaryIO, progress: Callable[[int, int], None]) -> str:
-    """Stream `url` to `sink` and return the sha256 of the received bytes."""
-    digest, done = hashlib.sha256(), 0
-    with session.get(url, stream=True, timeout=TIMEOUT, headers=AS_IT_IS) as response:
-        response.raise_for_status()
-        total = int(response.headers.get("Content-Length", 0))
-        for chunk in response.iter_content(CHUNK):
-            digest.update(chunk)
-            sink.write(chunk)
-            done += len(chunk)
-            progress(done, total)
-    return digest.hexdigest()
-
-
-def innermost(error: BaseException) -> str:
-    """Return the innermost cause of an error in a few words, without the addresses in the client's message."""
-    while error.__cause__ or error.__context__:
-        error = error.__cause__ or error.__context__  # type: ignore[assignment]  # one of them is there
-    first = str(error).partition("\n")[0]
-    return redact(first.rpartition("] ")[2]) or type(error).__name__

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import re
 import shutil
 import tempfile
 import zipfile
@@ -17,173 +16,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from ci_tools.errors import InputError
-from ci_tools.machine.package_index import AS_IT_IS, TIMEOUT
-from ci_tools.machine.storage import CHUNK
+from ci_tools.machine.http.client import Body
+from ci_tools.machine.http.faults import TooLarge
+from ci_tools.machine.http.ranges import GAP, MOST_BYTES, RemoteFile, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import requests
-    from typing_extensions import Buffer
 
 BLOCK = 1 << 18  # bytes per read
-TAIL = 1 << 16  # bytes at the end of a file, fetched first: the directory of most wheels, and their METADATA
-GAP = 1 << 17  # bytes between two members that are read and dropped: a request of its own takes longer
-MOST_BYTES = 1 << 40  # bytes fetched of one file, unless the caller sets a limit
-PARTIAL = 206  # the status of an answer with a part
-SENT = re.compile(r"bytes (\d+)-\d+/(\d+)")  # Content-Range (RFC 9110, 14.4)
-
-
-class NoParts(OSError):
-    """A server sends files only as a whole."""
-
-
-class TooLarge(OSError):
-    """A file has more bytes than the caller wants."""
-
-
-class Changed(OSError):
-    """A file on a server was replaced while it was read."""
-
-
-class Run(NamedTuple):
-    """A stretch of a file: the offsets of its first byte, and of the one after its last."""
-
-    start: int
-    stop: int
-
-
-class RemoteFile(io.RawIOBase):
-    """A file on a server as a seekable stream: one request for its end, then one for each stretch read without a seek.
-
-    A server may know no ranges that count from the end, and still send parts: then its end has no request of its own.
-    """
-
-    def __init__(self, session: requests.Session, url: str, most: int = MOST_BYTES) -> None:
-        self._session, self._url, self._most = session, url, most
-        self._response: requests.Response | None = None
-        self._position, self._sent = 0, 0  # the offsets of the reader and of the open response
-        self._runs: tuple[Run, ...] = ()
-        self._stop = 0  # where the open response ends
-        self._state = ""  # the server's name for the file's content (ETag, Last-Modified)
-        self.size, self.fetched, self.requests = 0, 0, 0
-        self._tail = self._fetch_tail()
-        if not self._tail:
-            self._ask()
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a position; no request is sent until bytes are read there."""
-        self._position = offset + (0, self._position, self.size)[whence]
-        return self._position
-
-    def expect(self, runs: Iterable[Run]) -> None:
-        """Request each of these runs as a whole once a byte of it is read, and nothing beyond its end."""
-        self._runs = tuple(runs)
-
-    def _end_of_request(self) -> int:
-        """Return where a request for the bytes from the position on has to end."""
-        return next((run.stop for run in self._runs if run.start <= self._position < run.stop), self.size)
-
-    def readinto(self, buffer: Buffer) -> int:
-        """Read as many bytes as fit into `buffer`, or all that are left in this run; return their number."""
-        view = memoryview(buffer)
-        wanted = min(len(view), self._end_of_request() - self._position)
-        if wanted <= 0:
-            return 0
-        before = self._position - (self.size - len(self._tail))
-        if before >= 0:
-            view[:wanted] = self._tail[before : before + wanted]
-        else:
-            self._read_from_server(view[:wanted])
-        self._position += wanted
-        return wanted
-
-    def _read_from_server(self, view: memoryview) -> None:
-        if self.fetched + len(view) > self._most:
-            msg = f"it takes more than {self._most:,} bytes to read it"
-            raise TooLarge(msg)
-        if self._response is None or not self._sent <= self._position < self._stop or not self._skips():
-            self._ask()
-        view[:] = self._read_exactly(len(view))
-        self._sent = self._position + len(view)
-        self.fetched += len(view)
-
-    def _skips(self) -> bool:
-        """Read on to the position in the open response; return False if that is not worth its bytes."""
-        gap = self._position - self._sent
-        if not self._runs or gap > GAP:
-            return gap == 0
-        self._read_exactly(gap)
-        self.fetched += gap
-        self._sent = self._position
-        return True
-
-    def _read_exactly(self, wanted: int) -> bytes:
-        """Return the next bytes of the open response; raise OSError if it ends early."""
-        from urllib3.exceptions import HTTPError  # noqa: PLC0415 - it loads longer than a plan is made
-
-        try:
-            content: bytes = self._response.raw.read(wanted) if self._response else b""
-        except HTTPError as error:
-            raise OSError(str(error)) from error
-        if len(content) != wanted:
-            msg = f"the server stopped after {len(content):,} bytes of {wanted:,}"
-            raise OSError(msg)
-        return content
-
-    def close(self) -> None:
-        """Close the stream and the open response."""
-        if self._response:
-            self._response.close()
-        super().close()
-
-    def _fetch_tail(self) -> bytes:
-        """Return the end of the file, and note its size; b"" if the server knows no ranges from the end."""
-        with self._get(f"bytes=-{TAIL}") as response:
-            said = SENT.fullmatch(response.headers.get("Content-Range", ""))
-            if response.status_code != PARTIAL or said is None or int(said[2]) - int(said[1]) > TAIL:
-                return b""
-            self._note_state(response, int(said[2]))
-            tail: bytes = response.content
-        if len(tail) != self.size - int(said[1]):
-            msg = f"the server stopped after {len(tail):,} bytes of {self.size - int(said[1]):,}"
-            raise OSError(msg)
-        self.fetched += len(tail)
-        return tail
-
-    def _ask(self) -> None:
-        """Request the bytes from the position on; raise NoParts if the server ignores the range."""
-        if self._response:
-            self._response.close()
-        stop = self._end_of_request()
-        self._response = self._get(f"bytes={self._position}-{stop - 1 if self._runs else ''}")
-        self._response.raise_for_status()
-        said = SENT.fullmatch(self._response.headers.get("Content-Range", ""))
-        if said is None or int(said[1]) != self._position:
-            msg = "the server does not send a part of a file"
-            raise NoParts(msg)
-        self._note_state(self._response, int(said[2]))
-        self._sent, self._stop = self._position, stop or self.size
-
-    def _note_state(self, response: requests.Response, size: int) -> None:
-        """Note the file's size and state; raise Changed if an earlier answer was of another file."""
-        state = response.headers.get("ETag") or response.headers.get("Last-Modified") or ""
-        if self.size and (size, state) != (self.size, self._state):
-            msg = "the file was replaced on the server while it was read"
-            raise Changed(msg)
-        self.size, self._state = size, state
-
-    def _get(self, parts: str) -> requests.Response:
-        self.requests += 1
-        return self._session.get(self._url, headers={**AS_IT_IS, "Range": parts}, timeout=TIMEOUT, stream=True)
 
 
 class RemoteWheel(NamedTuple):
@@ -200,6 +42,11 @@ class RemoteWheel(NamedTuple):
     def names(self) -> tuple[str, ...]:
         """The members' names."""
         return tuple(self.archive.namelist())
+
+    def read(self, member: zipfile.ZipInfo) -> bytes:
+        """Return a member's content, fetched in a request of its own; zipfile verifies its CRC-32."""
+        self.expect([member])
+        return self.archive.read(member)
 
     def copy(self, member: str, sink: BinaryIO) -> None:
         """Write a member's content to `sink`; zipfile verifies its CRC-32."""
@@ -244,14 +91,12 @@ def whole_wheel(session: requests.Session, url: str, most: int) -> Iterator[tupl
     Raises InputError if it is damaged, TooLarge if it has more than `most` bytes: then no more are fetched.
     """
     with tempfile.TemporaryFile() as file:
-        with session.get(url, headers=AS_IT_IS, timeout=TIMEOUT, stream=True) as response:
-            response.raise_for_status()
-            said = int(response.headers.get("Content-Length", 0))
-            for chunk in response.iter_content(CHUNK) if said <= most else ():
-                file.write(chunk)
-                said = max(said, file.tell())
-                if said > most:
-                    break
+        body = Body(session, url)
+        for piece in body if body.stop <= most else ():
+            file.write(piece)
+            if body.position > most:
+                break
+        said = max(body.stop, body.position)
         if said > most:
             msg = f"it has {said:,} bytes or more, expected at most {most:,}"
             raise TooLarge(msg)

@@ -18,7 +18,7 @@ from ci_tools.errors import FatwheelError
 from ci_tools.formats import receipts
 from ci_tools.formats.linking import linking
 from ci_tools.formats.wheel import open_wheel
-from ci_tools.machine.package_index import UNANSWERED
+from ci_tools.machine.http.faults import UNANSWERED
 from ci_tools.machine.python import identity
 from ci_tools.model.pep440 import parse_specifiers
 

@@ -53,5 +53,5 @@ def _does(name: str, verb: steps.Verb) -> str:
 def _taken(verb: steps.Verb, inputs: Iterable[str]) -> list[str]:
     """Return the inputs that go to a verb, in the order of the action."""
     edition = steps.EDITION if verb.takes_edition else ()
-    taken = {*verb.options, *verb.flags, *verb.several, *edition}
+    taken = {*verb.inputs, *edition}
     return [name for name in inputs if name.replace("-", "_") in taken]

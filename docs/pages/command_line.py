@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from ci_tools import errors
 from ci_tools.cli import statuses, variables
 from ci_tools.cli import verbs as command_line
+from ci_tools.github import step as steps
+from ci_tools.machine.http import policy
 from docs.pages.markdown import table
 
 if TYPE_CHECKING:
@@ -24,6 +26,10 @@ pip installs build requirements and the wheels under trial; with `FATWHEEL_INSTA
 in about a tenth of the time, from the indexes that pip's own settings name.
 The key that [seals what is kept](../explanation/evidence.md#what-is-kept) is in `~/.local/state/fatwheel`.
 
+A request to a server is tried {tries} times if it cannot connect, if its answer breaks off (the rest is asked for from
+there), or if the status is {not_yet} or 5xx: again at once, then after {pauses} seconds, or after the time that a
+`Retry-After` names, up to {asked:.0f} seconds. For GitHub these pauses are longer, and shown.
+
 Every verb takes `--verbose` (`-v`): it then logs on standard error each command, HTTP request and use of the cache, and
 after an error its causes. `FATWHEEL_VERBOSE=1` does the same, and so does debug logging in GitHub Actions
 (`RUNNER_DEBUG=1`). Users, passwords, queries and fragments of addresses are left out, and headers.
@@ -36,14 +42,19 @@ config and which variables it read. Options that mean different things to differ
 
 def describe() -> Iterator[str]:
     """Describe every verb and its arguments, then the exit statuses."""
-    yield CLI
+    yield CLI.format(
+        tries=policy.REQUEST.tries,
+        not_yet=", ".join(map(str, policy.NOT_YET)),
+        pauses=", ".join(f"{policy.REQUEST.pause(failed):g}" for failed in range(1, policy.REQUEST.tries - 1)),
+        asked=policy.MOST_ASKED,
+    )
     for name, verb in verbs().items():
         example = command_line.VERBS[name].example
         yield from ("", f"## fatwheel {name}", "", str(verb.description), "", "```", _usage(name, verb), "```")
         yield from ("", "```console", f"$ {example}", "```")
         yield from table(("argument", "meaning"), map(_argument, _arguments(verb)))
     yield from ("", "## Environment variables")
-    yield from table(("variable", "what it sets"), _by_variable())
+    yield from table(("variable", "what it has", "what that means"), _by_variable())
     yield from ("", "## Exit status")
     yield from table(("status", "meaning"), _statuses())
     yield from (
@@ -52,21 +63,24 @@ def describe() -> Iterator[str]:
     )
 
 
-def _by_variable() -> Iterator[tuple[str, str]]:
-    """Yield each variable and what it sets, by name."""
-    for name, what in sorted({**variables.OTHERS, **_variables()}.items()):
-        yield f"`{name}`", what
+def _by_variable() -> Iterator[tuple[str, str, str]]:
+    """Yield each variable, what it has and what that means, by name."""
+    others = {name: (one.kind, one.meaning) for name, one in variables.OTHERS.items() if one.kind != variables.OURS}
+    for name, (kind, meaning) in sorted({**others, **_variables()}.items()):
+        yield f"`{name}`", kind, meaning
 
 
-def _variables() -> Mapping[str, str]:
-    """Return each variable of an option with that option."""
+def _variables() -> Mapping[str, tuple[str, str]]:
+    """Return each variable of an option with the option's kind, and the option."""
     found: dict[str, dict[str, None]] = {}
+    kinds = {}
     for verb in verbs().values():
         for action in _arguments(verb):
-            if action.dest in variables.VARIABLES:
+            if name := variables.VARIABLES.get(action.dest):
                 option = action.option_strings[-1] if action.option_strings else str(action.metavar)
-                found.setdefault(variables.VARIABLES[action.dest], {})[f"`{option}`"] = None
-    return {name: " and ".join(options) for name, options in found.items()}
+                found.setdefault(name, {})[f"`{option}`"] = None
+                kinds[name] = steps.kind_of(action)
+    return {name: (kinds[name], " and ".join(options)) for name, options in found.items()}
 
 
 @functools.cache

@@ -12,9 +12,10 @@ import pytest
 from ci_tools import catalog
 from ci_tools.index.finder import About, File, Listing, Shelf, data_path, front_page, project_data, shelf_of
 from ci_tools.index.finder.recipes import RECIPES, Exclusion, Maker, recipes_data
-from ci_tools.index.pages import IndexedFile, project_html
+from ci_tools.index.pages import IndexedFile
 from ci_tools.index.units import Offer
 from tests.builders import wheels
+from tests.builders.index_pages import project_html
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.builders.wheels import make
-from tests.language.modules import ROOT, list_modules, read_module
+from tests.language.modules import ROOT, imports_of, list_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,20 +23,6 @@ PYTEST = ["coverage", "hypothesis", "pytest", "pytest-xdist"]
 # Tests of the index that reach it as a release does, by the address of a target or with a plan.
 WITH_TARGETS = "foreign/test_adoption foreign/test_guests foreign/test_kept maintain/test_look maintain/test_mirrors"
 WITH_TARGETS += " maintain/test_recovery test_units test_variants"
-
-
-def imports_of(name: str) -> Iterator[str]:
-    """Yield what a module of the toolkit imports when it runs: `machine.process`, and distributions with a colon."""
-    todo: list[ast.AST] = [ast.parse(read_module(name))]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            continue
-        todo += ast.iter_child_nodes(node)
-        if isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
 
 
 def closure_of(room: str) -> set[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 ROOT = Path(__file__).parents[2] / "ci_tools"
 
@@ -37,3 +37,17 @@ def find_modules(words: Iterable[str], among: Iterable[str] | None = None) -> li
 def parse_nodes(name: str) -> tuple[ast.AST, ...]:
     """Return all nodes of a module's syntax tree, the module first."""
     return tuple(ast.walk(ast.parse(read_module(name))))
+
+
+def imports_of(name: str) -> Iterator[str]:
+    """Yield what a module imports when it runs, not for its types: `json`, and `ci_tools.errors.InputError`."""
+    todo: list[ast.AST] = [ast.parse(read_module(name))]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        todo += ast.iter_child_nodes(node)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)

@@ -79,7 +79,7 @@ HALF_CAUGHT = frozenset(
 # Names that several classes have still: each is to become the name of one, and none is added.
 SHARED_NAMES = (
     # ruff: noqa: SIM905 - as words they fit on a page
-    "Board Build Built Case Change Choice Environment Excess Facts Fate Finding Flaw Found Image Job Journal "
+    "Build Built Case Change Choice Environment Excess Facts Fate Finding Flaw Found Image Job Journal "
     "Known Left Listing ListingTable Look Machine Made Member News Offer Option Outcome Outline Place Project "
     "Reading Record Release Result Row Run Section Step Subject Tag Target Verb Verdict Wanted Wish Written "
     "_Reader".split()

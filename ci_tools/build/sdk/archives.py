@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.formats.tar import tarfile
-from ci_tools.machine.package_index import AS_IT_IS, TIMEOUT, UNANSWERED, innermost
+from ci_tools.machine.http.faults import UNANSWERED, innermost, status_of
 from ci_tools.machine.storage import naming, sha256_of
 
 if TYPE_CHECKING:
@@ -19,10 +18,7 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Step
 
-TRIES = 5  # requests in a row that bring no byte
-PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0)  # seconds before the next request, by the number of those
-PIECE = 1 << 16  # bytes; of a body that is cut short, the last piece is lost
-PARTIAL, REFUSED, BEYOND_END, SERVER_ERROR = 206, 400, 416, 500  # status codes (RFC 9110)
+BEYOND_END = 416  # the status of a server whose file is shorter (RFC 9110, 15.5.17)
 LEVEL = re.compile(r"[^/]+/")  # NVIDIA's archives have one folder, of the archive's own name
 
 
@@ -41,63 +37,32 @@ class ComponentArchive(NamedTuple):
         return self.path.rpartition("/")[2]
 
 
-class _RefusedError(Exception):
-    """A server's answer that will be the same the next time."""
-
-
 def download(archive: ComponentArchive, url: str, path: Path, session: requests.Session, step: Step) -> None:
     """Download an archive to `path`; bytes that are there already are kept, so a broken download goes on.
 
     Raises MachineError if the server has no such file, or stops sending: what came is kept for the next run. Raises
     InputError if the file has another sha256: then nothing is kept.
     """
-    tries = 0  # in a row that brought no byte
-    while (there := _size_of(path)) < archive.size:
-        try:
-            _continue(archive, url, path, session, step)
-        except (_RefusedError, *UNANSWERED) as error:  # noqa: PERF203 - what was not sent is asked for again
-            tries = 0 if _size_of(path) > there else tries + 1
-            if isinstance(error, _RefusedError) or tries == TRIES:
-                msg = f"{archive.file} cannot be fetched from {url}: {innermost(error)}"
-                raise MachineError(msg, hint="what came is kept: the same command goes on from there") from error
-            step.waiting(PAUSES[tries])
-            time.sleep(PAUSES[tries])
+    from ci_tools.machine.http.client import Body  # noqa: PLC0415 - it loads longer than a plan is made
+
+    done = path.stat().st_size if path.exists() else 0
+    try:
+        with naming(path), path.open("ab") as file:
+            for piece in Body(session, url, done) if done < archive.size else ():
+                file.write(piece)
+                done += len(piece)
+                step.progress(min(done, archive.size), archive.size)
+                if done > archive.size:
+                    break
+    except UNANSWERED as error:
+        if status_of(error) == BEYOND_END:
+            path.unlink()
+        msg = f"{archive.file} cannot be fetched from {url}: {innermost(error)}"
+        raise MachineError(msg, hint="what came is kept: the same command goes on from there") from error
     if (found := sha256_of(path)) != archive.sha256:
         path.unlink()
         msg = f"{archive.file} has the sha256 {found}, expected {archive.sha256}"
         raise InputError(msg, hint=f"{url} has another file than its list says: nothing was kept")
-
-
-def _size_of(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
-def _continue(archive: ComponentArchive, url: str, path: Path, session: requests.Session, step: Step) -> None:
-    """Append what is missing, or write all of it if the server sends no parts of a file."""
-    start = _size_of(path)
-    headers = {**AS_IT_IS, **({"Range": f"bytes={start}-"} if start else {})}
-    with session.get(url, stream=True, timeout=TIMEOUT, headers=headers) as answer, naming(path):
-        if answer.status_code == BEYOND_END:  # the server's file is shorter than its list says
-            path.unlink()
-        if REFUSED <= answer.status_code < SERVER_ERROR:
-            msg = f"{answer.status_code} {answer.reason}"
-            raise _RefusedError(msg)
-        answer.raise_for_status()
-        is_rest = answer.status_code == PARTIAL and answer.headers.get("Content-Range", "").startswith(
-            f"bytes {start}-"
-        )
-        done = start if is_rest else 0
-        with path.open("ab" if is_rest else "wb") as file:
-            for chunk in answer.iter_content(PIECE):
-                file.write(chunk[: archive.size - done])
-                done += len(chunk)
-                step.progress(min(done, archive.size), archive.size)
-                if done > archive.size:
-                    msg = f"it has more than the {archive.size:,} bytes that its list says"
-                    raise _RefusedError(msg)
-        if done < archive.size:
-            msg = f"it ended after {done:,} of {archive.size:,} bytes"
-            raise OSError(msg)
 
 
 def unpack(path: Path, file: str, folder: Path, wanted: Callable[[str], bool]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from ci_tools.build.sdk.offers import find_offers
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.errors import MachineError
 from ci_tools.formats.wheel import read_headers
-from ci_tools.machine.package_index import UNANSWERED, innermost
+from ci_tools.machine.http.faults import explain_unanswered
 from ci_tools.machine.process import clean_environment, complaint, run, start_module
 from ci_tools.machine.storage import fill_once
 from ci_tools.model.pep440 import parse_version
@@ -63,11 +63,8 @@ def fetch_libraries(toolkit: str, parts: Iterable[CudaPart], outside: Outside) -
             pins.update(pins or _pins(toolkit, outside))
             _fetch(part, pins, toolkit, target, outside)
 
-        try:
+        with explain_unanswered(f"the headers of {part.name} cannot be fetched"):
             filled = fill_once(folder, fill, outside.reporter.say)
-        except UNANSWERED as error:
-            msg = f"the headers of {part.name} cannot be fetched: {innermost(error)}"
-            raise MachineError(msg, hint="check the network and run the same command again") from error
         made.append(Overlay(filled / HOME, (filled / "version").read_text(encoding="utf-8")))
     return tuple(made)
 

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from ci_tools.errors import FatwheelError, InputError
 from ci_tools.machine import package_index
-from ci_tools.machine.package_index import TIMEOUT, UNANSWERED
+from ci_tools.machine.http.faults import UNANSWERED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -68,14 +68,10 @@ def find_offers(project: str, environ: Mapping[str, str]) -> Iterator[Offers]:
 
     Raises the first error of an index if no place has any wheel.
     """
-    import requests  # noqa: PLC0415 - it loads longer than a plan is made, and most builds ask for no torch
-
     settings = package_index.users_places(environ)
-    session = requests.Session()
-    session.verify = package_index.users_index(environ).certificates or True
     found: dict[str, Offer] = {}
     errors: list[FatwheelError] = []
-    try:
+    with package_index.users_session(environ) as session:
         for place in settings.folders:
             found |= {offer.file: offer for offer in _in_folder(project, place, session) if offer.file not in found}
         for place in settings.indexes:
@@ -84,8 +80,6 @@ def find_offers(project: str, environ: Mapping[str, str]) -> Iterator[Offers]:
         if not found:
             raise errors[0] if errors else _nothing(project)
         yield Offers(session, tuple(found.values()))
-    finally:
-        session.close()
 
 
 def _nothing(project: str) -> InputError:
@@ -118,12 +112,13 @@ def _in_folder(project: str, place: str, session: requests.Session) -> Iterator[
         files = sorted(folder.iterdir()) if folder.is_dir() else []
         yield from _offers((path.name, path.as_uri(), "") for path in files if _is_of(path.name, project))
         return
+    from ci_tools.machine.http.client import read_document  # noqa: PLC0415 - it loads longer than a plan is made
+
     try:
-        answer = session.get(place, timeout=TIMEOUT)
-        answer.raise_for_status()
+        page = read_document(session, place) or b""
     except UNANSWERED:
         return  # as pip does: another place may have it
-    yield from _on_page(project, answer.text, place)
+    yield from _on_page(project, page.decode(errors="replace"), place)
 
 
 def _on_page(project: str, html: str, url: str) -> Iterator[Offer]:

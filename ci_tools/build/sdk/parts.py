@@ -14,13 +14,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from ci_tools.errors import InputError
-from ci_tools.machine.remote_wheel import (
-    NoParts,
-    RemoteWheel,
-    explain_damage,
-    remote_wheel,
-    whole_wheel,
-)
+from ci_tools.machine.http.faults import NoParts
+from ci_tools.machine.remote_wheel import RemoteWheel, explain_damage, remote_wheel, whole_wheel
 from ci_tools.machine.storage import CHUNK, naming, sha256_of
 
 if TYPE_CHECKING:
@@ -68,9 +63,7 @@ class Parts:
     def peek(self, member: str) -> bytes:
         """Return one member's content before its wheel is chosen: RECORD, which is large, is not read for it."""
         info = self.archive.getinfo(member)
-        if self.remote:
-            self.remote.expect([info])
-        return self.archive.read(info)
+        return self.remote.read(info) if self.remote else self.archive.read(info)
 
     def read(self, member: str) -> bytes:
         """Return one member's content; raise InputError if it is not what RECORD says."""

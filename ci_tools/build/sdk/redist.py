@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from contextlib import contextmanager
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.build.room import Need, refuse_no_room
@@ -19,11 +17,11 @@ from ci_tools.build.sdk.cuda_libraries import HOME, Overlay, complete_links, wri
 from ci_tools.catalog.cuda_parts import redist_facts
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.machine import package_index
-from ci_tools.machine.package_index import TIMEOUT, UNANSWERED, innermost
-from ci_tools.machine.storage import CHUNK, fill_once, hold_lock
+from ci_tools.machine.http.faults import explain_unanswered
+from ci_tools.machine.storage import fill_once, hold_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     import requests
@@ -79,15 +77,6 @@ def address_of(environ: Mapping[str, str]) -> str:
     return f"{address.rstrip('/')}/"
 
 
-@contextmanager
-def _session(outside: Outside) -> Iterator[requests.Session]:
-    import requests  # noqa: PLC0415 - it loads longer than a plan is made, and most builds fetch no toolkit
-
-    with requests.Session() as session:
-        session.verify = package_index.users_index(outside.environ).certificates or True
-        yield session
-
-
 # ---------------------------------------------------------------- the list
 
 
@@ -113,18 +102,13 @@ def read_release(redist: Redist, outside: Outside) -> ToolkitArchives:
 
 def _fetch_list(redist: Redist, address: str, outside: Outside) -> bytes:
     url = f"{address}redistrib_{redist.release}.json"
-    try:
-        with _session(outside) as session, session.get(url, stream=True, timeout=TIMEOUT) as answer:
-            if answer.status_code == HTTPStatus.NOT_FOUND:
-                msg = f"there is no {url}"
-                raise MachineError(
-                    msg, hint=f"without {MIRROR}, it is looked for at {redist_facts().address}", page=PAGE
-                )
-            answer.raise_for_status()
-            content = b"".join(answer.iter_content(CHUNK))
-    except UNANSWERED as error:
-        msg = f"{url} cannot be fetched: {innermost(error)}"
-        raise MachineError(msg, hint="check the network and run the same command again", page=PAGE) from error
+    from ci_tools.machine.http.client import read_document  # noqa: PLC0415 - it loads longer than a plan is made
+
+    with explain_unanswered(f"{url} cannot be fetched", PAGE), package_index.users_session(outside.environ) as session:
+        content = read_document(session, url)
+    if content is None:
+        msg = f"there is no {url}"
+        raise MachineError(msg, hint=f"without {MIRROR}, it is looked for at {redist_facts().address}", page=PAGE)
     found = hashlib.sha256(content).hexdigest()
     if redist.sha256 and found != redist.sha256:
         msg = f"{url} has the sha256 {found}, the catalog says {redist.sha256}"
@@ -164,7 +148,7 @@ def fetch_compiler(release: ToolkitArchives, outside: Outside) -> Path:
 
     def fill(target: Path) -> None:
         _refuse_no_room(archives, folder, UNPACKED, f"for the compiler of CUDA {release.name}")
-        with _session(outside) as session:
+        with package_index.users_session(outside.environ) as session:
             for archive in archives:
                 _take(archive, _Source(release.address, session, outside), target / HOME)
         complete_links(target / HOME, outside.cache / "logs" / f"{folder.name}.log")
@@ -187,7 +171,7 @@ def _fetch_part(release: ToolkitArchives, part: CudaPart, outside: Outside) -> O
     def fill(target: Path) -> None:
         _refuse_no_room([archive], folder, 0, f"for the headers of {part.name}")
         home = target / HOME
-        with _session(outside) as session:
+        with package_index.users_session(outside.environ) as session:
             names = _take(archive, _Source(release.address, session, outside), home, ("include/", "lib/stubs/"))
         write_stand_ins(home, names, part, outside.cache / "logs" / f"{part.redist}.log")
 

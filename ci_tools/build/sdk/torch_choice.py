@@ -10,7 +10,7 @@ from ci_tools.build.sdk.offers import find_offers
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_parts import CPU, SAID, TorchParts, label_of, make_torch, read_torch
 from ci_tools.errors import InputError, MachineError
-from ci_tools.machine.package_index import UNANSWERED, innermost
+from ci_tools.machine.http.faults import explain_unanswered
 from ci_tools.machine.storage import fill_once
 from ci_tools.model.pep440 import parse_version
 
@@ -61,13 +61,10 @@ def find_torch(wanted: Wanted, catalog: Catalog, outside: Outside, environ: Mapp
     if kept:
         with suppress(_StaleError):
             return read_torch(fill_once(kept, _give_up, outside.reporter.say))
-    try:
-        with find_offers("torch", environ) as offers:
-            fitting = _fitting(offers.wheels, wanted, known, outside.host)
-            return _fetch(_by_label(fitting, offers, wanted, outside), fitting, offers, root, outside)
-    except UNANSWERED as error:
-        msg = f"the parts of {wanted.title} cannot be fetched: {innermost(error)}"
-        raise MachineError(msg, hint="check the network and run the same command again") from error
+    unanswered = explain_unanswered(f"the parts of {wanted.title} cannot be fetched")
+    with unanswered, find_offers("torch", environ) as offers:
+        fitting = _fitting(offers.wheels, wanted, known, outside.host)
+        return _fetch(_by_label(fitting, offers, wanted, outside), fitting, offers, root, outside)
 
 
 class _StaleError(Exception):

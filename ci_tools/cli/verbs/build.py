@@ -29,8 +29,7 @@ def declare_build(parser: Parser) -> None:
     text = "a job of the plan, or sdist; several are separated by commas"
     parser.add_argument("--job", required=True, type=parse_nonempty, metavar="NAME", help=text)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the file goes")
-    text = "if one of several jobs fails, build and audit the others, and fail at the end"
-    parser.add_argument("--keep-going", action="store_true", help=text)
+    parser.add_flag("--keep-going", "if one of several jobs fails, build and audit the others, and fail at the end")
 
 
 def run_build(options: argparse.Namespace, outside: Outside) -> int:

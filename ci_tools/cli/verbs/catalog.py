@@ -22,8 +22,7 @@ def declare_update(parser: Parser) -> None:
         "the config's validate: torch-index; may be given several times"
     )
     parser.add_argument("--index", action="append", default=[], type=parse_nonempty, metavar="URL", help=text)
-    text = "write nothing, and exit with 1 if there is something new"
-    parser.add_argument("--check", action="store_true", help=text)
+    parser.add_flag("--check", "write nothing, and exit with 1 if there is something new")
 
 
 def run_update(options: argparse.Namespace, outside: Outside) -> int:

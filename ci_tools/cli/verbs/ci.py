@@ -37,10 +37,11 @@ def run_step(options: argparse.Namespace, outside: Outside) -> int:
 
     from ci_tools.cli.dispatch import run
     from ci_tools.cli.failures import silence_commands
+    from ci_tools.cli.verbs import parser_of
     from ci_tools.github import step as steps
 
     today = datetime.now(timezone.utc).strftime("%Y%m%d")
-    step = steps.step_of(options.name, outside.environ, today)
+    step = steps.step_of(options.name, outside.environ, today, parser_of)
     files = [Path(_file_of(variable, outside.environ)) for variable in step.files]
     words = io.StringIO()
     undone: LeftUndone | None = None

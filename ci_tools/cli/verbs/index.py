@@ -33,7 +33,7 @@ def declare_adopt(parser: Parser) -> None:
     _add_target(parser)
     text = "take over only this project, and share the root with the others; may be given several times"
     parser.add_argument("--project", action="append", default=[], type=parse_nonempty, metavar="NAME", help=text)
-    parser.add_argument("--yes", action="store_true", help="do it; without this, only show what would be done")
+    parser.add_flag("--yes", "do it; without this, only show what would be done")
 
 
 def run_adopt(options: argparse.Namespace, outside: Outside) -> int:
@@ -64,7 +64,7 @@ def declare_add(parser: Parser) -> None:
     parser.add_argument("--also", type=parse_nonempty, action="append", default=[], metavar="FOLDER", help=text)
     text = "add them although this rule of the audit finds something wrong; may be given several times"
     parser.add_argument("--despite", type=parse_nonempty, action="append", default=[], metavar="RULE", help=text)
-    parser.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
+    parser.add_flag("--dry-run", "show what would change, and change nothing")
 
 
 def run_add(options: argparse.Namespace, outside: Outside) -> int:
@@ -160,7 +160,7 @@ def declare_pages(parser: Parser) -> None:
     parser.add_argument("more", nargs="*", metavar="TARGET|PROJECT", help=text)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the pages go")
     text = "also list wheels that Fatwheel did not publish, if GitHub has their sha256 and their METADATA fits"
-    parser.add_argument("--others", action="store_true", help=text)
+    parser.add_flag("--others", text)
 
 
 def run_pages(options: argparse.Namespace, outside: Outside) -> int:
@@ -299,7 +299,7 @@ def declare_retract(parser: Parser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help=text)
     text = "the reason and what to use instead, shown by the finder, pip and uv"
     parser.add_argument("--reason", metavar="TEXT", help=text)
-    parser.add_argument("--undo", action="store_true", help="remove the mark, and restore everything as it was before")
+    parser.add_flag("--undo", "remove the mark, and restore everything as it was before")
 
 
 def run_retract(options: argparse.Namespace, outside: Outside) -> int:

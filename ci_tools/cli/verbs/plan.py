@@ -36,7 +36,7 @@ def declare_init(parser: Parser) -> None:
     text = "workflow files that build wheels by pytorch/test-infra: ask for the same, and report on each input"
     parser.add_argument("--from-test-infra", nargs="+", action="extend", type=Path, metavar="WORKFLOW", help=text)
     text = "let PyPI have an sdist with which `pip install` finds the release's wheel that fits"
-    parser.add_argument("--smart-install", action="store_true", help=text)
+    parser.add_flag("--smart-install", text)
 
 
 def run_init(options: argparse.Namespace, outside: Outside) -> int:
@@ -99,7 +99,7 @@ def _named(path: Path) -> str:
 def declare_plan(parser: Parser) -> None:
     """Add the arguments of `fatwheel plan`."""
     add_config(parser)
-    parser.add_argument("--explain", action="store_true", help="give every cell a line, and all of the evidence")
+    parser.add_flag("--explain", "give every cell a line, and all of the evidence")
     forms = "what stdout gets: a table, JSON, a workflow's outputs, or the text of a comment; default: %(default)s"
     parser.add_argument("--format", choices=("table", "json", "github", "markdown"), default="table", help=forms)
     parser.add_argument("--only", metavar="PLATFORM", help="show only this platform")
@@ -109,12 +109,9 @@ def declare_plan(parser: Parser) -> None:
     parser.add_argument("--package", type=parse_nonempty, metavar="NAME", help=text)
     text = "a target of the release in place of the config's: fail now if it is invalid; may be given several times"
     parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
-    text = "fail if such a target is a folder: it would be lost with the machine that publishes"
-    parser.add_argument("--distant", action="store_true", help=text)
-    text = "ask the targets whether they already have the version, and report it"
-    parser.add_argument("--ask-targets", action="store_true", help=text)
-    text = "also build what the plan calls redundant, as far as this machine can, and compare"
-    parser.add_argument("--prove", action="store_true", help=text)
+    parser.add_flag("--distant", "fail if such a target is a folder: it would be lost with the machine that publishes")
+    parser.add_flag("--ask-targets", "ask the targets whether they already have the version, and report it")
+    parser.add_flag("--prove", "also build what the plan calls redundant, as far as this machine can, and compare")
     text = "also show the differences from the plan of a git revision such as main, a plan.json, or a release's folder"
     parser.add_argument("--against", type=parse_nonempty, metavar="REV", help=text)
 
@@ -302,8 +299,7 @@ def declare_advise(parser: Parser) -> None:
     parser.add_argument("--format", choices=("table", "json", "diff"), default="table", help=forms)
     text = "the folder with receipts of earlier builds, which have time and size; default: %(default)s"
     parser.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help=text)
-    text = "apply each patch to a copy, plan again, and build and try what this machine can"
-    parser.add_argument("--prove", action="store_true", help=text)
+    parser.add_flag("--prove", "apply each patch to a copy, plan again, and build and try what this machine can")
 
 
 def run_advise(options: argparse.Namespace, outside: Outside) -> int:

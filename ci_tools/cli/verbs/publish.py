@@ -24,14 +24,10 @@ def declare_publish(parser: Parser) -> None:
     parser.add_argument("--only", type=parse_nonempty, metavar="UNIT", help=text)
     text = "another target besides those; may be given several times"
     parser.add_argument("--also", action="append", default=[], metavar="TARGET", help=text)
-    text = "show what would change at each target, and change nothing"
-    parser.add_argument("--dry-run", action="store_true", help=text)
-    text = "refuse a commit without the version's tag, as a workflow does"
-    parser.add_argument("--released", action="store_true", help=text)
-    text = "refuse a folder as a target: it would be lost with this machine"
-    parser.add_argument("--distant", action="store_true", help=text)
-    text = "note in the release notes that its files are not attested"
-    parser.add_argument("--unattested", action="store_true", help=text)
+    parser.add_flag("--dry-run", "show what would change at each target, and change nothing")
+    parser.add_flag("--released", "refuse a commit without the version's tag, as a workflow does")
+    parser.add_flag("--distant", "refuse a folder as a target: it would be lost with this machine")
+    parser.add_flag("--unattested", "note in the release notes that its files are not attested")
 
 
 def run_publish(options: argparse.Namespace, outside: Outside) -> int:
@@ -68,7 +64,7 @@ def declare_release(parser: Parser) -> None:
     text = "where files, logs and receipts go; default: %(default)s"
     parser.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help=text)
     add_edition(parser)
-    parser.add_argument("--here", action="store_true", help="go on without the jobs that other machines have to build")
+    parser.add_flag("--here", "go on without the jobs that other machines have to build")
 
 
 def run_release(options: argparse.Namespace, outside: Outside) -> int:

@@ -128,7 +128,7 @@ def declare_copy(parser: Parser) -> None:
     text = "the new folder; default: recipes/RECIPE"
     parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help=text)
     text = "write the config of the one release that is chosen, for `fatwheel plan` and `fatwheel release`"
-    parser.add_argument("--release", action="store_true", help=text)
+    parser.add_flag("--release", text)
     _add_choice(parser)
 
 

@@ -32,8 +32,7 @@ def _add_judgement(parser: Parser) -> None:
     _add_target(parser)
     text = "a pattern of tags that stay, besides those of the config; may be given several times"
     parser.add_argument("--keep", action="append", default=[], type=parse_nonempty, metavar="TAG", help=text)
-    text = "remove releases of Fatwheel whose tags no template gives, too"
-    parser.add_argument("--misnamed", action="store_true", help=text)
+    parser.add_flag("--misnamed", "remove releases of Fatwheel whose tags no template gives, too")
     add_format(parser, "json")
 
 
@@ -54,7 +53,7 @@ def run_list(options: argparse.Namespace, outside: Outside) -> int:
 def declare_prune(parser: Parser) -> None:
     """Add the arguments of `fatwheel releases prune`."""
     _add_judgement(parser)
-    parser.add_argument("--yes", action="store_true", help="do it; without this, only show what would be removed")
+    parser.add_flag("--yes", "do it; without this, only show what would be removed")
 
 
 def run_prune(options: argparse.Namespace, outside: Outside) -> int:
@@ -84,8 +83,7 @@ def declare_readme(parser: Parser) -> None:
     _add_target(parser)
     text = "the file with the markers; default: %(default)s"
     parser.add_argument("--readme", type=Path, default=Path("README.md"), metavar="FILE", help=text)
-    text = "change nothing, and exit with 1 if the table is stale"
-    parser.add_argument("--check", action="store_true", help=text)
+    parser.add_flag("--check", "change nothing, and exit with 1 if the table is stale")
 
 
 def run_readme(options: argparse.Namespace, outside: Outside) -> int:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 def declare_doctor(parser: Parser) -> None:
     """Add the arguments of `fatwheel doctor`."""
     parser.add_argument("repository", metavar="OWNER/REPO", help="the repository that calls Fatwheel")
-    text = "say what can be fixed over the API, fix it, and check again"
-    parser.add_argument("--fix", action="store_true", help=text)
+    parser.add_flag("--fix", "say what can be fixed over the API, fix it, and check again")
     add_format(parser, "json")
 
 

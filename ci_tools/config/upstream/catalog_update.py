@@ -8,7 +8,6 @@ Nothing that is read is run. A person writes the row of a new CUDA or ROCm: no m
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,8 +30,9 @@ from ci_tools.config.upstream.torch_names import read_new_names
 from ci_tools.errors import InputError
 from ci_tools.formats.toml import document as toml_document
 from ci_tools.formats.yaml_file import text_of
+from ci_tools.machine.http.faults import NoParts, TooLarge
 from ci_tools.machine.package_index import Index, listing_of, users_index
-from ci_tools.machine.remote_wheel import NoParts, TooLarge, remote_wheel
+from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.versions import Minor
 from ci_tools.observe.torch_questions import load_table
@@ -206,12 +206,11 @@ def _one_per_linux(builds: Iterable[TorchBuild]) -> Iterable[TorchBuild]:
 def _read_cuda(build: TorchBuild, files: Mapping[str, DistributionPackage], listing: Listing) -> TorchBuild:
     """Return a build with the CUDA version that the wheel says it is built for, read from a part of it."""
     try:
-        with remote_wheel(listing.client.s, files[build.file].url, MOST_READ) as wheel, io.BytesIO() as sink:
-            if VERSION_FILE in wheel.names:
-                wheel.copy(VERSION_FILE, sink)
-            said = BUILT_FOR.search(sink.getvalue().decode("utf-8", "replace"))
+        with remote_wheel(listing.client.s, files[build.file].url, MOST_READ) as wheel:
+            content = wheel.read(wheel.archive.getinfo(VERSION_FILE)) if VERSION_FILE in wheel.names else b""
     except (NoParts, TooLarge):
         return build
+    said = BUILT_FOR.search(content.decode("utf-8", "replace"))
     return build._replace(cuda=Minor.parse(said[1])) if said else build
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.utils import parse_wheel_filename
 
-from ci_tools.machine.remote_wheel import RemoteFile
+from ci_tools.machine.http.ranges import RemoteFile
 from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:

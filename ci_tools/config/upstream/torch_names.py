@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from ci_tools.config.upstream.module_names import CONDITIONAL, VALUE, ModuleNames, list_declared, read_names
 from ci_tools.config.upstream.torch_listing import NAMES
 from ci_tools.errors import InputError
-from ci_tools.machine.remote_wheel import NoParts, TooLarge, remote_wheel
+from ci_tools.machine.http.faults import NoParts, TooLarge
+from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.observe.inside.torch_names.table import ABSENT, BETWEEN
 from ci_tools.observe.torch_questions import load_table
 

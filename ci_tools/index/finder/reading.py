@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-import requests
-
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.github.client import printable
 from ci_tools.index.finder.data import data_path
 from ci_tools.index.finder.recipes import RECIPES, parse_recipes
 from ci_tools.index.finder.search import parse_project
 from ci_tools.index.foreign.pages import projects_on
+from ci_tools.machine.http.client import open_session, read_document
+from ci_tools.machine.http.faults import UNANSWERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 FRONT = "index.html"
 WORKERS = 16  # concurrent requests: each mostly waits for the server
-TIMEOUT = 60  # seconds without a byte
-MOST_BYTES = 64 << 20  # of one file
 
 
 class Shelves(NamedTuple):
@@ -45,28 +43,13 @@ def open_web(address: str) -> Iterator[Read]:
 
     def read(key: str) -> bytes | None:
         try:
-            with session.get(f"{root}{key}", timeout=TIMEOUT, stream=True) as answer:
-                if answer.status_code == requests.codes.not_found:
-                    return None
-                answer.raise_for_status()
-                content = b"".join(_limited(answer))
-        except requests.RequestException as error:
+            return read_document(session, f"{root}{key}")
+        except UNANSWERED as error:
             msg = f"{root}{key} cannot be read: {printable(str(error))}"
             raise MachineError(msg) from error
-        return content
 
-    with requests.Session() as session:
+    with open_session() as session:
         yield read
-
-
-def _limited(answer: requests.Response) -> Iterator[bytes]:
-    size = 0
-    for chunk in answer.iter_content(1 << 16):
-        size += len(chunk)
-        if size > MOST_BYTES:
-            msg = f"it has more than {MOST_BYTES:,} bytes"
-            raise requests.RequestException(msg)
-        yield chunk
 
 
 def read_shelves(read: Read, where: str, only: Sequence[str], reporter: Reporter) -> Shelves:

@@ -22,22 +22,20 @@ from ci_tools.formats.wheel import explain_headers, read_headers
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.foreign.listings import merge_listings as merge_listings  # noqa: PLC0414 - also known by this module
 from ci_tools.index.pages import IndexedFile, Link
-from ci_tools.machine.package_index import AS_IT_IS
-from ci_tools.machine.storage import CHUNK
+from ci_tools.machine.http.client import AS_IT_IS, PIECE, open_session
+from ci_tools.machine.http.faults import TooLarge
+from ci_tools.machine.http.policy import TIMEOUT
+from ci_tools.machine.http.ranges import TAIL, RangedFile
 from ci_tools.model.pep440 import read_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from typing_extensions import Buffer
-
     from ci_tools.index.objects.store import Entry, Store
 
 METADATA_SUFFIX = ".metadata"  # PEP 658
-TAIL = 1 << 16  # bytes at the end of a wheel, read first: its directory, and usually its METADATA
 MOST_METADATA = 16 << 20  # bytes
 MOST_READ = 64 << 20  # bytes read of a wheel for its METADATA
-TIMEOUT = (10, 60)  # seconds to connect, and between two chunks
 PAGES = ("", "index.html", "index.json")  # the possible names of a page in its folder
 CHECKED = {name for name in hashlib.algorithms_available if not name.startswith("shake")}  # those have any length
 SHARED = frozenset(Link._fields) & frozenset(IndexedFile._fields) - {"at", "only_in"}
@@ -168,60 +166,32 @@ def _chunks(store: Store, root: str, file: IndexedFile) -> Iterator[bytes]:
 
 def _fetch_bytes(address: str) -> Iterator[bytes]:
     """Yield the content at an address of another server; nothing if it refuses; OSError if the connection breaks."""
-    import requests  # noqa: PLC0415 - it loads longer than a plan is made
-
-    with requests.get(address, stream=True, timeout=TIMEOUT, headers=AS_IT_IS) as answer:
+    # In one answer: a server that sends no whole file vouches for none.
+    with open_session() as session, session.get(address, stream=True, timeout=TIMEOUT, headers=AS_IT_IS) as answer:
         if answer.ok:
-            yield from answer.iter_content(CHUNK)
+            yield from answer.iter_content(PIECE)
 
 
-class _Wheel(io.RawIOBase):
-    """A wheel in a store as a seekable file, of which only the requested parts are read."""
+class _StoredWheel(RangedFile):
+    """A wheel in a store, of which only the requested parts are read."""
 
     def __init__(self, store: Store, key: str, size: int) -> None:
-        self.store, self.key, self.size = store, key, size
-        self.position, self.read_so_far = 0, 0
-        self.tail = store.part(key, -min(TAIL, size), TAIL) if size else b""
+        self.store, self.key = store, key
+        super().__init__(size, store.part(key, -min(TAIL, size), TAIL) if size else b"", MOST_READ)
 
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move the position, which reads nothing."""
-        self.position = offset + (0, self.position, self.size)[whence]
-        return self.position
-
-    def readinto(self, buffer: Buffer) -> int:
-        """Read from the tail, or the part before it from the store."""
-        view = memoryview(buffer)
-        wanted = max(min(len(view), self.size - self.position), 0)
-        before = self.position - (self.size - len(self.tail))
-        data = self.tail[before : before + wanted] if before >= 0 else self._part(wanted)
-        view[: len(data)] = data
-        self.position += len(data)
-        return len(data)
-
-    def _part(self, wanted: int) -> bytes:
-        self.read_so_far += wanted
-        if self.read_so_far > MOST_READ:
-            msg = f"its directory has more than {MOST_READ:,} bytes"
-            raise ValueError(msg)
-        return self.store.part(self.key, self.position, wanted) if wanted else b""
+    def fetch(self, position: int, view: memoryview) -> None:
+        """Fill `view` with the bytes from a position on; raise ValueError if the store has fewer."""
+        view[:] = self.store.part(self.key, position, len(view))
 
 
 def _metadata_in(store: Store, key: str, size: int) -> bytes:
     """Return the METADATA of a wheel, reading only its end and that member; b"" if it has none."""
     try:
-        with closing(_Wheel(store, key, size)) as file, zipfile.ZipFile(io.BufferedReader(file, TAIL)) as archive:
+        with closing(_StoredWheel(store, key, size)) as file, zipfile.ZipFile(io.BufferedReader(file, TAIL)) as archive:
             names = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
             member = next((name for name in names if name.count("/") == 1), "")
             if not member or archive.getinfo(member).file_size > MOST_METADATA:
                 return b""
             return archive.read(member)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, RuntimeError):
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, RuntimeError, TooLarge):
         return b""

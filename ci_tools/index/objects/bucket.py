@@ -15,21 +15,15 @@ import threading
 from contextlib import contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, Any
 
-from botocore.exceptions import (
-    ClientError,
-)
+from botocore.exceptions import ClientError
 
 from ci_tools.errors import InputError, MachineError
-from ci_tools.index.objects.bucket_reader import ATTEMPTS, GENERATION, GONE, SHA256, BucketReader, md5
+from ci_tools.index.objects.bucket_reader import GENERATION, GONE, SHA256, BucketReader, md5
 from ci_tools.index.objects.lease import Lock, Terms
 from ci_tools.index.objects.lock_board import Board
 from ci_tools.index.objects.refusals import HINT, code_of, refuse_page, tag_of
-from ci_tools.index.objects.store import (
-    INDEX,
-    Content,
-    Found,
-    content_of_bytes,
-)
+from ci_tools.index.objects.store import INDEX, Content, Found, content_of_bytes
+from ci_tools.machine.http.policy import REQUEST
 from ci_tools.model.request import Channel
 
 if TYPE_CHECKING:
@@ -101,7 +95,7 @@ class BucketStore(BucketReader):
         if content.size > LARGEST_PUT:
             msg = f"{key} has {content.size:,} bytes, S3 takes {LARGEST_PUT:,} in one request"
             raise InputError(msg)
-        for _ in range(ATTEMPTS):
+        for _ in range(REQUEST.tries):
             try:
                 tag = self._upload_once(key, content, instead_of, generation)
             except DamagedError:
@@ -111,7 +105,7 @@ class BucketStore(BucketReader):
             if self._is_whole(key, tag, content):
                 return True
             instead_of = Found(tag, content.size)
-        msg = f"{self._describe_key(key)} has other bytes than were sent, {ATTEMPTS} times"
+        msg = f"{self._describe_key(key)} has other bytes than were sent, {REQUEST.tries} times"
         raise MachineError(msg, hint=HINT)
 
     def _upload_once(self, key: str, content: Content, instead_of: Found | None, generation: int) -> str:
@@ -252,7 +246,7 @@ class BucketStore(BucketReader):
             return
         place = f"{self.address.partition('?')[0]}/{root}".rstrip("/")
         who = f"process {os.getpid()} on {platform.node() or 'another machine'}"
-        lock = Lock(Board(self, self.terms.lease), f"{root}{LOCK}", place, who, self.terms)
+        lock = Lock(Board(self.place, self.reporter, self.terms.lease), f"{root}{LOCK}", place, who, self.terms)
         with lock.held(self.reporter.say) as lease:
             self._leases[root] = lease
             try:

@@ -7,7 +7,6 @@ import hashlib
 import os
 import posixpath
 import threading
-import time
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +23,7 @@ from botocore.utils import parse_timestamp
 from ci_tools.errors import MachineError
 from ci_tools.index.objects.refusals import code_of, explain_errors, refuse_page, tag_of
 from ci_tools.index.objects.store import INDEX, Content, Entry, Found, utc
+from ci_tools.machine.http.policy import REQUEST, TORN
 from ci_tools.machine.storage import CHUNK
 from ci_tools.machine.waits import Waits
 
@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 
     from ci_tools.index.objects.place import Place
     from ci_tools.machine.context import Reporter
+    from ci_tools.machine.http.policy import RetryPolicy
 
-ATTEMPTS = 5  # of one request, with a growing pause between them
 CONNECTIONS = 32  # at the same time, one for each thread
 MOST_READ = 64 << 20  # bytes of a manifest or a page
-TORN = (0.05, 0.2, 0.5)  # seconds between two reads of an incomplete object: not every server writes atomically
 SHA256 = "checksum-sha256"  # a metadata key, the same as in PyTorch's own bucket
 GENERATION = "fatwheel-generation"  # a metadata key: the generation of the manifest that a page was made from
 GONE = frozenset({"404", "NoSuchKey", "NotFound"})
+# Of an answer that is read by `closing(answer["Body"])`: as a context manager, a body raises urllib3's errors.
+BROKEN = (IncompleteReadError, ResponseStreamingError)
 _T = TypeVar("_T")
 
 
@@ -76,18 +77,6 @@ def parse_time(text: str) -> datetime:
     return parse_timestamp(text)  # type: ignore[no-any-return]
 
 
-def read_again(read: Callable[[], _T]) -> _T:
-    """Return what `read` returns; call it again a few times if an answer breaks off: some servers show half a write.
-
-    It has to read by `closing(answer["Body"])`: as a context manager, a body raises urllib3's errors, not botocore's.
-    """
-    for pause in TORN:
-        with suppress(IncompleteReadError, ResponseStreamingError):
-            return read()
-        time.sleep(pause)
-    return read()
-
-
 class AddressKnownError(Exception):
     """Carries the address of a request that is about to be sent, and stops it."""
 
@@ -95,7 +84,8 @@ class AddressKnownError(Exception):
 class BucketReader:
     """The keys of a bucket below a prefix."""
 
-    def __init__(self, place: Place, reporter: Reporter) -> None:
+    def __init__(self, place: Place, reporter: Reporter, policy: RetryPolicy = REQUEST, seconds: float = 0.0) -> None:
+        """Try requests again as a policy says; `seconds` is the time for an answer in place of the place's own."""
         self.place = place
         self.address = place.address
         self.reporter = reporter
@@ -104,9 +94,9 @@ class BucketReader:
             self._session = _open_session(place.region)
         self.client = self.make_client(
             max_pool_connections=CONNECTIONS,
-            retries={"mode": "standard", "max_attempts": ATTEMPTS},
-            connect_timeout=int(place.timeout),
-            read_timeout=int(place.timeout),
+            retries={"mode": "standard", "max_attempts": policy.tries},
+            connect_timeout=seconds or int(place.timeout),
+            read_timeout=seconds or int(place.timeout),
         )
         self._top = ""  # the address of the bucket, filled on first use
 
@@ -125,12 +115,8 @@ class BucketReader:
     def find(self, key: str) -> Found | None:
         """Return the object at a key, or None."""
         with self._asking(key):
-            try:
-                return _found(self.client.head_object(**self._where(key)), self._describe_key(key))
-            except ClientError as error:
-                if code_of(error) in GONE:
-                    return None
-                raise
+            answer = _or_none(lambda: self.client.head_object(**self._where(key)))
+            return _found(answer, self._describe_key(key)) if answer else None
 
     def read(self, key: str) -> tuple[bytes, Found] | None:
         """Return the object at a key with its bytes; raise MachineError if it is larger than any manifest or page.
@@ -139,12 +125,10 @@ class BucketReader:
         unfinished writes.
         """
         with self._asking(key):
-            read = read_again(lambda: self._read_once(key))
-            for pause in TORN:
+            for _ in TORN.attempts():
+                read = TORN.call(lambda: self._read_once(key), *BROKEN)
                 if read is None or read[1].sha256 in {"", hashlib.sha256(read[0]).hexdigest()}:
                     break
-                time.sleep(pause)
-                read = read_again(lambda: self._read_once(key))
         return read
 
     def _read_once(self, key: str) -> tuple[bytes, Found] | None:
@@ -220,7 +204,7 @@ class BucketReader:
             return data
 
         with self._asking(key):
-            return read_again(read)
+            return TORN.call(read, *BROKEN)
 
     def outside(self, path: str) -> Iterator[bytes]:
         """Yield the bytes at a path outside the prefix, but inside the bucket."""
@@ -228,14 +212,10 @@ class BucketReader:
         if key.startswith("../"):
             return
         with explain_errors(f"{key} in {self.place.bucket}"):
-            try:
-                answer = self.client.get_object(Bucket=self.place.bucket, Key=key)
+            answer = _or_none(lambda: self.client.get_object(Bucket=self.place.bucket, Key=key))
+            if answer:
                 tag_of(answer, key)
-            except ClientError as error:
-                if code_of(error) in GONE:
-                    return
-                raise
-            yield from answer["Body"].iter_chunks(CHUNK)
+                yield from answer["Body"].iter_chunks(CHUNK)
 
     def _next(self, key: str, parts: Iterator[_T], end: _T) -> _T:
         """Return the next part of an answer, or `end`; the time the reader takes between two parts is not a wait."""
@@ -250,13 +230,9 @@ class BucketReader:
             yield
 
     def _got(self, key: str) -> dict[str, Any] | None:
-        try:
-            answer: dict[str, Any] = self.client.get_object(**self._where(key))
-        except ClientError as error:
-            if code_of(error) in GONE:
-                return None
-            raise
-        tag_of(answer, self._describe_key(key))
+        answer = _or_none(lambda: self.client.get_object(**self._where(key)))
+        if answer:
+            tag_of(answer, self._describe_key(key))
         return answer
 
     # -- where
@@ -292,6 +268,16 @@ class BucketReader:
 
     def _describe_key(self, key: str) -> str:
         return f"{key} in {self.address}" if key else self.address
+
+
+def _or_none(ask: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+    """Return an answer; None if nothing is at the key."""
+    try:
+        return ask()
+    except ClientError as error:
+        if code_of(error) in GONE:
+            return None
+        raise
 
 
 def _keep_address(request: Any, **_: object) -> None:  # noqa: ANN401 - see BucketReader.make_client

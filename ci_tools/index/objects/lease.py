@@ -1,5 +1,11 @@
 """A lock in a store that can only put, get, list and remove objects: for buckets without conditional writes.
 
+These are, by their own documentation in November 2026, Google Cloud Storage, where If-Match is for requests that read
+(https://cloud.google.com/storage/docs/request-preconditions), Alibaba OSS, whose PutObject refuses it
+(https://help.aliyun.com/en/oss/user-guide/0017-00000245), and Backblaze B2, whose PutObject does not know it
+(https://www.backblaze.com/apidocs/s3-put-object). Amazon S3, Cloudflare R2, MinIO, Ceph, OVHcloud and Scaleway have
+conditional writes, so this lock can go once those three have them.
+
 Lamport's bakery algorithm (L. Lamport, "A New Solution of Dijkstra's Concurrent Programming Problem", CACM 17(8),
 1974): each waiting process draws a number higher than all it sees, and the lowest number holds the lock. The algorithm
 needs no conditional write. It only needs listings that show every put that finished before the listing began; Amazon
@@ -18,20 +24,21 @@ import secrets
 import threading
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import FatwheelError, MachineError
+from ci_tools.machine.http.policy import QUEUE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
+
+    from ci_tools.index.objects.lock_board import Board
 
 CHOOSING = "choosing-"
 ABOUT = "about"  # the key of a permanent note for people who find the folder
 NOTE = b"Publishers to a store without conditional writes wait for each other here; what lies here expires by itself.\n"
 BEATS = 5  # renewals per duration of a lease
 TRUSTED = 0.6  # the fraction of that duration for which the holder trusts it, counted from the last renewal's start
-PAUSE = 0.3  # seconds between the first two looks at the claims; it grows from there
-LONGEST_PAUSE = 1.0
 
 
 class Terms(NamedTuple):
@@ -40,29 +47,6 @@ class Terms(NamedTuple):
     lease: float = 60.0  # until the claim of a dead process expires
     limit: float = 600.0  # the longest wait for the lock
     every: float = 5.0  # between two messages about who holds it
-
-
-class Claim(NamedTuple):
-    """One object below the lock's folder."""
-
-    key: str
-    age: float  # seconds since it was written, by the server's clock
-
-
-class Board(Protocol):
-    """The objects in which claims are stored."""
-
-    def claims(self, folder: str) -> Sequence[Claim]:
-        """Return every object below a folder."""
-
-    def write(self, key: str, data: bytes) -> None:
-        """Write an object unconditionally."""
-
-    def read(self, key: str) -> bytes:
-        """Return an object's bytes; b"" if it does not exist."""
-
-    def erase(self, key: str) -> None:
-        """Remove an object, if it exists."""
 
 
 class Lease:
@@ -197,24 +181,24 @@ class _Patience:
         self._lock, self._say = lock, say
         self._began = self._spoke = self._since = time.monotonic()
         self._first = ""
-        self._pause = PAUSE
+        self._pauses = QUEUE.attempts()
 
     def wait(self, first: str) -> None:
         """Pause, and report the holder if a message is due; raise MachineError if the time is over."""
         now = time.monotonic()
         if first != self._first:
-            self._first, self._since, self._pause = first, now, PAUSE
+            self._first, self._since, self._pauses = first, now, QUEUE.attempts()
         if now - self._began > self._lock.terms.limit:
             msg = f"{self._describe_holder()}; it was waited for {now - self._began:.0f} s"
             raise MachineError(msg, hint="run the same command again once the other publisher is done")
         if now - self._spoke >= self._lock.terms.every:
             self._spoke = now
             self._say(f"{self._describe_holder()}; waiting for {now - self._began:.0f} s")
-        time.sleep(self._pause * (0.5 + secrets.randbelow(100) / 200))
-        self._pause = min(self._pause * 1.5, LONGEST_PAUSE, self._lock.terms.every / 2)
+        next(self._pauses)
 
     def _describe_holder(self) -> str:
-        who = self._lock.board.read(f"{self._lock.folder}{self._first}").decode(errors="replace").strip()
+        read = self._lock.board.read(f"{self._lock.folder}{self._first}")
+        who = read[0].decode(errors="replace").strip() if read else ""
         seconds = time.monotonic() - self._since
         return f"the lock of {self._lock.where} is held by {who or 'another publisher'} for {seconds:.0f} s or more"
 

@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from botocore.exceptions import ClientError
-
-from ci_tools.index.objects.bucket_reader import GONE, read_again
-from ci_tools.index.objects.lease import Claim
-from ci_tools.index.objects.refusals import code_of, explain_errors, refuse_page, tag_of
+from ci_tools.index.objects.bucket_reader import BucketReader
+from ci_tools.index.objects.refusals import explain_errors, refuse_page, tag_of
+from ci_tools.machine.http.policy import BEAT
 
 if TYPE_CHECKING:
-    from ci_tools.index.objects.bucket_reader import BucketReader
+    from ci_tools.index.objects.place import Place
+    from ci_tools.machine.context import Reporter
 
-BEAT_ATTEMPTS = 2  # of a request for the lock, which is useless when it is late
+
+class Claim(NamedTuple):
+    """One object below the lock's folder."""
+
+    key: str
+    age: float  # seconds since it was written, by the server's clock
 
 
-class Board:
-    """The claims of a lock in a bucket, with its own client, whose timeouts are shorter than a lease."""
+class Board(BucketReader):
+    """The claims of a lock in a bucket, with its own client, whose timeouts are shorter than a lease (seconds)."""
 
-    def __init__(self, store: BucketReader, lease: float) -> None:
-        """Ask through the store's server; `lease` is in seconds."""
-        self._store, self._bucket = store, store.place.bucket
-        seconds = max(lease / 5, 1)
-        self._client = store.make_client(
-            retries={"mode": "standard", "max_attempts": BEAT_ATTEMPTS}, connect_timeout=seconds, read_timeout=seconds
-        )
+    def __init__(self, place: Place, reporter: Reporter, lease: float) -> None:
+        super().__init__(place, reporter, BEAT, max(lease / 5, 1))
 
     def claims(self, folder: str) -> list[Claim]:
         """Return every object below a folder, with its age by the server's clock."""
-        pages = self._client.get_paginator("list_objects_v2")
-        where = {"Bucket": self._bucket, "Prefix": self._store.key_of(folder)}
-        start = len(self._store.key_of(""))
+        pages = self.client.get_paginator("list_objects_v2")
+        start = len(self.key_of(""))
         claims = []
-        with explain_errors(self._store.address):
-            for page in pages.paginate(**where):
-                refuse_page(page, self._store.address, "IsTruncated")
+        with explain_errors(self.address):
+            for page in pages.paginate(Bucket=self.place.bucket, Prefix=self.key_of(folder)):
+                refuse_page(page, self.address, "IsTruncated")
                 entries = page.get("Contents", ())
                 newest = max((entry["LastModified"] for entry in entries), default=None)
                 date = page["ResponseMetadata"]["HTTPHeaders"].get("date")
@@ -47,29 +44,10 @@ class Board:
 
     def write(self, key: str, data: bytes) -> None:
         """Write an object unconditionally."""
-        with explain_errors(self._store.address):
-            answer = self._client.put_object(Bucket=self._bucket, Key=self._store.key_of(key), Body=data)
-            tag_of(answer, self._store.address)
-
-    def read(self, key: str) -> bytes:
-        """Return an object's bytes; b"" if it does not exist."""
-        where = {"Bucket": self._bucket, "Key": self._store.key_of(key)}
-
-        def read() -> bytes:
-            answer = self._client.get_object(**where)
-            with closing(answer["Body"]) as body:
-                tag_of(answer, self._store.address)
-                return bytes(body.read())
-
-        with explain_errors(self._store.address):
-            try:
-                return read_again(read)
-            except ClientError as error:
-                if code_of(error) in GONE:
-                    return b""
-                raise
+        with explain_errors(self.address):
+            tag_of(self.client.put_object(**self._where(key), Body=data), self.address)
 
     def erase(self, key: str) -> None:
         """Remove an object, if it exists."""
-        with explain_errors(self._store.address):
-            self._client.delete_object(Bucket=self._bucket, Key=self._store.key_of(key))
+        with explain_errors(self.address):
+            self.client.delete_object(**self._where(key))

@@ -12,12 +12,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
 from ci_tools.errors import InputError, MachineError
-from ci_tools.machine.storage import (
-    CHUNK,
-    hold_lock,
-    sha256_of,
-    write_atomically,
-)
+from ci_tools.machine.storage import CHUNK, hold_lock, sha256_of, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

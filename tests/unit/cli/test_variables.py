@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from ci_tools.cli.main import main
 from ci_tools.cli.verbs import VERBS
 from ci_tools.errors import InputError
 from tests.builders.sources import demo
+from tests.language.modules import list_modules, read_module
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,14 @@ def test_the_help_of_an_option_names_its_variable(name: str) -> None:
 def test_every_variable_is_of_an_option() -> None:
     options = {action.dest for name in VERBS for action in verbs.parser_of(name)._actions}  # noqa: SLF001
     assert variables.VARIABLES.keys() - options == set()
+
+
+def test_every_other_variable_is_in_the_table_with_its_reader() -> None:
+    named = re.compile(r'(?<!-D)"(FATWHEEL_[A-Z_]*[A-Z])"|\b(FATWHEEL_WHEEL)=')
+    found = {name: {"".join(one) for one in named.findall(read_module(name))} for name in list_modules()}
+    known = {name: one.reader for name, one in variables.OTHERS.items()}
+    assert set().union(*found.values()) - known.keys() == set()
+    assert {name for name, reader in known.items() if name not in found[reader]} == set()
 
 
 def test_a_plan_explains_which_variables_it_read(

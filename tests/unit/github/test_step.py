@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ci_tools.cli.dispatch import parse
+from ci_tools.cli.verbs import parser_of
 from ci_tools.errors import InputError
 from ci_tools.github import step as steps
 
@@ -10,7 +11,7 @@ TODAY = "20261121"
 
 
 def line(name: str, environ: dict[str, str]) -> list[str]:
-    return list(steps.step_of(name, environ, TODAY).arguments)
+    return list(steps.step_of(name, environ, TODAY, parser_of).arguments)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +110,15 @@ def line(name: str, environ: dict[str, str]) -> list[str]:
             id="build",
         ),
         pytest.param(
+            "validate",
+            {"WITH_SITE": "pure on ubuntu-24.04, Python 3.12", "WITH_SITES": "3 4", "WITH_FILES": "a.whl b.whl"},
+            [
+                *("validate", "--site=pure on ubuntu-24.04, Python 3.12", "--site=3", "--site=4"),
+                *("--trust-source", "--", "a.whl", "b.whl"),
+            ],
+            id="one-site-and-several",
+        ),
+        pytest.param(
             "gather",
             {"WITH_FOLDERS": "built tried", "WITH_PLAN": "p", "WITH_OUT": "dist"},
             ["ci", "gather", "--plan=p", "--out=dist", "--format", "github", "--", "built", "tried"],
@@ -144,7 +154,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_a_person_typed_stays_one_value(text: str) -> None:
-    step = steps.step_of("build", {"WITH_CONFIG": text, "WITH_JOB": text, "WITH_OUT": text}, TODAY)
+    step = steps.step_of("build", {"WITH_CONFIG": text, "WITH_JOB": text, "WITH_OUT": text}, TODAY, parser_of)
     options = parse(step.arguments)
     assert (str(options.config), options.job, str(options.out)) == (text, text, text)
     assert options.trust_source
@@ -153,11 +163,12 @@ def test_what_a_person_typed_stays_one_value(text: str) -> None:
 @pytest.mark.parametrize("name", steps.VERBS)
 def test_every_input_goes_to_an_option_that_the_verb_has(name: str) -> None:
     verb = steps.VERBS[name]
-    environ = {f"WITH_{key.upper()}": "7" for key in (*verb.options, *verb.several)}
-    environ |= {f"WITH_{key.upper()}": "true" for key in verb.flags}
+    flags = {action.dest for action in parser_of(verb.command(name))._actions if action.nargs == 0}  # noqa: SLF001
+    flags.add("--also=pypi")
+    environ = {f"WITH_{key.upper()}": "true" if one in flags else "7" for key, one in verb.inputs.items()}
     exclusive = {"audit": "WITH_CONFIG", "gather": ""}.get(name, "")
     environ.pop(exclusive, None)
-    parse(steps.step_of(name, environ, TODAY).arguments)
+    parse(steps.step_of(name, environ, TODAY, parser_of).arguments)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +182,7 @@ def test_every_input_goes_to_an_option_that_the_verb_has(name: str) -> None:
 )
 def test_what_no_verb_takes_is_refused(name: str, environ: dict[str, str], said: str) -> None:
     with pytest.raises(InputError) as refused:
-        steps.step_of(name, environ, TODAY)
+        steps.step_of(name, environ, TODAY, parser_of)
     assert said in refused.value.message
 
 
@@ -186,10 +197,13 @@ def test_an_input_that_is_empty_is_none() -> None:
 
 
 def test_outputs_and_pages_go_to_the_files_that_github_names() -> None:
-    assert steps.step_of("plan", {}, TODAY).files == ("GITHUB_OUTPUT",)
-    assert steps.step_of("summary", {"WITH_FOLDER": "dist"}, TODAY).files == ("GITHUB_STEP_SUMMARY",)
-    assert steps.step_of("compare", {"WITH_COPY": "page.md"}, TODAY).files == ("GITHUB_STEP_SUMMARY", "WITH_COPY")
-    assert steps.step_of("build", {}, TODAY).files == ()
+    assert steps.step_of("plan", {}, TODAY, parser_of).files == ("GITHUB_OUTPUT",)
+    assert steps.step_of("summary", {"WITH_FOLDER": "dist"}, TODAY, parser_of).files == ("GITHUB_STEP_SUMMARY",)
+    assert steps.step_of("compare", {"WITH_COPY": "page.md"}, TODAY, parser_of).files == (
+        "GITHUB_STEP_SUMMARY",
+        "WITH_COPY",
+    )
+    assert steps.step_of("build", {}, TODAY, parser_of).files == ()
 
 
 PRIVATE = {"WITH_PRIVATE": "true", "GITHUB_EVENT_NAME": "push"}

@@ -10,11 +10,10 @@ from pypi_simple import ProjectPage
 from ci_tools.index.pages import (
     IndexedFile,
     project_and_version,
-    project_html,
-    project_json,
     projects_html,
     projects_json,
 )
+from tests.builders.index_pages import project_html, project_json
 
 HERE = "http://127.0.0.1/whl/cu130/demo/"
 CUDA = IndexedFile(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("at_once")
+
 CONTENT = b"an sdist" * 300_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 FILE = "my_demo-1.0.tar.gz"

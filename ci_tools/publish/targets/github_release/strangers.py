@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import re
 from typing import TYPE_CHECKING
 
-import requests
 from packaging.utils import parse_wheel_filename
 
 from ci_tools.errors import InputError, MachineError
@@ -15,13 +13,16 @@ from ci_tools.index.file_names import project_and_version
 from ci_tools.index.foreign.files import MOST_METADATA, MOST_READ, is_metadata_of, requires_python_in
 from ci_tools.index.of_releases import Listing
 from ci_tools.index.pages import ROOT, IndexedFile
-from ci_tools.machine.remote_wheel import NoParts, TooLarge, remote_wheel
+from ci_tools.machine.http.client import open_session
+from ci_tools.machine.http.faults import NoParts, TooLarge
+from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.files import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import requests
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
 
@@ -39,7 +40,7 @@ def read_strangers(hub: Hub, release: GitRelease, assets: Mapping[str, GitReleas
 
     Raises MachineError if a wheel cannot be reached.
     """
-    with requests.Session() as session:
+    with open_session() as session:
         for name, asset in sorted(assets.items()):
             try:
                 file = _describe(session, hub, asset, release)
@@ -91,14 +92,12 @@ def _read_metadata(session: requests.Session, hub: Hub, asset: GitReleaseAsset, 
     if kept.is_file():
         return kept.read_bytes()
     try:
-        with remote_wheel(session, asset.browser_download_url, MOST_READ) as wheel, io.BytesIO() as sink:
+        with remote_wheel(session, asset.browser_download_url, MOST_READ) as wheel:
             found = [one for one in wheel.archive.infolist() if MEMBER.fullmatch(one.filename)]
             if len(found) != 1 or found[0].file_size > MOST_METADATA:
                 msg = f"it has {len(found)} METADATA, expected one of at most {MOST_METADATA:,} bytes"
                 raise ValueError(msg)
-            wheel.expect(found)
-            wheel.copy(found[0].filename, sink)
-            content = sink.getvalue()
+            content = wheel.read(found[0])
     except (InputError, NoParts, TooLarge) as error:
         raise ValueError(str(error)) from error
     except OSError as error:

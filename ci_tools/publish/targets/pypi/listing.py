@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from contextlib import contextmanager
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
-import requests
 from pypi_simple import ACCEPT_ANY, NoSuchProjectError, PyPISimple, UnsupportedRepoVersionError
 from twine.auth import CredentialInput, Resolver
 from twine.exceptions import TwineException
@@ -16,8 +16,9 @@ from twine.exceptions import TwineException
 from ci_tools.errors import InputError, MachineError
 from ci_tools.formats.pypi_rules import Held
 from ci_tools.index.file_names import project_and_version
-from ci_tools.machine.package_index import AS_IT_IS, TIMEOUT, UNANSWERED, innermost
-from ci_tools.machine.storage import CHUNK
+from ci_tools.machine.http.client import Body, open_session
+from ci_tools.machine.http.faults import UNANSWERED, innermost, status_of
+from ci_tools.machine.http.policy import SERVER_ERROR, TIMEOUT
 from ci_tools.machine.waits import Waits
 from ci_tools.model.pep440 import parse_version
 from ci_tools.publish.targets.pypi.answers import AGAIN, UNAUTHORISED, clean_text
@@ -26,6 +27,7 @@ from ci_tools.publish.targets.pypi.place import READ_AT, Place
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    import requests
     from packaging.version import Version
     from pypi_simple import DistributionPackage, ProjectPage
 
@@ -81,8 +83,8 @@ class Listing:
         fresh = {"Cache-Control": "no-cache"}
         try:
             return client.get_project_page(project, timeout=TIMEOUT, headers=fresh)
-        except requests.HTTPError as error:
-            if client.s.auth or _status(error) not in UNAUTHORISED:
+        except OSError as error:  # as all errors of requests are
+            if client.s.auth or status_of(error) not in UNAUTHORISED:
                 raise
         client.s.auth = self._credentials()
         return client.get_project_page(project, timeout=TIMEOUT, headers=fresh)
@@ -90,14 +92,13 @@ class Listing:
     @contextmanager
     def _client(self) -> Iterator[PyPISimple]:
         try:
-            with requests.Session() as session:
-                session.verify = self._certificates()
+            with open_session(self._certificates()) as session:
                 endpoint = self._simple(session)
                 session.hooks["response"].append(partial(_stay, endpoint))
                 with PyPISimple(endpoint, session=session) as client:
                     yield client
         except (*UNANSWERED, UnsupportedRepoVersionError) as error:
-            if _status(error) in UNAUTHORISED:
+            if status_of(error) in UNAUTHORISED:
                 raise self._access_error(clean_text(innermost(error))) from error
             msg = f"{self._address} cannot be read: {clean_text(innermost(error))}"
             raise MachineError(msg, hint=f"check the network; {AGAIN}") from error
@@ -123,14 +124,14 @@ class Listing:
                     break
             session.auth = self._credentials()
         status, kind = answer.status_code, answer.headers.get("Content-Type", "")
-        if status == requests.codes.unauthorized or status >= requests.codes.server_error:
+        if status == HTTPStatus.UNAUTHORIZED or status >= SERVER_ERROR:
             answer.raise_for_status()
-        return status == requests.codes.ok and kind.startswith(SIMPLE_TYPES)
+        return status == HTTPStatus.OK and kind.startswith(SIMPLE_TYPES)
 
-    def _certificates(self) -> str | bool:
+    def _certificates(self) -> str:
         environ = self._outside.environ
         named = environ.get("TWINE_CERT") or self._place.section.get("ca_cert") or environ.get("REQUESTS_CA_BUNDLE")
-        return named or True
+        return named or ""
 
     def _credentials(self) -> tuple[str, str]:
         """Return the user and password for this index, as twine finds them; raise InputError if there are none."""
@@ -170,13 +171,6 @@ def _stay(endpoint: str, answer: requests.Response, **_: object) -> None:
 
 def _fetch_sha256(session: requests.Session, url: str) -> str:
     digest = hashlib.sha256()
-    with session.get(url, stream=True, timeout=TIMEOUT, headers=AS_IT_IS) as answer:
-        answer.raise_for_status()
-        for chunk in answer.iter_content(CHUNK):
-            digest.update(chunk)
+    for piece in Body(session, url):
+        digest.update(piece)
     return digest.hexdigest()
-
-
-def _status(error: Exception) -> int:
-    answer = error.response if isinstance(error, requests.RequestException) else None
-    return 0 if answer is None else answer.status_code

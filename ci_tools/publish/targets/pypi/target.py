@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-import time
 from datetime import datetime, timezone
-from itertools import chain, repeat
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ci_tools.errors import InputError, MachineError, Problem, Rejected, RejectedInput, nearest
 from ci_tools.formats.pypi_rules import Held, Release, pypi_problems, strangers
 from ci_tools.index.units import Change, Published
+from ci_tools.machine.http.policy import LISTING
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.pep440 import parse_version
 from ci_tools.publish.targets import UPLOADERS
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 PATIENCE = 300.0  # seconds until the index must list an uploaded file; PyPI's pages are cached
 SETTLING = 10.0  # seconds to wait for another publisher's upload of a file
-PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between two reads of a page; the last one repeats
 
 
 class PyPITarget:
@@ -182,20 +180,17 @@ class PyPITarget:
 
         Raises InputError if the index has one with other bytes, MachineError if it does not list all in time.
         """
-        start = time.monotonic()
-        for pause in chain(PAUSES, repeat(PAUSES[-1])):
+        for waited in LISTING.attempts():
             held = {file.name: file for file in self._listing.held(unit.project, items) or ()}
             other = [item for item in items if item.name in held and held[item.name].sha256 != item.sha256]
             lacking = [item.name for item in items if item.name not in held or item in other]
             if not lacking:
                 return held
-            waited = time.monotonic() - start
-            if other and waited + pause > min(SETTLING, self._patience):
+            if other and waited >= min(SETTLING, self._patience):
                 raise RejectedInput([self._describe_conflict(item, held[item.name].sha256) for item in other])
-            if waited + pause > patience:
+            if waited >= patience:
                 break
             self._outside.reporter.say(f"waiting for {self.address} to list {', '.join(lacking)}")
-            time.sleep(pause)
         msg = f"{self.address} does not list {', '.join(lacking)} after {waited:.0f} seconds"
         raise MachineError(msg, hint=f"its pages may lag behind; {AGAIN}")
 

@@ -6,14 +6,14 @@ import html
 import re
 import sys
 import tempfile
+from http import HTTPStatus
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-import requests
-
 from ci_tools.addresses import redact
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
+from ci_tools.machine.http.policy import is_temporary
 from ci_tools.machine.process import run, start_module
 from ci_tools.machine.waits import Waits
 from ci_tools.publish.targets.pypi.answers import AGAIN, UNAUTHORISED, clean_text
@@ -36,7 +36,6 @@ ANSWER = re.compile(
 )
 
 TAKEN = (400, 409)  # HTTP statuses of an index that has a file of this name
-NOT_YET = (408, 425, 429)  # HTTP statuses that ask for another try
 NO_CREDENTIALS = re.compile(r"Credential not found|could not determine credentials|Missing credentials")
 NO_WORDS = re.compile(r"<head>.*?</head>|<[^<>]+>|^INFO\s", re.DOTALL | re.MULTILINE | re.IGNORECASE)
 
@@ -101,10 +100,10 @@ class Uploader(NamedTuple):
         if status in TAKEN and "exist" in words:
             msg = f"{self.address} says that it has {item.name}, but does not list it: {answered}"
             return MachineError(msg, hint=f"its pages may lag behind; {AGAIN}")
-        if requests.codes.multiple_choices <= status < requests.codes.bad_request:
+        if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
             msg = f"{self.address} does not accept uploads: {answered}"
             return InputError(msg, hint="give the address for uploads")
-        if requests.codes.bad_request <= status < requests.codes.server_error and status not in NOT_YET:
+        if status >= HTTPStatus.BAD_REQUEST and not is_temporary(status):
             hint = "fix what it names; if an earlier file of the release is there, raise the version"
             return Rejected(f"{self.address} refuses {item.name}: {answered}", hint=hint)
         msg = f"{item.name} could not be uploaded to {self.address}: {answered}"

@@ -7,11 +7,11 @@ import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.index.maintain.test_additions import FLASH
 
 from ci_tools.publish.additions import Addition, add
 from tests.builders.indexes import entry, found, root
 from tests.builders.wheels import listed, make
+from tests.unit.publish.test_additions import FLASH
 
 if TYPE_CHECKING:
     from pathlib import Path

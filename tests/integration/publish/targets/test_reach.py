@@ -10,6 +10,7 @@ import pytest
 from ci_tools.errors import InputError, MachineError
 from ci_tools.index.access import explain_refusal
 from ci_tools.machine.context import Silent
+from ci_tools.machine.http.policy import REQUEST
 from ci_tools.model.request import Route
 from ci_tools.publish import transaction
 from ci_tools.publish.targets.addresses import targets_of
@@ -64,9 +65,10 @@ def test_an_answer_without_credentials_decides(
         assert server.asked == [("/file", "bytes=0-0", "")]
 
 
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("answer", ["503", "429", "nonsense"])
-def test_a_server_that_fails_decides_nothing(answer: str, tmp_path: Path) -> None:
-    with assets(tmp_path, answer) as server, pytest.raises(MachineError, match="answer"):
+def test_a_server_that_fails_each_time_decides_nothing(answer: str, tmp_path: Path) -> None:
+    with assets(tmp_path, *[answer] * REQUEST.tries) as server, pytest.raises(MachineError, match="answer"):
         explain_refusal(f"{server.url}/file")
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import TorchRelease
 
+pytestmark = pytest.mark.usefixtures("at_once")
+
 FILE = "fatwheel.catalog.toml"
 NEW = Minor(9, 1)
 MAC = "torch-{}-cp312-none-macosx_11_0_arm64.whl"

@@ -11,11 +11,12 @@ from ci_tools.index.directory import Root
 from ci_tools.index.foreign.adoption import adopt
 from ci_tools.index.maintain.rebuild import manifest_from_pages
 from ci_tools.index.manifest import parse_manifest
-from ci_tools.index.pages import IndexedFile, Link, project_html
+from ci_tools.index.pages import IndexedFile, Link
 from ci_tools.index.units import Offer
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
 from tests.builders.hand_made_index import by_hand
+from tests.builders.index_pages import project_html
 from tests.builders.indexes import CUDA, LATER, PURE, SDIST, entry, found, root
 from tests.builders.releases import folder_index, item, unit
 from tests.builders.wheels import listed, make

@@ -1,0 +1,72 @@
+"""The policy of tries: which failures are tried again, how often and after how long. No other module has such figures.
+
+urllib3 (below requests) and botocore try a request again by these figures. `RetryPolicy` tries again what they do not
+see: an answer that breaks off, bytes that are not whole yet, a file that another publisher changed.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_T = TypeVar("_T")
+
+CONNECTING = 10  # seconds until a server has to be reached
+SILENCE = 60  # seconds without a byte; a server that was silent for so long is not asked again
+TIMEOUT = (CONNECTING, SILENCE)
+MOST_DOCUMENT = 64 << 20  # bytes of a list or a page, which is read as a whole
+MOST_ASKED = 60.0  # seconds that a Retry-After can make a request wait (RFC 9110, 10.2.3)
+NOT_YET = (408, 425, 429)  # too slow, too early, too many: statuses that may be others a moment later
+SERVER_ERROR = 500
+
+
+class RetryPolicy(NamedTuple):
+    """How often something is tried: again at once, then after pauses (seconds) that double up to the longest."""
+
+    tries: int
+    first: float
+    longest: float
+
+    def attempts(self) -> Iterator[float]:
+        """Yield the seconds since the first try, before each try; sleep in between.
+
+        Each pause is random, so that two publishers that collided do not collide again.
+        """
+        began = time.monotonic()
+        for failed in range(self.tries):
+            yield time.monotonic() - began
+            if failed + 1 < self.tries:
+                time.sleep(self.pause(failed) * random.uniform(0.5, 1))  # noqa: S311 - not for security
+
+    def call(self, attempt: Callable[[], _T], *errors: type[Exception]) -> _T:
+        """Return what `attempt` returns; call it again where it raises one of these errors, and raise the last."""
+        caught: Exception | None = None
+        for _ in self.attempts():
+            try:
+                return attempt()
+            except errors as error:  # noqa: PERF203 - what failed is tried again
+                caught = error
+        raise caught or AssertionError
+
+    def pause(self, failed: int) -> float:
+        """Return the seconds before the next try, where this many have failed before the last one (as in urllib3)."""
+        return min(self.first * 2.0 ** min(failed - 1, 30), self.longest) if failed else 0.0
+
+
+REQUEST = RetryPolicy(5, 0.5, 8.0)  # one request, or the rest of one answer
+BEAT = RetryPolicy(2, 0.5, 0.5)  # a request for a lock, which is useless when it is late
+TORN = RetryPolicy(5, 0.1, 0.4)  # an object that is not whole: not every server writes atomically
+CONTENTION = RetryPolicy(200, 0.2, 3.0)  # a file that others change too
+LISTING = RetryPolicy(
+    1 << 30, 0.25, 8.0
+)  # an index's page, which a cache may hold back; its reader has its own patience
+QUEUE = RetryPolicy(1 << 30, 0.3, 1.0)  # a lock that another publisher holds; likewise
+
+
+def is_temporary(status: int) -> bool:
+    """Return whether a server that answers this status may answer another one later."""
+    return status in NOT_YET or status >= SERVER_ERROR
