@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MACHINE = ("addresses", "errors", "machine")
 INDEX = (*MACHINE, "catalog", "formats", "github", "index", "install", "model")
-CONTEXT = ("machine.context",)  # what every run of a room is given
+CONTEXT = {"index": ("machine.context",)}  # what a run of the room is given
 STARTED = {"machine.process": "machine._lifeline"}  # a script is started by its path
 PYTEST = ["coverage", "hypothesis", "pytest", "pytest-xdist"]
 # Tests of the index that reach it as a release does, by the address of a target or with a plan.
@@ -28,7 +28,7 @@ WITH_TARGETS += " maintain/test_recovery test_units test_variants"
 def closure_of(room: str) -> set[str]:
     """Return the modules of a room, with all that they import of the toolkit."""
     known = list_modules()
-    todo = {name for name in known if name.split(".")[0] == room or name in CONTEXT}
+    todo = {name for name in known if name.split(".")[0] == room or name in CONTEXT.get(room, ())}
     found: set[str] = set()
     while todo:
         name = todo.pop()
