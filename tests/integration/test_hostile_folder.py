@@ -25,6 +25,7 @@ from tests.servers.prepared import run_prepared
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+REPOSITORY = Path(__file__).parents[2]
 FATWHEEL = Path(sys.executable).with_name("fatwheel")
 WHEEL = "demo-1.0-cp311-abi3-manylinux_2_28_x86_64.whl"
 NOBODY = "http://127.0.0.1:9"
@@ -72,7 +73,7 @@ class Said(NamedTuple):
     stderr: str
 
 
-def walk(folder: Path, verbs: tuple[str, ...], **env: str) -> dict[str, Said]:
+def walk(folder: Path, verbs: tuple[str, ...], program: Path = FATWHEEL, **env: str) -> dict[str, Said]:
     """Run verbs in a folder, one after another, with a cache of its own; `init` runs before there is a config."""
     out = folder.with_name(f"{folder.name}-out")
     out.mkdir()
@@ -84,7 +85,7 @@ def walk(folder: Path, verbs: tuple[str, ...], **env: str) -> dict[str, Said]:
             (folder / "fatwheel.yml").unlink()
         words = verb.format(out=out, folder=folder).split()
         done = subprocess.run(
-            [FATWHEEL, *words], cwd=folder, env={**os.environ, **known}, capture_output=True, text=True, check=False
+            [program, *words], cwd=folder, env={**os.environ, **known}, capture_output=True, text=True, check=False
         )
         told = [_without_names(text, folder) for text in (done.stdout, done.stderr)]
         if verb == "init":
@@ -137,6 +138,30 @@ def test_every_verb_says_what_it_says_of_the_clean_folder(
     built = [members(where.with_name(f"{where.name}-out") / "dist" / WHEEL) for where in (clean[0], folder)]
     assert built[0] == built[1]
     assert b"Keywords: read-from-setup-cfg" in built[1]["demo-1.0.dist-info/METADATA"]
+
+
+@pytest.fixture
+def for_one_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Fatwheel as `pip install --user` leaves it on Python 3.10, which has `-I` but not `-P`."""
+    python = next(Path.home().glob(".pyenv/versions/3.10.*/bin/python"), None) or pytest.skip("there is no Python 3.10")
+    monkeypatch.setenv("PYTHONUSERBASE", str(tmp_path / "user"))
+    subprocess.run([python, "-I", "-m", "pip", "install", "--quiet", "--user", REPOSITORY], cwd="/", check=True)
+    return tmp_path / "user" / "bin" / "fatwheel"
+
+
+@pytest.mark.long
+@confines
+def test_what_is_installed_for_one_user_finds_its_tools_and_none_of_the_project_s(
+    for_one_user: Path, tmp_path: Path
+) -> None:
+    """Its pip installs the build's requirements, auditwheel repairs the wheel, abi3audit reads it."""
+    said = [
+        walk(folder, OF_A_SOURCE, for_one_user)
+        for folder in (hostile.make_clean(tmp_path / "clean"), unpacked(tmp_path))
+    ]
+    assert said[1] == said[0]
+    assert {verb: told.status for verb, told in said[0].items()} == dict.fromkeys(OF_A_SOURCE, 0)
+    assert not list((tmp_path / "marks").iterdir())
 
 
 @pytest.mark.long
