@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from ci_tools.cli import verbs as cli
 from tests.builders import hostile
 from tests.builders.cages import confines
 from tests.builders.sources import write
@@ -50,11 +51,17 @@ VERBS = (
     "publish {out}/release --to pypi:http://127.0.0.1:9/legacy/",
     "index verify dir:{out}/index",
     "index find dir:{out}/index",
+    "index adopt dir:{out}/index",
+    "status github:owner/name",
+    "catalog update",
     "recipe list",
+    "recipe outdated",
     "recipe new {folder} {out}/recipe",
     "install facts",
     "doctor owner/name",
 )
+# What the others read: the address of an index, of a repository or of a lock, recipes by name, or a runner's variables.
+OTHERS = re.compile("ci|completion|index|install|recipe|releases")
 SHORT = ("plan --explain", "evidence")
 OF_A_SOURCE = (*SHORT, "build --job linux-cpu --out {out}/dist", f"audit {{out}}/dist/{WHEEL} --config fatwheel.yml")
 TOLD = (
@@ -63,6 +70,11 @@ TOLD = (
     (r"\d+(\.\d+)? (s|min|MB)\b", "T"),
     (r"[ ─]+", " "),
 )
+
+
+def test_every_verb_that_takes_a_project_is_tried() -> None:
+    tried = tuple(f"{verb} " for verb in VERBS)
+    assert [verb for verb in cli.VERBS if not OTHERS.match(verb) and not any(f"{verb} " in one for one in tried)] == []
 
 
 class Said(NamedTuple):
