@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import re
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +79,14 @@ def test_a_wrong_request_is_refused_and_fails_its_test(request_: str) -> None:
     with pytest.raises(AssertionError), serve(Server(Echo)) as server:
         status = sent(server.server_port, request_)
     assert status in {0, 400}
+
+
+def test_every_server_of_the_tests_stands_on_the_base_or_shares_its_rules() -> None:
+    serves = re.compile(
+        r"^(from|import) (http\.server|socketserver|aiohttp|flask)\b|create_server\(Connection", re.MULTILINE
+    )
+    tests = Path(__file__).parents[1].rglob("*.py")
+    assert {path.name for path in tests if serves.search(path.read_text("utf-8"))} == {"framing.py", "s3.py"}
 
 
 @pytest.mark.slow
