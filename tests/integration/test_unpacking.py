@@ -20,9 +20,9 @@ from ci_tools.build import sdist, toolchain
 from ci_tools.build.sdk import archives, parts
 from ci_tools.build.sdk.offers import Offer
 from ci_tools.errors import FatwheelError
-from ci_tools.evidence import source
 from ci_tools.formats.wheel import record_hash
 from ci_tools.install import fatwheel_backend
+from ci_tools.source import files
 from ci_tools.verify import loading
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ INFO = "demo-1.0.dist-info"
 TARS: Mapping[str, Callable[[Path, Path], object]] = {
     "build.sdist": sdist.unpack_sdist,
     "build.sdk.archives": lambda path, folder: archives.unpack(path, path.name, folder, lambda _: True),
-    "evidence.source": source._extract,  # noqa: SLF001 - what unpacks, without an index before it
+    "source.files": files._extract,  # noqa: SLF001 - what unpacks, without an index before it
 }
 
 

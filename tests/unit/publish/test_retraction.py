@@ -7,10 +7,10 @@ import pytest
 
 from ci_tools.cli.main import main
 from ci_tools.errors import InputError, MachineError
+from ci_tools.index import maintain
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish import retraction
-from ci_tools.publish.index import maintain
 from ci_tools.publish.targets.addresses import channel_of, index_of
 from ci_tools.publish.targets.notice import (
     MOST_CHARACTERS,
