@@ -82,9 +82,7 @@ def test_a_wrong_request_is_refused_and_fails_its_test(request_: str) -> None:
 
 
 def test_every_server_of_the_tests_stands_on_the_base_or_shares_its_rules() -> None:
-    serves = re.compile(
-        r"^(from|import) (http\.server|socketserver|aiohttp|flask)\b|create_server\(Connection", re.MULTILINE
-    )
+    serves = re.compile(r"(?m)^(from|import) (http\.server|socketserver|aiohttp|flask)\b|create_server\(Connection")
     tests = Path(__file__).parents[1].rglob("*.py")
     assert {path.name for path in tests if serves.search(path.read_text("utf-8"))} == {"framing.py", "s3.py"}
 

@@ -55,14 +55,11 @@ class Fault(enum.Enum):
     FULL = "disk full"
 
 
-CHANGES = frozenset(
-    {Fault.PAGE_AFTER, Fault.NO_TAG, Fault.CHUNKED, Fault.CUT_CHUNKS, Fault.INTERIM, Fault.HINTS}
-)  # of answers
-# What comes before the answer: a client reads on (RFC 9110, 15.2).
 INTERIM: Mapping[Fault | None, bytes] = {
     Fault.INTERIM: b"HTTP/1.1 100 Continue\r\n\r\n" * 2,
-    Fault.HINTS: b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n",
+    Fault.HINTS: b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
 }
+CHANGES = frozenset({Fault.PAGE_AFTER, Fault.NO_TAG, Fault.CHUNKED, Fault.CUT_CHUNKS, *INTERIM})  # of answers
 LOGIN = b"<!doctype html><html><head><title>Sign in</title></head><body><p>Accept our terms.<br></body></html>"
 REFUSALS: Mapping[Fault, tuple[int, str]] = {
     Fault.ERROR: (500, "InternalError"),
@@ -217,8 +214,7 @@ class Handler(framing.Handler):
 
     def give_changed(self, answer: Answer, fault: Fault) -> None:
         """Send an answer as a proxy hands it on."""
-        if fault in INTERIM:
-            self.wfile.write(INTERIM[fault])
+        self.wfile.write(INTERIM.get(fault, b""))
         if fault in INTERIM or fault is Fault.PAGE_AFTER:
             self.give(_page() if fault is Fault.PAGE_AFTER else answer)
             return
