@@ -95,8 +95,6 @@ def _translate(segments: list[str], mark: str, numbers: Iterator[int]) -> str:
     below = f"{after}{first[0]}{_translate_block(last, numbers)}"
     if segments[-1] == "**":
         return "".join([*said, below, mark])
-    if first[0] == first[1]:
-        return "".join([*said, rf"{below}(?:\Z|{mark})"])
     itself = f"{after}{first[1]}{_translate_block(last, numbers)}"
     return "".join([*said, rf"(?:{itself}\Z|{below}(?P<{FOLDER}>/))"])
 
