@@ -19,6 +19,7 @@ TOKEN = re.compile(r"\\(?P<escaped>.)|\[(?P<set>(?:[!^].|[^!^])[^\]]*)\]|(?P<sta
 RANGE = re.compile(r"(?P<first>.)-(?P<last>.)|.", re.DOTALL)
 FOLDER = "folder{n}"  # the group that matches if a folder above the file is named, not the file itself
 ENDS = "(?![^/])"  # of a segment
+LONGEST = 1 << 14  # letters of a pattern, four times those of a path: `re` takes their square to compile some
 NEXT, LAST = "(?:.*?/)??", "(?:.*/)?"  # any folders, up to the first or the last place where what follows fits
 
 
@@ -65,7 +66,7 @@ def _is_below(match: re.Match[str]) -> bool:
 def _read_rule(text: str) -> PathRule | None:
     """Return the rule of a line (gitignore(5), pattern format); None if it matches no file."""
     line = text if text.endswith("\\ ") else text.rstrip()
-    if line in {"", "/", "!"} or line.startswith("#"):
+    if line in {"", "/", "!"} or line.startswith("#") or len(line) > LONGEST:
         return None
     segments = line.removeprefix("!").split("/")
     if segments[0] and not any(segments[1:]) and len(segments) <= len(("name", "")):

@@ -20,8 +20,10 @@ def ask_permission(hub: Hub, login: str) -> str:
     """Return what a person may do in a repository: "admin", "write", "read" or "none".
 
     What counts is the answer of now: an event's `author_association` says MEMBER of who may only read, and CONTRIBUTOR
-    of a member that is private. Raises FatwheelError if GitHub does not say it.
+    of a member that is private. Raises FatwheelError if GitHub does not say it. It takes `metadata: read`, which a
+    workflow's token always has (Metadata, in "Permissions required for GitHub Apps").
     https://docs.github.com/en/rest/collaborators/collaborators#get-repository-permissions-for-a-user
+    https://docs.github.com/en/rest/authentication/permissions-required-for-github-apps
     """
     if not LOGIN.fullmatch(login):
         return "none"

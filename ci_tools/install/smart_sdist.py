@@ -14,6 +14,7 @@ from ci_tools.formats.toml.text import parse_toml
 from ci_tools.install import fatwheel_backend
 from ci_tools.install.lock import BuildSystem
 from ci_tools.model.files import EPOCH
+from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,10 +88,10 @@ def make_smart(sdist: Path, sink: BinaryIO, lock: Callable[[BuildSystem], str]) 
 
 def _serve_setup(script: bytes) -> bytes:
     """Return a setup.py that lets the backend serve `bdist_wheel`, unchanged if it cannot be parsed."""
-    try:
-        body = ast.parse(script).body
-    except (SyntaxError, ValueError):
+    module = parse_module(script)
+    if module is None:
         return script
+    body = module.body
     is_first = [_comes_first(node) for node in body]
     number = is_first.index(False) if False in is_first else len(body)
     if number == len(body):  # it calls nothing
@@ -103,9 +104,8 @@ def _serve_setup(script: bytes) -> bytes:
 
 def _has_added(before: bytes, after: bytes) -> bool:
     """Whether a script is as before but for what serves: a line may begin within a text of several lines."""
-    try:
-        old, new, added = (ast.parse(text).body for text in (before, after, SERVES))
-    except (SyntaxError, ValueError):
+    old, new, added = (module.body if (module := parse_module(text)) else [] for text in (before, after, SERVES))
+    if not old or not new:
         return False
     first = next(number for number, node in enumerate(old) if not _comes_first(node))
     wanted = [*old[:first], *added, *old[first:]]

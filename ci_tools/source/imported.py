@@ -18,6 +18,7 @@ from ci_tools.catalog.distributions import bring_all, distribution_of
 from ci_tools.model.pep440 import name_of_required
 from ci_tools.source.includes import Place
 from ci_tools.source.requirements import WITHOUT_TORCH
+from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -112,12 +113,11 @@ class _ImportReader:
         if file in self.seen or len(self.seen) > MOST_FILES:
             return
         self.seen.add(file)
-        try:
-            body = ast.parse(self.tree.text(file)).body
-        except (SyntaxError, ValueError, RecursionError):
+        module = parse_module(self.tree.text(file))
+        if module is None:
             return
         package = file.removeprefix(root).removesuffix(".py").split("/")[:-1]
-        for node, name in _imported(body, package):
+        for node, name in _imported(module.body, package):
             path = root + name.replace(".", "/")
             own = next((one for one in (f"{path}/__init__.py", f"{path}.py") if one in self.tree.names), "")
             if own:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.formats.wheel import Hashing
 from ci_tools.source.includes import Place
+from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -89,10 +90,7 @@ class _PythonFile:
     def __init__(self, member: str, name: str, text: str) -> None:
         self.folder = str(PurePosixPath(member).parent)
         self.name = name
-        try:
-            self.tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError):
-            self.tree = ast.Module([], [])
+        self.tree = parse_module(text) or ast.Module([], [])
         self.parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
         self.values = _find_values(self.tree)
 

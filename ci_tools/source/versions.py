@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.formats.toml.text import parse_toml
 from ci_tools.model.pep440 import read_version
+from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,9 +103,8 @@ def _from_poetry(project: ProjectFile) -> Iterator[str]:
 
 def _from_setuptools(project: ProjectFile) -> Iterator[str]:
     """Yield the text that setup.py gives `setup()` as its version, itself or by a name that it assigns once."""
-    try:
-        module = ast.parse(project.tree.text(project.path("setup.py")))
-    except (RecursionError, SyntaxError, ValueError):
+    module = parse_module(project.tree.text(project.path("setup.py")))
+    if module is None:
         return
     nodes = [*ast.walk(module)]
     calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) in SETUP]

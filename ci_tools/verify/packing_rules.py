@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import InputError
 from ci_tools.formats.path_patterns import is_pattern, matcher_of
 from ci_tools.formats.toml.text import parse_toml
+from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -96,10 +97,8 @@ def _texts_left_out(value: object, *, told: bool) -> Iterator[str]:
 
 def _of_setup(text: str) -> Iterator[str]:
     """Yield the texts of arguments such as `exclude_package_data={"demo": ["*.cu"]}`."""
-    try:
-        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
-    except (SyntaxError, ValueError):  # a setup.py of another Python's
-        return
+    module = parse_module(text) or ast.Module([], [])  # a setup.py may be of another Python's
+    calls = [node for node in ast.walk(module) if isinstance(node, ast.Call)]
     for value in (word.value for call in calls for word in call.keywords if LEAVES_OUT in (word.arg or "")):
         with suppress(ValueError):  # it is computed: what it leaves out is not known
             yield from _texts_left_out(ast.literal_eval(value), told=True)

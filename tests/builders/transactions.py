@@ -55,6 +55,7 @@ EVERY = {  # of how many requests one is tried with each fault; killed at every 
     Fault.CHUNKED: 17,
     Fault.CUT_CHUNKS: 13,
     Fault.INTERIM: 17,
+    Fault.HINTS: 17,
 }
 PHASES = ("check", "stage folder", "stage bucket", "publish folder", "publish bucket")
 UPLOADS = frozenset({Fault.CUT_UPLOAD, Fault.CORRUPT})

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import http.client
+import re
 import socket
+from pathlib import Path
 
 import pytest
 
+from tests.servers.buckets import moto
 from tests.servers.framing import Handler, Server
 from tests.servers.threads import serve
 
@@ -49,11 +52,12 @@ WRONG = {
     "a-chunk-that-is-longer": f"POST / HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n",
     "a-chunk-without-a-size": f"POST / HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\n\r\n-2\r\nab\r\n0\r\n\r\n",
 }
+BY_HEAD = ("both", "two-lengths", "no-host", "a-get-with-content")
 
 
-def sent(server: Server, request: str) -> int:
+def sent(port: int, request: str) -> int:
     """Return the status of the answer to a request; 0 if there is none."""
-    with socket.create_connection(("127.0.0.1", server.server_port), timeout=5) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
         client.sendall(request.encode("latin-1"))
         client.shutdown(socket.SHUT_WR)
         answer = http.client.HTTPResponse(client)
@@ -67,11 +71,25 @@ def sent(server: Server, request: str) -> int:
 @pytest.mark.parametrize("request_", RIGHT.values(), ids=RIGHT)
 def test_a_right_request_is_answered(request_: str) -> None:
     with serve(Server(Echo)) as server:
-        assert sent(server, request_) == 200
+        assert sent(server.server_port, request_) == 200
 
 
 @pytest.mark.parametrize("request_", WRONG.values(), ids=WRONG)
 def test_a_wrong_request_is_refused_and_fails_its_test(request_: str) -> None:
     with pytest.raises(AssertionError), serve(Server(Echo)) as server:
-        status = sent(server, request_)
+        status = sent(server.server_port, request_)
     assert status in {0, 400}
+
+
+def test_every_server_of_the_tests_stands_on_the_base_or_shares_its_rules() -> None:
+    serves = re.compile(r"(?m)^(from|import) (http\.server|socketserver|aiohttp|flask)\b|create_server\(Connection")
+    tests = Path(__file__).parents[1].rglob("*.py")
+    assert {path.name for path in tests if serves.search(path.read_text("utf-8"))} == {"framing.py", "s3.py"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("request_", [WRONG[name] for name in BY_HEAD], ids=BY_HEAD)
+def test_a_wrong_request_fails_the_test_of_a_bucket_as_well(request_: str) -> None:
+    with pytest.raises(AssertionError, match="911"), moto() as bucket:
+        status = sent(bucket.port, request_)
+    assert status == 400

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from ci_tools.cli import verbs as cli
 from tests.builders import hostile
 from tests.builders.cages import confines
 from tests.builders.sources import write
@@ -25,6 +26,7 @@ from tests.servers.prepared import run_prepared
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+REPOSITORY = Path(__file__).parents[2]
 FATWHEEL = Path(sys.executable).with_name("fatwheel")
 WHEEL = "demo-1.0-cp311-abi3-manylinux_2_28_x86_64.whl"
 NOBODY = "http://127.0.0.1:9"
@@ -49,11 +51,17 @@ VERBS = (
     "publish {out}/release --to pypi:http://127.0.0.1:9/legacy/",
     "index verify dir:{out}/index",
     "index find dir:{out}/index",
+    "index adopt dir:{out}/index",
+    "status github:owner/name",
+    "catalog update",
     "recipe list",
+    "recipe outdated",
     "recipe new {folder} {out}/recipe",
     "install facts",
     "doctor owner/name",
 )
+# What the others read: the address of an index, of a repository or of a lock, recipes by name, or a runner's variables.
+OTHERS = re.compile("ci|completion|index|install|recipe|releases")
 SHORT = ("plan --explain", "evidence")
 OF_A_SOURCE = (*SHORT, "build --job linux-cpu --out {out}/dist", f"audit {{out}}/dist/{WHEEL} --config fatwheel.yml")
 TOLD = (
@@ -64,6 +72,11 @@ TOLD = (
 )
 
 
+def test_every_verb_that_takes_a_project_is_tried() -> None:
+    tried = tuple(f"{verb} " for verb in VERBS)
+    assert [verb for verb in cli.VERBS if not OTHERS.match(verb) and not any(f"{verb} " in one for one in tried)] == []
+
+
 class Said(NamedTuple):
     """How a verb ended, and what it printed, without what differs between two folders: names, hashes and times."""
 
@@ -72,7 +85,7 @@ class Said(NamedTuple):
     stderr: str
 
 
-def walk(folder: Path, verbs: tuple[str, ...], **env: str) -> dict[str, Said]:
+def walk(folder: Path, verbs: tuple[str, ...], program: Path = FATWHEEL, **env: str) -> dict[str, Said]:
     """Run verbs in a folder, one after another, with a cache of its own; `init` runs before there is a config."""
     out = folder.with_name(f"{folder.name}-out")
     out.mkdir()
@@ -84,7 +97,7 @@ def walk(folder: Path, verbs: tuple[str, ...], **env: str) -> dict[str, Said]:
             (folder / "fatwheel.yml").unlink()
         words = verb.format(out=out, folder=folder).split()
         done = subprocess.run(
-            [FATWHEEL, *words], cwd=folder, env={**os.environ, **known}, capture_output=True, text=True, check=False
+            [program, *words], cwd=folder, env={**os.environ, **known}, capture_output=True, text=True, check=False
         )
         told = [_without_names(text, folder) for text in (done.stdout, done.stderr)]
         if verb == "init":
@@ -137,6 +150,22 @@ def test_every_verb_says_what_it_says_of_the_clean_folder(
     built = [members(where.with_name(f"{where.name}-out") / "dist" / WHEEL) for where in (clean[0], folder)]
     assert built[0] == built[1]
     assert b"Keywords: read-from-setup-cfg" in built[1]["demo-1.0.dist-info/METADATA"]
+
+
+@pytest.mark.long
+@confines
+def test_what_is_installed_for_one_user_finds_its_tools_and_none_of_the_project_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By `pip install --user`, on Python 3.10, which has no `-P`; pip, auditwheel and abi3audit are among the tools."""
+    python = next(Path.home().glob(".pyenv/versions/3.10.*/bin/python"), None) or pytest.skip("there is no Python 3.10")
+    monkeypatch.setenv("PYTHONUSERBASE", str(tmp_path / "user"))
+    subprocess.run([python, "-I", "-m", "pip", "install", "--quiet", "--user", REPOSITORY], cwd="/", check=True)
+    projects = (hostile.make_clean(tmp_path / "clean"), unpacked(tmp_path))
+    clean, found = (walk(folder, OF_A_SOURCE, tmp_path / "user/bin/fatwheel") for folder in projects)
+    assert found == clean
+    assert {told.status for told in clean.values()} == {0}
+    assert not list((tmp_path / "marks").iterdir())
 
 
 @pytest.mark.long

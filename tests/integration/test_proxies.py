@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 KINDS = (
-    *(Fault.PAGE, Fault.NO_TAG, Fault.CHUNKED, Fault.CUT_CHUNKS, Fault.INTERIM, Fault.ELSEWHERE, Fault.LOOP),
+    *(Fault.PAGE, Fault.NO_TAG, Fault.CHUNKED, Fault.CUT_CHUNKS, Fault.INTERIM, Fault.HINTS),
+    *(Fault.ELSEWHERE, Fault.LOOP),
     *(Fault.CUT_ANSWER, Fault.ERROR, Fault.BUSY, Fault.TOO_MANY, Fault.UNKNOWN, Fault.DENIED),
 )
 WRITES = (*KINDS, Fault.PAGE_AFTER)

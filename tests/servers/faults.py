@@ -51,10 +51,15 @@ class Fault(enum.Enum):
     CHUNKED = "an answer in chunks, without a length"
     CUT_CHUNKS = "an answer in chunks that are cut short"
     INTERIM = "100 twice before an answer"
+    HINTS = "103 before an answer"
     FULL = "disk full"
 
 
-CHANGES = frozenset({Fault.PAGE_AFTER, Fault.NO_TAG, Fault.CHUNKED, Fault.CUT_CHUNKS, Fault.INTERIM})  # of answers
+INTERIM: Mapping[Fault | None, bytes] = {
+    Fault.INTERIM: b"HTTP/1.1 100 Continue\r\n\r\n" * 2,
+    Fault.HINTS: b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
+}
+CHANGES = frozenset({Fault.PAGE_AFTER, Fault.NO_TAG, Fault.CHUNKED, Fault.CUT_CHUNKS, *INTERIM})  # of answers
 LOGIN = b"<!doctype html><html><head><title>Sign in</title></head><body><p>Accept our terms.<br></body></html>"
 REFUSALS: Mapping[Fault, tuple[int, str]] = {
     Fault.ERROR: (500, "InternalError"),
@@ -209,9 +214,8 @@ class Handler(framing.Handler):
 
     def give_changed(self, answer: Answer, fault: Fault) -> None:
         """Send an answer as a proxy hands it on."""
-        if fault is Fault.INTERIM:
-            self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 2)
-        if fault in {Fault.INTERIM, Fault.PAGE_AFTER}:
+        self.wfile.write(INTERIM.get(fault, b""))
+        if fault in INTERIM or fault is Fault.PAGE_AFTER:
             self.give(_page() if fault is Fault.PAGE_AFTER else answer)
             return
         less = {"etag"} if fault is Fault.NO_TAG else {"content-length"}

@@ -90,7 +90,10 @@ def run_prepared(
 
 @contextmanager
 def run_server(program: str) -> Iterator[str]:
-    """Run a program that prints a line once it answers, until the body ends; yield that line."""
+    """Run a program that prints a line once it answers, until the body ends; yield that line.
+
+    A further line is about a client that was wrong: it fails the body that ends well.
+    """
     read, write = os.pipe()
     with socket.socket(socket.AF_UNIX) as channel, os.fdopen(read) as said:
         try:
@@ -100,6 +103,9 @@ def run_server(program: str) -> Iterator[str]:
         line = said.readline().strip()
         assert line, f"{program} has ended"
         yield line
+        os.set_blocking(read, False)
+        flaws = said.buffer.read()
+    assert not flaws, flaws.decode()
 
 
 def _changes_python(env: Mapping[str, str]) -> bool:

@@ -7,7 +7,7 @@ one thread answers one request after the other, each once all of it has arrived.
 Clients keep their connections, as with S3; moto's own server ends each, and looks for the service and the view of each
 request anew, which takes longer than the answer. moto's S3 is called without them. A listing has moto parse the time of
 each object, which does not change: that is done once. A program that `tests.servers.prepared` forks, since its imports
-take a second; it prints the port that it listens at.
+take a second; it prints the port that it listens at, and what a client frames against the standard.
 """
 
 from __future__ import annotations
@@ -184,6 +184,8 @@ class Connection(asyncio.Protocol):
         try:
             self._answer()
         except ValueError as error:
+            sys.stdout.write(f"{error}\n")
+            sys.stdout.flush()
             _, _, content = _refusal(400, "InvalidRequest", str(error))
             head = f"HTTP/1.1 400 Bad Request\r\ncontent-length: {len(content)}"
             self.transport.write(head.encode() + END + content)

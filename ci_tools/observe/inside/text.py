@@ -109,7 +109,7 @@ def _scan_text(file: str, text: Any) -> None:
     """Record a doubt for a comparison with a backslash, in a cell of Windows."""
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     methods = _list_methods(*LIBRARY.shown)
     for node in ast.walk(tree):

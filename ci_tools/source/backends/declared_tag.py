@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ci_tools.model.evidence import Binding, Extensions, PythonApi
 from ci_tools.model.versions import Minor
 from ci_tools.source.includes import Place
+from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,9 +56,8 @@ def _read_declared_api(project: ProjectFile) -> PythonApi | None:
 def _read_literal(project: ProjectFile) -> tuple[Place, str] | None:
     """Return the value of `{"bdist_wheel": {"py_limited_api": …}}` in setup.py and its place; None if it has none."""
     file = project.path("setup.py")
-    try:
-        module = ast.parse(project.tree.text(file) if file in project.tree.names else "")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    module = parse_module(project.tree.text(file) if file in project.tree.names else "")
+    if module is None:
         return None
     tables = [(key, value) for node in ast.walk(module) for key, value in _items(node)]
     inner = (value for key, value in tables if key == SECTION)

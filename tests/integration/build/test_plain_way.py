@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.machine.process import output
 from tests.builders.sources import committed, git, write
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ package: demo
 version: "1.0"
 python: ["{python}"]
 platforms:
-  linux-cpu: {{owner: x, native: ["*.c"]}}
+  linux-cpu: {{owner: x, native: ["*.c", "*.rs"]}}
 """
 MODULE = """\
 #include <Python.h>
@@ -55,6 +56,28 @@ def pyproject(backend: str, requires: str, more: str) -> str:
 SETUPTOOLS = ("setuptools.build_meta", '"setuptools>=77"')
 SCM = ("setuptools.build_meta", '"setuptools>=77", "setuptools_scm>=8"')
 DYNAMIC = 'dynamic = ["version"]\n'
+RUST = {
+    "pyproject.toml": pyproject("maturin", '"maturin>=1.9"', 'version = "1.0"\n[tool.maturin]\nbindings = "bin"\n'),
+    "Cargo.toml": '[package]\nname = "demo"\nversion = "1.0.0"\nedition = "2021"\n',
+    "Cargo.lock": 'version = 4\n[[package]]\nname = "demo"\nversion = "1.0.0"\n',
+    "build.rs": 'fn main() { std::fs::write("{mark}", "").unwrap(); }\n',
+}
+CMAKE = {
+    "CMakeLists.txt": "cmake_minimum_required(VERSION 3.26)\nproject(demo LANGUAGES C)\nif(NOT NAMED)\n"
+                      'message(FATAL_ERROR "nothing names it")\nendif()\nadd_library(fast MODULE fast.c)\n'
+                      "install(TARGETS fast LIBRARY DESTINATION demo)\n",
+    "fast.c": "int one(void) { return 1; }\n",
+    "named.cmake": 'file(TOUCH "{mark}")\nset(NAMED ON)\n',
+    "CMakePresets.json": '{"version": 3, "configurePresets": [{"name": "named", "toolchainFile": "named.cmake"}]}\n',
+}  # fmt: skip
+
+
+def in_cmake(setting: str) -> dict[str, str]:
+    more = f'version = "1.0"\n[tool.scikit-build]\n{setting}\n'
+    return {**CMAKE, "pyproject.toml": pyproject("scikit_build_core.build", '"scikit-build-core>=0.10"', more)}
+
+
+# The last four have a file of the build's own without which they do not compile; `{mark}` is where their build writes.
 PROJECTS = {
     "scm-data": ("", {
         "pyproject.toml": pyproject(*SCM, f'{DYNAMIC}[tool.setuptools]\npackages = ["demo"]\n[tool.setuptools_scm]\n'),
@@ -90,6 +113,18 @@ PROJECTS = {
         "demo/module.in": MODULE,
         "setup.py": GENERATES,
     }),
+    "cargo-config": ("", {
+        **RUST,
+        ".cargo/config.toml": '[env]\nNAMED = "yes"\n',
+        "src/main.rs": 'fn main() { println!("{}", env!("NAMED")); }\n',
+    }),
+    "rust-toolchain": ("", {
+        **RUST,
+        "rust-toolchain.toml": '[toolchain]\nchannel = "nightly"\n',
+        "src/main.rs": "#![feature(rustc_attrs)]\nfn main() {}\n",
+    }),
+    "cmake-preset": ("", in_cmake("cmake.args = ['--preset=named']")),
+    "cmake-toolchain": ("", in_cmake("cmake.define.CMAKE_TOOLCHAIN_FILE = 'named.cmake'")),
 }  # fmt: skip
 
 
@@ -105,16 +140,25 @@ def members(folder: Path) -> dict[str, set[str]]:
 @pytest.mark.parametrize("name", PROJECTS)
 def test_a_release_packs_what_a_clean_clone_packs(name: str, tmp_path: Path, fatwheel: CommandLine) -> None:
     below, files = PROJECTS[name]
+    if "Cargo.toml" in files and "nightly" not in str(output(["rustup", "toolchain", "list"])):
+        pytest.skip("there is no nightly Rust")
+    mark = tmp_path / "mark"
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     config = {f"{below}/fatwheel.yml".lstrip("/"): CONFIG.format(python=python)}
-    source = write(tmp_path / "a", {"demo/__init__.py": "", **files, **config})
+    files = {
+        one: text.replace("{mark}", str(mark)) for one, text in {"demo/__init__.py": "", **files, **config}.items()
+    }
+    source = write(tmp_path / "a", files)
     committed(source)
     git(source, "tag", "v1.0")
     git(tmp_path, "clone", "--quiet", "a", "clone")
+    assert fatwheel("plan", cwd=source / below).status == 0
+    assert not mark.exists()  # planning starts nothing that they name
     ran = fatwheel(
         "release", "--to", f"dir:{tmp_path / 'index'}", "--here", "--out", tmp_path / "out", cwd=source / below
     )
     assert ran.status == 0, ran.stderr
+    assert mark.exists() == any(str(mark) in text for text in files.values())
     plain = [sys.executable, "-m", "build", "--outdir", str(tmp_path / "plain"), str(tmp_path / "clone" / below)]
     subprocess.run(plain, check=True, capture_output=True)
     ours, theirs = members(tmp_path / "out"), members(tmp_path / "plain")

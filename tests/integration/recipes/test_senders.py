@@ -140,6 +140,7 @@ def test_who_loses_the_right_in_between_starts_nothing(ask: Ask, talk: Talk) -> 
     ("said", "why"),
     [
         pytest.param(refusal(403, "Must have push access to view collaborator permission."), "push access", id="403"),
+        pytest.param(refusal(404, "Not Found"), "the permission of writer is none", id="404"),
         pytest.param(refusal(500, "Server Error"), "answers 500", id="500"),
         pytest.param(Answer(200, {"role_name": "admin", "user": None}), "does not answer like", id="no-permission"),
         pytest.param(Answer(200, b"<html>proxy</html>"), "did not say what writer may do", id="a-page"),

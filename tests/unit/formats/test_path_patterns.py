@@ -47,7 +47,7 @@ def test_a_pattern_that_can_match_a_file_is_one(text: str) -> None:
     assert is_pattern(text)
 
 
-@pytest.mark.parametrize("text", ["", "/", " ", "#a", "!"])
+@pytest.mark.parametrize("text", ["", "/", " ", "#a", "!", pytest.param("a" * 99_999, id="longer-than-a-path")])
 def test_a_text_that_matches_no_file_is_no_pattern(text: str) -> None:
     assert not is_pattern(text)
 

@@ -7,6 +7,7 @@ import pytest
 
 from ci_tools.cli.main import main
 from ci_tools.errors import InputError, MachineError
+from ci_tools.index import maintain
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish import retraction
@@ -51,7 +52,12 @@ def pages(root: Path) -> dict[str, bytes]:
 # ---------------------------------------------------------------- in indexes
 
 
-def test_a_release_is_yanked_in_every_channel_that_has_it_and_comes_back(root: Path, outside: Outside) -> None:
+@pytest.mark.parametrize("marked", ["", CUDA], ids=["live", "a-file-of-it-yanked-before"])
+def test_a_release_is_yanked_in_every_channel_that_has_it_and_comes_back(
+    marked: str, root: Path, outside: Outside
+) -> None:
+    if marked:
+        maintain.yank(folder_index(root), marked, "an older reason")
     before = pages(root)
     done = retraction.retract("demo==1.0", BAD, [f"dir:{root}"], outside)
     assert [(one.target, one.done, one.left) for one in done] == [

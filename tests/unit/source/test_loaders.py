@@ -91,6 +91,7 @@ def test_a_loop_that_an_error_may_end_is_not_tolerant(text: str, tmp_path: Path)
         pytest.param(replaced("Path(__file__).parent", "Path(__file__).parent.parent"), id="the-folder-above"),
         pytest.param(IN_A_LIST.format("Path(__file__).parent.glob('_C*.so')") + "files = []\n", id="assigned-twice"),
         pytest.param("torch.ops.load_library(\n", id="no-python"),
+        pytest.param(f"a{'()' * 400}\n", id="calls-of-calls"),
         pytest.param("", id="nothing"),
     ],
 )

@@ -52,6 +52,9 @@ REGEX = 'provider = "scikit_build_core.metadata.regex"\n'
         pytest.param("setuptools.build_meta", "", "setup.py", "if x: setup(version='1')\nelse: setup(version='2')", "",
                      id="setup-py-with-two"),
         pytest.param("setuptools.build_meta", "", "setup.py", "setup(version='1'", "", id="setup-py-that-is-broken"),
+        pytest.param("setuptools.build_meta", "", "setup.py", f"setup{'.x' * 400}(version='1')", "", id="setup-deep"),
+        pytest.param("setuptools.build_meta", "", "setup.py", "[" * 9000, "", id="setup-py-deeper-than-python-reads"),
+        pytest.param("setuptools.build_meta", "", "setup.py", "1if x else y\n", "", id="setup-py-python-warns-of"),
         pytest.param("mesonpy", "", "meson.build", "project('a', version: 'one')", "", id="no-version"),
     ],
 )  # fmt: skip
