@@ -200,7 +200,7 @@ RELEASES = {"one": '["7.1"]', "several": '["7.1", "7.14"]'}
 @pytest.mark.parametrize(
     ("rocm", "said"),
     [
-        pytest.param("owner: x", 'no version of ROCm, expected those to serve as a list at the key `rocm`', id="no-release"),
+        pytest.param("owner: x", "no version of ROCm, expected those to serve as a list at the key `rocm`", id="none"),
         pytest.param('owner: x, rocm: ["6.4"]', "no architectures, expected something like `archs: [gfx90a, gfx942]`",
                      id="a-release-whose-torch-was-not-seen"),
     ],
