@@ -332,7 +332,10 @@ class _Planner:
         python = key.tag.python or oldest_python(cell.python for cell in cells)
         suffix = self.catalog.platforms[request.platform].suffix(python)
         tags = f"{key.tag.tag}-{list_platform_tags(axes.wheel_platform)}"
-        libraries = [Library(found.member, found.images) for found in shown.built if found.images is not None]
+        # Of compilers whose flags nobody reads here, it is not known which libraries have device code.
+        is_known = accelerator is None or accelerator.kind.has_known_flags
+        built = shown.built if is_known else ()
+        libraries = [Library(found.member, found.images) for found in built if found.images is not None]
         return Job(
             name=key.name,
             kind=JobKind.NATIVE,

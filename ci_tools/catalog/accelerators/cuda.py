@@ -71,6 +71,7 @@ class CudaKind(AcceleratorKind):
         "Build cuda_{version}.r{version}/compiler.0_0"
     }
     is_asked_unversioned = False
+    has_known_flags = True
     has_parts = True
     torch_mib = 2048
     has_symbols = True

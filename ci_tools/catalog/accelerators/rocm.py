@@ -66,6 +66,7 @@ class RocmKind(AcceleratorKind):
     said = r"HIP version: (\d+)\.(\d+)"
     tools = {"hipcc": "HIP version: {version}.0", "hipconfig": "{version}.0"}
     hides = ("hipcc.pl",)
+    has_known_flags = True
     needs_whole_torch = True
     torch_mib = 4096
     switches = "ROCM|HIP|GPU|AMD|CUDA"  # torch's CUDAExtension compiles for both

@@ -68,6 +68,7 @@ class XpuKind(AcceleratorKind):
     said = r"oneAPI DPC\+\+/C\+\+ Compiler (\d+)\.(\d+)"
     tools = {"icpx": "Intel(R) oneAPI DPC++/C++ Compiler {version}.0"}
     hides = ("icx.exe", "icx.bat")  # as it is called on Windows
+    has_known_flags = True
     switches = "XPU|SYCL|GPU|ONEAPI"
     torch_versions = ("xpu",)
 

@@ -167,6 +167,7 @@ def _describe_lock(wheel: LockedWheel) -> dict[str, object]:
         "serves": wheel.serves,
         "rocm": wheel.rocm,
         "xpu": wheel.xpu,
+        "other": wheel.other,
         "driver": {name: driver for name, driver in drivers.items() if driver},
         "torch": wheel.torch,
         "cxx11abi": wheel.cxx11abi,
