@@ -379,7 +379,7 @@ def _wanted_cuda(facts: Facts) -> tuple[str | None, str]:
     return None, "neither torch nor an NVIDIA driver is here, and CUDA is never guessed"
 
 
-def _refuse_accelerator(wheel: Wheel, facts: Facts) -> str:
+def _refuse_accelerator(wheel: Wheel, facts: Facts) -> str:  # noqa: PLR0911 - each has its own sentence
     for kind, name, found in (("rocm", "ROCm", facts.torch_rocm), ("xpu", "XPU", facts.torch_xpu)):
         if wheel[kind] and found is None:
             return f"it is for {name}, and {f'torch {facts.torch}' if facts.torch else 'no torch'} is here"

@@ -62,6 +62,7 @@ class AcceleratorKind(str):
     known: ClassVar[dict[str, AcceleratorKind]] = {}  # all that there are, by name
     named: ClassVar[str]  # as people write it
     named_in_finder: ClassVar[str] = ""  # where that says too little to somebody who looks for a wheel
+    label_start: ClassVar[str] = ""  # what a label has before the version, if it is not the name
     stack: ClassVar[str]  # the software that has its versions, as people write it
     # -- the config and the catalog
     is_versioned: ClassVar[bool] = True  # whether a request names its versions; else the torch decides on the stack

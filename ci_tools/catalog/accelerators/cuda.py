@@ -49,6 +49,7 @@ class CudaKind(AcceleratorKind):
 
     __slots__ = ()
     named = stack = "CUDA"
+    label_start = "cu"
     is_on_index = True
     has_gpus_in_ci = True
     arch_form = r"^[0-9]{1,2}\.[0-9][af]?(\+PTX)?$|^native$"
