@@ -1,4 +1,4 @@
-"""What the platforms in the catalog may say in a config, in JSON Schema: all that differs by accelerator."""
+"""Adds the keys of each platform and accelerator to the JSON Schema of a config."""
 
 from __future__ import annotations
 

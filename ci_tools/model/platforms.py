@@ -54,15 +54,15 @@ class StackRelease(Protocol):
 class AcceleratorKind(str):
     """A vendor's software stack that wheels are compiled for: its name, and the answer to all that differs by it.
 
-    Each is a value in a module of its own in `ci_tools/catalog/accelerators`. What is here holds for one that says
-    nothing else: it has versions, its compiler is installed on the machine, and an architecture is its own image.
+    Each is a value in a module of its own in `ci_tools/catalog/accelerators`. The defaults here are those
+    of a simple one: it has versions, its compiler is installed on the machine, and an architecture is its own image.
     """
 
     __slots__ = ()
     known: ClassVar[dict[str, AcceleratorKind]] = {}  # all that there are, by name
     named: ClassVar[str]  # as people write it
     named_in_finder: ClassVar[str] = ""  # where that says too little to somebody who looks for a wheel
-    label_start: ClassVar[str] = ""  # what a label has before the version, if it is not the name
+    label_start: ClassVar[str] = ""  # the start of a label, if it is not the name
     stack: ClassVar[str]  # the software that has its versions, as people write it
     # -- the config and the catalog
     is_versioned: ClassVar[bool] = True  # whether a request names its versions; else the torch decides on the stack
@@ -75,12 +75,12 @@ class AcceleratorKind(str):
     required: ClassVar[tuple[str, ...]] = ()  # the keys that a config must have
     unfetched: ClassVar[str] = ""  # why a config cannot ask for a fetched compiler, where it is known
     row: ClassVar[Mapping[str, Any]] = {}  # JSON Schema of a release in its table; {}: a version and its `archs`
-    row_required: ClassVar[tuple[str, ...]] = ("archs",)  # what a release must have once all rows are merged
+    row_required: ClassVar[tuple[str, ...]] = ("archs",)  # the keys of a release once all rows are merged
     shipped: ClassVar[Mapping[str, Any]] = {}  # JSON Schema of its key in the row of a torch; {}: versions by machine
     table: ClassVar[str] = ""  # the table itself, as TOML; "" for the file of its name in `ci_tools/catalog`
     # -- the source, and the request that `fatwheel init` writes
     sources: ClassVar[str]  # its sources' names, a regular expression
-    mentions: ClassVar[str] = "(?!)"  # what a build script that compiles for it says, a regular expression
+    mentions: ClassVar[str] = "(?!)"  # the words of a build script that compiles for it, a regular expression
     kernels: ClassVar[str] = "(?!)"  # the endings of its kernels' names, a regular expression
     includes: ClassVar[str] = ""  # what such a file has in it, if its name is not among `sources`
     file_words: ClassVar[str] = ""  # the words of build files that speak of it, if they are not `switches`
@@ -91,7 +91,7 @@ class AcceleratorKind(str):
     places: ClassVar[tuple[str, ...]] = ()  # patterns of folders where it may be installed; `$NAME/` is a variable
     places_told: ClassVar[str] = ""  # the same for people; {version} is the one that is asked for
     compiler: ClassVar[str]  # its program, in `bin` of that folder
-    said: ClassVar[str]  # what the compiler says of its version, a regular expression with two groups
+    said: ClassVar[str]  # the version in the compiler's answer, a regular expression with two groups
     tools: ClassVar[Mapping[str, str]]  # its programs, and what each of an imagined machine says of {version}
     is_asked_unversioned: ClassVar[bool] = True  # whether a build for no version finds its programs, too
     hides: ClassVar[tuple[str, ...]] = ()  # other programs that a build for something else must not find

@@ -84,7 +84,9 @@ def list_device_sources(tree: Tree, kind: str, folder: str) -> tuple[str, ...]:
     return tuple(
         name
         for name in found
-        if not known or re.search(known.sources.rstrip("$"), name) or re.search(known.includes, tree.text(name), re.MULTILINE)
+        if not known
+        or re.search(known.sources.rstrip("$"), name)
+        or re.search(known.includes, tree.text(name), re.MULTILINE)
     )
 
 

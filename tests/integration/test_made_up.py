@@ -36,8 +36,8 @@ def project(folder: Path, archs: str = "$ZAP_ARCHS") -> Path:
     compiler.parent.mkdir(parents=True)
     compiler.write_text((folder / "demo" / "zapcc").read_text("utf-8").replace("$ZAP_ARCHS", archs), encoding="utf-8")
     compiler.chmod(0o755)
-    config = folder / "demo" / "fatwheel.yml"
-    config.write_text(config.read_text("utf-8").replace("PYTHON", f"3.{sys.version_info.minor}"), encoding="utf-8")
+    config = (folder / "demo" / "config.in").read_text("utf-8").replace("PYTHON", f"3.{sys.version_info.minor}")
+    (folder / "demo" / "fatwheel.yml").write_text(config, encoding="utf-8")
     subprocess.run(COMMIT, shell=True, cwd=folder / "demo", check=True)  # noqa: S602 - words of this file
     return folder / "demo"
 

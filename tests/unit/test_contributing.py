@@ -16,14 +16,36 @@ ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TABLE.
 PATH = re.compile(r"`([\w./*-]+/[\w./*-]+)`")
 # What only one accelerator has: a key of the config (`pypi-cuda`, `unsupported: cuda`), a compiler that can be fetched,
 # kernels that cmake lists, a runtime of SYCL. Another accelerator needs none of these modules.
-OF_ONE = frozenset(  # noqa: SIM905 - as words they fit on a page
-    """
-    build/requirements build/room build/sdk/compiler_cache build/toolchain catalog/__init__ config/mistakes
-    config/starter/choices config/test_infra/carrier config/test_infra/migration index/wheel_facts observe/build
-    observe/cmake/options observe/cmake/stage observe/cmake/witness observe/collector observe/gpus/own_archs
-    observe/owned observe/views plan/aliases plan/axes plan/contradictions plan/planner recipes/upstream
-    verify/audit/libraries/torch
-    """.split()
+OF_ONE = frozenset(
+    {
+        "build/requirements",
+        "build/room",
+        "build/sdk/compiler_cache",
+        "build/toolchain",
+        "catalog/__init__",
+        "config/mistakes",
+        "config/starter/choices",
+        "config/test_infra/carrier",
+        "config/test_infra/migration",
+        "index/wheel_facts",
+        "observe/build",
+        "observe/cmake/options",
+        "observe/cmake/stage",
+        "observe/cmake/witness",
+        "observe/collector",
+        "observe/device_code",
+        "observe/gpus/driver",
+        "observe/gpus/own_archs",
+        "observe/interpretation",
+        "observe/switches",
+        "observe/views",
+        "plan/aliases",
+        "plan/axes",
+        "plan/contradictions",
+        "plan/planner",
+        "recipes/upstream",
+        "verify/audit/libraries/torch",
+    }
 )
 OF_GITHUB = frozenset({"cli/verbs/index", "publish/retention/removal", "publish/retraction"})  # they take back releases
 

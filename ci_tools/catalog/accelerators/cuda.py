@@ -45,7 +45,7 @@ class Cuda(NamedTuple):
 
 
 class CudaKind(AcceleratorKind):
-    """What is said of CUDA alone."""
+    """The values and answers of CUDA."""
 
     __slots__ = ()
     named = stack = "CUDA"
@@ -113,7 +113,7 @@ class CudaKind(AcceleratorKind):
         return str(CudaArch.parse(text))
 
     def name_target(self, arch: str) -> str:
-        """Return `9.0a`, without what is said of PTX."""
+        """Return `9.0a`, without `+PTX`."""
         return arch.removesuffix("+PTX")
 
     def choose_usual_archs(self, release: StackRelease) -> tuple[str, ...]:

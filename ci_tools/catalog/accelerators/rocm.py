@@ -46,7 +46,7 @@ def gfx_facts() -> GfxFacts:
 
 
 class RocmKind(AcceleratorKind):
-    """What is said of ROCm alone."""
+    """The values and answers of ROCm."""
 
     __slots__ = ()
     named = stack = "ROCm"

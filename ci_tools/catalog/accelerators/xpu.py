@@ -40,7 +40,7 @@ def intel_gpus() -> IntelGpus:
 
 
 class XpuKind(AcceleratorKind):
-    """What is said of XPU alone."""
+    """The values and answers of XPU."""
 
     __slots__ = ()
     named = "XPU"

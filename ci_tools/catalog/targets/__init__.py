@@ -22,14 +22,14 @@ class TargetKind:
     # The module and the function that open one: of an index, `(address, outside)` gives its store; of another target,
     # `(rest, outside)` gives the target, where `rest` is what follows the prefix.
     opens: str
-    check: str = ""  # the function, also as MODULE:NAME, that raises InputError for an address that is none
+    check: str = ""  # the function, also as MODULE:NAME, that raises InputError for a wrong address
     order: int = 2  # of activation: the lowest comes first
     is_local: bool = False  # whether it is on this machine: it takes a commit without a tag, and a part of a release
     is_index: bool = False  # whether it is an index of our own: it has mirrors and settings, and takes wheel variants
     has_query: bool = False  # whether an address may have a query that is no setting of an index
     takes_uploader: bool = False  # whether `uploader`, a program, is given too
     takes_aliases: bool = False  # whether it takes wheels under second names
-    rights: tuple[tuple[str, str], ...] = ()  # what a workflow has to grant: ("contents", "write")
+    rights: tuple[tuple[str, str], ...] = ()  # permissions that a workflow grants: ("contents", "write")
 
     def open(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - a target or a store, see `opens`
         """Return the target or the store, loading the client that only it needs."""

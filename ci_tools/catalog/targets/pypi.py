@@ -8,5 +8,5 @@ PYPI = TargetKind(
     pattern="pypi(:.+)?",
     opens="ci_tools.publish.targets.pypi:PyPITarget",
     takes_uploader=True,
-    order=3,  # what it shows cannot be taken back
+    order=3,  # the last: an upload cannot be undone
 )

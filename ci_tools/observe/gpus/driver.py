@@ -50,7 +50,7 @@ def write_driver(stage: Stage, view: View) -> None:
     for name in (
         "dev/null",
         "proc/driver/rtc",
-        *(FILES[view.accelerator.kind] if view.accelerator and view.gpu else ()),
+        *(FILES.get(view.accelerator.kind, RENDERS) if view.accelerator and view.gpu else ()),
     ):
         path = stage.driver / name
         path.parent.mkdir(parents=True, exist_ok=True)
