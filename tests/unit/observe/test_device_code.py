@@ -15,6 +15,8 @@ from tests.unit.source.backends.test_declarative import opened, pyproject
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ci_tools.model.platforms import AcceleratorKind
+
 CORE, MESON, HATCH = "scikit_build_core.build", "mesonpy", "hatchling.build"
 NONE = "no kernel is compiled for it, though the source has k.cu"
 CRATE = "[package]\nname = 'demo'\n[features]\n{}cuda = []\ncudnn = []\n"
