@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import sys
 from typing import TYPE_CHECKING
 
 from ci_tools.catalog.failures import BUILD, INSTALL, TRIAL
+from ci_tools.config.loader import read_schema
 from docs.pages import (
     REPOSITORY,
     action,
@@ -56,12 +58,19 @@ def stale() -> dict[Path, str]:
 def page(name: str) -> str:
     """Return the text of one page of docs/reference."""
     source, lines = PAGES[name]
-    return "\n".join([NOTICE.format(source=source), "", *lines()]) + "\n"
+    notice = [NOTICE.format(source=source), ""] if name.endswith(".md") else []
+    return "\n".join([*notice, *lines()]) + "\n"
+
+
+def _write_schema() -> list[str]:
+    """Return the schema of a config for editors, with the platforms and accelerators of the catalog."""
+    return [json.dumps(read_schema(), indent=2, ensure_ascii=False)]
 
 
 PAGES: Mapping[str, tuple[str, Callable[[], Iterable[str]]]] = {
     "cli.md": ("the verbs in ci_tools/cli/verbs", command_line.describe),
     "config.md": ("ci_tools/config/fatwheel.schema.json", config.describe),
+    "fatwheel.schema.json": ("ci_tools/config/fatwheel.schema.json and ci_tools/catalog", _write_schema),
     "plan.md": ("ci_tools/plan/plan_file.py", plan.describe),
     "evidence.md": ("ci_tools/plan/plan_file.py", evidence.describe),
     "audit-rules.md": ("the docstrings in ci_tools/verify/audit", audit_rules.describe),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import FatwheelError, MachineError
 from ci_tools.machine.python import PACKAGES
-from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -51,7 +50,7 @@ def torch_of_job(job: Job) -> Expected:
     kind = job.accelerator.kind if job.accelerator else None
     is_stable = job.torch is not None and not job.requires_torch
     is_told = job.torch is not None or job.accelerator is not None
-    by_version = not is_told or (is_stable and kind is not AcceleratorKind.ROCM)
+    by_version = not is_told or (is_stable and not (kind and kind.needs_whole_torch))
     label = "" if by_version else job.accelerator.label if job.accelerator else CPU
     return Expected(str(job.torch) if job.torch else "", label)
 

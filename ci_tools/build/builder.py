@@ -26,7 +26,7 @@ from ci_tools.build.bench.shell import Bench, Shell, run_after
 from ci_tools.build.build_torch import provide_headers
 from ci_tools.build.cross import arm
 from ci_tools.build.cross.backends import write_settings
-from ci_tools.build.cuda_toolkits import link_variables, name_variables
+from ci_tools.build.cuda_toolkits import link_variables
 from ci_tools.build.folders import (
     base_folder,
     link_or_name,
@@ -43,12 +43,13 @@ from ci_tools.build.sdk.compiler_cache import cache_for
 from ci_tools.build.sdk.stand_ins import put_toolkit
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.version_files import restate_version
+from ci_tools.catalog.accelerators import list_compilers
 from ci_tools.errors import FatwheelError, Rejected
 from ci_tools.formats.relabel import Label, relabel
 from ci_tools.formats.wheel import SBOM, open_wheel
 from ci_tools.machine import runner
 from ci_tools.machine.python import create
-from ci_tools.machine.search_path import compiler_variables, search_path
+from ci_tools.machine.search_path import search_path
 from ci_tools.machine.storage import hold_lock, naming, write_atomically
 from ci_tools.model import edition as editions
 from ci_tools.model.files import EPOCH
@@ -208,8 +209,7 @@ class Workshop:
             **{name: value for name, value in toolchain.variables.items() if name != "PATH"},
             "MAX_JOBS": jobs,
             "CMAKE_BUILD_PARALLEL_LEVEL": jobs,
-            **compiler_variables(job.accelerator),
-            **name_variables(job.accelerator),
+            **(job.accelerator.kind.variables(job.accelerator.version) if job.accelerator else {}),
             **cache.variables,
         }
         for variable, folder in toolchain.folders:
@@ -217,7 +217,7 @@ class Workshop:
         if toolchain.fetch_headers:
             told[TORCH_INCLUDE] = str(bench.torch_headers)
         path = toolchain.variables.get("PATH") or self.outside.environ.get("PATH", os.defpath)
-        shown = search_path(path, bench.scratch / "path")
+        shown = search_path(path, bench.scratch / "path", list_compilers())
         homes = (str(Path(told[name]) / "bin") for name, _ in toolchain.folders)
         told["PATH"] = os.pathsep.join([*homes, *map(str, cache.folders), shown])
         return {**told, **name_archs_for_torch(job.accelerator, job.archs), **link_variables(told), **dict(job.env)}
@@ -228,7 +228,7 @@ class Workshop:
         if job is None:
             return {**dict(plan.request.build.env), **SAME_EVERY_TIME}
         told = name_archs_for_torch(job.accelerator, job.archs)
-        path = search_path(self.outside.environ.get("PATH", os.defpath), bench.scratch / "path")
+        path = search_path(self.outside.environ.get("PATH", os.defpath), bench.scratch / "path", list_compilers())
         if job.accelerator:
             home = put_toolkit(job.accelerator, bench.scratch / "cuda_home")
             told |= {"CUDA_HOME": str(home)}

@@ -15,7 +15,6 @@ from ci_tools.errors import InputError
 from ci_tools.machine.process import output
 from ci_tools.machine.runner import host as find_host
 from ci_tools.machine.storage import fill_once
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
 
@@ -26,11 +25,7 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog, Cuda, Redist
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Job
-    from ci_tools.model.platforms import Accelerator
 
-# Two objects of one source in one folder must not share what nvcc generates for them, as its manual warns under
-# "--objdir-as-tempdir". nvcc 13.0 and 13.5 call all of it after the object; older ones were not tried.
-NAMES_BY_OBJECT = Minor(13, 0)
 OF_INDEX = ("linux-", "windows-amd64")  # the machines for which the package index has a compiler
 
 
@@ -190,12 +185,3 @@ def link_variables(told: Mapping[str, str]) -> dict[str, str]:
     home = told.get("CUDA_HOME")
     is_for_unix = home is not None and not (Path(home) / "lib/x64").is_dir()  # for Windows, cuda.lib is in there
     return {"LIBRARY_PATH": f"{home}/lib64/stubs"} if is_for_unix else {}
-
-
-def name_variables(accelerator: Accelerator | None) -> dict[str, str]:
-    """Return a variable with which nvcc calls what it generates after the object file, and not its process number.
-
-    Both get into the symbols of the library.
-    """
-    version = accelerator.version if accelerator and accelerator.kind is AcceleratorKind.CUDA else None
-    return {"NVCC_PREPEND_FLAGS": "--objdir-as-tempdir"} if version and version >= NAMES_BY_OBJECT else {}

@@ -11,6 +11,7 @@ from ci_tools import catalog as catalogs
 from ci_tools.build.build_torch import Expected, require_torch, torch_of_job
 from ci_tools.build.sdk.lending import InstallPlace, lend_torch
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.errors import FatwheelError
 from ci_tools.machine.package_index import add_indexes
 from ci_tools.machine.process import clean_environment
@@ -18,7 +19,6 @@ from ci_tools.machine.python import identity
 from ci_tools.machine.runner import host
 from ci_tools.model.pep440 import name_of_required, parse_requirement, parse_specifiers
 from ci_tools.model.plan import JobKind
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import BuildTorch
 from ci_tools.source.project_file import ProjectFile
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job, Plan
-    from ci_tools.model.platforms import Accelerator
+    from ci_tools.model.platforms import Accelerator, AcceleratorKind
     from ci_tools.model.versions import Minor
     from ci_tools.plan.make import Planned
 
@@ -46,7 +46,6 @@ __all__ = [
 ]
 
 OF_HOSTS = ("linux-", "windows-amd64")
-OF_PARTS = frozenset({None, AcceleratorKind.CUDA})  # ROCm's torch also translates sources, and XPU's was never tried
 
 
 class Needs(NamedTuple):
@@ -134,7 +133,7 @@ def needs_of_job(job: Job, plan: Plan) -> Needs:
     pins = (f"torch=={job.exact_torch or job.torch.pin}",) if job.torch else ()
     kind = job.accelerator.kind if job.accelerator else None
     preferred = job.accelerator.label if job.accelerator else ""
-    expected, is_cuda = torch_of_job(job), kind is AcceleratorKind.CUDA
+    expected, is_cuda = torch_of_job(job), kind == CUDA
     return Needs(
         (*job.build_requires,),
         pins,
@@ -153,7 +152,7 @@ def job_of_sdist(plan: Plan) -> Job | None:
     A setup.py names its kernels only to a build for CUDA, and setuptools packs the sources that it names.
     """
     native = [job for job in plan.jobs if job.kind is JobKind.NATIVE and job.platform]
-    known = [job for job in native if job.accelerator is None or job.accelerator.kind is AcceleratorKind.CUDA]
+    known = [job for job in native if job.accelerator is None or job.accelerator.kind == CUDA]
     return min(
         known, key=lambda job: (job.accelerator is None, not str(job.platform).startswith("linux")), default=None
     )
@@ -178,7 +177,11 @@ def _list_indexes(torch: Minor | None, plan: Plan) -> tuple[str, ...]:
 
 def takes_parts(plan: Plan, kind: AcceleratorKind | None) -> bool:
     """Whether builds for an accelerator on this machine get the parts of torch; else they get a whole torch."""
-    return plan.request.build.torch is BuildTorch.PARTS and kind in OF_PARTS and host().startswith(OF_HOSTS)
+    return (
+        plan.request.build.torch is BuildTorch.PARTS
+        and (kind is None or kind.has_parts)
+        and host().startswith(OF_HOSTS)
+    )
 
 
 def _lines(path: Path | None) -> Iterator[str]:

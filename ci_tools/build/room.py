@@ -6,10 +6,10 @@ import shutil
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.cuda_parts import parts_for
 from ci_tools.errors import MachineError
 from ci_tools.model.plan import JobKind
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import BuildTorch, ToolchainKind
 
 if TYPE_CHECKING:
@@ -23,12 +23,7 @@ MIB = 1 << 20
 # Lower bounds in bytes, so that no build with enough space is refused: somewhat less than was measured of torch 2.13
 # for CPUs (754 MiB installed); the packages of CUDA and ROCm are several times as large.
 ENVIRONMENT = 30 * MIB
-TORCH: Mapping[AcceleratorKind | None, int] = {
-    None: 500 * MIB,
-    AcceleratorKind.CUDA: 2048 * MIB,
-    AcceleratorKind.ROCM: 4096 * MIB,
-    AcceleratorKind.XPU: 1024 * MIB,
-}
+TORCH_MIB = 500  # for CPUs
 TOOLKIT = 150 * MIB  # a CUDA compiler, its runtime and CCCL; those of 13.0 take 271 MiB
 PARTS = 60 * MIB  # the build parts of a torch; those of 2.13 take 70 MiB
 HEADERS = 50 * MIB  # of one torch release; those of 2.10 take 63 MiB
@@ -94,8 +89,8 @@ def _parts_of(job: Job, includes: Collection[str], torch: BuildTorch) -> Iterato
     if job.requires_torch:
         of = f"torch {job.torch} for {job.accelerator.label if job.accelerator else 'cpu'}"
         kind = job.accelerator.kind if job.accelerator else None
-        takes_parts = _takes_parts(job, torch)
-        yield Part(f"build parts of {of}", PARTS, "torch-parts", ()) if takes_parts else Part(of, TORCH[kind], "", ())
+        takes_parts, size = _takes_parts(job, torch), (kind.torch_mib if kind else TORCH_MIB) * MIB
+        yield Part(f"build parts of {of}", PARTS, "torch-parts", ()) if takes_parts else Part(of, size, "", ())
 
 
 def needs_of(
@@ -123,11 +118,11 @@ def needs_of(
 
 def _takes_parts(job: Job, torch: BuildTorch) -> bool:
     kind = job.accelerator.kind if job.accelerator else None
-    return torch is BuildTorch.PARTS and kind in {None, AcceleratorKind.CUDA} and _is_of(job, "linux-", "windows")
+    return torch is BuildTorch.PARTS and (kind is None or kind.has_parts) and _is_of(job, "linux-", "windows")
 
 
 def _fetches_toolkit(job: Job) -> bool:
-    is_cuda = job.accelerator is not None and job.accelerator.kind is AcceleratorKind.CUDA
+    is_cuda = job.accelerator is not None and job.accelerator.kind == CUDA
     has_archives = job.toolchain is not ToolchainKind.REDIST or _is_of(job, "linux-")  # those for Windows are zip files
     return is_cuda and _is_of(job, "linux-", "windows") and has_archives and job.toolchain in TOOLKITS
 

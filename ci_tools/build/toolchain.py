@@ -18,23 +18,21 @@ from typing import TYPE_CHECKING
 from ci_tools.build.cross import arm
 from ci_tools.build.cross.backends import UNKNOWN, Backend, explain_own_machine
 from ci_tools.build.cuda_toolkits import CudaToolkits, nvcc_build
-from ci_tools.build.sdk import oneapi
 from ci_tools.build.sdk.cuda_windows import WINDOWS
+from ci_tools.build.sdk.installed import InstalledCompilers
 from ci_tools.build.sdk.msvc import choose_msvc, explain_missing, msvc_variables, read_bounds
 from ci_tools.build.sdk.offers import Offer
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_parts import refuse_record
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.symbols import records
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.machine import package_index
 from ci_tools.machine import python as interpreter
 from ci_tools.machine.process import output
-from ci_tools.machine.search_path import compiler_variables
 from ci_tools.machine.storage import fill_once
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.plan import JobKind
-from ci_tools.model.platforms import Accelerator, AcceleratorKind
-from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog, Headers, PlatformFacts, TorchRelease
     from ci_tools.machine.context import Outside, Step
     from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.platforms import AcceleratorKind
 
 HEADERS = "torch/include/"
 TORCH_INCLUDE = "FATWHEEL_TORCH_INCLUDE"  # the variable of a build that names the folder of torch's headers
@@ -85,7 +84,6 @@ class Toolchains:
         self.environ = outside.environ
         self.reporter = outside.reporter
         self.cuda = CudaToolkits(catalog, outside)
-        self.oneapi = oneapi.OneApiCompilers(catalog, outside.environ)
 
     def missing(self, job: Job) -> str:
         """Return why this machine cannot build `job`, or "" if it can. Fetches nothing."""
@@ -124,11 +122,9 @@ class Toolchains:
             return "there is no C++ compiler on PATH (c++)"
         if accelerator is None:
             return ""
-        if accelerator.kind is AcceleratorKind.XPU:
-            return self.oneapi.explain_missing(job)
-        if accelerator.kind is AcceleratorKind.ROCM:
-            return "" if self._system_rocm(job) else self._no_rocm(job.toolchain, accelerator)
-        return self.cuda.missing(job)
+        if accelerator.kind == CUDA:
+            return self.cuda.missing(job)
+        return self._installed(accelerator.kind).explain_missing(job)
 
     def prepare(self, job: Job, includes: Collection[str] = ()) -> Toolchain:
         """Return the job's toolchain, fetching the missing parts; `includes` are the headers that its sources name.
@@ -150,7 +146,7 @@ class Toolchains:
         fetch_headers = self._headers_of(self.catalog.torch[job.torch]) if job.torch else None
         if job.torch:
             identity.append(f"torch-{self.catalog.torch[job.torch].patch}")
-        is_cuda = job.accelerator is not None and job.accelerator.kind is AcceleratorKind.CUDA
+        is_cuda = job.accelerator is not None and job.accelerator.kind == CUDA
         overlays = self.cuda.find_libraries(job, includes) if is_cuda else ()
         identity += [each.identity for each in overlays]
         identity += [f"msvc-{msvc.toolset}"] if msvc else []
@@ -193,17 +189,17 @@ class Toolchains:
         host_compiler = self._host_compiler(job)
         if job.accelerator is None:
             return None, host_compiler
-        if job.accelerator.kind is AcceleratorKind.CUDA:
+        kind = job.accelerator.kind
+        if kind == CUDA:
             home = self.cuda.find_home(job, includes)
-            return ("CUDA_HOME", home), f"{nvcc_build(home)} {host_compiler}"
-        if job.accelerator.kind is AcceleratorKind.ROCM:
-            variable, command, installed = "ROCM_HOME", "hipcc", self._system_rocm(job)
-            said = self._says(installed / "bin" / command) if installed else ""
-        else:
-            variable, command, installed = oneapi.HOME, oneapi.ICPX, self.oneapi.choose(job)
-            said = self.oneapi.says(installed) if installed else ""
-        build = hashlib.sha256(said.encode()).hexdigest()[:12]
-        return (variable, installed) if installed else None, f"{command}-{build} {host_compiler}"
+            return (CUDA.homes[0], home), f"{nvcc_build(home)} {host_compiler}"
+        compilers = self._installed(kind)
+        chosen = compilers.choose(job)
+        build = hashlib.sha256((compilers.says(chosen) if chosen else "").encode()).hexdigest()[:12]
+        return (kind.homes[0], chosen) if chosen else None, f"{kind.compiler}-{build} {host_compiler}"
+
+    def _installed(self, kind: AcceleratorKind) -> InstalledCompilers:
+        return InstalledCompilers(kind, self.catalog, self.environ)
 
     def _host_compiler(self, job: Job) -> str:
         """Return the identity of the compiler for the CPU; on Windows it is chosen by the toolkit."""
@@ -212,35 +208,6 @@ class Toolchains:
         if self._is_cross(job):
             return arm.compiler_of(self.environ)
         return f"c++-{output(['c++', '-dumpfullversion', '-dumpversion'])}"
-
-    # -- ROCm
-
-    def _system_rocm(self, job: Job) -> Path | None:
-        """Return the home of an installed ROCm of exactly the job's version."""
-        if job.toolchain in {ToolchainKind.PYPI, ToolchainKind.REDIST} or job.accelerator is None:
-            return None
-        version = job.accelerator.version
-        return next((home for home, found in self._find_rocm().items() if found == version), None)
-
-    def _find_rocm(self) -> dict[Path, Minor]:
-        """Return the home of each hipcc on this machine, and its version."""
-        named = [Path(self.environ[name]) for name in ("ROCM_HOME", "ROCM_PATH") if self.environ.get(name)]
-        on_path = self._find_compiler_home("hipcc", "ROCM_HOME")
-        homes = (*named, *sorted(Path("/opt").glob("rocm*")), *([on_path] if on_path else ()))
-        found = {home: _version(r"HIP version: (\d+)\.(\d+)", self._says(home / "bin" / "hipcc")) for home in homes}
-        return {home: version for home, version in found.items() if version}
-
-    def _says(self, compiler: Path) -> str:
-        """Return a compiler's `--version` output, run as a job would run it; "" if it cannot be run."""
-        env = {**self.environ, **compiler_variables(Accelerator(AcceleratorKind.ROCM))}
-        return output([compiler, "--version"], env=env) or ""
-
-    def _no_rocm(self, kind: ToolchainKind, accelerator: Accelerator) -> str:
-        if kind in {ToolchainKind.PYPI, ToolchainKind.REDIST}:
-            return "only CUDA's compilers can be fetched: `toolchain: system` takes an installed one"
-        found = ", ".join(f"{version} in {home}" for home, version in self._find_rocm().items())
-        places = f"ROCM_HOME, ROCM_PATH, /opt/rocm-{accelerator.version}, /opt/rocm, hipcc on PATH"
-        return f"no ROCm {accelerator.version} is installed ({places}){f'; found {found}' if found else ''}"
 
     # -- torch
 
@@ -288,16 +255,6 @@ class Toolchains:
         _extract_headers(archive, target)
         archive.unlink()
 
-    # -- others
-
-    def _find_compiler_home(self, command: str, variable: str) -> Path | None:
-        """Return the home of an installed compiler: the variable's folder, or two above the command."""
-        home = self.environ.get(variable)
-        if home and (Path(home) / "bin" / command).exists():
-            return Path(home)
-        found = shutil.which(command, path=self.environ.get("PATH"))
-        return Path(found).resolve().parent.parent if found else None
-
 
 def explain_other_libc(wheel_platform: str, libc: str) -> str:
     """Return why this machine's C library, as `libc()` names it, is not the one of a wheel's tag, or ""."""
@@ -334,11 +291,6 @@ def libc_doubt(wheel_platform: str, libc: str) -> str:
         f"this machine links with {libc}, newer than {wheel_platform} allows: what asks for a newer symbol will not "
         f"keep to it (a `container` such as PyPA's manylinux images does, or `wheel-platform: {own_level(libc)}`)"
     )
-
-
-def _version(pattern: str, said: str) -> Minor | None:
-    match = re.search(pattern, said)
-    return Minor(int(match[1]), int(match[2])) if match else None
 
 
 def _extract_headers(archive: Path, target: Path) -> None:

@@ -9,34 +9,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.catalog.accelerators import (
-    Cuda,
-    GfxFacts,
-    IntelGpus,
-    OneApi,
-    Redist,
-    Rocm,
-    read_cuda,
-    read_gfx,
-    read_intel,
-    read_oneapi,
-    read_rocm,
-)
+from ci_tools.catalog import accelerators, tables
+from ci_tools.catalog.accelerators.cuda import CUDA, Cuda, Redist, cuda_of
+from ci_tools.catalog.accelerators.rocm import GfxFacts, Rocm
+from ci_tools.catalog.accelerators.xpu import XPU, IntelGpus, OneApi
 from ci_tools.catalog.rows import Contradiction, merge
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.model.names import Sha256
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.versions import Minor, Python
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -63,7 +48,7 @@ __all__ = [
 ]
 
 HERE = Path(__file__).parent
-NAMES = ("cuda", "libraries", "limits", "minutes", "platforms", "python", "requirements", "rocm", "torch", "xpu")
+NAMES = ("libraries", "limits", "minutes", "platforms", "python", "requirements", "torch")
 # The first torch whose wheels for Linux all have the new C++ ABI: TorchConfig.cmake of 2.6.0 for x86-64 has
 # _GLIBCXX_USE_CXX11_ABI=0, that of 2.7.0 for both machines has 1.
 CXX11 = Minor(2, 7)
@@ -155,9 +140,8 @@ class TorchRelease(NamedTuple):
 
     def find_nccl(self, accelerator: Accelerator | None) -> str:
         """Return the version of NCCL that its Linux build for an accelerator brings; "" if none, or if nobody knows."""
-        if accelerator is None or accelerator.kind is not AcceleratorKind.CUDA or accelerator.version is None:
-            return ""
-        return self.nccl.get(accelerator.version, "")
+        version = cuda_of(accelerator)
+        return self.nccl.get(version, "") if version else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,11 +150,7 @@ class Catalog:
 
     platforms: Mapping[Platform, PlatformFacts]
     pythons: tuple[Python, ...]
-    cuda: Mapping[Minor, Cuda]
-    rocm: Mapping[Minor, Rocm]
-    gfx: GfxFacts
-    oneapi: Mapping[Minor, OneApi]
-    intel: IntelGpus
+    stacks: Mapping[AcceleratorKind, Mapping[Minor, Any]]  # the releases of each accelerator's software
     torch: Mapping[Minor, TorchRelease]
     requirements: Mapping[str, BuildRequirement]
     limits: Mapping[str, int]  # bytes
@@ -180,6 +160,11 @@ class Catalog:
     sha256: Sha256
     tables: Mapping[str, Any]  # the data files' own values, by name
     rows: tuple[Row, ...] = ()  # the project's, which are merged in
+
+    @property
+    def cuda(self) -> Mapping[Minor, Cuda]:
+        """The toolkits of CUDA, of which more is known than of another stack: where each is published."""
+        return self.stacks[CUDA]
 
     @property
     def newest_torch(self) -> Minor:
@@ -236,10 +221,15 @@ class Catalog:
         }
         return replace(made, torch=torch, rows=(*self.rows, *(row for row in rows if row not in self.rows)))
 
+    def find_stack(self, kind: AcceleratorKind, torch: Minor | None) -> Minor | None:
+        """Return the version of an unversioned accelerator's stack that the build of a torch requires, if known."""
+        release = self.torch.get(torch) if torch else None
+        return release.oneapi if release and kind == XPU else None
+
     def find_oneapi(self, torch: Minor | None) -> OneApi | None:
         """Return the oneAPI that the XPU build of a torch requires; None if that is not known."""
-        release = self.torch.get(torch) if torch else None
-        return self.oneapi.get(release.oneapi) if release and release.oneapi else None
+        version = self.find_stack(XPU, torch)
+        return self.stacks[XPU].get(version) if version else None
 
     def explain_missing_torch(
         self, torch: Minor, platform: Platform, accelerator: Accelerator | None, python: Python
@@ -275,20 +265,24 @@ def _extend(rows: tuple[Row, ...]) -> Catalog:
 
 @functools.cache
 def _read() -> Catalog:
-    data = {name: (HERE / f"{name}.toml").read_bytes() for name in NAMES}
-    tables = {name: tomllib.loads(content.decode()) for name, content in data.items()}
-    return _make(tables, Sha256(hashlib.sha256(b"".join(data.values())).hexdigest()))
+    kinds = accelerators.KINDS
+    data = {name: tables.read_bytes(name) for name in NAMES}
+    data |= {name: kind.table.encode() or tables.read_bytes(name) for name, kind in kinds.items()}
+    found = {name: tables.parse(content) for name, content in sorted(data.items())}
+    for name in kinds:
+        own = found[name].get("platforms", {})
+        found["platforms"] |= {platform: {"accelerator": name, **row} for platform, row in own.items()}
+    return _make(found, Sha256(hashlib.sha256(b"".join(data[name] for name in found)).hexdigest()))
 
 
 def _make(tables: Mapping[str, Any], sha256: Sha256) -> Catalog:
     return Catalog(
-        platforms={Platform(name): _platform(table) for name, table in tables["platforms"].items()},
+        platforms={Platform.add(name): _platform(table) for name, table in tables["platforms"].items()},
         pythons=tuple(map(Python.parse, tables["python"]["releases"])),
-        cuda={cuda.version: cuda for cuda in map(read_cuda, tables["cuda"]["release"])},
-        rocm={rocm.version: rocm for rocm in map(read_rocm, tables["rocm"]["release"])},
-        gfx=read_gfx(tables["rocm"]),
-        oneapi={one.version: one for one in map(read_oneapi, tables["xpu"]["release"])},
-        intel=read_intel(tables["xpu"]),
+        stacks={
+            kind: {one.version: one for one in map(kind.read_release, tables[kind]["release"])}
+            for kind in accelerators.KINDS.values()
+        },
         torch={torch.version: torch for torch in map(_torch, tables["torch"]["release"])},
         requirements={name: _requirement(table) for name, table in tables["requirements"].items()},
         limits=tables["limits"],
@@ -301,7 +295,7 @@ def _make(tables: Mapping[str, Any], sha256: Sha256) -> Catalog:
 
 
 def _platform(table: Mapping[str, str]) -> PlatformFacts:
-    accelerator = AcceleratorKind(table["accelerator"]) if "accelerator" in table else None
+    accelerator = accelerators.KINDS[table["accelerator"]] if "accelerator" in table else None
     return PlatformFacts(
         table["os"],
         table["machine"],
@@ -320,18 +314,17 @@ def _requirement(table: Mapping[str, Any]) -> BuildRequirement:
 
 
 def _torch(table: Mapping[str, Any]) -> TorchRelease:
-    accelerators = {
-        (host, kind): frozenset(map(Minor.parse, versions))
-        for kind in (AcceleratorKind.CUDA, AcceleratorKind.ROCM)
-        for host, versions in table.get(kind.value, {}).items()
+    shipped = {
+        (host, kind): versions
+        for kind in accelerators.KINDS.values()
+        for host, versions in kind.read_shipped(table.get(kind, {})).items()
     }
-    unversioned = {(host, AcceleratorKind.XPU): frozenset({None}) for host in table.get("xpu", {}).get("machines", ())}
     version = Minor.parse_torch(table["version"])
     return TorchRelease(
         version=version,
         patch=table.get("patch", str(version) if version.nightly else f"{version}.0"),
         pythons={host: frozenset(map(Python.parse, names)) for host, names in table.get("pythons", {}).items()},
-        accelerators={**accelerators, **unversioned},
+        accelerators=shipped,
         nccl={Minor.parse(cuda): version for cuda, version in table.get("nccl", {}).items()},
         headers=Headers(**table["headers"]) if "headers" in table else None,
         indexes=tuple(table.get("indexes", ())),

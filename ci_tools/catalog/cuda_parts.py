@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from ci_tools.catalog.tables import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-TABLE = Path(__file__).parent / "cuda_parts.toml"
 
 
 class CudaPart(NamedTuple):
@@ -47,7 +40,7 @@ class RedistFacts(NamedTuple):
 @functools.cache
 def redist_facts() -> RedistFacts:
     """Return the facts of the table about NVIDIA's archives."""
-    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))["redist"]
+    table = read("cuda_parts")["redist"]
     compiler = tuple(map(tuple, table["compiler"]))
     return RedistFacts(table["address"], compiler, tuple(table["split"]), table["platforms"])
 
@@ -55,7 +48,7 @@ def redist_facts() -> RedistFacts:
 @functools.cache
 def cuda_parts() -> tuple[CudaPart, ...]:
     """Return all libraries of the table."""
-    return tuple(CudaPart(**row) for row in tomllib.loads(TABLE.read_text(encoding="utf-8"))["part"])
+    return tuple(CudaPart(**row) for row in read("cuda_parts")["part"])
 
 
 def parts_for(headers: Iterable[str], *, torch: bool) -> tuple[CudaPart, ...]:

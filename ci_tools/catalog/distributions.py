@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import functools
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from ci_tools.catalog.tables import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-TABLE = Path(__file__).with_name("modules.toml")
 
 
 def distribution_of(module: str) -> str:
@@ -42,4 +35,4 @@ def _distributions() -> dict[str, str]:
 
 @functools.cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    return read("modules")

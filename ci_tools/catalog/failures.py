@@ -8,17 +8,11 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-import sys
-from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.catalog.distributions import distribution_of
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from ci_tools.catalog.tables import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -78,7 +72,7 @@ def explain(output: str, table: str = BUILD) -> Explained | None:
 @functools.cache
 def read_causes(table: str = BUILD) -> tuple[Cause, ...]:
     """Return the causes of a table, in its order."""
-    tables = tomllib.loads(Path(__file__).with_name(f"{table}.toml").read_text(encoding="utf-8"))
+    tables = read(table)
     return tuple(_read(name, row) for name, row in tables.items())
 
 

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import functools
 import platform
-import sys
 import zipfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.catalog.tables import read
 from ci_tools.errors import MachineError
 from ci_tools.machine.storage import fill_once
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 if TYPE_CHECKING:
     import re
+    from pathlib import Path
 
     from ci_tools.machine.context import Outside
-
-HERE = Path(__file__).parent
 
 
 class PinnedTool(NamedTuple):
@@ -46,7 +39,7 @@ class PinnedTool(NamedTuple):
 
 @functools.cache
 def _read(table: str) -> dict[str, Any]:
-    return tomllib.loads((HERE / f"{table}.toml").read_text(encoding="utf-8"))
+    return read(table)
 
 
 def open_tool(tool: PinnedTool, outside: Outside) -> Path:

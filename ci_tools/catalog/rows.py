@@ -11,6 +11,7 @@ import copy
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.catalog.accelerators import KINDS
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.versions import Minor, Python
 
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
 
 Keys = tuple[str, ...]
 
-# The keys that a release has to have once all rows about it are merged.
-REQUIRED: Mapping[str, Keys] = {
-    "cuda": ("archs", "arch_specific", "family_specific", "driver", "sass_driver"),
-    "rocm": ("archs", "generic"),
-    "torch": (),
-    "xpu": ("sycl",),
-}
 PUBLISHED: Keys = ("patch", "pythons", "headers")  # of a torch: all of these, or no other key than its version
 NIGHTLY: Keys = ("indexes", "pythons")  # of a torch nightly
 MOST_SHOWN = 60  # characters of a value that a message shows
@@ -82,7 +76,7 @@ def _merge_release(table: dict[str, Any], row: Row) -> Iterator[tuple[Keys, str]
 def _list_required(row: Row, ours: Mapping[str, Any]) -> Keys:
     """Return the keys that a release must have by now."""
     if row.table != "torch":
-        return REQUIRED[row.table]
+        return KINDS[row.table].row_required
     if Minor.parse_torch(row.name).nightly:
         return NIGHTLY
     return PUBLISHED if ours.keys() > {"version"} else ()

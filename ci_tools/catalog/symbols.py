@@ -16,23 +16,18 @@ from __future__ import annotations
 import functools
 import lzma
 import re
-import sys
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.catalog.tables import parse
 from ci_tools.model.versions import Minor
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.model.names import Sha256
+    from ci_tools.model.platforms import AcceleratorKind
 
 FOLDER = Path(__file__).parent / "torch_symbols"
 RELEASES, C_TABLE, CPP_TABLE, STANDARD_TABLE = "releases.toml", "c.tsv", "cpp.tsv.xz", "standard.tsv"
@@ -69,7 +64,8 @@ class Tables(NamedTuple):
     def known(self, symbol: str, accelerator: AcceleratorKind | None) -> frozenset[Minor]:
         """Return the releases whose builds for `accelerator` are known to have `symbol`."""
         anywhere = self.every_build.get(symbol, frozenset())
-        return anywhere | self.cuda_builds.get(symbol, frozenset()) if accelerator is AcceleratorKind.CUDA else anywhere
+        is_tabled = accelerator is not None and accelerator.has_symbols
+        return anywhere | self.cuda_builds.get(symbol, frozenset()) if is_tabled else anywhere
 
 
 def is_torch_symbol(symbol: str) -> bool:
@@ -80,11 +76,11 @@ def is_torch_symbol(symbol: str) -> bool:
 def missing(symbols: Iterable[str], torch: Minor, accelerator: AcceleratorKind | None = None) -> frozenset[str]:
     """Return those of `symbols` that are torch's and that this release's builds for `accelerator` lack.
 
-    The tables have no builds for ROCm and XPU: for them, a symbol can be missing only if another release has it in
-    every build.
+    The tables do not have the builds for every accelerator: for the others, a symbol can be missing only if another
+    release has it in every build.
     """
     table = tables()
-    is_tabled = accelerator in {None, AcceleratorKind.CUDA}
+    is_tabled = accelerator is None or accelerator.has_symbols
     return frozenset(
         symbol
         for symbol in symbols
@@ -120,7 +116,7 @@ def records(folder: Path = FOLDER) -> Mapping[str, Sha256]:
 
 
 def _read_sources(folder: Path) -> tuple[Source, ...]:
-    listed = tomllib.loads((folder / RELEASES).read_text(encoding="utf-8"))["release"]
+    listed = parse((folder / RELEASES).read_bytes())["release"]
     return tuple(
         Source(Minor.parse(one["version"]), one["patch"], tuple(one["wheels"]), tuple(one.get("records", {}).items()))
         for one in listed

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import functools
-import sys
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import NamedTuple
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-TABLE = Path(__file__).parent / "windows.toml"
+from ci_tools.catalog.tables import read
 
 
 class WindowsLibraries(NamedTuple):
@@ -41,7 +34,7 @@ class WindowsLibraries(NamedTuple):
 @functools.cache
 def windows_libraries() -> WindowsLibraries:
     """Return the table."""
-    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    table = read("windows")
     names = table.pop("system").split()
     system = frozenset(name if "." in name and name.endswith(".drv") else f"{name}.dll" for name in names)
     return WindowsLibraries(system, **{key.replace("-", "_"): tuple(patterns) for key, patterns in table.items()})

@@ -114,14 +114,16 @@ def _name_wheels(wheels: Sequence[Path]) -> list[str]:
 
 def after_publication(shown: Sequence[Shown]) -> str:
     """Return the command that checks the first index, or makes one over the first releases on GitHub."""
+    from ci_tools.catalog.targets import kind_of
     from ci_tools.index.file_names import project_and_version
 
     for target, files in shown:
-        kind, _, place = target.partition(":")
-        if kind in {"dir", "s3"}:
-            address = f"dir:{near(Path(place).as_uri())}" if kind == "dir" and Path(place).is_absolute() else target
+        kind, (prefix, _, place) = kind_of(target), target.partition(":")
+        if kind and kind.is_index:
+            is_path = kind.is_local and Path(place).is_absolute()
+            address = f"{prefix}:{near(Path(place).as_uri())}" if is_path else target
             return f"next: {_command('index', 'verify', address)}"
-        if kind == "github" and files:
+        if kind and kind.takes_aliases and files:
             project, _ = project_and_version(files[0].file)
             return f"next: {_command('index', 'pages', target, project, '--out', 'public')}"
     return ""

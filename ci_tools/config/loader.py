@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ci_tools import catalog as catalogs
+from ci_tools.catalog.config_keys import add_platforms
 from ci_tools.config import include, project_catalog, release_names
 from ci_tools.config.deviations import read_drops, read_patches, read_unsupported
 from ci_tools.config.location import read_document
@@ -37,7 +39,7 @@ from ci_tools.model.request import (
     ToolchainKind,
     Validation,
 )
-from ci_tools.model.versions import CudaArch, GfxArch, Minor, Python
+from ci_tools.model.versions import CudaArch, Minor, Python
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,7 +80,7 @@ def load(
     document, unread = project_catalog.resolve_catalog(document, folder, recorded=recorded is not None)
     flaws += unread
     left_out = [flaw.keys for flaw in flaws]
-    flaws += [flaw for flaw in shape.flaws(document, _schema()) if flaw.keys[:2] not in left_out]
+    flaws += [flaw for flaw in shape.flaws(document, read_schema()) if flaw.keys[:2] not in left_out]
     document, wrong = release_names.resolve_version(document)
     flaws += wrong
     rows, problems = recorded or (), [flaw.problem for flaw in flaws]
@@ -109,7 +111,7 @@ def refuse_misshapen(path: Path) -> None:
     if isinstance(document.value, dict):
         document = document._replace(value=spell_native(document.value))
     left_out = [flaw.keys for flaw in flaws]
-    flaws += [flaw for flaw in shape.flaws(document, _schema()) if flaw.keys[:2] not in left_out]
+    flaws += [flaw for flaw in shape.flaws(document, read_schema()) if flaw.keys[:2] not in left_out]
     if flaws:
         problems = sorted((flaw.problem for flaw in flaws), key=lambda problem: _sort_key(problem, document.name))
         raise RejectedInput(problems, page="reference/config.md")
@@ -121,16 +123,17 @@ def check_rows(rows: Sequence[Row], where: str) -> None:
     for row in rows:
         said = row.name if row.table == "python" else {**json_file.parse(row.content), "version": row.name}
         tables.setdefault(row.table, {}).setdefault(project_catalog.list_of(row), []).append(said)
-    schema = _schema()
+    schema = read_schema()
     found = shape.flaws(Document(where, tables, {}, {}), {**schema["$defs"]["catalog"], "$defs": schema["$defs"]})
     if found:
         raise RejectedInput(Problem(where, f"a row of the catalog: {flaw.problem.what}") for flaw in found)
 
 
 @functools.cache
-def _schema() -> Table:
+def read_schema() -> Table:
+    """Return the schema of a config, with the platforms and accelerators of the catalog."""
     schema: Table = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    return schema
+    return add_platforms(schema, catalogs.load().platforms)
 
 
 def _sort_key(problem: Problem, first: str) -> tuple[bool, str, int, int]:
@@ -237,20 +240,18 @@ def _container(facts: PlatformFacts, table: Table) -> str | None:
 
 
 def _archs(kind: AcceleratorKind | None, table: Table, catalog: Catalog) -> tuple[str, ...]:
-    """Return the architectures to compile for; for ROCm, by default those of upstream's torch."""
-    if kind is not AcceleratorKind.ROCM:
-        return tuple(table.get("archs", ()))
+    """Return the architectures to compile for: those that a platform names, or its accelerator's default."""
+    if kind is None:
+        return ()
     if named := table.get("archs"):
-        return tuple(str(GfxArch.parse(text)) for text in named)
-    releases = [catalog.rocm[Minor.parse(name)] for name in table.get("rocm", ())]
-    first = releases[0].torch if releases else ()
-    return tuple(arch for arch in first if all(arch in release.torch for release in releases))
+        return tuple(map(kind.parse_arch, named))
+    return kind.choose_archs([catalog.stacks[kind][Minor.parse(name)] for name in table.get(kind, ())])
 
 
 def _accelerators(kind: AcceleratorKind | None, table: Table) -> tuple[Accelerator, ...]:
     if kind is None:
         return ()
-    versions = sorted(map(Minor.parse, table.get(kind.value, ())))
+    versions = sorted(map(Minor.parse, table.get(kind, ())))
     return tuple(Accelerator(kind, version) for version in versions) or (Accelerator(kind),)
 
 

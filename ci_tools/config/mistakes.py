@@ -7,21 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.addresses import redact
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config import commands as hooks
 from ci_tools.config import release_names
 from ci_tools.errors import Problem, nearest
 from ci_tools.formats.path_patterns import is_pattern
 from ci_tools.model.edition import ALIAS_FIELDS, FIELDS
 from ci_tools.model.pep440 import is_of_index, read_version
-from ci_tools.model.platforms import AcceleratorKind, Platform
+from ci_tools.model.platforms import Platform
 from ci_tools.model.request import HOSTED_MINUTES, GpuTrial, Route, ToolchainKind
-from ci_tools.model.versions import CudaArch, GfxArch, Minor
+from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from ci_tools.catalog import Catalog, Cuda, Rocm
+    from ci_tools.catalog import Catalog
     from ci_tools.formats.yaml_file import Document, Keys
+    from ci_tools.model.platforms import AcceleratorKind
 
 WHEEL_PLATFORMS = {"linux": ("manylinux", "musllinux", "linux"), "macos": ("macosx",), "windows": ("win",)}
 # The platforms that auditwheel has a policy for.
@@ -113,26 +115,26 @@ class _Meaning:
         if self.get(*keys, "own-workflow") and self.get(*keys, "required"):
             what = "a release waits for a required platform, which no other workflow can build for it"
             yield self.at((*keys, "own-workflow"), f"{what}: expected `own-workflow` or `required`, not both")
-        known = list(map(str, self.catalog.cuda))
-        yield from self.known((*keys, "cuda"), known, "CUDA")
-        versions = [name for _, name in self.items(*keys, "cuda") if name in known]
-        toolkits = [self.catalog.cuda[Minor.parse(name)] for name in versions]
-        for (place, arch), toolkit in product(self.items(*keys, "archs"), toolkits):
-            yield from self.arch(place, CudaArch.parse(arch), toolkit)
+        facts = {str(name): facts for name, facts in self.catalog.platforms.items()}.get(keys[-1])  # None: misspelt
+        if facts and facts.accelerator:
+            yield from self.accelerator(facts.accelerator, *keys)
         if self.get(*keys, "toolchain") == ToolchainKind.REDIST:
             yield from self.archives(*keys)
-        if keys[-1] == Platform.LINUX_ROCM:
-            yield from self.rocm(*keys)
-        if keys[-1] == Platform.LINUX_XPU:
-            yield from self.known((*keys, "archs"), self.catalog.intel.named, "Intel GPU")
-            if self.get(*keys, "toolchain") == ToolchainKind.PYPI:
-                what = "the package index has oneAPI's runtime, but not icpx, its compiler"
-                yield self.at((*keys, "toolchain"), f"{what}: expected `toolchain: system` or no such key")
+
+    def accelerator(self, kind: AcceleratorKind, *keys: str) -> Iterator[Problem]:
+        known = {str(version): release for version, release in self.catalog.stacks[kind].items()}
+        yield from self.known((*keys, kind), known, kind.named)
+        releases = [known[name] for _, name in self.items(*keys, kind) if name in known]
+        archs = list(self.items(*keys, "archs"))
+        for number, what in kind.find_arch_mistakes([text for _, text in archs], releases):
+            yield self.at(archs[number][0], what)
+        if kind.unfetched and self.get(*keys, "toolchain") == ToolchainKind.PYPI:
+            yield self.at((*keys, "toolchain"), f"{kind.unfetched}: expected `toolchain: system` or no such key")
 
     def archives(self, *keys: str) -> Iterator[Problem]:
         """Yield the versions of CUDA whose archives by NVIDIA the catalog does not know."""
         facts = self.catalog.platforms[Platform(keys[-1])]
-        if facts.accelerator is not AcceleratorKind.CUDA or facts.os != "linux":
+        if facts.accelerator != CUDA or facts.os != "linux":
             what = "NVIDIA's archives are fetched for CUDA on Linux"
             yield self.at((*keys, "toolchain"), f"{what}, expected `toolchain: system` for {keys[-1]}")
             return
@@ -141,40 +143,6 @@ class _Meaning:
             if name not in known and Minor.parse(name) in self.catalog.cuda:
                 what = f"the catalog has no archives of CUDA {name} by NVIDIA"
                 yield self.at(place, f"{what} (`toolchain: redist`), {nearest(name, known)}")
-
-    def arch(self, keys: Keys, arch: CudaArch, toolkit: Cuda) -> Iterator[Problem]:
-        if not toolkit.knows(arch):
-            name = f"{arch.capability}{arch.variant}"
-            what = f'nvcc of CUDA {toolkit.version} does not know the architecture "{name}"'
-            yield self.at(keys, f"{what}, {nearest(name, toolkit.architectures)}")
-
-    def rocm(self, *keys: str) -> Iterator[Problem]:
-        known = list(map(str, self.catalog.rocm))
-        yield from self.known((*keys, "rocm"), known, "ROCm")
-        releases = [self.catalog.rocm[Minor.parse(name)] for _, name in self.items(*keys, "rocm") if name in known]
-        archs = [(place, GfxArch.parse(text)) for place, text in self.items(*keys, "archs")]
-        for (place, arch), release in product(archs, releases):
-            yield from self.gfx(place, arch, release)
-        for index, (place, arch) in enumerate(archs):
-            yield from self.features(place, arch, [earlier for _, earlier in archs[:index]])
-
-    def gfx(self, keys: Keys, arch: GfxArch, release: Rocm) -> Iterator[Problem]:
-        if arch.processor not in release.architectures:
-            what = f'hipcc of ROCm {release.version} does not know the architecture "{arch.processor}"'
-            yield self.at(keys, f"{what}, {nearest(arch.processor, release.architectures)}")
-
-    def features(self, keys: Keys, arch: GfxArch, earlier: Sequence[GfxArch]) -> Iterator[Problem]:
-        taken = [name for name, takers in self.catalog.gfx.features.items() if arch.processor in takers]
-        expected = f"{arch.processor} with {' or '.join(taken)}" if taken else arch.processor
-        for name in dict.fromkeys(arch.named):
-            if name not in taken:
-                yield self.at(keys, f'{arch.processor} has no feature "{name}", expected {expected}')
-            elif arch.named.count(name) > 1:
-                yield self.at(keys, f'"{arch}" names the feature "{name}" twice, expected it once')
-        for other in earlier:
-            if other.processor == arch.processor and (other == arch or other.named != arch.named):
-                what = f'"{other}" and "{arch}" cannot be in one library'
-                yield self.at(keys, f"{what}, expected each target of {arch.processor} to name the same features")
 
     def wheel_platform(self, *keys: str) -> Iterator[Problem]:
         if not (wheel_platform := self.get(*keys, "wheel-platform")):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ci_tools.catalog.targets import kind_of
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
@@ -40,7 +42,7 @@ def needed_to_publish(given: Mapping[str, str], targets: Collection[str]) -> Gra
     reasons = {
         ("attestations", "read"): given.get("attest") != ATTEST_NEVER,  # to verify the attestations of the files
         ("actions", "read"): bool(given.get("run-id")),  # to take the artifacts of another run
-        ("contents", "write"): any(target.startswith("github:") for target in targets),  # to make the release
         ("id-token", "write"): bool(given.get("aws-role")),  # to assume the role
     }
-    return {scope: wanted for (scope, wanted), applies in reasons.items() if applies}
+    own = {right for kind in filter(None, map(kind_of, targets)) for right in kind.rights}
+    return {scope: wanted for (scope, wanted), applies in reasons.items() if applies} | dict(sorted(own))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
 from ci_tools.errors import Problem, RejectedInput, nearest
 from ci_tools.model.names import Name
+from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _converter(*, exact: bool, kept: tuple[type, ...]) -> cattrs.Converter:
     for plain in (str, int, bool):
         made.register_structure_hook(plain, require_type)
     made.register_structure_hook(float, lambda value, _: float(require_type(value, float, int)))
-    for name in Name.__subclasses__():
+    for name in (AcceleratorKind, *Name.__subclasses__()):
         made.register_structure_hook(name, _read_name)
     made.register_structure_hook(Minor, lambda value, _: Minor.parse_torch(require_type(value, str)))
     made.register_structure_hook(Python, lambda value, _: Python.parse(require_type(value, str)))
@@ -114,8 +115,8 @@ def _converter(*, exact: bool, kept: tuple[type, ...]) -> cattrs.Converter:
     return made
 
 
-def _read_name(value: object, kind: type[Name]) -> Name:
-    names = {str(name): name for name in kind}
+def _read_name(value: object, kind: type[AcceleratorKind | Name]) -> AcceleratorKind | Name:
+    names = AcceleratorKind.known if issubclass(kind, AcceleratorKind) else {str(name): name for name in kind}
     text = require_type(value, str)
     if text not in names:
         msg = f'"{text}" is unknown, {nearest(text, names)}'
@@ -179,7 +180,7 @@ def _describe_error(error: BaseException, _: type | None) -> str:
 
 def unstructure(value: object) -> Any:  # noqa: ANN401 - JSON
     """Return frozen values as JSON values: an object for each dataclass and NamedTuple, a list for each tuple."""
-    if isinstance(value, (Minor, Python, Name)):
+    if isinstance(value, (AcceleratorKind, Minor, Name, Python)):
         return str(value)
     if is_dataclass(value):
         return {field.name: unstructure(getattr(value, field.name)) for field in fields(value)}

@@ -13,13 +13,13 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard, TypeVar
 
+from ci_tools.catalog.index_folders import FOLDER
 from ci_tools.errors import RejectedInput
 from ci_tools.formats import json_file
 from ci_tools.formats.json_file import SEAL, digest
 from ci_tools.index.file_names import project_and_version, variant_label
 from ci_tools.index.pages import ADOPTED, IndexedFile, Link
 from ci_tools.index.units import Offer
-from ci_tools.model.files import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

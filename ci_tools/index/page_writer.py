@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ci_tools import catalog
+from ci_tools.catalog.index_folders import FOLDER
 from ci_tools.index import pages as index
 from ci_tools.index import variants
 from ci_tools.index.directory import Root, activate_folders, announce_folders, covers, folders_of, slash
@@ -29,7 +30,6 @@ from ci_tools.index.manifest import GENERIC
 from ci_tools.index.objects.store import Entry, content_of_bytes
 from ci_tools.index.pages import VARIANTS, Link
 from ci_tools.machine.http.policy import CONTENTION
-from ci_tools.model.files import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog as catalogs
 from ci_tools.catalog import CXX11
+from ci_tools.catalog.accelerators import read_label
+from ci_tools.catalog.accelerators.cuda import CUDA, cuda_of
+from ci_tools.catalog.accelerators.rocm import ROCM
+from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
@@ -17,8 +21,6 @@ if TYPE_CHECKING:
     from ci_tools.model.facts import Row
 
 TORCH = re.compile(r"torch(\d+\.\d+(?:\.0\.dev\d{8})?)")
-CUDA = re.compile(r"cu(\d\d)(\d)")
-LABEL = re.compile(r"(cu)(\d+)(\d)|(rocm)(\d+\.\d+)|(xpu)")
 
 
 class Built(NamedTuple):
@@ -32,14 +34,16 @@ class Built(NamedTuple):
 
 def add_facts(wheel: LockedWheel, built: Built, catalog: Catalog) -> LockedWheel:
     """Return a wheel of a lock with the CUDA, the drivers and the range of torch that it was built for."""
-    kind, version = _split(built.accelerator)
+    found = read_label(built.accelerator)
+    kind, version = (found.kind, str(found.version or "")) if found else (None, "")
     cuda = find_cuda(built.accelerator, catalog)
     torch = _torches(built.folders[0] if built.folders else "", built.lowest if built.platform else "")
     return wheel._replace(
-        cuda=version if kind == "cu" else None,
-        serves=tuple(_split(label.partition("torch")[0])[1] for label in built.folders) if kind == "cu" else (),
-        rocm=version if kind == "rocm" else None,
-        xpu=kind == "xpu",
+        cuda=version if kind == CUDA else None,
+        serves=tuple(name_cuda(label.partition("torch")[0]) for label in built.folders) if kind == CUDA else (),
+        rocm=version if kind == ROCM else None,
+        xpu=kind == XPU,
+        other="" if kind in {None, CUDA, ROCM, XPU} else built.accelerator,
         driver_sass=cuda.sass_driver if cuda else None,
         driver_ptx=cuda.driver if cuda else None,
         torch=torch,
@@ -49,8 +53,8 @@ def add_facts(wheel: LockedWheel, built: Built, catalog: Catalog) -> LockedWheel
 
 def find_cuda(label: str, catalog: Catalog) -> Cuda | None:
     """Return the CUDA of a label such as cu130; None if the catalog lacks it, or the label is of no CUDA."""
-    kind, version = _split(label)
-    return catalog.cuda.get(Minor.parse(version)) if kind == "cu" else None
+    version = cuda_of(read_label(label))
+    return catalog.cuda.get(version) if version else None
 
 
 def drivers_of(label: str, rows: tuple[Row, ...]) -> tuple[str, ...]:
@@ -71,16 +75,7 @@ def lowest_torch(texts: Iterable[str]) -> str:
 
 def name_cuda(label: str) -> str:
     """Return the version of CUDA in a label such as cu130; "" for any other, and for cu1210, which has no dot."""
-    found = CUDA.fullmatch(label)
-    return f"{found[1]}.{found[2]}" if found else ""
-
-
-def _split(label: str) -> tuple[str, str]:
-    """Return the kind and the version in a label such as cu130 or rocm7.1."""
-    found = LABEL.fullmatch(label)
-    if found is None:
-        return "", ""
-    return (found[1], f"{found[2]}.{found[3]}") if found[1] else (found[4] or found[6], found[5] or "")
+    return str(cuda_of(read_label(label)) or "")
 
 
 def _torches(folder: str, lowest: str) -> tuple[str, str | None] | None:

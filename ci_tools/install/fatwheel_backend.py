@@ -296,7 +296,7 @@ def _rank(wheel: Wheel, facts: Facts) -> tuple[Any, ...]:
 
 
 def _tier(wheel: Wheel) -> tuple[bool, bool]:
-    return bool(wheel["cuda"] or wheel["rocm"] or wheel["xpu"]), _tags(wheel["file"])[2] != "any"
+    return bool(wheel["cuda"] or wheel["rocm"] or wheel["xpu"] or wheel.get("other")), _tags(wheel["file"])[2] != "any"
 
 
 def _refuse(wheel: Wheel, facts: Facts) -> str:
@@ -379,12 +379,15 @@ def _wanted_cuda(facts: Facts) -> tuple[str | None, str]:
     return None, "neither torch nor an NVIDIA driver is here, and CUDA is never guessed"
 
 
-def _refuse_accelerator(wheel: Wheel, facts: Facts) -> str:
+def _refuse_accelerator(wheel: Wheel, facts: Facts) -> str:  # noqa: PLR0911 - each has its own sentence
     for kind, name, found in (("rocm", "ROCm", facts.torch_rocm), ("xpu", "XPU", facts.torch_xpu)):
         if wheel[kind] and found is None:
             return f"it is for {name}, and {f'torch {facts.torch}' if facts.torch else 'no torch'} is here"
     if wheel["rocm"] and _numbers(wheel["rocm"]) != _numbers(facts.torch_rocm or "")[:2]:
         return f"it is for ROCm {wheel['rocm']}, and torch {facts.torch} has {facts.torch_rocm}"
+    other = wheel.get("other", "")  # an accelerator that only a label of torch shows
+    if other and (facts.torch or "").partition("+")[2] != other:
+        return f"it is for {other}, and {f'torch {facts.torch}' if facts.torch else 'no torch'} is here"
     if not wheel["cuda"]:
         return ""
     wanted, source = _wanted_cuda(facts)

@@ -43,6 +43,7 @@ class LockedWheel(NamedTuple):
     serves: tuple[str, ...] = ()  # the CUDA versions that the release offers it for
     rocm: str | None = None  # 7.1
     xpu: bool = False
+    other: str = ""  # the label of an accelerator that a machine has only if its torch has that label
     archs: tuple[str, ...] = ()  # 9.0, 10.0+PTX
     driver_sass: str | None = None  # the oldest Linux driver that runs its machine code
     driver_ptx: str | None = None  # the oldest Linux driver that compiles its PTX
@@ -85,6 +86,7 @@ def _table(wheel: LockedWheel) -> dict[str, object]:
         "serves": list(wheel.serves),
         "rocm": wheel.rocm,
         "xpu": wheel.xpu,
+        **({"other": wheel.other} if wheel.other else {}),
         "archs": list(wheel.archs),
         "driver": {"sass": wheel.driver_sass, "ptx": wheel.driver_ptx},
         "torch": list(wheel.torch) if wheel.torch else None,

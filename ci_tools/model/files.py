@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,10 +12,6 @@ if TYPE_CHECKING:
 
 # 1980-01-01, the earliest date in a zip file: the date of every written file, of a checkout as of an unpacked sdist.
 EPOCH = 315532800
-NUMBER = r"[0-9]+(\.[0-9]+)*"
-# A folder of an index, such as `cu130torch2.10`; `variants` has the wheel variants (PEP 825). The empty one is the
-# root: every folder lists its files.
-FOLDER = re.compile(rf"((cpu|xpu|(cu|rocm){NUMBER})(torch{NUMBER}(\.dev[0-9]+)?)?|variants)?")
 
 
 class Level(Name):

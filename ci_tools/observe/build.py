@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.model.evidence import (
     OWN_SUFFIX,
     PURE_TAG,
@@ -21,9 +22,7 @@ from ci_tools.model.evidence import (
     Spared,
     TorchAbi,
 )
-from ci_tools.model.platforms import ARCH_LISTS, AcceleratorKind
-from ci_tools.model.versions import CudaArch, GfxArch
-from ci_tools.observe.gpus.images import IMPLIED, list_images, list_wanted, name_archs, read_command_images
+from ci_tools.observe.gpus.images import list_images, read_command_images
 from ci_tools.observe.python_label import CYTHON, RAN, judge_tag
 from ci_tools.source.includes import abi_of_commands, select_sources, torch_abi
 from ci_tools.source.loaders import Loader, find_loaders
@@ -49,33 +48,21 @@ __all__ = [
 ]
 
 CMAKE = "cmake"  # noted among the questions where a build runs it
-INTEL_GPU = re.compile(r"[a-z][a-z0-9-]+")
 
 
 def list_request_archs(view: View) -> Iterator[str]:
     """Yield the requested architectures; values in the config's variables that only torch understands are skipped."""
-    kind = view.accelerator.kind if view.accelerator else None
-    for name, text in view.env:
-        for arch in re.split("[;, ]", text) if kind and name == ARCH_LISTS[kind][0] else ():
-            with suppress(ValueError):
-                yield _read_arch(arch, kind)
-
-
-def _read_arch(arch: str, kind: AcceleratorKind | None) -> str:
-    """Return an architecture as requests spell it; raise ValueError for anything else."""
-    if kind is not AcceleratorKind.XPU:
-        return str((GfxArch if kind is AcceleratorKind.ROCM else CudaArch).parse(arch))
-    if not INTEL_GPU.fullmatch(arch):
-        msg = f'"{arch}" is not a GPU such as pvc or bmg'
-        raise ValueError(msg)
-    return arch
+    if (kind := view.kind) is None:
+        return
+    for arch in re.split("[;, ]", dict(view.env).get(kind.arch_list[0], "")):
+        with suppress(ValueError):
+            yield kind.parse_arch(arch)
 
 
 def list_capabilities(view: View) -> Iterator[str]:
     """Yield the compute capabilities, in torch's notation, of the GPUs that the view's build is for."""
-    named = () if view.accelerator and view.accelerator.kind is AcceleratorKind.XPU else list_request_archs(view)
-    for arch in [*named] or ["9.0"]:
-        yield str((GfxArch if arch.startswith("gfx") else CudaArch).parse(arch).capability)
+    named = [view.kind.capability(arch) for arch in list_request_archs(view)] if view.kind else []
+    yield from named or ["9.0"]
 
 
 class Build:
@@ -239,17 +226,19 @@ def find_arch_warnings(built: Iterable[Extension], view: View) -> Iterator[str]:
     if unknown and asked:
         yield f"{RAN}: its compiler decides which architectures {unknown[0].replace(OWN_SUFFIX, '')} is for"
     served = {image for one in with_device_code for image in one.images or ()}
-    missing = [arch for arch in asked if not unknown and served and not served.issuperset(list_images(arch))]
+    missing = [
+        arch for arch in asked if not unknown and served and not served.issuperset(list_images(view.kind, [arch]))
+    ]
     found = " ".join(sorted(served))
     if missing:
         yield f"{RAN}: no library is for {' '.join(missing)}, which the request names: the project chooses {found}"
-    elif asked and not (served - IMPLIED).issubset(image for arch in asked for image in list_images(arch)):
+    elif asked and view.kind and not served <= {*view.kind.images(asked)}:
         yield f"{RAN}: it compiles for more than the request names, which takes longer: the project chooses {found}"
 
 
 def find_own_archs(built: Iterable[Extension], view: View) -> tuple[str, ...]:
     """Return the architectures that all libraries with device code are for, where those are not the request's."""
-    wanted = list_wanted(list_request_archs(view))
+    wanted = list_images(view.kind, [*list_request_archs(view)])
     kinds = {one.images and frozenset(one.images) for one in built if one.images != ()}
     images = kinds.pop() if len(kinds) == 1 else None
-    return name_archs(images) if images and wanted and images != wanted else ()
+    return CUDA.name_archs(images) if images and wanted and images != wanted else ()

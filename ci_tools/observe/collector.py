@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.errors import InputError, LabelError
 from ci_tools.model.evidence import (
     PURE_TAG,
@@ -26,7 +27,6 @@ from ci_tools.model.evidence import (
     TorchAbi,
 )
 from ci_tools.model.pep440 import name_of_required
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Enabled, Globs
 from ci_tools.observe.cells import cells_of, is_offered, torches_of
 from ci_tools.observe.device_code import select_kernels, warn_of_files
@@ -411,7 +411,7 @@ class _Reader:
             unsupported=found.unsupported or explain_foreign(self.project.tree, found.where, facts) or None,
             warnings=(
                 *found.warnings,
-                *(forced if facts.accelerator is AcceleratorKind.CUDA else ()),
+                *(forced if facts.accelerator == CUDA else ()),
                 *self.warn_of_device_code(cell, request, env),
             ),
         )
@@ -419,7 +419,7 @@ class _Reader:
     def warn_of_device_code(self, cell: Cell, request: PlatformRequest, env: dict[str, str]) -> Iterator[str]:
         """Yield a warning where a build that is only read leaves off what compiles for a cell's accelerator."""
         kind = self.catalog.platforms[cell.platform].accelerator
-        if kind and not (kind is AcceleratorKind.CUDA and self.project.backend in SCIKIT):  # that one is configured
+        if kind and not (kind == CUDA and self.project.backend in SCIKIT):  # that one is configured
             kernels = select_kernels(self.includes.tree, kind, str(self.project.folder), request.native)
             yield from warn_of_files(self.project, kernels, kind, env)
 

@@ -9,10 +9,11 @@ import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.catalog.accelerators import KINDS
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.model.request import Globs
 from ci_tools.observe.cmake.options import CHOICE, NO_OPTION
-from ci_tools.observe.switches import HARDWARE, NO_SWITCH, OFF
+from ci_tools.observe.switches import NO_SWITCH, OFF
 from ci_tools.source.backends.sdist_contents import NOT_PACKED
 from ci_tools.source.backends.toml import TomlFile
 from ci_tools.source.files import matching
@@ -21,18 +22,13 @@ from ci_tools.source.includes import uncommented
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ci_tools.model.platforms import AcceleratorKind
     from ci_tools.source.files import Tree
     from ci_tools.source.project_file import ProjectFile
 
 # hipify translates files for CUDA. Any C++ file may be SYCL.
 METAL = "metal"  # of Apple's GPUs, which the wheel for macOS serves
-ENDINGS = {
-    METAL: r"\.metal",
-    AcceleratorKind.CUDA: r"\.cu",
-    AcceleratorKind.ROCM: r"\.(?:cu|hip)",
-    AcceleratorKind.XPU: r"\.(?:sycl|cpp|cc|cxx)",
-}
-SYCL = re.compile(r"^\s*#\s*include\s*[<\"](?:CL/)?sycl", re.MULTILINE)
+METAL_ENDING = r"\.metal"
 # Folders of tests and examples, and of other projects.
 OTHERS = NOT_PACKED | frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page
@@ -43,7 +39,6 @@ PROJECTS = ("/pyproject.toml", "/setup.py")
 JIT = re.compile(
     r"cpp_extension|nvrtc|hiprtc|RawModule|RawKernel|SourceModule|load_inline|compile_(?:shader|kernel)|WithSource"
 )
-WORDS = {**HARDWARE, AcceleratorKind.ROCM: re.compile(r"ROCM|\bHIP|HIP\b|HIPIFY|AMDGPU|GPU")}
 # Of a backend, the files that say what it compiles, and its table below [tool].
 FILES = {
     "scikit_build_core": (r"CMakeLists\.txt|.*\.cmake", "scikit-build"),
@@ -80,13 +75,18 @@ class HardwareSwitch(NamedTuple):
 
 def list_device_sources(tree: Tree, kind: str, folder: str) -> tuple[str, ...]:
     """Return the kernels of the project in `folder` for a kind of GPUs, but for tests, examples and other projects."""
-    ending = re.compile(rf"{ENDINGS[kind]}(?:\.\w+)?$")
+    known = KINDS.get(kind)
+    ending = re.compile(rf"{known.kernels if known else METAL_ENDING}(?:\.\w+)?$")
     projects = {f"{path}/" for name in tree.files if name.endswith(PROJECTS) and (path := name.rpartition("/")[0])}
     others = tuple(one for one in projects if not f"{folder}/".startswith(one))
     mine = (name for name in tree.files if ending.search(name) and not name.startswith(others))
     found = (name for name in mine if OTHERS.isdisjoint(name.lower().split("/")[:-1]))
     return tuple(
-        name for name in found if kind is not AcceleratorKind.XPU or ".sycl" in name or SYCL.search(tree.text(name))
+        name
+        for name in found
+        if not known
+        or re.search(known.sources.rstrip("$"), name)
+        or re.search(known.includes, tree.text(name), re.MULTILINE)
     )
 
 
@@ -96,7 +96,7 @@ def select_kernels(tree: Tree, kind: str, folder: str, native: Globs) -> tuple[s
     Files for CUDA are kernels for ROCm only where the config does not name others.
     """
     left = set(matching(tree.files, Globs(native.exclude)))
-    if native.include and kind != AcceleratorKind.CUDA:
+    if native.include and kind != CUDA:
         left |= {*tree.files} - {*matching(tree.files, native)}
     return tuple(name for name in list_device_sources(tree, kind, folder) if name not in left)
 
@@ -110,7 +110,7 @@ def warn_of_files(
     is_on = any(one.is_on or _is_told(one, project, env) for one in switches)
     what = f"{kernels[0]} is compiled" if kernels else "anything is compiled for it"
     asking = (_place(name, text, one.start()) for name, text in files.items() if (one := ASKS_GPU.search(text)))
-    words = [WORDS[kind], *([re.compile(r"\.CU\b")] if kind is AcceleratorKind.CUDA else [])]
+    words = [re.compile(kind.file_words or kind.switches), *([re.compile(r"\.CU\b")] if kind == CUDA else [])]
     named = any(word.search(text.upper()) for text in files.values() for word in words)
     if switches and not is_on:
         listed = ", ".join(map(str, switches[:MOST_NAMED]))
@@ -140,7 +140,7 @@ def _list_build_files(project: ProjectFile) -> Iterator[str]:
 def _list_switches(
     name: str, text: str, kind: AcceleratorKind, files: Mapping[str, str], tree: Tree
 ) -> Iterator[HardwareSwitch]:
-    words = WORDS[kind]
+    words = re.compile(kind.file_words or kind.switches)
     if name.endswith(("CMakeLists.txt", ".cmake")):
         yield from _list_options(name, text, words, "\n".join(files.values()))
     elif name.endswith("Cargo.toml"):

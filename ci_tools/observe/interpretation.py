@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.model.evidence import CellEvidence, LeftOut, TorchAbi
 from ci_tools.model.pep440 import name_of_required
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.observe.build import (
     CMAKE,
     CYTHON,
@@ -34,7 +34,6 @@ from ci_tools.observe.suppositions import (
     select_suppositions,
 )
 from ci_tools.observe.switches import (
-    HARDWARE,
     SWITCH,
     VALUES,
     explain_local_version,
@@ -267,7 +266,7 @@ class Witness:
 
     def tried_for_hardware(self, view: View, observed: Observed) -> Iterator[tuple[Switches, Observed]]:
         """Yield the build with each variable that names the hardware of the platform, but for those to opt in."""
-        return self.tried(view, observed, HARDWARE[view.accelerator.kind]) if view.accelerator else iter(())
+        return self.tried(view, observed, re.compile(view.kind.switches)) if view.kind else iter(())
 
     def tried(
         self, view: View, observed: Observed, words: re.Pattern[str] = SWITCH
@@ -334,7 +333,7 @@ class Witness:
         from ci_tools.observe.cmake.follow import Followed, follow  # noqa: PLC0415 - few builds run cmake
 
         kernels = self.owned.list_kernels(view) if view.accelerator else ()
-        if view.accelerator and view.accelerator.kind is not AcceleratorKind.CUDA and not observed.device_sources:
+        if view.kind not in {None, CUDA} and not observed.device_sources:
             found, kernels = replace(found, warnings=(*found.warnings, *self.warn_of_files(view))), ()
         switched = view._replace(env=(*view.env, *found.switches))
         followed = Followed(observed, switched, found, kernels, bool(self.project.request.torch))
@@ -427,4 +426,4 @@ class Witness:
 
 def _kind(view: View) -> tuple[str, str, str]:
     """Return the kind of a cell: cells of one kind need the same switches."""
-    return view.os, view.machine, str(view.accelerator.kind) if view.accelerator else ""
+    return view.os, view.machine, str(view.kind or "")

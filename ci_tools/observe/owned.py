@@ -46,7 +46,7 @@ class Owned:
 
     def list_kernels(self, view: View) -> tuple[str, ...]:
         """Return the kernels for the platform's GPUs in the source that the config does not exclude."""
-        kind = view.accelerator.kind if view.accelerator else METAL if view.os == "macos" else None
+        kind = view.kind or (METAL if view.os == "macos" else None)
         return select_kernels(self.tree, kind, self.folder, self._globs(view)) if kind else ()
 
     def warn_of_kernels(self, build: Build, view: View, off: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -81,7 +81,7 @@ class Owned:
         return frozenset(posixpath.relpath(name, self.folder) for name in matching(self.tree.files, globs))
 
     def _globs(self, view: View) -> Globs:
-        kind = str(view.accelerator.kind) if view.accelerator else ""
+        kind = str(view.kind or "")
         return self.native.get((view.os, view.machine, kind), Globs(()))
 
 

@@ -21,9 +21,9 @@ from shutil import which
 from typing import TYPE_CHECKING
 
 from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
+from ci_tools.catalog.accelerators import KINDS
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import find_memory
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.sandbox.leftovers import clear
 
 if TYPE_CHECKING:
@@ -37,16 +37,9 @@ OBSERVER = Path(__file__).parent / "inside"
 VERSIONED = ("setuptools", "packaging")
 LENT = ("setuptools", "packaging", "_distutils_hack")  # packages of Fatwheel's environment for the observed code
 HEADERS = ("ATen", "c10", "torch/csrc/inductor/aoti_torch/c", "torch/csrc/stable", "torch/headeronly")
-TOOLS = frozenset("c++ cc cl clang clang++ g++ gcc git hipcc hipconfig icpx ninja nvcc".split())  # noqa: SIM905 - as words
-NVCC = """\
-nvcc: NVIDIA (R) Cuda compiler driver
-Cuda compilation tools, release {version}, V{version}.0
-Build cuda_{version}.r{version}/compiler.0_0"""
+TOOLS = frozenset("c++ cc cl clang clang++ g++ gcc git ninja".split())  # noqa: SIM905 - as words
+COMPILERS = frozenset(name for kind in KINDS.values() for name in kind.tools)
 ANSWERS = {
-    "nvcc": NVCC,
-    "hipcc": "HIP version: {version}.0",
-    "hipconfig": "{version}.0",
-    "icpx": "Intel(R) oneAPI DPC++/C++ Compiler {version}.0",
     "ninja": "1.13.0",
     **dict.fromkeys(("c++", "cc", "g++", "gcc"), "gcc (GCC) 13.3.0"),
     **dict.fromkeys(("clang", "clang++"), "clang version 18.1.8"),
@@ -79,7 +72,7 @@ esac
 NPROC = '#!/bin/sh\nexec "{python}" -c "import os; print(os.cpu_count())"\n'
 SHELLS = ("bash", "sh")  # they get only plain words, which all of them understand alike
 PYTHONS = ("python", "python3")
-PROGRAMS = TOOLS | {"cmake", "nproc", *FOUND, *PYTHONS, *SHELLS}
+PROGRAMS = TOOLS | COMPILERS | {"cmake", "nproc", *FOUND, *PYTHONS, *SHELLS}
 # A Python process that the project starts is observed as well.
 PYTHON = '#!/bin/sh\nexec "{python}" -s -S -B "{observer}/__main__.py" "{request}" "$@"\n'
 # Git itself answers of the copy, which is a checkout if the source is one.
@@ -178,8 +171,8 @@ class Stage(SourceCopy):
             (self.headers / name).mkdir(parents=True)
         self._restore(tree, lends=lends)
         version = str(accelerator.version or oneapi) if accelerator else ""
-        for name in ANSWERS.keys() - {"nvcc", "hipcc", "hipconfig", "icpx"}:
-            self._tool(self.tools / name, version)
+        for name, answer in ANSWERS.items():
+            self._tool(self.tools / name, answer)
         write_script(self.tools / "git", write_git(tree, self.folder))
         for name in PYTHONS:
             write_script(
@@ -225,8 +218,7 @@ class Stage(SourceCopy):
                 else:
                     _remove(path)
 
-    def _tool(self, path: Path, version: str) -> None:
-        answer = ANSWERS[path.name].format(version=version)
+    def _tool(self, path: Path, answer: str) -> None:
         write_script(path, COMPILER.format(answer=answer, name=path.name, noted=self.journal))
 
 
@@ -234,17 +226,11 @@ def write_toolkit(home: Path, accelerator: Accelerator, version: str, write: Cal
     """Create the folder of an accelerator's toolkit as setup.py looks at it; `write` writes a program that answers."""
     for name in ("bin", "include", "lib64", "lib"):
         (home / name).mkdir(parents=True)
-    if accelerator.kind is AcceleratorKind.CUDA and accelerator.version:
-        write(home / "bin" / "nvcc", version)
-        number = accelerator.version.major * 1000 + accelerator.version.minor * 10
-        for header, name in (("cuda.h", "CUDA_VERSION"), ("cuda_runtime_api.h", "CUDART_VERSION")):
-            (home / "include" / header).write_text(f"#define {name} {number}\n", encoding="utf-8")
-        (home / "version.json").write_text(f'{{"cuda": {{"version": "{version}.0"}}}}\n', encoding="utf-8")
-    elif accelerator.kind is AcceleratorKind.ROCM:
-        for name in ("hipcc", "hipconfig"):
-            write(home / "bin" / name, version)
-    elif accelerator.kind is AcceleratorKind.XPU:
-        write(home / "bin" / "icpx", version)
+    kind = accelerator.kind
+    for name, answer in kind.tools.items() if accelerator.version or kind.is_asked_unversioned else ():
+        write(home / "bin" / name, answer.replace("{version}", version))
+    for name, text in kind.files(accelerator.version).items():
+        (home / name).write_text(text, encoding="utf-8")
 
 
 def write_git(tree: Tree, folder: Path) -> str:

@@ -6,7 +6,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.catalog.accelerators import KINDS
+from ci_tools.catalog.accelerators.rocm import ROCM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,16 +18,12 @@ if TYPE_CHECKING:
     from ci_tools.source.files import Tree
 
 # Variables that may switch kernels on, and words in variables that switch something off.
-SWITCH = re.compile(r"CUDA|GPU|ROCM|HIP|XPU|SYCL|ONEAPI|FORCE|WITH|USE|BUILD|ENABLE|KERNEL|EXT")
 NO_SWITCH = re.compile(r"SKIP|NO_|DISABLE|_HOME|_PATH|_DIR|ARCH|JOBS|VERSION|FLAGS")
 VALUES = ("1", "TRUE", "ON")
 # Words in a switch that stands for the hardware of a platform: who asks for the platform asks for that.
-HARDWARE = {
-    AcceleratorKind.CUDA: re.compile("CUDA|GPU|NVCC|NVIDIA"),
-    AcceleratorKind.ROCM: re.compile("ROCM|HIP|GPU|AMD|CUDA"),  # torch's CUDAExtension compiles for both
-    AcceleratorKind.XPU: re.compile("XPU|SYCL|GPU|ONEAPI"),
-}
-OWN_ARCHS = re.compile(r"(CUDA|GPU|NVCC|HIP|ROCM|XPU|SYCL).*ARCH")
+HARDWARE = "|".join(kind.switches for kind in KINDS.values())
+SWITCH = re.compile(rf"{HARDWARE}|FORCE|WITH|USE|BUILD|ENABLE|KERNEL|EXT")
+OWN_ARCHS = re.compile(rf"({HARDWARE}).*ARCH")
 OF_VERSIONS = re.compile(r"VERSION|SUFFIX|LOCAL|LABEL|RELEASE")
 OF_COMPILERS = re.compile(r"FLAGS|PATH")
 # A call that asks for a variable, with its default, and the defaults with which a switch is off.
@@ -44,7 +41,7 @@ OFF = frozenset({"", "0", "FALSE", "N", "NO", "NONE", "OFF"})
 
 def list_switches(observed: Observed, view: View) -> Iterator[str]:
     """Yield the unset variables that the build reads and that may switch kernels on, the likeliest first."""
-    is_rocm = view.accelerator is not None and view.accelerator.kind is AcceleratorKind.ROCM
+    is_rocm = view.kind == ROCM
     own = OF_ROCM if is_rocm else re.compile("CUDA")
     fit = (name for name in _list_unset(observed, view) if "CPU" not in name)
     yield from sorted(fit, key=lambda name: ("FORCE" not in name, not own.search(name), name))
@@ -92,9 +89,8 @@ def find_turned_on(before: Observed, after: Observed) -> str:
     for name, value in earlier.items():
         if value.upper() in OFF and later.get(name, "").upper() not in OFF:
             return f"-D{name}={value}"
-    words = re.compile("|".join(one.pattern for one in HARDWARE.values()))
     new = (name for name in later if name not in earlier and later[name].upper() in ON)
-    return next((f"no -D{name}={later[name]}" for name in new if words.search(name.upper())), "")
+    return next((f"no -D{name}={later[name]}" for name in new if re.search(HARDWARE, name.upper())), "")
 
 
 def list_definitions(observed: Observed) -> Iterator[tuple[str, str]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.machine.search_path import compiler_variables
-from ci_tools.model.platforms import AcceleratorKind, name_archs_for_torch
+from ci_tools.catalog.accelerators import KINDS
+from ci_tools.catalog.accelerators.xpu import XPU
+from ci_tools.model.platforms import name_archs_for_torch
 from ci_tools.observe.torch_questions import answer_question, describe_names, is_question
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog
     from ci_tools.model.cell import Cell
-    from ci_tools.model.platforms import Accelerator
+    from ci_tools.model.platforms import Accelerator, AcceleratorKind
     from ci_tools.model.request import PlatformRequest, Request
     from ci_tools.model.versions import Minor, Python
 
@@ -38,6 +39,11 @@ class View(NamedTuple):
     supposed: tuple[str, ...] = ()  # questions about the builder whose answer is yes; to all others it is no
     version: str = ""  # that the project's own tool says, where it was asked
 
+    @property
+    def kind(self) -> AcceleratorKind | None:
+        """The kind of its accelerator."""
+        return self.accelerator.kind if self.accelerator else None
+
     def fact(self, name: str) -> object:
         """Return the answer to a question that a build asked."""
         variables = {**name_homes(self, "a toolkit"), **dict(self.env)}
@@ -59,18 +65,15 @@ class View(NamedTuple):
 
 def list_facts(view: View) -> dict[str, object]:
     """Return the facts of a view as JSON has them."""
-    kind = (
-        {"kind": str(view.accelerator.kind), "version": str(view.accelerator.version or "")}
-        if view.accelerator
-        else None
-    )
+    version = str(view.accelerator.version or "") if view.accelerator else None
     return {
         "os": view.os,
         "machine": view.machine,
         "python": str(view.python.version),
         "free_threaded": view.python.free_threaded,
         "torch": view.torch,
-        "accelerator": kind or {"kind": "", "version": None},
+        "accelerator": {"kind": view.kind or "", "version": version},
+        "torch_versions": _list_torch_versions(view),
         "nccl": view.nccl,
         "oneapi": view.oneapi,
         "torch_names": view.torch_names,
@@ -84,8 +87,19 @@ def list_facts(view: View) -> dict[str, object]:
 
 def name_homes(view: View, home: str) -> dict[str, str]:
     """Return the variables that a job sets for its accelerator: its home folder, and its compilers' settings."""
-    names = {"cuda": "CUDA_HOME", "rocm": "ROCM_HOME", "xpu": "CMPLR_ROOT"}
-    return {names[str(view.accelerator.kind)]: home, **compiler_variables(view.accelerator)} if view.accelerator else {}
+    if not view.accelerator:
+        return {}
+    kind, version = view.accelerator
+    return {kind.homes[0]: home, **kind.variables(version)}
+
+
+def _list_torch_versions(view: View) -> dict[str, str | None]:
+    """Return what each name in torch.version holds: None for those of other accelerators, "" if it is not known."""
+    every = {name: None for kind in KINDS.values() for name in kind.torch_versions}
+    if not view.accelerator:
+        return {**every}
+    kind, version = view.accelerator
+    return {**every, **dict.fromkeys(kind.torch_versions, kind.name_torch_version(version, view.oneapi))}
 
 
 def make_view(request: Request, platform: PlatformRequest, cell: Cell, catalog: Catalog) -> View:
@@ -93,6 +107,7 @@ def make_view(request: Request, platform: PlatformRequest, cell: Cell, catalog: 
     facts = catalog.platforms[cell.platform]
     env = {**name_archs_for_torch(cell.accelerator, platform.archs), **dict(request.build.env), **dict(platform.env)}
     release = catalog.torch[cell.torch or catalog.newest_torch]
+    is_xpu = facts.accelerator == XPU
     return View(
         facts.os,
         facts.machine,
@@ -102,7 +117,7 @@ def make_view(request: Request, platform: PlatformRequest, cell: Cell, catalog: 
         env=tuple(env.items()),
         nccl=release.find_nccl(cell.accelerator) if facts.os == "linux" else "",
         # Of a torch whose oneAPI is not known, the newest: such a torch has no wheel, or is a nightly.
-        oneapi=str(release.oneapi or max(catalog.oneapi)) if facts.accelerator is AcceleratorKind.XPU else "",
+        oneapi=str(release.oneapi or max(catalog.stacks[XPU])) if is_xpu else "",
         torch_names=describe_names(release),
     )
 

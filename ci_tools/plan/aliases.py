@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from ci_tools.catalog import CXX11
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.errors import InputError
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.plan.wheel_names import distribution_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def names_of(plan: Plan) -> dict[str, FileName]:
 
 
 def _is_cuda(cell: Cell) -> bool:
-    return cell.accelerator is not None and cell.accelerator.kind is AcceleratorKind.CUDA
+    return cell.accelerator is not None and cell.accelerator.kind == CUDA
 
 
 def _name(template: str, project: str, cell: Cell, job: Job) -> str:

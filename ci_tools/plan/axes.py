@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.model.cell import Cell
 from ci_tools.model.evidence import Binding, Extensions
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import Enabled, ToolchainKind
 from ci_tools.model.versions import CudaArch, Minor, Python
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog
     from ci_tools.model.evidence import CellEvidence, PythonApi, TorchAbi
+    from ci_tools.model.platforms import Accelerator, Platform
     from ci_tools.model.request import PlatformRequest
 
 PURE = "pure"  # the job of the wheel for every platform
@@ -108,7 +110,7 @@ def _find_sycl_runtimes(
 ) -> dict[int, Minor]:
     """Return the number of each runtime of SYCL that torches of a platform for XPU require, and the oldest of each."""
     oldest: dict[int, Minor] = {}
-    for torch in sorted(filter(None, torches)) if request.platform is Platform.LINUX_XPU else ():
+    for torch in sorted(filter(None, torches)) if any(one.kind == XPU for one in request.accelerators) else ():
         found = catalog.find_oneapi(torch)
         if found and any(catalog.ships(torch, request.platform, one) for one in request.accelerators):
             oldest.setdefault(found.sycl, torch)
@@ -181,7 +183,7 @@ def choose_image(request: PlatformRequest, accelerator: Accelerator | None, cata
     facts, image = catalog.platforms[request.platform], request.container
     if accelerator is None or accelerator.version is None:
         return image
-    cuda = catalog.cuda.get(accelerator.version) if accelerator.kind is AcceleratorKind.CUDA else None
+    cuda = catalog.cuda.get(accelerator.version) if accelerator.kind == CUDA else None
     is_fetched = request.toolchain in {ToolchainKind.PYPI, ToolchainKind.REDIST}
     brings = request.toolchain is ToolchainKind.SYSTEM or (cuda and not cuda.pypi and not is_fetched)
     if cuda and cuda.has_image and brings and image == facts.container:
@@ -197,7 +199,7 @@ def choose_env(platforms: Iterable[PlatformRequest], cells: Iterable[Cell]) -> t
 
 def keep_archs(axes: Axes) -> tuple[tuple[str, str], ...]:
     """Return what tells a build the request's architectures, as it was observed, if its wheels are for its own."""
-    return (("TORCH_CUDA_ARCH_LIST", ";".join(axes.request.archs)),) if axes.evidence.archs else ()
+    return tuple(CUDA.name_archs_for_torch(axes.request.archs).items()) if axes.evidence.archs else ()
 
 
 def is_below_limited_api(python: Python, api: PythonApi) -> bool:
@@ -227,7 +229,7 @@ def _archs(key: Key, axes: Axes) -> str:
     if key.accelerator is None:
         return ""
     images = sorted({image for built in axes.evidence.built for image in built.images or ()})
-    if key.accelerator.kind is AcceleratorKind.XPU:
+    if key.accelerator.kind == XPU:
         machine_code = f", and machine code for {' '.join(axes.archs)}" if axes.archs else ""
         return f"SYCL code: {' '.join(images)}" if images else f"SYCL code for every GPU{machine_code}"
     served = [str(asked.version) for asked, built in axes.builders.items() if asked and built == key.accelerator]

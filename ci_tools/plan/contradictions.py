@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import starmap
 from typing import TYPE_CHECKING
 
+from ci_tools.catalog.accelerators import read_label
+from ci_tools.catalog.accelerators.cuda import cuda_of
 from ci_tools.errors import InputError, Problem, RejectedInput, close_names
 from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.pep440 import parse_specifiers
-from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.model.request import Enabled
 from ci_tools.model.versions import Minor, admits
 from ci_tools.plan.axes import Axes, Tag, python_reason
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Evidence, LeftOut, PlatformEvidence, Project, Requirement
     from ci_tools.model.plan import Job
+    from ci_tools.model.platforms import Platform
     from ci_tools.model.request import Globs, PlatformRequest, Request, Unsupported, Validation
 
-ACCELERATED = ("cu", "rocm", "xpu")  # how the local versions of torch for accelerators start
 MOST_NEAREST = 3  # at most this many files are named in a message
 NO_OWNER = (
     "its native code has no owner, so nobody is notified when it fails; "
@@ -128,7 +129,7 @@ def find_strange_trial(validation: Validation, jobs: Iterable[Job], catalog: Cat
     if not cells:
         what, own = f"torch {public}, but no wheel is for it, only for", catalog.torch[torches[-1]].patch
         what = f"{what} {', '.join(map(str, torches))}"
-    elif label.startswith(ACCELERATED) and label not in labels:
+    elif read_label(label) and label not in labels:
         what, own = f"torch {validation.torch}, but no wheel is for {label}", f"{public}+{(labels or ['cpu'])[-1]}"
     else:
         return
@@ -156,12 +157,12 @@ def find_unshipped(request: PlatformRequest, torches: Iterable[Minor | None], ca
 
 def _unsaid(request: PlatformRequest) -> Iterator[str]:
     """Yield the settings that a platform with native code lacks."""
-    if request.platform is not Platform.LINUX_ROCM:
-        return  # the schema requires versions and architectures for CUDA
-    if not any(accelerator.version for accelerator in request.accelerators):
-        yield 'no version of ROCm, expected something like `rocm: ["7.2"]`'
-    elif not request.archs:
-        yield "no architectures, expected something like `archs: [gfx90a, gfx942]`"
+    for kind, version in request.accelerators:
+        if kind.is_versioned and not version:
+            yield f"no version of {kind.named}, expected those to serve as a list at the key `{kind}`"
+        elif kind.usual_archs and not request.archs:
+            yield f"no architectures, expected something like `archs: [{', '.join(kind.usual_archs[:2])}]`"
+            return
 
 
 def _find_nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
@@ -243,7 +244,7 @@ def _explain_ways_out(platform: Platform, left: LeftOut) -> str:
 
 def explain_unsupported(cell: Cell, unsupported: Iterable[Unsupported]) -> str:
     """Return why the config says that a cell can have no wheel, or "" if it does not."""
-    cuda = cell.accelerator.version if cell.accelerator and cell.accelerator.kind is AcceleratorKind.CUDA else None
+    cuda = cuda_of(cell.accelerator)
     for one in unsupported:
         asked = ((cell.python, one.pythons), (cell.torch, one.torches), (cuda, one.cudas))
         if all(not values or value in values for value, values in asked):

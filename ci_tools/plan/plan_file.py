@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools import catalog as catalogs
+from ci_tools.catalog.targets import is_local
 from ci_tools.config import loader
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.formats.json_file import parse, structure, unstructure
@@ -330,7 +331,7 @@ def _publish(plan: Plan) -> list[dict[str, Any]]:
     """
     pypi, files = pypi_files(plan), _files(plan)
     released = plan.edition != UNTAGGED
-    taking = (target for target in plan.request.publish.targets if released or target.startswith("dir:"))
+    taking = (target for target in plan.request.publish.targets if released or is_local(target))
     targets = [{"target": target, "files": files} for target in taking]
     return [*([{"target": "pypi", "files": pypi}] if pypi else []), *targets]
 

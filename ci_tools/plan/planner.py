@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ci_tools import __version__
+from ci_tools.catalog.accelerators.cuda import cuda_of
 from ci_tools.config import commands
 from ci_tools.errors import InputError, RejectedInput
 from ci_tools.model import edition as editions
 from ci_tools.model.evidence import Binding
 from ci_tools.model.names import FileName, VersionText
 from ci_tools.model.plan import Covered, Job, JobKind, Library, Pins, Plan, Skipped
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import HOSTED_MINUTES, SELF_HOSTED, STABLE, Care, Channel, Enabled, Route, ToolchainKind
 from ci_tools.model.versions import Minor, Python, admits
 from ci_tools.observe.cells import cells_of, torches_of
@@ -331,7 +332,10 @@ class _Planner:
         python = key.tag.python or oldest_python(cell.python for cell in cells)
         suffix = self.catalog.platforms[request.platform].suffix(python)
         tags = f"{key.tag.tag}-{list_platform_tags(axes.wheel_platform)}"
-        libraries = [Library(found.member, found.images) for found in shown.built if found.images is not None]
+        # Of compilers whose flags nobody reads here, it is not known which libraries have device code.
+        is_known = accelerator is None or accelerator.kind.has_known_flags
+        built = shown.built if is_known else ()
+        libraries = [Library(found.member, found.images) for found in built if found.images is not None]
         return Job(
             name=key.name,
             kind=JobKind.NATIVE,
@@ -385,7 +389,7 @@ class _Planner:
         publish = self.request.publish
         is_whole = not self.request.run.torch  # PyPI already has a wheel of this name, for another torch
         asked = publish.pypi is Route.WHEELS and self.edition.channel is not Channel.NIGHTLY and is_whole
-        cuda = accelerator and accelerator.kind is AcceleratorKind.CUDA and accelerator.version
+        cuda = cuda_of(accelerator)
         return asked and cuda is not None and cuda == publish.pypi_cuda
 
     def refuse_one_name_twice(self, jobs: dict[Key, Job]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.plan import SDIST, JobKind, Site
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Channel, GpuTrial
 
 if TYPE_CHECKING:
@@ -47,9 +46,7 @@ def awaiting_gpu(plan: Plan) -> tuple[Job, ...]:
         return ()
     named = {platform.platform for platform in plan.request.platforms if platform.gpu_runner}
     return tuple(
-        job
-        for job in plan.jobs
-        if job.accelerator and (job.accelerator.kind is AcceleratorKind.CUDA or job.platform in named)
+        job for job in plan.jobs if job.accelerator and (job.accelerator.kind.has_gpus_in_ci or job.platform in named)
     )
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog
 from ci_tools.build.sdist import audit_sdist
+from ci_tools.catalog.index_folders import FOLDER
 from ci_tools.errors import InputError, Problem, Rejected, RejectedInput, nearest
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.pages import VARIANTS
 from ci_tools.index.units import Item, Made, Unit
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.evidence import Project
-from ci_tools.model.files import FOLDER, Level
+from ci_tools.model.files import Level
 from ci_tools.model.names import ProjectName, VersionText
 from ci_tools.publish import transaction
 from ci_tools.verify.audit import RULES, audit

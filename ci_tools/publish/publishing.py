@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog
+from ci_tools.catalog.targets import is_local, kind_of, split_places
 from ci_tools.errors import InputError
 from ci_tools.formats import receipts
 from ci_tools.index import variants
@@ -19,7 +19,7 @@ from ci_tools.publish import release_plan, transaction
 from ci_tools.publish.aliases import FOLDER, aliases_of
 from ci_tools.publish.smart import SMART, make_sdists_smart
 from ci_tools.publish.targets import UPLOADERS
-from ci_tools.publish.targets.addresses import places_of, refuse_wrong, targets_of
+from ci_tools.publish.targets.addresses import refuse_wrong, targets_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,13 +31,10 @@ if TYPE_CHECKING:
     from ci_tools.publish.targets import Target
     from ci_tools.publish.transaction import Shown
 
-LOCAL = "dir:"
 HOW_UNTAGGED = (
     "release its tag, which `fetch-depth: 0` of actions/checkout fetches, or a nightly;"
     " `release: { untagged: true }` in the config does without tags"
 )
-RELEASES = re.compile("github:")  # the targets that take second names
-OWN_INDEX = re.compile("dir:|s3:")  # the targets that accept wheel variants
 
 
 class Destination(NamedTuple):
@@ -117,9 +114,10 @@ def _open_folder(
     units, left = units_of(plan._replace(jobs=kept), found, to.only)
     targets = targets_at(to, outside)
     units = tuple(replace(unit, unattested=to.unattested) for unit in units)
-    if plan.variants and any(map(OWN_INDEX.match, to.addresses)):
+    kinds = [*filter(None, map(kind_of, to.addresses))]
+    if plan.variants and any(kind.is_index for kind in kinds):
         units = tuple(_build_variants(unit, extra / VARIANTS, outside) for unit in units)
-    if plan.aliases and any(map(RELEASES.match, to.addresses)):
+    if plan.aliases and any(kind.takes_aliases for kind in kinds):
         units = tuple(_write_aliases(unit, plan.aliases, extra / FOLDER, outside) for unit in units)
     if plan.route is Route.SMART:
         units = make_sdists_smart(units, targets, extra / SMART)
@@ -130,7 +128,7 @@ def refuse_missing_tag(edition: Edition, what: str, to: Destination) -> None:
     """Raise InputError if others would see a commit that has no tag; a folder may have it for inspection."""
     if edition != UNTAGGED:
         return
-    distant = [place for address in to.addresses for place in places_of(address) if not place.startswith(LOCAL)]
+    distant = [place for address in to.addresses for place in split_places(address) if not is_local(place)]
     if distant or to.released:
         taker = distant[0] if distant else "a workflow"
         msg = f"this is {what} of a commit without its tag, and {taker} does not accept it"
@@ -158,8 +156,8 @@ def targets_at(to: Destination, outside: Outside) -> tuple[Target, ...]:
     if not to.addresses:
         msg = "no target is named, neither with --to nor in the config under `publish: targets`"
         raise InputError(msg, hint="--to dir:PATH makes a folder a package index")
-    places = (place for address in to.addresses for place in places_of(address))
-    distant = [place for place in places if not place.startswith(LOCAL)]
+    places = (place for address in to.addresses for place in split_places(address))
+    distant = [place for place in places if not is_local(place)]
     if to.without and distant:
         msg = f"{distant[0]} cannot take a release without {', '.join(sorted(to.without))}, only a folder can"
         raise InputError(msg, hint="--here is for trying a release on one machine: publish it with --to dir:PATH")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.build.builder import NewerSystem
 from ci_tools.build.jobs import Checks, Left, Look, Made, build, list_left_over, refuse_level, working_in
 from ci_tools.build.toolchain import libc, own_level
+from ci_tools.catalog.targets import is_local
 from ci_tools.errors import MachineError
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
@@ -19,7 +20,7 @@ from ci_tools.model.request import UNTAGGED
 from ci_tools.plan.make import take_level
 from ci_tools.plan.sites import awaiting_gpu
 from ci_tools.publish import foresight
-from ci_tools.publish.publishing import LOCAL, folder_edition, publish, refuse_missing_tag, targets_at
+from ci_tools.publish.publishing import folder_edition, publish, refuse_missing_tag, targets_at
 from ci_tools.publish.smart import refuse_unreachable
 from ci_tools.publish.targets.addresses import index_of, targets_of
 from ci_tools.verify.accelerated_torch import lend_accelerated_torch
@@ -129,7 +130,7 @@ def _take_level(planned: Planned, jobs: Sequence[Job], to: Destination, outside:
 
     Raises an error for a release to others whose wheels would not keep to theirs.
     """
-    if here and all(address.startswith(LOCAL) for address in to.addresses):
+    if here and all(is_local(address) for address in to.addresses):
         return True
     refuse_level(planned, jobs, outside)
     return False
@@ -203,7 +204,7 @@ def say_clashes(planned: Planned, outside: Outside) -> Look:
         if steps.is_on(outside.environ):
             return
         released = plan.edition != UNTAGGED
-        targets = targets_of([to for to in plan.request.publish.targets if released or to.startswith(LOCAL)], outside)
+        targets = targets_of([to for to in plan.request.publish.targets if released or is_local(to)], outside)
         core = foresight.core_of(plan, folder_edition(plan.edition), made and (made.path, made.receipt))
         (foresight.say_clash if core.items else foresight.report_existing)(core, targets, outside.reporter.say)
 
@@ -230,7 +231,7 @@ class _IndexInstallation(NamedTuple):
 
 def _find_installation(jobs: Sequence[Job], plan: Plan, to: Destination, outside: Outside) -> _IndexInstallation | None:
     """Return how to install from the first folder that is published to, or None if there is none."""
-    folder = next((address for address in to.addresses if address.startswith("dir:")), None)
+    folder = next((address for address in to.addresses if is_local(address)), None)
     return _most_specific(jobs, plan, index_of(folder, outside)) if folder else None
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ci_tools import catalog
+from ci_tools.catalog.targets import kind_of
+from ci_tools.catalog.targets.github import GITHUB
+from ci_tools.catalog.targets.pypi import PYPI
 from ci_tools.config import loader
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.index.foreign.guests import CHANNELS
@@ -142,9 +145,13 @@ def _answer(mark: Mark, target: Target, outside: Outside) -> tuple[Step, ...] | 
 def _steps(mark: Mark, target: Target, outside: Outside) -> Iterator[Step]:
     if isinstance(target, WheelIndex):
         return _steps_in_index(mark, target, outside)
-    if target.address.startswith("github:"):
+    kind = kind_of(target.address)
+    if kind == GITHUB:
         return _steps_on_github(mark, cast("GitHubTarget", target))
-    return _steps_on_pypi(mark, cast("PyPITarget", target))
+    if kind == PYPI:
+        return _steps_on_pypi(mark, cast("PyPITarget", target))
+    msg = f"{target.address} cannot take a release back"
+    raise InputError(msg)
 
 
 def _done(step: Step, mark: Mark, before: Sequence[Outcome]) -> Outcome:

@@ -152,7 +152,7 @@ def _ask_platform(one: PlatformChoice) -> dict[str, Any]:
     if not one.kind:
         return {"required": True}
     toolchain = {} if one.toolchain is one.toolchain.AUTO else {"toolchain": str(one.toolchain.value)}
-    return {"required": True, str(one.kind.value): [*map(str, one.versions)], "archs": [*one.archs], **toolchain}
+    return {"required": True, str(one.kind): [*map(str, one.versions)], "archs": [*one.archs], **toolchain}
 
 
 def _name_releases(starter: Starter, platform: PlatformChoice, *, is_per_python: bool) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
 from ci_tools import catalog as catalogs
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config.starter.sdist_choice import list_sdists
 from ci_tools.errors import FatwheelError, InputError
 from ci_tools.model.pep440 import read_version
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import GitSource
 from ci_tools.model.versions import Minor, Python
 from ci_tools.recipes.choice import version_of
@@ -128,7 +128,7 @@ def newest_torch(root: Root) -> Minor | None:
 def cudas_of(torch: Minor, catalog: Catalog) -> set[Minor]:
     """Return the CUDA versions that upstream ships a published torch for."""
     release = catalog.torch[torch]
-    found = [versions for (_, kind), versions in release.accelerators.items() if kind is AcceleratorKind.CUDA]
+    found = [versions for (_, kind), versions in release.accelerators.items() if kind == CUDA]
     return {version for versions in found for version in versions if version} if release.headers else set()
 
 

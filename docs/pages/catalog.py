@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog
-from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.catalog.accelerators import KINDS
+from ci_tools.catalog.accelerators.rocm import ROCM as AMD
+from ci_tools.catalog.accelerators.rocm import gfx_facts
+from ci_tools.catalog.accelerators.xpu import XPU as INTEL
+from ci_tools.catalog.accelerators.xpu import intel_gpus
 from ci_tools.model.versions import Minor
 from docs.pages.markdown import code, table
 
@@ -13,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.catalog import TorchRelease
+    from ci_tools.model.platforms import AcceleratorKind
 
 
 CATALOG = """\
@@ -87,29 +92,29 @@ def _cudas(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
 
 
 def _rocms(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
-    for version, rocm in known.rocm.items():
+    for version, rocm in known.stacks[AMD].items():
         archs, own = " ".join(_by_number(rocm.architectures)), " ".join(rocm.torch)
         yield version, rocm.clang or NOT_SEEN, archs, own or NOT_SEEN, rocm.driver or NOT_SEEN
 
 
 def _oneapis(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
-    for version, oneapi in known.oneapi.items():
+    for version, oneapi in known.stacks[INTEL].items():
         torches = (str(torch.version) for torch in known.torch.values() if torch.oneapi == version)
         yield version, f"`libsycl.so.{oneapi.sycl}`", " ".join(torches) or NOT_SEEN
 
 
-def _intel_gpus(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
-    for name, images in known.intel.named.items():
+def _intel_gpus(_: catalog.Catalog) -> Iterator[tuple[object, ...]]:
+    for name, images in intel_gpus().named.items():
         yield f"`{name}`", " ".join(f"`spir64_gen:{image}`" for image in images)
 
 
-def _generic(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
-    for name, processors in known.gfx.runs_on.items():
+def _generic(_: catalog.Catalog) -> Iterator[tuple[object, ...]]:
+    for name, processors in gfx_facts().runs_on.items():
         yield f"`{name}`", " ".join(_by_number(processors))
 
 
-def _features(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
-    for name, targets in known.gfx.features.items():
+def _features(_: catalog.Catalog) -> Iterator[tuple[object, ...]]:
+    for name, targets in gfx_facts().features.items():
         yield f"`{name}`", " ".join(_by_number(targets))
 
 
@@ -120,7 +125,7 @@ def _by_number(archs: Iterable[str]) -> list[str]:
 
 def _torch(release: TorchRelease) -> tuple[object, ...]:
     pythons = {host: " ".join(map(str, sorted(names))) for host, names in release.pythons.items()}
-    cuda, rocm, xpu = (_by_host(_shipped(release, kind)) for kind in AcceleratorKind)
+    cuda, rocm, xpu = (_by_host(_shipped(release, kind)) for kind in KINDS.values())
     return release.version, release.patch, _by_host(pythons), cuda, rocm, xpu
 
 
@@ -130,7 +135,7 @@ def _shipped(release: TorchRelease, kind: AcceleratorKind) -> dict[str, str]:
             str(version or "yes") for version in sorted(versions, key=lambda version: version or Minor(0, 0))
         )
         for (host, shipped), versions in release.accelerators.items()
-        if shipped is kind
+        if shipped == kind
     }
 
 

@@ -32,7 +32,7 @@ takes the nearest, in this folder or above it, up to the root of the repository,
 `publish` and `release` go into the plan, and `fatwheel publish` acts on them; `--to` takes the place of the targets
 that `publish` names. [Publish a release](../how-to/publish-a-release.md) shows both.
 
-Editors complete the file from [the schema](../../ci_tools/config/fatwheel.schema.json) when it starts with
+Editors complete the file from [the schema](fatwheel.schema.json) when it starts with
 `# yaml-language-server: $schema=` and the schema's path, or its address on [the
 site](../how-to/get-fatwheel.md#complete-the-config-in-an-editor)."""
 
@@ -72,7 +72,7 @@ OTHER_DEFAULTS = {
 
 def describe() -> Iterator[str]:
     """Describe every key of the schema, one section for each mapping."""
-    schema = json.loads(loader.SCHEMA.read_text(encoding="utf-8"))
+    schema = loader.read_schema()
     yield CONFIG
     for title, part in _sections(schema):
         rows = (_key(schema, title, name, child, part) for name, child in part["properties"].items())

@@ -28,7 +28,7 @@ BESIDE: Mapping[str, str] = {
     "kernels/README.md": "project/kernels.md",
 }
 PROJECT = "How Fatwheel is made, what changed, and the package that it releases itself."
-SCHEMA = Path("ci_tools/config/fatwheel.schema.json")
+SCHEMA = Path("docs/reference/fatwheel.schema.json")
 EXTRA = "_extra"  # the folder whose files are copied to the site as they are
 INDEX = "whl"  # the folder on the site of the reference package's index
 MARK = "<!-- finder -->"  # the place of the finder on the front page

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog as catalogs
+from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.model.evidence import (
     Binding,
     CellEvidence,
@@ -22,7 +24,7 @@ from ci_tools.model.evidence import (
     PythonApi,
     TorchAbi,
 )
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import PathSource, PlatformRequest, Request, Torch
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import planner
@@ -81,7 +83,7 @@ def _large(binding: Binding) -> tuple[Request, Evidence, Catalog]:
     """Return a request for 100,000 cells of native code, and a catalog that has them all."""
     facts = catalogs.load()
     hosts = {facts.platforms[platform].host for platform in PLATFORMS}
-    kinds = product(hosts, (AcceleratorKind.CUDA, AcceleratorKind.XPU))
+    kinds = product(hosts, (CUDA, XPU))
     release = replace(
         facts.torch[max(facts.torch)],
         pythons=dict.fromkeys(hosts, frozenset(PYTHONS)),
@@ -102,7 +104,7 @@ def _large(binding: Binding) -> tuple[Request, Evidence, Catalog]:
 
 
 def _asked(platform: Platform) -> PlatformRequest:
-    kind = AcceleratorKind.XPU if platform is Platform.LINUX_XPU else AcceleratorKind.CUDA
+    kind = XPU if platform is Platform.LINUX_XPU else CUDA
     accelerators = tuple(Accelerator(kind, version) for version in CUDAS)
     return PlatformRequest(
         platform=platform,

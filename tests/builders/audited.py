@@ -5,8 +5,9 @@ from __future__ import annotations
 import zipfile
 from typing import TYPE_CHECKING
 
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.model.plan import Job, JobKind
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import audit
@@ -40,7 +41,7 @@ def planned(wheel: str, *archs: str) -> Job:
         python=Python(Minor(3, 10)),
         python_stays=False,
         torch=None,
-        accelerator=Accelerator(AcceleratorKind.CUDA, Minor(13, 0)) if archs else None,
+        accelerator=Accelerator(CUDA, Minor(13, 0)) if archs else None,
         archs=archs,
         runner="",
         owner=None,

@@ -7,6 +7,7 @@ from itertools import chain, combinations, product
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog
+from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
 from ci_tools.model.evidence import (
     Binding,
     CellEvidence,
@@ -17,7 +18,7 @@ from ci_tools.model.evidence import (
     PythonApi,
     TorchAbi,
 )
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import Enabled, Globs, PathSource, PlatformRequest, Request, Torch
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import planner
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Plan
 
 
-CUDA = AcceleratorKind.CUDA
+CUDA = NVIDIA
 
 
 def pythons(names: str) -> tuple[Python, ...]:

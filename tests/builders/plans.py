@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.model.cell import Cell
 from ci_tools.model.evidence import Project
 from ci_tools.model.plan import Covered, Job, JobKind, Pins, Plan, Skipped
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import PathSource, PlatformRequest, Request, ToolchainKind
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import plan_file
@@ -15,8 +17,8 @@ from ci_tools.plan import plan_file
 SDIST = "demo-1.0.tar.gz"
 OLDEST, TORCH = Python.parse("3.10"), Minor(2, 10)
 STACKS = {
-    Platform.LINUX_CUDA: Accelerator(AcceleratorKind.CUDA, Minor(13, 0)),
-    Platform.LINUX_ROCM: Accelerator(AcceleratorKind.ROCM, Minor(7, 1)),
+    Platform.LINUX_CUDA: Accelerator(CUDA, Minor(13, 0)),
+    Platform.LINUX_ROCM: Accelerator(ROCM, Minor(7, 1)),
 }
 PROJECT = Project("demo", "1.0", ">=3.10", "hatchling.build", "pyproject.toml:1")
 

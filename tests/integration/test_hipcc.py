@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.catalog import load
+from ci_tools.catalog.accelerators.rocm import ROCM, gfx_facts
 from ci_tools.formats.fatbinary import units
 from ci_tools.model.versions import GfxArch, Minor
 from tests.builders.sources import write
@@ -26,7 +27,7 @@ HIPCC = shutil.which("hipcc")
 SAID = subprocess.run([HIPCC, "--version"], capture_output=True, text=True, check=False).stdout if HIPCC else ""
 VERSION = re.search(r"HIP version: (\d+)\.(\d+)", SAID)
 
-KNOWN = load().rocm.get(Minor(int(VERSION[1]), int(VERSION[2]))) if VERSION else None
+KNOWN = load().stacks[ROCM].get(Minor(int(VERSION[1]), int(VERSION[2]))) if VERSION else None
 WHY = (
     f"the catalog has no ROCm {VERSION[1]}.{VERSION[2]}" if VERSION else "there is no hipcc (Debian's package `hipcc`)"
 )
@@ -180,7 +181,7 @@ def test_the_same_source_makes_the_same_bytes(fatwheel: CommandLine, small: Path
 
 
 def test_a_hipcc_of_another_version_builds_nothing(fatwheel: CommandLine, small: Path) -> None:
-    other = next(version for version in load().rocm if str(version) != installed())
+    other = next(version for version in load().stacks[ROCM] if str(version) != installed())
     (small / "fatwheel.yml").write_text(config(BOTH, str(other)))
     ran = fatwheel("build", "--job", f"linux-rocm-rocm{other}", "--out", "dist", cwd=small)
     assert (ran.status, f"no ROCm {other} is installed" in ran.stderr) == (3, True), ran.stderr
@@ -230,15 +231,15 @@ def test_a_bundle_names_a_target_as_a_request_does(arch: str, tmp_path: Path) ->
 
 
 def test_the_catalog_has_the_targets_that_the_compiler_knows_and_no_other(tmp_path: Path) -> None:
-    known = load().rocm[Minor.parse(installed())].architectures
-    others = {arch for rocm in load().rocm.values() for arch in rocm.architectures} - known
+    known = load().stacks[ROCM][Minor.parse(installed())].architectures
+    others = {arch for rocm in load().stacks[ROCM].values() for arch in rocm.architectures} - known
     assert compiled(tmp_path, *known, only_asked=True).returncode == 0
     assert {arch for arch in others if compiled(tmp_path, arch, only_asked=True).returncode == 0} == set()
 
 
 def test_the_catalog_has_the_features_that_the_compiler_knows(tmp_path: Path) -> None:
-    known = load().rocm[Minor.parse(installed())].architectures
-    features = load().gfx.features
+    known = load().stacks[ROCM][Minor.parse(installed())].architectures
+    features = gfx_facts().features
     for name, takers in features.items():
         found = {arch for arch in known if compiled(tmp_path, f"{arch}:{name}+", only_asked=True).returncode == 0}
         assert found == takers & known

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.catalog.accelerators.cuda import CUDA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +83,7 @@ def cache_for(job: Job, scratch: Path, outside: Outside) -> CompilerCache:
         "CCACHE_MAXSIZE": "1G",
         "CCACHE_STATSLOG": str(results),
     }
-    if job.accelerator and job.accelerator.kind is AcceleratorKind.CUDA:
+    if job.accelerator and job.accelerator.kind == CUDA:
         nvcc = scratch / CUDA_HOME.lower() / "bin" / "nvcc"
         launcher = folder / "nvcc-by-ccache"
         launcher.write_text(NVCC.format(ccache=program), encoding="utf-8")

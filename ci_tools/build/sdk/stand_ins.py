@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ci_tools.build.sdk.cuda_windows import WINDOWS
 from ci_tools.build.sdk.torch_parts import LIBRARIES_OF_CUDA, write_stubs
 from ci_tools.machine.storage import fill_once
-from ci_tools.observe.stage import NVCC, write_toolkit
+from ci_tools.observe.stage import write_toolkit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +34,8 @@ esac
 def put_toolkit(accelerator: Accelerator, folder: Path) -> Path:
     """Write the CUDA toolkit of an sdist's build, and return its folder: a setup.py can find it and ask its version."""
 
-    def write(path: Path, version: str) -> None:
-        path.write_text(ONLY_ANSWERS.format(answer=NVCC.format(version=version)), encoding="utf-8")
+    def write(path: Path, answer: str) -> None:
+        path.write_text(ONLY_ANSWERS.format(answer=answer), encoding="utf-8")
         path.chmod(0o755)
 
     write_toolkit(folder, accelerator, str(accelerator.version or ""), write)
@@ -71,5 +71,5 @@ def _write_answers(source: Path, target: Path, version: str, accelerator: Accele
         text = re.sub(rf"^({name}(?::[^=\n]+)?) = .*$", rf"\g<1> = {value!r}", text, flags=re.MULTILINE)
     (target / "version.py").write_text(text, encoding="utf-8")
     facts = json.loads((source / "_fatwheel.json").read_text(encoding="utf-8"))
-    facts |= {"torch": version, "accelerator": {"kind": "cuda", "version": str(accelerator.version)}}
+    facts |= {"torch": version, "accelerator": {"kind": accelerator.kind, "version": str(accelerator.version)}}
     (target / "_fatwheel.json").write_text(json.dumps(facts), encoding="utf-8")

@@ -165,14 +165,16 @@ def declare_pages(parser: Parser) -> None:
 
 def run_pages(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel index pages`."""
-    from ci_tools.publish.retention.removal import PREFIX, open_hub
+    from ci_tools.catalog.targets import kind_of
+    from ci_tools.catalog.targets.github import GITHUB
+    from ci_tools.publish.retention.removal import open_hub
     from ci_tools.publish.targets.github_release import release_pages
     from ci_tools.recipes.makers import list_makers
     from ci_tools.recipes.shelf import list_recipes
 
-    targets = [options.target, *(word for word in options.more if word.startswith(PREFIX))]
+    targets = [options.target, *(word for word in options.more if kind_of(word) == GITHUB)]
     hubs = [open_hub(target, outside) for target in dict.fromkeys(targets)]
-    projects = [word for word in options.more if not word.startswith(PREFIX)]
+    projects = [word for word in options.more if kind_of(word) != GITHUB]
     makers = list_makers(list_recipes())
     for path in release_pages.write_pages(hubs, projects, options.out, outside, others=options.others, makers=makers):
         print(path)

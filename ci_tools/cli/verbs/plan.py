@@ -177,9 +177,10 @@ def _ask_targets(plan: Plan, outside: Outside) -> None:
 
     Raises InputError if no target of a smart release gives its wheels an address for users.
     """
+    from ci_tools.catalog.targets import is_local
     from ci_tools.model.request import UNTAGGED
     from ci_tools.plan import plan_file
-    from ci_tools.publish import foresight, publishing
+    from ci_tools.publish import foresight
     from ci_tools.publish.smart import refuse_unreachable
     from ci_tools.publish.targets.addresses import targets_of
 
@@ -188,7 +189,7 @@ def _ask_targets(plan: Plan, outside: Outside) -> None:
     addresses = plan_file.targets(plan)
     core = foresight.core_of(plan, plan.edition)
     refuse_unreachable(core, targets_of(addresses, outside), outside.reporter.say)
-    distant = [address for address in addresses if not address.startswith(publishing.LOCAL)]
+    distant = [address for address in addresses if not is_local(address)]
     foresight.report_existing(core, targets_of(distant, outside), outside.reporter.say)
 
 

@@ -6,14 +6,15 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.cuda_parts import redist_facts
 from ci_tools.config.starter.archs import Archs, choose_archs
 from ci_tools.config.starter.cibuildwheel import Told
 from ci_tools.config.starter.imports import find_imports
-from ci_tools.config.starter.survey import GFX_ARCHS, HOST, admitted, choose_versions, cuda_archs
+from ci_tools.config.starter.survey import HOST, admitted, choose_versions
 from ci_tools.errors import InputError
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import PathSource, ToolchainKind
 from ci_tools.model.versions import CudaArch
 from ci_tools.observe.collector import read_metadata
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog, Cuda
     from ci_tools.config.starter.survey import Survey, Switch
     from ci_tools.model.evidence import CellEvidence, PlatformEvidence
+    from ci_tools.model.platforms import AcceleratorKind
     from ci_tools.model.versions import Minor, Python
     from ci_tools.source.imported import Lacking
     from ci_tools.source.project_file import ProjectFile
@@ -195,25 +197,27 @@ def _platform(found: PlatformEvidence, torch: TorchChoice, survey: Survey, catal
     why = f"native code: {explain(shown)}" if is_native else f"no native code: {explain(shown)}"
     asked = next(one.archs for one in survey.project.request.platforms if one.platform is found.platform)
     own = choose_archs(shown, asked, kind) if kind else Archs()
-    if kind is AcceleratorKind.CUDA:
+    if kind == CUDA:
         version = _cuda_version(_served(torch, catalog), facts.host, own.names, catalog)
-        archs, variable = _cuda_archs(own, catalog.cuda[version], catalog)
+        archs, variable = _cuda_archs(own, catalog.cuda[version])
         # No index has the compiler of CUDA 12: without this, only a machine with that very toolkit could build.
         is_archived = not catalog.cuda[version].pypi and catalog.cuda[version].redist and facts.host in ARCHIVED
         toolchain = ToolchainKind.REDIST if is_archived else ToolchainKind.AUTO
         return PlatformChoice(found.platform, is_native, why, kind, (version,), archs, toolchain, variable)
-    if kind is AcceleratorKind.ROCM:
-        return PlatformChoice(found.platform, is_native, why, kind, (max(catalog.rocm),), own.names or GFX_ARCHS)
+    if kind and kind.is_versioned:
+        newest = max(catalog.stacks[kind])
+        archs = own.names or kind.choose_usual_archs(catalog.stacks[kind][newest])
+        return PlatformChoice(found.platform, is_native, why, kind, (newest,), archs)
     return PlatformChoice(found.platform, is_native, why, kind)
 
 
-def _cuda_archs(own: Archs, cuda: Cuda, catalog: Catalog) -> tuple[tuple[str, ...], tuple[str, str] | None]:
+def _cuda_archs(own: Archs, cuda: Cuda) -> tuple[tuple[str, ...], tuple[str, str] | None]:
     """Return the architectures to ask a release of CUDA for, and the variable that tells the project of them, if any.
 
     A project's own variable names machine code only.
     """
     known = tuple(arch for arch in own.names if cuda.knows(CudaArch.parse(arch)))
-    usual = cuda_archs(cuda.version, catalog)
+    usual = CUDA.choose_usual_archs(cuda)
     if known == own.names or own.variable is None:
         return known or usual, None
     return tuple(arch.removesuffix("+PTX") for arch in usual), own.variable
@@ -225,7 +229,7 @@ def _cuda_version(torches: Iterable[Minor], host: str, archs: Iterable[str], cat
     Where some compile for all of a project's own architectures, it is one of them. Of several, that of the torch on the
     index is taken, which users install and which builds get without another index.
     """
-    key = (host, AcceleratorKind.CUDA)
+    key = (host, CUDA)
     served = [*torches] or [catalog.newest_torch]
     shipped = Counter(
         version

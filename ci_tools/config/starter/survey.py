@@ -13,9 +13,9 @@ from ci_tools.errors import InputError, LabelError
 from ci_tools.model.evidence import Extensions
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.pep440 import parse_specifiers
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import Build, PlatformRequest, Torch
-from ci_tools.model.versions import CudaArch, admits
+from ci_tools.model.versions import admits
 from ci_tools.observe.collector import read_metadata, read_platforms
 from ci_tools.observe.switches import MOST_TRIED, VALUES
 from ci_tools.observe.versions.teller import Teller
@@ -24,31 +24,20 @@ from ci_tools.source.project_file import ProjectFile
 from ci_tools.source.requirements import build_requirements, torch_requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ci_tools.catalog import Catalog, PlatformFacts, TorchRelease
     from ci_tools.config.packages import Package
     from ci_tools.machine.context import Outside
     from ci_tools.model.evidence import PlatformEvidence, Requirement
+    from ci_tools.model.platforms import AcceleratorKind
     from ci_tools.model.request import Request
     from ci_tools.model.versions import Minor, Python
     from ci_tools.source.files import Tree
 
-CUDA_ARCHS = ("8.0", "9.0", "10.0")
 HOST = "linux-x86_64"  # the machine whose torch builds decide what is asked for
-GFX_ARCHS = ("gfx90a", "gfx942", "gfx1100")
 EVERYWHERE = (Platform.LINUX_CPU, Platform.LINUX_AARCH64, Platform.MACOS_ARM64, Platform.WINDOWS)
-# What shows that a project may compile for an accelerator; the evidence of the platform then says whether it does.
-DEVICE_FILES = {
-    Platform.LINUX_CUDA: re.compile(r"\.cuh?$"),
-    Platform.LINUX_ROCM: re.compile(r"\.hip$"),
-    Platform.LINUX_XPU: re.compile(r"\.sycl$"),
-}
 BUILD_SCRIPT = re.compile(r"(^|/)(setup\.py|CMakeLists\.txt|meson\.build)$|\.cmake$")
-SPEAKS_OF_CUDA = re.compile(r"\bCUDAExtension\b|\bLANGUAGES\b[^)]*\bCUDA\b|\benable_language\s*\(\s*CUDA|'cuda'")
-# A source that includes <sycl/sycl.hpp> is compiled with one of these.
-SPEAKS_OF_SYCL = re.compile(r"\bSyclExtension\b|\bIntelSYCL\b|-fsycl\b")
-MENTIONS = {Platform.LINUX_CUDA: SPEAKS_OF_CUDA, Platform.LINUX_XPU: SPEAKS_OF_SYCL}
 
 
 # A version may have no label where a variable of the first kind is empty, or one of the second kind is set.
@@ -230,49 +219,38 @@ def choose_versions(required: Iterable[Requirement], catalog: Catalog) -> list[M
 
 def _candidates(tree: Tree, torch: Minor, catalog: Catalog) -> Iterator[Platform]:
     """Yield the platforms that the package may have code for: accelerators only where something speaks of them."""
-    for platform, pattern in DEVICE_FILES.items():
-        if any(map(pattern.search, tree.files)) or (platform in MENTIONS and _mentions(tree, MENTIONS[platform])):
-            facts = catalog.platforms[platform]
-            is_shipped = (facts.host, facts.accelerator) in catalog.torch[torch].accelerators
-            if is_shipped or platform.endswith(("rocm", "xpu")):  # of the newest torch they may not have been seen
+    for platform, facts in catalog.platforms.items():
+        if (kind := facts.accelerator) and facts.host == HOST and _has_code(tree, kind):
+            is_shipped = (facts.host, kind) in catalog.torch[torch].accelerators
+            if is_shipped or not kind.is_on_index:  # of the newest torch they may not have been seen
                 yield platform
     yield from EVERYWHERE
 
 
-def _mentions(tree: Tree, words: re.Pattern[str]) -> bool:
-    """Whether a build script of the source has one of the words, outside its comments."""
+def _has_code(tree: Tree, kind: AcceleratorKind) -> bool:
+    """Whether a project may compile for an accelerator; the evidence of the platform then says whether it does."""
+    if any(re.search(kind.sources, name) for name in tree.files):
+        return True
     scripts = filter(BUILD_SCRIPT.search, tree.files)
-    return any(words.search(uncommented(script, tree.text(script))) for script in scripts)
+    return any(re.search(kind.mentions, uncommented(script, tree.text(script))) for script in scripts)
 
 
 def _request(platform: Platform, torch: Minor, catalog: Catalog) -> PlatformRequest:
     """Return a platform as a config would name it, for the newest accelerator that upstream's torch has."""
     facts = catalog.platforms[platform]
-    version = _newest_version(facts, catalog.torch[torch], catalog)
-    archs: dict[AcceleratorKind | None, tuple[str, ...]] = {AcceleratorKind.ROCM: GFX_ARCHS}
-    if version and facts.accelerator is AcceleratorKind.CUDA:
-        archs[facts.accelerator] = cuda_archs(version, catalog)
+    kind, version = facts.accelerator, _newest_version(facts, catalog.torch[torch], catalog)
     return PlatformRequest(
         platform=platform,
         where=CONFIG_FILE,
         wheel_platform=facts.wheel_platform,
-        accelerators=(Accelerator(facts.accelerator, version),) if facts.accelerator else (),
-        archs=archs.get(facts.accelerator, ()),
+        accelerators=(Accelerator(kind, version),) if kind else (),
+        archs=kind.choose_usual_archs(catalog.stacks[kind][version]) if kind and version else (),
     )
 
 
 def _newest_version(facts: PlatformFacts, torch: TorchRelease, catalog: Catalog) -> Minor | None:
     """Return the newest version of a platform's accelerator that a torch has, else that the catalog has."""
-    tables: dict[AcceleratorKind | None, Collection[Minor]] = {
-        AcceleratorKind.CUDA: catalog.cuda,
-        AcceleratorKind.ROCM: catalog.rocm,
-    }
-    known = tables.get(facts.accelerator, ())
-    shipped = torch.accelerators.get((facts.host, facts.accelerator), ()) if facts.accelerator else ()
+    kind = facts.accelerator
+    known = catalog.stacks[kind] if kind and kind.is_versioned else ()
+    shipped = torch.accelerators.get((facts.host, kind), ()) if kind else ()
     return max((version for version in known if version in shipped), default=max(known, default=None))
-
-
-def cuda_archs(version: Minor, catalog: Catalog) -> tuple[str, ...]:
-    """Return the usual architectures that nvcc of a CUDA version knows, with PTX of the newest."""
-    known = [arch for arch in CUDA_ARCHS if catalog.cuda[version].knows(CudaArch.parse(arch))]
-    return (*known[:-1], f"{known[-1]}+PTX")

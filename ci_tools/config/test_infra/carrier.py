@@ -7,11 +7,11 @@ import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config.commands import script_of
 from ci_tools.config.test_infra.callers import Given
 from ci_tools.config.test_infra.env_script import parse_exports
 from ci_tools.config.test_infra.inputs import SERVED, UNSERVED, Fate, Known, Row, Wish, load_fates, newest
-from ci_tools.model.platforms import Accelerator, AcceleratorKind
 from ci_tools.model.versions import CudaArch
 
 if TYPE_CHECKING:
@@ -188,8 +188,8 @@ class _Carrier:
         """Return the CUDA version of a label such as cu130, or "" if torch ships none for it on these platforms."""
         hosts = [self.catalog.platforms[platform].host for platform in self.platforms if "cuda" in platform.value]
         accelerators = newest(self.catalog).accelerators
-        shipped = {version for host in hosts for version in accelerators.get((host, AcceleratorKind.CUDA), ())}
-        labels = {Accelerator(AcceleratorKind.CUDA, version).label: str(version) for version in shipped}
+        shipped = {version for host in hosts for version in accelerators.get((host, CUDA), ())}
+        labels = {CUDA.label(version): str(version) for version in shipped}
         return labels.get(label, "")
 
     # -- the build

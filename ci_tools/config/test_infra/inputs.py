@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.catalog.accelerators import KINDS
 from ci_tools.model.names import Name
-from ci_tools.model.platforms import AcceleratorKind, Platform
+from ci_tools.model.platforms import Platform
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -104,8 +105,6 @@ def load_fates() -> dict[str, dict[str, Known]]:
 def newest(catalog: Catalog) -> TorchRelease:
     """Return the newest torch for which the catalog knows what upstream ships for every accelerator."""
     whole = {
-        version
-        for version, release in catalog.torch.items()
-        if {kind for _, kind in release.accelerators} >= set(AcceleratorKind)
+        version for version, release in catalog.torch.items() if {kind for _, kind in release.accelerators} >= {*KINDS}
     }
     return catalog.torch[max(whole or catalog.torch)]

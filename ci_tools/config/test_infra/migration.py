@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config import test_infra
 from ci_tools.config.project import (
     ARCHS,
@@ -23,7 +24,7 @@ from ci_tools.config.test_infra import Fate
 from ci_tools.config.test_infra.triggers import PLACE, workflow
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import CONFIG_FILE
-from ci_tools.model.platforms import AcceleratorKind, Platform
+from ci_tools.model.platforms import Platform
 from ci_tools.model.request import Globs
 from ci_tools.model.versions import CudaArch, Python
 from ci_tools.source.files import Tree, matching, tree_at
@@ -118,7 +119,7 @@ def _move_platform(wish: Wish, tree: Tree, catalog: Catalog, moved: Move) -> Ite
     """Yield the lines of a platform that test-infra built for: native globs, and the versions torch ships for."""
     platform = Platform(wish.value)
     facts = catalog.platforms[platform]
-    endings = ENDINGS.get(wish.value, ENDINGS["linux-cuda"] if facts.accelerator is AcceleratorKind.CUDA else ())
+    endings = ENDINGS.get(wish.value, ENDINGS["linux-cuda"] if facts.accelerator == CUDA else ())
     globs = [f"**/*.{ending}" for ending in endings]
     found = matching(tree.files, Globs(tuple(globs)))
     yield f"  {platform}: {to_comment(wish.where)}"
@@ -142,15 +143,15 @@ def _owner(moved: Move) -> str:
 
 def _move_accelerator(facts: PlatformFacts, catalog: Catalog, moved: Move) -> Iterator[str]:
     """Yield the versions of a platform's accelerator that the newest torch ships for, and the architectures."""
-    if facts.accelerator not in {AcceleratorKind.CUDA, AcceleratorKind.ROCM}:
+    if facts.accelerator is None or not facts.accelerator.is_versioned:
         return
     newest = test_infra.newest(catalog)
     shipped = newest.accelerators.get((facts.host, facts.accelerator), frozenset())
     versions = sorted(version for version in shipped if version)
-    if facts.accelerator is AcceleratorKind.ROCM:
-        archs = [wish.value for wish in moved.of("rocm-archs")]
+    if facts.accelerator != CUDA:
+        archs = [wish.value for wish in moved.of(f"{facts.accelerator}-archs")]
         comment = f"# those that torch {newest.version} has"
-        yield f"    rocm: [{', '.join(quote_names(map(str, versions)))}] {comment}"
+        yield f"    {facts.accelerator}: [{', '.join(quote_names(map(str, versions)))}] {comment}"
         yield from [f"    archs: [{', '.join(quote_names(archs))}]"] * bool(archs)
         return
     archs = [wish.value for wish in moved.of("archs")]

@@ -164,11 +164,13 @@ class _Upstream:
 
     def note_unknown(self, found: Mapping[Minor, Facts]) -> None:
         """Say which CUDA and ROCm of new builds the catalog lacks, and of which torch it lacks the oneAPI."""
-        for key, title, table in (("cuda", "CUDA", self.known.cuda), ("rocm", "ROCm", self.known.rocm)):
+        for key, table in self.known.stacks.items():
+            if not key.is_versioned:
+                continue
             named = {one for facts in found.values() for versions in facts.get(key, {}).values() for one in versions}
             for version in sorted(map(Minor.parse, named)):
                 if version > max(table):
-                    what = f"upstream builds torch for {title} {version}, which the catalog lacks"
+                    what = f"upstream builds torch for {key.named} {version}, which the catalog lacks"
                     self.say(f"{what}: write its row by hand, what it compiles for is in no metadata")
         for minor in sorted(minor for minor, facts in found.items() if "xpu" in facts):
             if minor not in self.known.torch or self.known.torch[minor].oneapi is None:

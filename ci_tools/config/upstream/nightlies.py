@@ -15,7 +15,6 @@ from ci_tools.config.upstream.torch_listing import Facts, TorchBuild, choose_hea
 from ci_tools.config.upstream.torch_names import read_new_names
 from ci_tools.errors import InputError
 from ci_tools.machine.package_index import listing_of
-from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -114,7 +113,7 @@ def _list_wanted(request: Request, catalog: Catalog) -> Iterator[str]:
 
 
 def _name(host: str, accelerator: Accelerator | None) -> str:
-    is_listed = accelerator and (accelerator.version or accelerator.kind is AcceleratorKind.XPU)
+    is_listed = accelerator and (accelerator.version or not accelerator.kind.is_versioned)
     return f"{accelerator.label} on {host}" if accelerator and is_listed else host
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ci_tools.catalog.targets import is_local
 from ci_tools.doctor.grants import ATTEST_NEVER, ATTEST_PUBLIC
 from ci_tools.doctor.report import Facts, Finding, Weight
 from ci_tools.doctor.rules.permissions import targets_of
@@ -29,7 +30,7 @@ def check_trigger(_: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
 def check_folders(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
     """Yield the targets that are folders of the runner, which is discarded after the job."""
     if job.publishes or job.builds_one:
-        for target in (one for one in targets_of(facts, workflow, job) or () if one.startswith("dir:")):
+        for target in (one for one in targets_of(facts, workflow, job) or () if is_local(one)):
             what, why = (
                 f"{job.name} publishes to {target}",
                 "it is a folder of the runner, which is deleted with it",

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from packaging.utils import canonicalize_name
 
+from ci_tools.catalog.accelerators import read_label
 from ci_tools.errors import RejectedInput
 from ci_tools.formats import json_file
 from ci_tools.index.file_names import variant_label
 from ci_tools.index.finder.axes import combinations
 from ci_tools.index.finder.shelf import File
-from ci_tools.index.wheel_facts import name_cuda
 from ci_tools.model.pep440 import read_version
-from ci_tools.model.platforms import AcceleratorKind, Platform
+from ci_tools.model.platforms import Platform
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
@@ -33,8 +33,6 @@ NOT_ASKED = -1  # in a row: the release does not cover the combination
 NO_FILE = -1  # in an outcome: a reason instead of a file
 SYSTEMS = {"linux": "Linux", "macos": "macOS", "windows": "Windows"}
 MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "ARM64", "arm64": "ARM64"}
-ACCELERATORS = {AcceleratorKind.CUDA: "CUDA", AcceleratorKind.ROCM: "ROCm", AcceleratorKind.XPU: "Intel XPU"}
-VERSIONED_LABEL = re.compile(r"([a-z]+)([0-9.]*)")  # rocm7.1, xpu
 
 Value = TypeVar("Value", bound="Hashable")
 Table = TypeVar("Table", bound=tuple[object, ...])
@@ -169,6 +167,7 @@ def _describe_lock(wheel: LockedWheel) -> dict[str, object]:
         "serves": wheel.serves,
         "rocm": wheel.rocm,
         "xpu": wheel.xpu,
+        "other": wheel.other,
         "driver": {name: driver for name, driver in drivers.items() if driver},
         "torch": wheel.torch,
         "cxx11abi": wheel.cxx11abi,
@@ -196,10 +195,6 @@ def _machine(name: str) -> str:
 
 def _accelerator(label: str) -> str:
     """Return the usual name of an accelerator: CUDA 13.0."""
-    if version := name_cuda(label):
-        return f"CUDA {version}"
-    named = VERSIONED_LABEL.fullmatch(label)
-    try:
-        return f"{ACCELERATORS[AcceleratorKind(named[1])]} {named[2]}".strip() if named else label or "None (CPU)"
-    except ValueError:
-        return label
+    if (found := read_label(label)) is None:
+        return label or "None (CPU)"
+    return f"{found.kind.named_in_finder or found.kind.named} {found.version or ''}".strip()

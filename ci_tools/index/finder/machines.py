@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.catalog.accelerators import read_label
 from ci_tools.errors import InputError, nearest
 from ci_tools.index.finder.search import Machine
 from ci_tools.model.versions import Python
@@ -105,6 +106,9 @@ def _system_of(facts: Facts) -> str:
 
 def _accelerator_of(facts: Facts) -> str:
     """Return the label of what is accelerated: cu130, rocm7.1, xpu; "" for nothing."""
+    label = (facts.torch or "").partition("+")[2]
+    if (found := read_label(label)) and not (facts.torch_cuda or facts.torch_rocm or facts.torch_xpu):
+        return found.label
     cuda = facts.torch_cuda if facts.torch else facts.asked_cuda or facts.driver_cuda
     if facts.torch_rocm:
         return f"rocm{'.'.join(facts.torch_rocm.split('.')[:2])}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from ci_tools.catalog.index_folders import FOLDER
 from ci_tools.index.file_names import FILES, project_in
 from ci_tools.index.foreign.files import PAGES
 from ci_tools.index.foreign.guests import CHANNELS
@@ -13,7 +14,6 @@ from ci_tools.index.foreign.strangers import Stranger, lists_files
 from ci_tools.index.ledger import OWN
 from ci_tools.index.manifest import is_project
 from ci_tools.index.pages import ROOT
-from ci_tools.model.files import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.catalog.index_folders import FOLDER
 from ci_tools.index.file_names import project_and_version, variant_label, version_of
 from ci_tools.index.pages import ADOPTED, ROOT, IndexedFile, Link
-from ci_tools.model.files import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

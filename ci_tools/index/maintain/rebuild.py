@@ -10,6 +10,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.catalog.index_folders import FOLDER
 from ci_tools.index.directory import Directory, Root
 from ci_tools.index.file_names import project_and_version, variant_label
 from ci_tools.index.finder import data_path
@@ -18,7 +19,6 @@ from ci_tools.index.foreign.pages import Listed, parse_project_page, projects_on
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.manifest import GENERIC, Manifest, is_project, parse_manifest
 from ci_tools.index.pages import ROOT, VARIANTS, IndexedFile, Link, is_sealed
-from ci_tools.model.files import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.model.platforms import AcceleratorKind
-from ci_tools.observe.switches import HARDWARE
+from ci_tools.catalog.accelerators.cuda import CUDA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +30,7 @@ NAME = re.compile(r"[A-Za-z_]\w*")
 REFERENCE = re.compile(r"\$\{(\w+)\}")
 VARIABLE = re.compile(r"\bENV\{(\w+)\}")
 CHOICE = re.compile(r'"?(?:\$\{)?(\w+)\}?"?\s+(?:STREQUAL|MATCHES)\s+"?(\w+)', re.IGNORECASE)
-SPEAKS_OF_CUDA = HARDWARE[AcceleratorKind.CUDA]
+SPEAKS_OF_CUDA = re.compile(CUDA.switches)
 # Names that say something else of CUDA than whether to compile for it, and those of cmake's own.
 NO_OPTION = re.compile(
     r"""

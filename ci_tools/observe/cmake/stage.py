@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.catalog.accelerators.cuda import cuda_of
 from ci_tools.model.versions import CudaArch
 from ci_tools.observe.cmake.reply import QUERY
 from ci_tools.observe.stage import SourceCopy, write_git
@@ -109,8 +109,8 @@ class ConfigureStage(SourceCopy):
 
     def _facts(self, view: View, no: Sequence[str]) -> Iterator[str]:
         system, compiler = SYSTEMS[view.os]
-        is_cuda = view.accelerator is not None and view.accelerator.kind is AcceleratorKind.CUDA
-        cuda = f"{view.accelerator.version}.0" if is_cuda and view.accelerator else ""
+        version = cuda_of(view.accelerator)
+        cuda = f"{version}.0" if version else ""
         facts = {
             "SYSTEM": system,
             "PROCESSOR": PROCESSORS.get((view.os, view.machine.lower()), view.machine),

@@ -13,14 +13,14 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.model.evidence import Binding, Extension, Mislabel, TorchAbi
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.observe.build import list_request_archs
 from ci_tools.observe.cmake.archs import VARIABLE, images_of, spell_for_cmake
 from ci_tools.observe.cmake.kernels import CONFIGURED, LeftOff, find_lacking
 from ci_tools.observe.cmake.reply import LINKS_TORCH
 from ci_tools.observe.cmake.run import Configured, Configurer
-from ci_tools.observe.gpus.images import list_wanted, name_archs
+from ci_tools.observe.gpus.images import list_images
 from ci_tools.observe.python_label import judge_targets
 from ci_tools.source.backends.facts import FORCED
 from ci_tools.source.includes import abi_of_commands
@@ -96,9 +96,7 @@ class CmakeWitness:
         of the files: their compilers and torch have no stand-ins; and so it is where cmake has nothing to read. A cell
         whose accelerator has no version is several asks, which have to show the same.
         """
-        is_for_others = any(
-            one.view.accelerator and one.view.accelerator.kind is not AcceleratorKind.CUDA for one in asks
-        )
+        is_for_others = any(one.view.kind not in {None, CUDA} for one in asks)
         if is_for_others or not all(self.includes.has(self.configurer.script_of(one.call)) for one in asks):
             unknown = Configured(doubt="cmake's configure step is not followed there")
             return self.judge_label(files, unknown) if open_.python else files
@@ -169,7 +167,7 @@ class CmakeWitness:
         view, call = ask.view, self.add_sabi(files, ask)
         found = Configured(doubt=call.doubt) if call.doubt else self.decide(view, call)
         asked = tuple(list_request_archs(view)) if view.accelerator else ()
-        wanted = list_wanted(asked)
+        wanted = list_images(CUDA, asked)
         if not asked or (found.doubt and not found.failure):
             return Refinement(found)
         if not found.failure and images_of(found.targets).names in {frozenset[str](), wanted}:
@@ -296,7 +294,7 @@ def _are_archs_told(view: View, variable: str) -> bool:
 def _describe_own_archs(found: Configured, asked: Sequence[str]) -> Refinement:
     """Return what a configure step shows that does not heed the request's architectures."""
     images = images_of(found.targets)
-    archs = name_archs(images.names or ())
+    archs = CUDA.name_archs(images.names or frozenset())
     shown = " ".join(archs or sorted(images.names or ()))
     if images.names is None:
         of_targets = "; ".join(images.differing[:MOST_NAMED]) or "those that its compiler chooses"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.catalog.accelerators.rocm import ROCM
+from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.observe.build import list_request_archs
 from ci_tools.observe.stage import write_script
 
@@ -12,7 +14,6 @@ if TYPE_CHECKING:
     from ci_tools.observe.stage import Stage
     from ci_tools.observe.views import View
 
-CUDA, ROCM, XPU = AcceleratorKind.CUDA, AcceleratorKind.ROCM, AcceleratorKind.XPU
 RENDERS = ("dev/dri/card0", "dev/dri/renderD128")
 FILES = {
     CUDA: (
@@ -49,14 +50,14 @@ def write_driver(stage: Stage, view: View) -> None:
     for name in (
         "dev/null",
         "proc/driver/rtc",
-        *(FILES[view.accelerator.kind] if view.accelerator and view.gpu else ()),
+        *(FILES.get(view.accelerator.kind, RENDERS) if view.accelerator and view.gpu else ()),
     ):
         path = stage.driver / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(VERSION if name.startswith("proc/driver/nvidia") else "", encoding="utf-8")
     if view.accelerator and view.gpu:
         archs = "\n".join(arch.partition(":")[0] for arch in list_request_archs(view))
-        if view.accelerator.kind is CUDA:
+        if view.accelerator.kind == CUDA:
             write_script(stage.tools / "nvidia-smi", NVIDIA.format(capability=view.capability))
         for name, text in PRINTS.get(view.accelerator.kind, {}).items():
             write_script(stage.tools / name, f"#!/bin/sh\necho '{text.format(archs=archs)}'\n")

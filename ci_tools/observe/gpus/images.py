@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 
 from ci_tools.formats.offload.sycl import NATIVE as MACHINE_CODE_FOR_INTEL
 from ci_tools.formats.offload.sycl import SPIRV
-from ci_tools.model.versions import CudaArch, GfxArch
+from ci_tools.model.versions import GfxArch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ci_tools.model.evidence import Compile
+    from ci_tools.model.platforms import AcceleratorKind
 
 DEVICE_SOURCES = (".cu", ".hip", ".sycl")
-IMPLIED = frozenset({SPIRV})  # images that no architecture of a request names
 OFFLOAD = re.compile(r"--(?:offload-arch|cuda-gpu-arch|amdgpu-target)=(\S+)")  # one or several, separated by commas
 GFX = re.compile(r"gfx[0-9a-f]{3,4}(:[a-z]+[+-])*")
 NATIVE = "native"  # the GPU of the builder
-MACHINE_CODE = re.compile(r"sm_(\d{1,2})(\d)([af]?)")
 GENCODE = re.compile(r"arch=compute_(\w+),code=(?:\[([\w,]+)\]|([\w,]+))")
 SYCL = "-fsycl"  # makes a compiler of SYCL look for kernels
 SYCL_TARGETS = re.compile(r"-fsycl-targets=(\S+)")  # the last one counts
@@ -82,27 +81,6 @@ def _read_sycl_images(flags: Iterable[str]) -> dict[str, None] | None:
     return images
 
 
-def list_images(arch: str) -> tuple[str, ...]:
-    """Return the device images of a requested architecture."""
-    if arch.startswith("gfx"):
-        return (arch,)
-    if not arch[:1].isdigit():
-        return (f"{MACHINE_CODE_FOR_INTEL}:{arch}",)
-    parsed = CudaArch.parse(arch)
-    return (parsed.sm, parsed.compute) if parsed.ptx else (parsed.sm,)
-
-
-def list_wanted(archs: Iterable[str]) -> frozenset[str]:
-    """Return the device images of requested architectures."""
-    return frozenset(image for arch in archs for image in list_images(arch))
-
-
-def name_archs(images: Iterable[str]) -> tuple[str, ...]:
-    """Return images as a request names architectures, `9.0` or `10.0+PTX`; nothing where it has no name for one."""
-    names = set(images)
-    found = []
-    for match in filter(None, map(MACHINE_CODE.fullmatch, names)):
-        compute = f"compute_{match[1]}{match[2]}{match[3]}"
-        found.append(CudaArch.parse(f"{match[1]}.{match[2]}{match[3]}{'+PTX' if compute in names else ''}"))
-    named = list_wanted(map(str, found))
-    return tuple(map(str, sorted(found))) if named == names else ()
+def list_images(kind: AcceleratorKind | None, archs: Sequence[str]) -> frozenset[str]:
+    """Return the device images of requested architectures, without those that are there whatever is requested."""
+    return frozenset({*kind.images(archs)} - {*kind.images(())}) if kind else frozenset()

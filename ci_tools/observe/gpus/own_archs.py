@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.model.versions import CudaArch
 from ci_tools.observe.build import RAN, find_arch_warnings, list_request_archs
-from ci_tools.observe.gpus.images import list_wanted, name_archs
+from ci_tools.observe.gpus.images import list_images
 from ci_tools.observe.switches import OWN_ARCHS, list_arch_variables, list_definitions
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def find_cmake_archs(observed: Observed, view: View) -> CmakeArchs:
         found = [one for one in entries if one]
         if OWN_ARCHS.search(name) and len(found) == len(entries) and any(one[2] for one in found):
             images = {image for one in found for image in _images(one[1], one[2])}
-            if images == list_wanted(asked):
+            if images == list_images(CUDA, asked):
                 return CmakeArchs()
-            names = name_archs(images)
+            names = CUDA.name_archs(images)
             said = f"it gives cmake -D{name}={value}, and not {' '.join(asked)} of the request"
             return CmakeArchs(names, (f"{RAN}: {said}",))
     return CmakeArchs()
@@ -70,7 +70,7 @@ class ArchVariables:
 
     def find_setting(self, build: Build, view: View) -> str:
         """Return the `arch-env` with which the machine code is what the request names; "" if none is known."""
-        if view.accelerator is None or view.accelerator.kind is not AcceleratorKind.CUDA:
+        if view.kind != CUDA:
             return ""
         archs = tuple(map(CudaArch.parse, list_request_archs(view)))
         names = tuple(list_arch_variables(build.observed, view))

@@ -29,7 +29,6 @@ GPU_PROGRAMS = frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page
     "amd-smi hl-smi npu-smi nvidia-smi rocm-smi rocm_agent_enumerator rocminfo sycl-ls xpu-smi".split()
 )
-ACCELERATOR_PROGRAMS = frozenset({"hipcc", "hipconfig", "icpx", "nvcc"})
 USUAL_PLACES = ("/usr/local/cuda", "/opt/rocm", "/opt/intel")  # of toolkits; jobs name theirs by variables
 readlink = os.readlink  # the original
 LOOKS = ("access", "chdir", "listdir", "lstat", "readlink", "scandir", "stat", "statvfs")
@@ -248,7 +247,7 @@ def note_program(name: str) -> None:
     """Record that the project looks for a program that a builder may lack."""
     if name in GPU_PROGRAMS:
         FACTS.ask("gpu")
-    elif name in ACCELERATOR_PROGRAMS:
+    elif name in FACTS.known["compilers"]:
         FACTS.ask("accelerator")
     elif name in OF_SYSTEMS:
         FACTS.ask("os")
@@ -258,7 +257,7 @@ def note_program(name: str) -> None:
 
 def _is_unknown_program(name: str) -> bool:
     """Whether no cell defines that a builder has a program."""
-    known = INDIFFERENT_PROGRAMS | GPU_PROGRAMS | ACCELERATOR_PROGRAMS | {*OF_SYSTEMS, *FACTS.known["programs"]}
+    known = INDIFFERENT_PROGRAMS | GPU_PROGRAMS | {*FACTS.known["compilers"], *OF_SYSTEMS, *FACTS.known["programs"]}
     return name not in known
 
 

@@ -22,7 +22,6 @@ SHELLS = ("bash", "dash", "sh")
 CMAKE = "cmake"
 GIT = "git"
 NPROC = "nproc"
-ICPX = "icpx"  # says the oneAPI of torch, by which cells of one accelerator differ
 # Of each call of cmake, the variables that the project changes and the arguments, except how many compilers it starts.
 CONFIGURED: list[list[str]] = []
 JOBS = re.compile(r"(-j|--parallel)?[= ]?\d*")
@@ -109,10 +108,9 @@ def _ran_program(words: list[str], start: _Start) -> None:
         _ask_driver(words)
     elif not _is_found_here(words[0], start):
         FACTS.doubt(f"runs {words[0]}, which is not in the source")
-    elif program in files.ACCELERATOR_PROGRAMS:
+    elif program in FACTS.known["compilers"]:
         FACTS.ask("accelerator")
-        if program == ICPX:
-            FACTS.ask("oneapi")
+        FACTS.ask("oneapi")  # which a compiler may say, and by which cells of one accelerator differ
     elif not _answers(program, words, start):
         own = ", a program of its own" if _is_its_own(words[0], start) else ""
         FACTS.doubt(f"runs {program}{own}, whose answer no cell defines")

@@ -21,7 +21,7 @@ from ci_tools.observe.laboratory import Laboratory, TrialResult, name_folders_al
 from ci_tools.observe.observation import Observed, list_folders, parse_answer, read_wheel
 from ci_tools.observe.setup_py import journal
 from ci_tools.observe.setup_py.prepared import PYTHON, Prepared, prepare
-from ci_tools.observe.stage import PROGRAMS, TOOLS, Stage, identify_tools, readable
+from ci_tools.observe.stage import COMPILERS, PROGRAMS, TOOLS, Stage, identify_tools, readable
 from ci_tools.observe.views import list_facts, name_homes
 from ci_tools.sandbox import Limits
 from ci_tools.sandbox.groups import SERVER
@@ -212,7 +212,8 @@ class Observer(Laboratory):
             "accelerator_home": str(stage.accelerator) if view.accelerator else "",
             "capped": self.subject.capped,
             "gpu_folder": str(stage.driver),
-            "tools": sorted(TOOLS),
+            "tools": sorted({*TOOLS, *COMPILERS}),
+            "compilers": sorted(COMPILERS),
             "programs": sorted(PROGRAMS),
             "tools_folder": str(stage.tools),
             "python_program": str(stage.tools / "python"),

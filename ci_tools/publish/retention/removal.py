@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from github.GithubException import UnknownObjectException
 
+from ci_tools.catalog.targets import kind_of
+from ci_tools.catalog.targets.github import GITHUB
 from ci_tools.errors import InputError
 from ci_tools.github.client import Hub, printable
 from ci_tools.index.of_releases import MOST_BYTES, read_listing
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.publish.retention.judgement import Judged
 
-PREFIX = "github:"
 LISTING = ("fatwheel-", ".json")  # the name of the list of a unit's files
 METADATA = ".metadata"  # of the METADATA beside a wheel (PEP 658)
 
@@ -39,10 +40,10 @@ class Removed(NamedTuple):
 
 def open_hub(target: str, outside: Outside) -> Hub:
     """Return the client for a repository; raise InputError if the target is not one."""
-    if not target.startswith(PREFIX):
-        msg = f'"{printable(target)}" is not a repository, expected {PREFIX}OWNER/REPO'
+    if kind_of(target) != GITHUB:
+        msg = f'"{printable(target)}" is not a repository, expected {GITHUB.form}'
         raise InputError(msg)
-    return Hub(target.removeprefix(PREFIX), outside)
+    return Hub(target.partition(":")[2], outside)
 
 
 def read_releases(hub: Hub) -> tuple[Stored, ...]:

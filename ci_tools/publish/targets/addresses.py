@@ -6,27 +6,21 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_tools.catalog.targets import KINDS, kind_of, load, split_places
 from ci_tools.errors import InputError, nearest
 from ci_tools.index.directory import Root
 from ci_tools.index.objects.store import FolderStore
 from ci_tools.index.wheel_index import Settings, WheelIndex
-from ci_tools.model.repository import REPOSITORY
 from ci_tools.publish.targets import UPLOADERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ci_tools.catalog.targets import TargetKind
     from ci_tools.index.objects.store import Store
     from ci_tools.machine.context import Outside
     from ci_tools.publish.targets import Target
 
-FORMS = {
-    "dir": "dir:PATH",
-    "s3": "s3://BUCKET/PREFIX",
-    "github": "github:OWNER/REPO",
-    "pypi": "pypi[:NAME or URL]",
-}
-MIRROR = re.compile(r"\|(?=(?:dir|s3):)")  # separates the places of one target
 SETTINGS = ("nightlies", "root")  # the settings of an index, in any kind of store
 UNWRITABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # characters that cannot be printed and typed again
 
@@ -46,27 +40,20 @@ def targets_of(
 
 
 def _targets(address: str, outside: Outside, replace: bool, uploader: str) -> tuple[Target, ...]:  # noqa: FBT001
-    if _writable(address).partition(":")[0] in {"dir", "s3"}:
+    kind = _kind(_writable(address))
+    if kind.is_index:
         return indexes_of(address, outside, replace=replace)
-    return (_target(address, outside, uploader),)
+    more = {"uploader": uploader} if kind.takes_uploader else {}
+    target: Target = kind.open(address.partition(":")[2], outside, **more)
+    return (target,)
 
 
-def _target(address: str, outside: Outside, uploader: str) -> Target:
-    kind, _, rest = address.partition(":")
-    if kind == "github" and REPOSITORY.fullmatch(rest):
-        from ci_tools.publish.targets.github_release import GitHubTarget  # noqa: PLC0415 - each target loads only the client it needs
-
-        return GitHubTarget(rest, outside)
-    if kind == "pypi":
-        from ci_tools.publish.targets.pypi import PyPITarget  # noqa: PLC0415 - see above
-
-        return PyPITarget(rest, outside, uploader=uploader)
-    raise _unknown(address)
-
-
-def places_of(address: str) -> tuple[str, ...]:
-    """Return the places of a target: one, or an index and its mirrors, which hold the same: `s3://a/whl|s3://b/whl`."""
-    return tuple(MIRROR.split(address))
+def _kind(address: str) -> TargetKind:
+    """Return the kind of an address; raise InputError if it is not the address of a target."""
+    kind = kind_of(address)
+    if kind is None or not re.fullmatch(kind.pattern, address, re.DOTALL):
+        raise _unknown(address)
+    return kind
 
 
 def refuse_wrong(addresses: Iterable[str], *, distant: bool) -> None:
@@ -74,16 +61,11 @@ def refuse_wrong(addresses: Iterable[str], *, distant: bool) -> None:
 
     Whether the name of a package index is known is not checked: the settings of another machine may have it.
     """
-    for place in (place for address in addresses for place in places_of(_writable(address))):
-        kind, _, rest = place.partition(":")
-        is_written = {"dir": bool(rest), "s3": True, "github": REPOSITORY.fullmatch(rest), "pypi": place != "pypi:"}
-        if not is_written.get(kind):
-            raise _unknown(place)
-        if kind == "s3":
-            from ci_tools.index.objects.place import place_of  # noqa: PLC0415 - only buckets need it
-
-            place_of(_settings(place)[0])
-        if distant and kind == "dir":
+    for place in (place for address in addresses for place in split_places(_writable(address))):
+        kind = _kind(place)
+        if kind.check:
+            load(kind.check)(_settings(place)[0])
+        if distant and kind.is_local:
             msg = f"{place} is a folder of the runner, which is deleted with it"
             hint = "publish to s3://BUCKET/PREFIX, github:OWNER/REPO or pypi, or on your own machine"
             raise InputError(msg, hint=hint, page="how-to/publish-from-a-workflow.md#what-to-grant")
@@ -94,7 +76,7 @@ def indexes_of(address: str, outside: Outside, *, replace: bool = False) -> tupl
 
     A mirror has the same entry for each file as the first index, including its upload time.
     """
-    first, *others = (index_of(place, outside, replace=replace) for place in places_of(address))
+    first, *others = (index_of(place, outside, replace=replace) for place in split_places(address))
     for mirror in others:
         mirror.like = first
     found = (first, *others)
@@ -107,16 +89,24 @@ def indexes_of(address: str, outside: Outside, *, replace: bool = False) -> tupl
 def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelIndex:
     """Return the index that an address names, a folder or a bucket; raise InputError for any other address."""
     address, settings = _settings(_writable(address))
-    kind, _, rest = address.partition(":")
-    if kind == "dir" and rest:
-        return WheelIndex(FolderStore(_folder(rest), outside.reporter), order=0, replace=replace, settings=settings)
-    if kind == "s3":
-        from ci_tools.index.objects.bucket import BucketStore  # noqa: PLC0415 - see above
-        from ci_tools.index.objects.place import place_of  # noqa: PLC0415 - see above
+    kind = kind_of(address)
+    if kind is None or not kind.is_index or not re.fullmatch(kind.pattern, address, re.DOTALL):
+        raise _unknown(address, *(one.form for one in KINDS.values() if one.is_index))
+    store: Store = kind.open(address, outside)
+    return WheelIndex(store, order=kind.order, replace=replace, settings=settings)
 
-        store = BucketStore(place_of(address), outside.reporter)
-        return WheelIndex(store, order=1, replace=replace, settings=settings)
-    raise _unknown(address, "dir", "s3")
+
+def open_folder(address: str, outside: Outside) -> FolderStore:
+    """Return the store of a folder."""
+    return FolderStore(_folder(address.partition(":")[2]), outside.reporter)
+
+
+def open_bucket(address: str, outside: Outside) -> Store:
+    """Return the store of a bucket."""
+    from ci_tools.index.objects.bucket import BucketStore  # noqa: PLC0415 - only buckets need its client
+    from ci_tools.index.objects.place import place_of  # noqa: PLC0415 - see above
+
+    return BucketStore(place_of(address), outside.reporter)
 
 
 def channel_of(index: WheelIndex, channel: str, outside: Outside) -> WheelIndex:
@@ -133,7 +123,7 @@ def _below(store: Store, folder: str, outside: Outside) -> Store:
     """Return a folder of a store as its own store."""
     if isinstance(store, FolderStore):
         return FolderStore(store.root / folder, outside.reporter)
-    from ci_tools.index.objects.bucket import BucketStore  # noqa: PLC0415 - see above
+    from ci_tools.index.objects.bucket import BucketStore  # noqa: PLC0415 - see `open_bucket`
 
     if not isinstance(store, BucketStore):
         raise TypeError(store)
@@ -147,11 +137,13 @@ def _settings(address: str) -> tuple[str, Settings]:
 
     A folder may have a question mark in its name: the settings begin at one that is followed by settings only.
     """
-    place, mark, query = address.partition("?") if address.startswith("s3:") else address.rpartition("?")
+    kind = kind_of(address)
+    has_query = kind is not None and kind.has_query
+    place, mark, query = address.partition("?") if has_query else address.rpartition("?")
     pairs = [pair.partition("=")[::2] for pair in query.split("&")] if mark else []
     given = {name: value for name, value in pairs if name in SETTINGS}
     others = "&".join(pair for pair in query.split("&") if pair.partition("=")[0] not in SETTINGS)
-    if not given or (others and not address.startswith("s3:")):
+    if not given or (others and not has_query):
         return address, Settings()
     if len(given) < len([name for name, _ in pairs if name in SETTINGS]):
         msg = f"{place}: a setting is given twice, expected once"
@@ -167,20 +159,24 @@ def _settings(address: str) -> tuple[str, Settings]:
     return f"{place}?{others}" if others else place, settings
 
 
-def _unknown(address: str, *kinds: str) -> InputError:
-    forms = [FORMS[kind] for kind in kinds or FORMS]
+def _unknown(address: str, *indexes: str) -> InputError:
+    forms = indexes or _list_forms()
     known = f"expected {', '.join(forms[:-1])} or {forms[-1]}"
-    kind = address.partition(":")[0]
-    close = nearest(kind, FORMS) if kind not in FORMS else ""
+    prefix = address.partition(":")[0]
+    close = nearest(prefix, KINDS) if prefix not in KINDS else ""
     shown = "…" if "@" in address else address  # the part before an @ may be a password
-    return InputError(f'"{shown}" is not {"an index" if kinds else "a target"}, {known}', hint=close)
+    return InputError(f'"{shown}" is not {"an index" if indexes else "a target"}, {known}', hint=close)
+
+
+def _list_forms() -> tuple[str, ...]:
+    return tuple(kind.form for kind in KINDS.values())
 
 
 def _writable(address: str) -> str:
     """Return an address; raise InputError for a character that cannot be typed again."""
     found = UNWRITABLE.search(address)
     if found:
-        msg = f"a target's address holds the character U+{ord(found[0]):04X}, expected {' or '.join(FORMS.values())}"
+        msg = f"a target's address holds the character U+{ord(found[0]):04X}, expected {' or '.join(_list_forms())}"
         raise InputError(msg)
     return address
 

@@ -14,10 +14,11 @@ import pytest
 from ci_tools import catalog
 from ci_tools.build.toolchain import Toolchains
 from ci_tools.catalog import Redist
+from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
 from ci_tools.errors import InputError
 from ci_tools.machine.runner import host
 from ci_tools.machine.storage import cache_folder, fill_once
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
 from tests.builders.plans import job_of
@@ -63,7 +64,7 @@ def pack(cuda_home: Path) -> list[Component]:
 
 def job_with(cuda: Minor) -> Job:
     job = job_of("demo-1.0-cp310-abi3-manylinux_2_28_x86_64.whl", Platform.LINUX_CUDA, "9.0")
-    accelerator = Accelerator(AcceleratorKind.CUDA, cuda)
+    accelerator = Accelerator(NVIDIA, cuda)
     return replace(
         job, toolchain=ToolchainKind.REDIST, accelerator=accelerator, torch=None, wheel_platform="linux_x86_64"
     )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.build.cuda_toolkits import name_variables
-from ci_tools.model.platforms import Accelerator, AcceleratorKind
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 # A value that is made when the library is loaded: its constructor is called after the file that nvcc generated.
 SOURCE = "int next(); static int first = next(); __global__ void k(int* x) { *x = VALUE; } int get() { return first; }"
-TOLD = name_variables(Accelerator(AcceleratorKind.CUDA, Minor(13, 0)))
+TOLD = CUDA.variables(Minor(13, 0))
 
 
 class Compiler:

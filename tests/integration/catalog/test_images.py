@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools import catalog
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.machine.runner import is_hosted
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import ToolchainKind
 from ci_tools.plan import make
 from tests.builders.sources import world
@@ -34,4 +34,4 @@ def has_compiler(job: Job) -> bool:
     cuda = catalog.load().cuda[job.accelerator.version]
     is_fetched = bool(cuda.pypi) and job.toolchain is not ToolchainKind.SYSTEM
     is_there = job.container.endswith(f":cuda{cuda.version}") and job.toolchain is not ToolchainKind.PYPI
-    return job.accelerator.kind is AcceleratorKind.CUDA and (is_fetched or is_there)
+    return job.accelerator.kind is CUDA and (is_fetched or is_there)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
 from ci_tools.catalog.symbols import missing
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import Minor
 from tests.integration.conftest import own_python
 from tests.proof.cuda_builds import torch_symbols_of
@@ -147,4 +147,4 @@ def test_a_cuda_project_is_built_and_audited_with_what_init_wrote(
     assert (ran.status, ran.stdout.startswith("1 wheel, 0 errors, ")) == (0, True), ran.stdout
     asked = torch_symbols_of(project / "dist" / job["wheel"])
     assert any("3c104cuda" in name for name in asked)
-    assert not missing(asked, Minor(2, 13), AcceleratorKind.CUDA)
+    assert not missing(asked, Minor(2, 13), NVIDIA)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools import catalog
-from ci_tools.build.cuda_toolkits import CudaToolkits, name_variables
-from ci_tools.model.platforms import Accelerator, AcceleratorKind
+from ci_tools.build.cuda_toolkits import CudaToolkits
+from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
+from ci_tools.catalog.accelerators.rocm import ROCM
+from ci_tools.model.platforms import Accelerator
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
 from tests.builders.planned import ABIS, asked, planned
@@ -17,7 +19,7 @@ from tests.builders.sources import world, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-CUDA = AcceleratorKind.CUDA
+CUDA = NVIDIA
 
 
 @pytest.mark.parametrize(
@@ -25,7 +27,7 @@ CUDA = AcceleratorKind.CUDA
     [
         pytest.param(Accelerator(CUDA, Minor(13, 2)), True, id="by-the-object"),
         pytest.param(Accelerator(CUDA, Minor(12, 9)), False, id="not-tried"),
-        pytest.param(Accelerator(AcceleratorKind.ROCM, Minor(7, 2)), False, id="another-compiler"),
+        pytest.param(Accelerator(ROCM, Minor(7, 2)), False, id="another-compiler"),
         pytest.param(None, False, id="none"),
     ],
 )
@@ -33,7 +35,7 @@ def test_nvcc_is_told_to_name_by_the_object_where_it_is_known_to(
     accelerator: Accelerator | None,
     is_told: bool,  # noqa: FBT001 - a parameter
 ) -> None:
-    assert bool(name_variables(accelerator)) == is_told
+    assert bool(accelerator and accelerator.kind.variables(accelerator.version)) == is_told
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ci_tools.build import repair
+from ci_tools.catalog.accelerators import list_compilers
 from ci_tools.formats.linking import linking
 from ci_tools.formats.relabel import relabel
 from ci_tools.machine.search_path import search_path
@@ -78,6 +79,8 @@ def test_a_build_does_not_find_the_compiler_of_an_accelerator_that_is_not_its_ow
         for name in names:
             (tmp_path / folder).mkdir(exist_ok=True)
             (tmp_path / folder / name).touch()
-    shown = search_path(f"{tmp_path / 'plain'}{os.pathsep}{tmp_path / 'mixed'}", tmp_path / "shadows").split(os.pathsep)
+    shown = search_path(
+        f"{tmp_path / 'plain'}{os.pathsep}{tmp_path / 'mixed'}", tmp_path / "shadows", list_compilers()
+    ).split(os.pathsep)
     assert shown[0] == str(tmp_path / "plain")
     assert os.listdir(shown[1]) == ["cmake"]  # noqa: PTH208 - names are what matters

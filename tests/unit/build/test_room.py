@@ -15,9 +15,10 @@ from ci_tools.build.room import (
     refuse_no_room,
 )
 from ci_tools.build.toolchain import libc_doubt
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.errors import MachineError
 from ci_tools.model.plan import JobKind
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import BuildTorch, ToolchainKind
 from ci_tools.model.versions import Minor
 from ci_tools.source.files import Tree
@@ -42,7 +43,7 @@ def test_a_disk_with_room_is_not(tmp_path: Path) -> None:
 def test_a_job_that_compiles_against_torch_takes_most(tmp_path: Path) -> None:
     plan, tree = plan_of(demo(tmp_path / "a")), Tree(tmp_path / "a", ("demo.py",))
     (pure,) = plan.jobs
-    cuda = Accelerator(AcceleratorKind.CUDA, Minor(13, 0))
+    cuda = Accelerator(CUDA, Minor(13, 0))
     native = replace(pure, kind=JobKind.NATIVE, platform=Platform.LINUX_CUDA, accelerator=cuda, requires_torch=">=2.10")
     native = replace(native, toolchain=ToolchainKind.PYPI)
     sizes = [
@@ -77,7 +78,7 @@ def test_a_tag_that_this_machine_may_not_keep_is_said(tag: str, libc: str, *, is
     assert bool(libc_doubt(tag, libc)) == is_said
 
 
-CU129 = Accelerator(AcceleratorKind.CUDA, Minor(12, 9))
+CU129 = Accelerator(CUDA, Minor(12, 9))
 
 
 @pytest.mark.parametrize(

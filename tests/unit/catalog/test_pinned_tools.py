@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.catalog import pinned_tools
+from ci_tools.catalog import tables
 from ci_tools.catalog.pinned_tools import PinnedTool, open_tool
 from ci_tools.errors import InputError, MachineError
 from tests.builders.sources import world
@@ -44,7 +44,7 @@ def pinned(folder: Path, *, host: str = HOST, sha256: str = "") -> Iterator[Outs
     table = TABLE.format(host, FILE, sha256 or hashlib.sha256(content).hexdigest())
     (folder / f"{folder.name}.toml").write_text(table)
     with index_of("tool", {FILE: content}, hashes=True) as index, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(pinned_tools, "HERE", folder)
+        patched.setattr(tables, "HERE", folder)
         yield world(folder, PIP_INDEX_URL=index.url)
 
 

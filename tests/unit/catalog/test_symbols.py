@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.catalog import load
+from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
+from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.catalog.symbols import (
     is_torch_symbol,
     missing,
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from ci_tools.model.files import Finding
 
-CUDA, ROCM = AcceleratorKind.CUDA, AcceleratorKind.ROCM
+CUDA = NVIDIA
 # The arguments of one function that every CUDA extension calls, before 2.10, before 2.14, and since.
 CHECK = "_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_"
 EARLY, MIDDLE, LATE = f"{CHECK}ib", f"{CHECK}jb", f"{CHECK}jbPNS0_19CUDAErrorLogCaptureE"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from ci_tools.model.request import PlatformRequest, Request
 
 ROOT = Path(__file__).parents[3]
-SCHEMA = json.loads(loader.SCHEMA.read_text(encoding="utf-8"))
+SCHEMA = loader.read_schema()
 MAIN = """\
 package: demo
 python: ["3.12"]

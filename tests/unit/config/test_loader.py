@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools import catalog
+from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.cli.main import main
 from ci_tools.config import loader
 from ci_tools.config.mistakes import LEVELS
 from ci_tools.errors import InputError, RejectedInput
-from ci_tools.model.platforms import Accelerator, AcceleratorKind
+from ci_tools.model.platforms import Accelerator
 from ci_tools.model.request import (
     Command,
     Enabled,
@@ -112,7 +113,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
     assert (cuda.owner, cuda.where, cuda.archs) == ("@demo/cuda", "fatwheel.yml:7", ("9.0", "12.0+PTX"))
     assert (cuda.native, cuda.env) == (Globs(("*.cu",), ("test*",)), (("FAST", "1"),))
     assert [accelerator.label for accelerator in cuda.accelerators] == ["cu129", "cu130"]
-    assert rocm.accelerators == (Accelerator(AcceleratorKind.ROCM, Minor(7, 1)),)
+    assert rocm.accelerators == (Accelerator(ROCM, Minor(7, 1)),)
     assert (rocm.wheel_platform, windows.wheel_platform) == ("manylinux_2_28", "win")
     assert (windows.accelerators, windows.native, windows.enabled) == ((), Globs(), Enabled.AUTO)
     assert windows.toolchain is ToolchainKind.AUTO

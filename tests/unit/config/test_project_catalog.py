@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools import catalog
+from ci_tools.catalog.accelerators.rocm import ROCM as AMD
 from ci_tools.config import loader
 from ci_tools.errors import InputError
 from ci_tools.model.versions import Minor, Python
@@ -100,7 +101,7 @@ def test_without_rows_it_is_our_catalog(tmp_path: Path) -> None:
 
 def test_a_file_beside_the_config_adds_a_torch_a_cuda_a_rocm_and_a_python(tmp_path: Path) -> None:
     found = known(tmp_path, {"fatwheel.yml": CONFIG, FILE: f"{PYTHON}{CUDA}{ROCM}{TORCH}"})
-    assert (max(found.torch), max(found.cuda), max(found.rocm)) == (Minor(2, 16), Minor(13, 6), Minor(8, 0))
+    assert (max(found.torch), max(found.cuda), max(found.stacks[AMD])) == (Minor(2, 16), Minor(13, 6), Minor(8, 0))
     assert found.pythons[-2:] == (Python(Minor(3, 16)), Python(Minor(3, 16), free_threaded=True))
     assert found.torch[Minor(2, 16)].where == f"{FILE}:{f'{PYTHON}{CUDA}{ROCM}'.count(chr(10)) + 1}"
     assert {one: found.torch[one] for one in catalog.load().torch} == dict(catalog.load().torch)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 ROOT = Path(__file__).parents[3]
-SCHEMA: dict[str, Any] = json.loads(Path(loader.__file__).with_name("fatwheel.schema.json").read_text("utf-8"))
+SCHEMA: dict[str, Any] = loader.read_schema()
 CONFIG = """\
 package: demo
 python: ["3.10", "3.14t"]

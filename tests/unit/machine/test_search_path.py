@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ci_tools.catalog.accelerators import list_compilers
 from ci_tools.machine.process import clean_environment
 from ci_tools.machine.search_path import search_path
 from tests.builders.visual_studio import program
@@ -19,7 +20,9 @@ def test_the_compilers_of_windows_are_hidden(links: bool, tmp_path: Path, monkey
         program(tmp_path / "bin" / name, "exit 0")
     if not links:
         monkeypatch.setattr(Path, "symlink_to", refuse())
-    shown = search_path(os.pathsep.join([str(tmp_path / "bin"), "/nowhere"]), tmp_path / "shadows").split(os.pathsep)
+    shown = search_path(
+        os.pathsep.join([str(tmp_path / "bin"), "/nowhere"]), tmp_path / "shadows", list_compilers()
+    ).split(os.pathsep)
     assert [path.name for path in Path(shown[0]).iterdir()] == ["git.exe"]
     assert os.access(Path(shown[0]) / "git.exe", os.X_OK)
     assert shown[1] == "/nowhere"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, name_archs_for_torch
+from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
+from ci_tools.catalog.accelerators.rocm import ROCM as AMD
+from ci_tools.catalog.accelerators.xpu import XPU as INTEL
+from ci_tools.model.platforms import Accelerator, name_archs_for_torch
 from ci_tools.model.versions import Minor
 
-CUDA = Accelerator(AcceleratorKind.CUDA, Minor(13, 0))
-ROCM = Accelerator(AcceleratorKind.ROCM, Minor(7, 1))
-XPU = Accelerator(AcceleratorKind.XPU)
+CUDA = Accelerator(NVIDIA, Minor(13, 0))
+ROCM = Accelerator(AMD, Minor(7, 1))
+XPU = Accelerator(INTEL)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools import catalog
+from ci_tools.build.sdk.installed import InstalledCompilers
 from ci_tools.build.toolchain import Toolchains
+from ci_tools.catalog.accelerators.rocm import ROCM, Rocm, gfx_facts
 from ci_tools.errors import InputError
-from ci_tools.model.platforms import AcceleratorKind, Platform
+from ci_tools.model.platforms import Platform
 from ci_tools.model.versions import GfxArch, Minor
 from tests.builders.sources import PROJECT, plan_of, request_of, world, write
 
@@ -58,19 +60,19 @@ def test_every_rocm_that_a_torch_ships_has_its_row() -> None:
         version
         for torch in KNOWN.torch.values()
         for (_, kind), versions in torch.accelerators.items()
-        if kind is AcceleratorKind.ROCM
+        if kind is ROCM
         for version in versions
     }
-    assert shipped <= KNOWN.rocm.keys()
+    assert shipped <= KNOWN.stacks[ROCM].keys()
 
 
-@pytest.mark.parametrize("rocm", KNOWN.rocm.values(), ids=lambda rocm: str(rocm.version))
-def test_a_row_names_architectures_as_compilers_do(rocm: catalog.Rocm) -> None:
+@pytest.mark.parametrize("rocm", KNOWN.stacks[ROCM].values(), ids=lambda rocm: str(rocm.version))
+def test_a_row_names_architectures_as_compilers_do(rocm: Rocm) -> None:
     parsed = {GfxArch.parse(arch) for arch in rocm.architectures}
     assert {str(arch) for arch in parsed} == rocm.architectures
     assert {*rocm.torch} <= rocm.architectures
     generic = {arch for arch in rocm.architectures if arch.endswith("-generic")}
-    assert generic <= KNOWN.gfx.runs_on.keys()
+    assert generic <= gfx_facts().runs_on.keys()
 
 
 @pytest.mark.parametrize(
@@ -188,8 +190,8 @@ def test_features_are_in_the_order_of_compilers(tmp_path: Path) -> None:
 
 def test_without_archs_those_of_upstream_s_torch_are_meant(tmp_path: Path) -> None:
     one, several = (written(tmp_path / name, f"rocm: {asked}", HIP) for name, asked in RELEASES.items())
-    assert request_of(one).platforms[0].archs == KNOWN.rocm[Minor(7, 1)].torch
-    assert request_of(several).platforms[0].archs == KNOWN.rocm[Minor(7, 14)].torch  # what both are built for
+    assert request_of(one).platforms[0].archs == KNOWN.stacks[ROCM][Minor(7, 1)].torch
+    assert request_of(several).platforms[0].archs == KNOWN.stacks[ROCM][Minor(7, 14)].torch  # what both are built for
 
 
 RELEASES = {"one": '["7.1"]', "several": '["7.1", "7.14"]'}
@@ -198,7 +200,7 @@ RELEASES = {"one": '["7.1"]', "several": '["7.1", "7.14"]'}
 @pytest.mark.parametrize(
     ("rocm", "said"),
     [
-        pytest.param("owner: x", 'no version of ROCm, expected something like `rocm: ["7.2"]`', id="no-release"),
+        pytest.param("owner: x", "no version of ROCm, expected those to serve as a list at the key `rocm`", id="none"),
         pytest.param('owner: x, rocm: ["6.4"]', "no architectures, expected something like `archs: [gfx90a, gfx942]`",
                      id="a-release-whose-torch-was-not-seen"),
     ],
@@ -281,10 +283,9 @@ def test_none_is_named_by_where_it_was_looked_for(tmp_path: Path) -> None:
 
 def test_no_compiler_of_rocm_can_be_fetched(tmp_path: Path) -> None:
     said = missing(tmp_path, machine(tmp_path), "pypi")
-    assert said == "only CUDA's compilers can be fetched: `toolchain: system` takes an installed one"
+    assert said == "no hipcc can be fetched: `toolchain: system` takes an installed one"
 
 
 def test_it_is_asked_as_it_will_be_run(tmp_path: Path) -> None:
     environ = {**machine(tmp_path, rocm="7.1.1"), "ROCM_HOME": str(tmp_path / "rocm")}
-    toolchains = Toolchains(KNOWN, world(tmp_path, **environ))
-    assert "for amd" in toolchains._says(tmp_path / "rocm/bin/hipcc")  # noqa: SLF001 - what identifies it
+    assert "for amd" in InstalledCompilers(ROCM, KNOWN, environ).says(tmp_path / "rocm")

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
 from ci_tools.model.cell import Cell
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan.cell_ranges import PlanAxes, accelerator_of, blocks
 from tests.builders.sources import plan_of, write
@@ -18,7 +19,7 @@ from tests.builders.sources import plan_of, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-CUDA = Accelerator(AcceleratorKind.CUDA, Minor(13, 0))
+CUDA = Accelerator(NVIDIA, Minor(13, 0))
 PLACES = ((Platform.LINUX_CUDA, CUDA), (Platform.LINUX_CPU, None), (Platform.WINDOWS, None))
 TORCHES = (None, Minor(2, 10), Minor(2, 11), Minor(2, 12))
 PYTHONS = tuple(Python(Minor(3, minor), free_threaded=False) for minor in (10, 11, 12, 13))

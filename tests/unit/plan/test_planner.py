@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from ci_tools import catalog
+from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.errors import InputError
 from ci_tools.model.evidence import Evidence, Extensions, Project
 from ci_tools.model.plan import JobKind, Plan
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import Enabled, PlatformRequest, Torch
 from ci_tools.model.versions import Minor
 from ci_tools.plan import planner
@@ -107,7 +108,7 @@ def test_one_sycl_file_makes_the_xpu_job_appear_with_its_owner(package: Path) ->
     write(package, {"kernels/deep/down/x.sycl": ""})
     plan = plan_of(package / "package", shared_world())
     job = next(job for job in plan.jobs if job.platform is Platform.LINUX_XPU)
-    assert (job.owner, job.accelerator) == ("@fatwheel/xpu", Accelerator(AcceleratorKind.XPU))
+    assert (job.owner, job.accelerator) == ("@fatwheel/xpu", Accelerator(XPU))
     assert "+xpu" in job.wheel
 
 
@@ -159,7 +160,7 @@ def test_one_unstable_include_ends_the_collapse(package: Path) -> None:
                      "demo-1.0-py3-none-macosx_11_0_arm64.whl", id="macos"),
         pytest.param(asked(Platform.WINDOWS, wheel_platform="win"), {"torch": None}, {},
                      "demo-1.0-py3-none-win_amd64.whl", id="windows"),
-        pytest.param(asked(Platform.LINUX_XPU, accelerators=(Accelerator(AcceleratorKind.XPU),)), {"torch": None}, {},
+        pytest.param(asked(Platform.LINUX_XPU, accelerators=(Accelerator(XPU),)), {"torch": None}, {},
                      "demo-1.0+xpu-py3-none-linux_x86_64.whl", id="xpu"),
         pytest.param(asked(Platform.LINUX_CPU), {"torch": None, "pythons": pythons("3.14t")}, {"api": APIS[1]},
                      "demo-1.0-cp314-cp314t-linux_x86_64.whl", id="free-threaded"),

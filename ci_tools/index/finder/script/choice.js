@@ -21,7 +21,7 @@ function rankOf(wheel, facts) {
     ? [wheel.serves.includes(wanted), compareParts(numbersIn(own), numbersIn(wanted)) <= 0, numbersIn(own)]
     : [false, false, []];
   const [interpreter, abi, platform] = tagsOf(wheel.file);
-  const tier = [Boolean(wheel.cuda || wheel.rocm || wheel.xpu), platform !== "any"];
+  const tier = [Boolean(wheel.cuda || wheel.rocm || wheel.xpu || wheel.other), platform !== "any"];
   const exact = [!abi.startsWith("none"), interpreter.startsWith("cp")];
   return [...tier, near, numbersIn(wheel.torch ? wheel.torch[0] : "0"), ...exact, wheel.file];
 }
@@ -116,6 +116,10 @@ function refuseAccelerator(wheel, facts) {
   }
   if (wheel.rocm && compareParts(numbersIn(wheel.rocm), numbersIn(facts.torch_rocm ?? "").slice(0, 2))) {
     return `it is for ROCm ${wheel.rocm}, and torch ${facts.torch} has ${facts.torch_rocm}`;
+  }
+  const [, label] = (facts.torch ?? "").split("+");
+  if (wheel.other && label !== wheel.other) { // an accelerator that only a label of torch shows
+    return `it is for ${wheel.other}, and ${facts.torch ? `torch ${facts.torch}` : "no torch"} is here`;
   }
   if (!wheel.cuda) return "";
   const { cuda, source } = wantedCuda(facts);

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
 
+from ci_tools.catalog.index_folders import FOLDER
 from ci_tools.errors import InputError, MachineError
 from ci_tools.github.client import printable
 from ci_tools.index.file_names import project_and_version
@@ -17,7 +18,6 @@ from ci_tools.machine.http.client import open_session
 from ci_tools.machine.http.faults import NoParts, TooLarge
 from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.machine.storage import write_atomically
-from ci_tools.model.files import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ci_tools import catalog
+from ci_tools.catalog.accelerators import KINDS
 from ci_tools.formats.fatbinary import PTX, images, units
-from ci_tools.formats.offload.sycl import NATIVE, SPIRV
 from ci_tools.model.files import Level
-from ci_tools.model.platforms import AcceleratorKind
-from ci_tools.model.versions import CudaArch, GfxArch, Minor
 from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
 
 if TYPE_CHECKING:
@@ -18,24 +15,24 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from ci_tools.formats.fatbinary import CompiledUnit, Image
-    from ci_tools.model.plan import Job
+    from ci_tools.model.platforms import AcceleratorKind
     from ci_tools.verify.audit.subject import Member, Subject
 
-LOOSE = (".cubin", ".fatbin", ".hsaco", ".ptx")  # files of device code, often for one architecture each
+LOOSE = tuple(ending for kind in KINDS.values() for ending in kind.loose)
 HOLDS_DEVICE_CODE = frozenset({"ELF", "PE", "static library", "CUDA fatbinary"})
-CUDA_IMAGE = re.compile(r"(?P<kind>sm|compute)_(?P<major>\d+)(?P<minor>\d)(?P<variant>[af]?)")
 
 
 def fatbinary(subject: Subject) -> Iterator[Flaw]:
     """Device code is for the planned architectures, no more and no fewer, in every library that has any."""
     job = subject.job
-    if job is None or not _is_for_gpus(job):
+    if job is None or job.accelerator is None:
         return
-    found = {name: set(map(str, seen)) for name, seen in read_each(_find_device_members(subject), images) if seen}
-    asked = set(_list_job_images(job))
-    if job.accelerator and job.accelerator.kind is AcceleratorKind.XPU:
-        found = {name: _name_gpus(seen, asked) for name, seen in found.items()}
-    if asked and not found and not job.libraries:
+    kind = job.accelerator.kind
+    asked = set(kind.images(job.archs))
+    if not asked:
+        return
+    found = {name: kind.name_images(seen, asked) for name, seen in _find_images(subject, kind) if seen}
+    if not found and not job.libraries:
         yield Flaw("no library holds device code", "none", _all(asked))
         return
     libraries = {name: seen for name, seen in found.items() if not name.endswith(LOOSE)}
@@ -46,7 +43,7 @@ def fatbinary(subject: Subject) -> Iterator[Flaw]:
             yield Flaw(f"{name} is not for the planned architectures", _all(seen), _all(expected))
     yield from _loose_files(found, planned, asked)
     if job.libraries:
-        yield from _find_unserved_archs(job, {image for seen in found.values() for image in seen})
+        yield from _find_unserved_archs(job.archs, kind, {image for seen in found.values() for image in seen})
 
 
 def held_images(subject: Subject) -> tuple[str, ...]:
@@ -66,9 +63,13 @@ def _all(images: Iterable[str]) -> str:
     return ", ".join(sorted(images)) or "none"
 
 
-def _is_for_gpus(job: Job) -> bool:
-    kind = job.accelerator.kind if job.accelerator else None
-    return kind in {AcceleratorKind.CUDA, AcceleratorKind.XPU} or (kind is AcceleratorKind.ROCM and bool(job.archs))
+def _find_images(subject: Subject, kind: AcceleratorKind) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield the images in each member that may have any, also those in a format of an accelerator's own."""
+
+    def read(library: BinaryIO) -> frozenset[str]:
+        return frozenset(map(str, images(library))) | kind.find_images(library)
+
+    return read_each(_find_device_members(subject), read)
 
 
 def _find_device_members(subject: Subject) -> Iterator[Member]:
@@ -77,40 +78,6 @@ def _find_device_members(subject: Subject) -> Iterator[Member]:
         may_hold = member.format in HOLDS_DEVICE_CODE or member.name.endswith(LOOSE)
         if may_hold and not member.damage and not member.is_grafted:
             yield member
-
-
-def _list_job_images(job: Job) -> Iterator[str]:
-    """Yield the images of a library that is compiled for all architectures of the job."""
-    kind = job.accelerator.kind if job.accelerator else None
-    if kind is AcceleratorKind.ROCM:
-        yield from job.archs
-        return
-    if kind is AcceleratorKind.XPU:
-        yield from (SPIRV, *(f"{NATIVE}:{arch}" for arch in job.archs))
-        return
-    for arch in map(CudaArch.parse, job.archs):
-        yield arch.sm
-        if arch.ptx:
-            yield arch.compute
-
-
-def _name_gpus(found: set[str], asked: Iterable[str]) -> set[str]:
-    """Return images in the words of a request: machine code for GPUs that it names is called after them.
-
-    A library names a GPU by its IP version or its family. One name of a request may stand for several IP versions, and
-    counts as found if all of them are there; two names may stand for the same.
-    """
-    gpus = catalog.load().intel
-    named, known = set(), set()
-    for image in asked:
-        name = image.removeprefix(f"{NATIVE}:")
-        lone = {gpus.families[name]} if name in gpus.families else set()
-        for versions in ({*gpus.named.get(name, ())}, lone):
-            own = {f"{NATIVE}:{version}" for version in versions}
-            if own and own <= found:
-                named.add(image)
-                known |= own
-    return named | (found - known)
 
 
 def _images_by_library(subject: Subject, libraries: Iterable[str], asked: set[str]) -> Mapping[str, set[str]]:
@@ -133,38 +100,11 @@ def _loose_files(found: Mapping[str, set[str]], planned: Mapping[str, set[str]],
         yield Flaw("the files with device code are not for all planned architectures", _all(together), _all(asked))
 
 
-def _find_unserved_archs(job: Job, found: set[str]) -> Iterator[Flaw]:
+def _find_unserved_archs(archs: Iterable[str], kind: AcceleratorKind, found: set[str]) -> Iterator[Flaw]:
     """Yield a flaw for the requested architectures that no image in any library can run on."""
-    kind = job.accelerator.kind if job.accelerator else None
-    if kind is AcceleratorKind.ROCM:
-        unserved = [arch for arch in job.archs if not any(_serves(image, GfxArch.parse(arch)) for image in found)]
-    elif kind is AcceleratorKind.XPU:  # the driver compiles SPIR-V for every GPU
-        unserved = [arch for arch in job.archs if SPIRV not in found and f"{NATIVE}:{arch}" not in found]
-    else:
-        unserved = [arch for arch in job.archs if not any(_runs(image, CudaArch.parse(arch)) for image in found)]
+    unserved = [arch for arch in archs if not any(kind.runs(image, arch) for image in found)]
     if unserved:
         yield Flaw("no library serves an architecture asked for", _all(found), _all(unserved), Level.WARNING)
-
-
-def _serves(image: str, arch: GfxArch) -> bool:
-    """Whether AMD GPUs of an architecture run the image: it is for them, or for a generic target that includes them."""
-    try:
-        return catalog.load().gfx.serves(GfxArch.parse(image), arch)
-    except ValueError:  # the library's text is not an architecture
-        return False
-
-
-def _runs(image: str, arch: CudaArch) -> bool:
-    """Whether a GPU of an architecture runs the image: machine code within its major version, PTX from its own on."""
-    match = CUDA_IMAGE.fullmatch(image)
-    if match is None:
-        return False
-    own, gpu = Minor(int(match["major"]), int(match["minor"])), arch.capability
-    if match["variant"] == "a":
-        return gpu == own
-    if match["kind"] == "sm" or match["variant"] == "f":
-        return gpu.major == own.major and gpu >= own
-    return gpu >= own
 
 
 # ---------------------------------------------------------------- kernels

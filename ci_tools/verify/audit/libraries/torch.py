@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from ci_tools import catalog
+from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.catalog.symbols import is_torch_symbol, missing, tables
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.model.files import Level
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.verify.audit.metadata.labels import requirements
 from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
 
@@ -131,7 +131,7 @@ def sycl_runtime(subject: Subject) -> Iterator[Flaw]:
     A process with two of them has two sets of queues and devices: what one allocates, the other does not know.
     """
     job, known = subject.job, catalog.load()
-    if job is None or job.accelerator is None or job.accelerator.kind is not AcceleratorKind.XPU:
+    if job is None or job.accelerator is None or job.accelerator.kind != XPU:
         return
     required = {found.sycl for cell in job.covers if (found := known.find_oneapi(cell.torch))}
     for name, one in subject.readable_linkings.items():

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from ci_tools.build.sdk.compiler_cache import cache_for
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.machine import python as interpreter
-from ci_tools.model.platforms import Accelerator, AcceleratorKind
+from ci_tools.model.platforms import Accelerator
 from ci_tools.model.versions import Minor, Python
 from tests.builders.compilers import CCACHE
 from tests.builders.sources import world, write
@@ -99,7 +100,7 @@ __global__ void store(int* out) {
 
 def test_nvccs_object_of_a_changed_architecture_is_not_the_cached_one(tmp_path: Path) -> None:
     nvcc = shutil.which("nvcc") or pytest.skip("needs nvcc")
-    cuda = Accelerator(AcceleratorKind.CUDA, Minor(13, 0))
+    cuda = Accelerator(CUDA, Minor(13, 0))
     job = cast("Job", SimpleNamespace(batch="linux-cuda-cu130", accelerator=cuda))
     cache = cache_for(job, tmp_path, world(tmp_path))
     launcher, environ = cache.variables["CMAKE_CUDA_COMPILER_LAUNCHER"], {**os.environ, **cache.variables}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ci_tools import catalog
+from ci_tools.catalog.accelerators.xpu import intel_gpus
 from ci_tools.formats.fatbinary import units
 from ci_tools.machine import package_index
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 # The GPUs after `-device` in the options that torchcodec-xpu's images of SPIR-V hold.
 GIVEN = "pvc bmg dg2 arl-h mtl-h lnl-m ptl-h ptl-u".split()  # noqa: SIM905 - as they stand there
-FOR_GPUS = {f"spir64_gen:{image}" for name in GIVEN for image in catalog.load().intel.named[name]}
+FOR_GPUS = {f"spir64_gen:{image}" for name in GIVEN for image in intel_gpus().named[name]}
 
 
 class Held(NamedTuple):

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools import catalog
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config.release_names import label_archs
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
 from ci_tools.model.evidence import Binding
-from ci_tools.model.platforms import Accelerator, AcceleratorKind
+from ci_tools.model.platforms import Accelerator
 from ci_tools.model.versions import Minor
 from ci_tools.observe import collector
 from ci_tools.plan import make
@@ -190,7 +191,7 @@ def shown_for_all(folder: Path, lines: str, tail: str = TAIL) -> CellEvidence:
     """Return the evidence of a cell of CUDA whose version nobody names: it stands for every build of its torch."""
     root = project(folder, lines, tail=tail)
     request = request_of(root)
-    platform = replace(request.platforms[0], accelerators=(Accelerator(AcceleratorKind.CUDA),))
+    platform = replace(request.platforms[0], accelerators=(Accelerator(CUDA),))
     asked = replace(request, platforms=(platform,))
     tree = source.open_tree(asked, root, outside())
     return collector.gather(asked, tree, two_toolkits(), outside()).platforms[0].shown

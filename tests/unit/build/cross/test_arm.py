@@ -12,8 +12,9 @@ import pytest
 from ci_tools import catalog
 from ci_tools.build import cuda_toolkits
 from ci_tools.build.cross import arm
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.machine.python import Environment
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
 from tests.builders.plans import job_of
@@ -63,7 +64,7 @@ def test_an_arm_wheel_is_compiled_where_the_compiler_is(path: str) -> None:
     ],
 )
 def test_a_toolkit_without_libraries_for_arm_is_none(toolchain: ToolchainKind, why: str, tmp_path: Path) -> None:
-    cuda = Accelerator(AcceleratorKind.CUDA, Minor(13, 0))
+    cuda = Accelerator(CUDA, Minor(13, 0))
     job = replace(JOB, platform=Platform.LINUX_CUDA_AARCH64, accelerator=cuda, toolchain=toolchain)
     outside = replace(world(tmp_path), environ={"CUDA_HOME": str(tmp_path)}, host="linux-x86_64")
     assert why in cuda_toolkits.CudaToolkits(catalog.load(), outside).missing(job)

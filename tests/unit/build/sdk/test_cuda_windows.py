@@ -14,11 +14,12 @@ from ci_tools.build.cuda_toolkits import CudaToolkits, link_variables
 from ci_tools.build.sdk.cuda_libraries import write_import_libraries
 from ci_tools.build.sdk.cuda_windows import LAYOUT, WINDOWS, import_names, refuse_incomplete
 from ci_tools.build.toolchain import Toolchains
+from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
 from ci_tools.catalog.cuda_parts import cuda_parts
 from ci_tools.errors import MachineError
 from ci_tools.formats.elf import Extent
 from ci_tools.formats.windows.pe import read_pe
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
 from tests.builders.plans import job_of
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Job
 
-CUDA = Accelerator(AcceleratorKind.CUDA, Minor(13, 0))
+CUDA = Accelerator(NVIDIA, Minor(13, 0))
 SAYS = "echo 'Cuda compilation tools, release 13.0, V13.0.88'"
 DLLTOOL, GCC = (shutil.which(f"x86_64-w64-mingw32-{name}") for name in ("dlltool", "gcc"))
 # What Microsoft's lib.exe does with these options, by MinGW's program.
@@ -72,7 +73,7 @@ def test_an_installed_toolkit_is_found_where_nvidia_puts_it(tmp_path: Path) -> N
 def test_the_index_has_a_compiler_for_windows(tmp_path: Path) -> None:
     toolkits = CudaToolkits(catalog.load(), windows(tmp_path))
     assert toolkits.missing(job()) == ""
-    older = job(accelerator=Accelerator(AcceleratorKind.CUDA, Minor(12, 6)), toolchain=ToolchainKind.PYPI)
+    older = job(accelerator=Accelerator(NVIDIA, Minor(12, 6)), toolchain=ToolchainKind.PYPI)
     assert toolkits.missing(older) == "the package index has no compiler of CUDA 12.6 for windows-amd64"
 
 

@@ -11,14 +11,15 @@ import pytest
 
 from ci_tools.build.sdk.stand_ins import open_answers, put_toolkit
 from ci_tools.build.sdk.torch_parts import TorchParts
-from ci_tools.model.platforms import Accelerator, AcceleratorKind
+from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
+from ci_tools.model.platforms import Accelerator
 from ci_tools.model.versions import Minor
 from tests.builders.sources import world, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CUDA = Accelerator(AcceleratorKind.CUDA, Minor(13, 0))
+CUDA = Accelerator(NVIDIA, Minor(13, 0))
 VERSION = (
     "from typing import Optional\n__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\nhip: Optional[str] = None\n"
 )

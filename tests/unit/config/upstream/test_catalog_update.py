@@ -14,12 +14,14 @@ import pytest
 import requests
 
 from ci_tools import catalog
+from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.catalog.accelerators.rocm import ROCM
+from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.cli.main import main
 from ci_tools.config import loader
 from ci_tools.config.upstream import catalog_update
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import Minor, Python
 from tests.builders.sources import demo, write
 from tests.servers.package_index import Index, Sent, index_of
@@ -113,7 +115,7 @@ def test_a_new_torch_gets_a_row_with_a_hash_and_the_config_may_name_it(tmp_path:
         here.config.write_text(config)
         found = here.torch()
     assert (found.patch, found.pythons["linux-x86_64"]) == ("9.1.0", {Python(Minor(3, 12))})
-    assert found.accelerators["linux-x86_64", AcceleratorKind.CUDA] == {Minor(13, 2)}
+    assert found.accelerators["linux-x86_64", CUDA] == {Minor(13, 2)}
     assert found.headers
     assert found.headers.file == MAC.format("9.1.0")
     assert found.headers.sha256 == hashlib.sha256(b"the larger one").hexdigest()
@@ -217,8 +219,8 @@ def test_another_index_says_for_which_accelerators_there_are_builds(tmp_path: Pa
         assert here.update()[0] == "torch 9.1: 9.1.0, Python 3.12 3.99, CUDA 13.2 99.9, ROCm 8.3, XPU on linux-x86_64"
         accelerators = here.torch().accelerators
         unknown = [line.partition(",")[0] for line in here.reporter.lines if "by hand" in line]
-    assert accelerators["linux-x86_64", AcceleratorKind.ROCM] == {Minor(8, 3)}
-    assert accelerators["linux-x86_64", AcceleratorKind.XPU] == {None}
+    assert accelerators["linux-x86_64", ROCM] == {Minor(8, 3)}
+    assert accelerators["linux-x86_64", XPU] == {None}
     said = "upstream builds torch 9.1 for XPU: write the `oneapi` that it requires by hand"
     assert unknown == ["upstream builds torch for CUDA 99.9", "upstream builds torch for ROCm 8.3", said]
 
@@ -230,7 +232,7 @@ def test_a_release_of_ours_gets_the_builds_that_we_have_not_seen(tmp_path: Path)
         assert here.update() == ("torch 2.15: ROCm 8.3",)
         found = here.torch(ours.version)
     assert (found.patch, found.headers) == (ours.patch, ours.headers)
-    assert found.accelerators["linux-x86_64", AcceleratorKind.ROCM] == {Minor(8, 3)}
+    assert found.accelerators["linux-x86_64", ROCM] == {Minor(8, 3)}
 
 
 def test_a_patch_release_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
@@ -241,7 +243,7 @@ def test_a_patch_release_takes_the_place_of_the_one_before(tmp_path: Path) -> No
         assert later.update() == ("torch 9.1: 9.1.1, CUDA 13.4",)
         found = later.torch()
     assert (found.patch, found.headers and found.headers.file) == ("9.1.1", MAC.format("9.1.1"))
-    assert found.accelerators["linux-x86_64", AcceleratorKind.CUDA] == {Minor(13, 2), Minor(13, 4)}
+    assert found.accelerators["linux-x86_64", CUDA] == {Minor(13, 2), Minor(13, 4)}
 
 
 def test_what_a_person_has_written_stays(tmp_path: Path) -> None:

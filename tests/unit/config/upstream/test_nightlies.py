@@ -11,12 +11,12 @@ import pytest
 import requests
 
 from ci_tools import catalog
+from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config import loader
 from ci_tools.config.upstream import catalog_update
 from ci_tools.config.upstream.nightlies import drop_rows
 from ci_tools.errors import InputError
 from ci_tools.machine.context import Outside
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import Minor
 from tests.builders.sources import demo, write
 from tests.servers.package_index import index_of, over_http
@@ -100,7 +100,7 @@ def test_the_newest_nightly_gets_a_row_with_its_index(tmp_path: Path) -> None:
         found = here.torch()
         assert (found.version, found.patch) == (Minor(9, 9, "20261125"), VERSION.format(20261125))
         assert found.indexes == (here.url,)
-        assert found.accelerators["linux-x86_64", AcceleratorKind.CUDA] == {Minor(13, 0)}
+        assert found.accelerators["linux-x86_64", CUDA] == {Minor(13, 0)}
         assert found.headers
         assert found.headers.file == f"torch-{VERSION.format(20261125)}-{MAC}.whl"
         assert found.headers.size == len(found.headers.file)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.catalog.accelerators.rocm import ROCM
+from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.model.evidence import Compile
-from ci_tools.observe.gpus.images import list_images, list_wanted, read_command_images, read_images
+from ci_tools.observe.gpus.images import list_images, read_command_images, read_images
 
 
 @pytest.mark.parametrize(
@@ -43,10 +46,11 @@ def test_a_source_without_kernels_asks_for_none() -> None:
 
 
 def test_the_images_of_a_request_by_kind() -> None:
-    assert [list_images(arch) for arch in ("9.0a", "10.0+PTX", "gfx942", "mtl-h")] == [
-        ("sm_90a",),
-        ("sm_100", "compute_100"),
-        ("gfx942",),
-        ("spir64_gen:mtl-h",),
+    asked = ((CUDA, "9.0a"), (CUDA, "10.0+PTX"), (ROCM, "gfx942"), (XPU, "mtl-h"))
+    assert [list_images(kind, [arch]) for kind, arch in asked] == [
+        {"sm_90a"},
+        {"sm_100", "compute_100"},
+        {"gfx942"},
+        {"spir64_gen:mtl-h"},
     ]
-    assert list_wanted(["pvc", "bmg"]) == {"spir64_gen:pvc", "spir64_gen:bmg"}
+    assert list_images(XPU, ["pvc", "bmg"]) == {"spir64_gen:pvc", "spir64_gen:bmg"}

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.catalog.accelerators.rocm import ROCM
+from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.model.cell import Cell
 from ci_tools.model.files import Level
 from ci_tools.model.plan import Job, JobKind, Library
@@ -27,7 +30,7 @@ A, F = 0x100000, 0x200000
 FILE_OF_PTX = b".version 9.0\n.target sm_100\n.address_size 64\n.visible .entry scale() { ret; }\n"
 
 
-def planned(*archs: str, libraries: tuple[Library, ...] = (), kind: AcceleratorKind = AcceleratorKind.CUDA) -> Job:
+def planned(*archs: str, libraries: tuple[Library, ...] = (), kind: AcceleratorKind = CUDA) -> Job:
     """The plan's job for a wheel with device code."""
     accelerator = Accelerator(kind, Minor(13, 0))
     return Job(
@@ -208,7 +211,7 @@ def bundle(*targets: str) -> bytes:
     ],
 )
 def test_amd_device_code_is_for_the_planned_targets(targets: tuple[str, ...], found: list[str], tmp_path: Path) -> None:
-    job = planned("gfx90a", "gfx942", kind=AcceleratorKind.ROCM)
+    job = planned("gfx90a", "gfx942", kind=ROCM)
     wheel = linux(tmp_path, one_so=bundle(*targets))
     assert [(one.rule, one.found) for one in looked_at(wheel, job)] == [("fatbinary", said) for said in found]
 
@@ -226,7 +229,7 @@ def test_amd_device_code_is_for_the_planned_targets(targets: tuple[str, ...], fo
     ],
 )
 def test_what_amd_device_code_runs_on(targets: tuple[str, ...], arch: str, runs: bool, tmp_path: Path) -> None:  # noqa: FBT001
-    job = planned(arch, libraries=(Library("demo/one.so", targets),), kind=AcceleratorKind.ROCM)
+    job = planned(arch, libraries=(Library("demo/one.so", targets),), kind=ROCM)
     found = looked_at(linux(tmp_path, one_so=bundle(*targets)), job)
     assert [(one.level, one.expected) for one in found] == ([] if runs else [(Level.WARNING, arch)])
 
@@ -242,7 +245,7 @@ def sycl(*devices: str, spirv: bool = True) -> bytes:
 
 
 def for_xpu(*archs: str, libraries: tuple[Library, ...] = ()) -> Job:
-    return planned(*archs, libraries=libraries, kind=AcceleratorKind.XPU)
+    return planned(*archs, libraries=libraries, kind=XPU)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools import catalog
-from ci_tools.build.sdk.oneapi import OneApiCompilers
+from ci_tools.build.sdk.installed import InstalledCompilers
 from ci_tools.build.toolchain import Toolchains
+from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.errors import InputError
 from ci_tools.model.platforms import Platform
 from tests.builders.sources import PROJECT, plan_of, request_of, world, write
@@ -57,9 +58,9 @@ def machine(folder: Path, *versions: str) -> Path:
     return folder / "oneapi"
 
 
-def compilers(folder: Path, **environ: str) -> OneApiCompilers:
+def compilers(folder: Path, **environ: str) -> InstalledCompilers:
     """Return the compilers of a machine without those that the real one has."""
-    return OneApiCompilers(KNOWN, {"PATH": "/nowhere", **environ}, folder / "nothing")
+    return InstalledCompilers(XPU, KNOWN, {"PATH": "/nowhere", **environ}, folder / "nothing")
 
 
 def chosen(folder: Path, torch: str, *versions: str) -> str:
@@ -133,7 +134,9 @@ def test_a_gpu_that_the_catalog_lacks_is_a_mistake_with_the_nearest_name(tmp_pat
 
 def test_a_torch_of_an_oneapi_that_the_catalog_lacks_is_refused_with_both(tmp_path: Path) -> None:
     release = KNOWN.torch[catalog.Minor(2, 14)]._replace(oneapi=catalog.Minor(2027, 0))
-    later = OneApiCompilers(KNOWN.__class__(**{**fields(), "torch": {release.version: release}}), {"PATH": "/nowhere"})
+    later = InstalledCompilers(
+        XPU, KNOWN.__class__(**{**fields(), "torch": {release.version: release}}), {"PATH": "/nowhere"}
+    )
     said = later.explain_missing(xpu_job(tmp_path, "2.14"))
     assert said == "the catalog has no oneAPI 2027.0, which torch 2.14 is built with"
 
@@ -154,5 +157,5 @@ def test_the_build_gets_the_folder_and_an_identity_of_its_compiler(tmp_path: Pat
 
 
 def test_every_oneapi_that_a_torch_names_has_its_row() -> None:
-    assert {torch.oneapi for torch in KNOWN.torch.values() if torch.oneapi} <= KNOWN.oneapi.keys()
+    assert {torch.oneapi for torch in KNOWN.torch.values() if torch.oneapi} <= KNOWN.stacks[XPU].keys()
     assert {torch.version for torch in KNOWN.torch.values() if not torch.oneapi} == {catalog.Minor(2, 15)}

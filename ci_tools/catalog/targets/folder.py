@@ -1,0 +1,13 @@
+"""A folder of this machine, which is a package index."""
+
+from ci_tools.catalog.targets import TargetKind
+
+FOLDER = TargetKind(
+    prefix="dir",
+    form="dir:PATH",
+    pattern="dir:.+",
+    opens="ci_tools.publish.targets.addresses:open_folder",
+    order=0,
+    is_local=True,
+    is_index=True,
+)

@@ -1,0 +1,93 @@
+"""CONTRIBUTING's table "Where do I change X?" names files that are there, and places that are the only ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+PAGE = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
+TABLE = PAGE.partition("## Where do I change X?\n")[2].partition("\n## ")[0]
+ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TABLE.splitlines() if line.startswith("| ")][
+    1:
+]
+PATH = re.compile(r"`([\w./*-]+/[\w./*-]+)`")
+# What only one accelerator has: a key of the config (`pypi-cuda`, `unsupported: cuda`), a compiler that can be fetched,
+# kernels that cmake lists, a runtime of SYCL. Another accelerator needs none of these modules.
+OF_ONE = frozenset(
+    {
+        "build/requirements",
+        "build/room",
+        "build/sdk/compiler_cache",
+        "build/toolchain",
+        "catalog/__init__",
+        "config/mistakes",
+        "config/starter/choices",
+        "config/test_infra/carrier",
+        "config/test_infra/migration",
+        "index/wheel_facts",
+        "observe/build",
+        "observe/cmake/options",
+        "observe/cmake/stage",
+        "observe/cmake/witness",
+        "observe/collector",
+        "observe/device_code",
+        "observe/gpus/driver",
+        "observe/gpus/own_archs",
+        "observe/interpretation",
+        "observe/switches",
+        "observe/views",
+        "plan/aliases",
+        "plan/axes",
+        "plan/contradictions",
+        "plan/planner",
+        "recipes/upstream",
+        "verify/audit/libraries/torch",
+    }
+)
+OF_GITHUB = frozenset({"cli/verbs/index", "publish/retention/removal", "publish/retraction"})  # they take back releases
+
+
+def modules_with(pattern: str) -> set[str]:
+    """Return the modules of ci_tools in whose text a pattern is found, without their endings."""
+    top = REPOSITORY / "ci_tools"
+    found = (path for path in top.rglob("*.py") if re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE))
+    return {path.relative_to(top).with_suffix("").as_posix() for path in found}
+
+
+COMES = pytest.mark.xfail(not (REPOSITORY / "ci_tools/machine/http").is_dir(), reason="comes with the one retry policy")
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, id=row[0], marks=COMES if "machine/http" in row[1] else ()) for row in ROWS]
+)
+def test_the_files_of_a_change_are_there(row: list[str]) -> None:
+    assert PATH.search(row[1])
+    missing = [path for cell in row for path in PATH.findall(cell) if not any(REPOSITORY.glob(path.rstrip("/")))]
+    assert not missing
+
+
+def test_ten_changes_are_told() -> None:
+    assert len(ROWS) >= 10
+
+
+@pytest.mark.parametrize(
+    ("pattern", "folder", "others"),
+    [
+        pytest.param(r"\(AcceleratorKind\):", "catalog/accelerators", frozenset(), id="an-accelerator"),
+        pytest.param(
+            r"^from ci_tools.catalog.accelerators.\w+ import", "catalog/accelerators", OF_ONE, id="one-by-name"
+        ),
+        pytest.param(r"= TargetKind\($", "catalog/targets", frozenset(), id="a-target"),
+        pytest.param(
+            r"^\s*from ci_tools.catalog.targets.\w+ import", "catalog/targets", OF_GITHUB, id="a-target-by-name"
+        ),
+        pytest.param(
+            r"(startswith|removeprefix)\(.(dir|s3|github|pypi):", "catalog/targets", frozenset(), id="a-prefix"
+        ),
+    ],
+)
+def test_it_is_said_in_no_other_place(pattern: str, folder: str, others: frozenset[str]) -> None:
+    assert {name for name in modules_with(pattern) if not name.startswith(folder)} == others
