@@ -16,15 +16,13 @@ from ci_tools.observe.build import (
     RAN,
     Build,
     find_own_archs,
-    list_capabilities,
-    list_request_archs,
 )
 from ci_tools.observe.device_code import warn_of_files
 from ci_tools.observe.gpus.own_archs import ArchVariables, find_cmake_archs
-from ci_tools.observe.observation import DEVICE_ENDINGS
 from ci_tools.observe.owned import Owned, explain_loss
 from ci_tools.observe.python_label import explain_platform, name_by_oldest, trust_tag
 from ci_tools.observe.setup_py.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject
+from ci_tools.observe.setup_py.trials import Trials, kind_of
 from ci_tools.observe.suppositions import (
     Looked,
     decide,
@@ -34,15 +32,9 @@ from ci_tools.observe.suppositions import (
     select_suppositions,
 )
 from ci_tools.observe.switches import (
-    SWITCH,
-    VALUES,
     explain_local_version,
     explain_switch,
-    find_turned_on,
-    is_opt_in,
-    list_arch_variables,
     list_off,
-    list_switches,
 )
 from ci_tools.observe.views import View, list_versions, make_view
 from ci_tools.source.backends.unknown import list_compiled
@@ -64,9 +56,7 @@ if TYPE_CHECKING:
     Switches = tuple[tuple[str, str], ...]
 
 HIPIFIED_ENDINGS = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp")  # torch writes each file's translation beside it
-STARTS_A_BUILD = ("runs make", "compiles by its own command")
 FAKED = SIMULATED | PLUGINS.keys()
-MOST_TRIED = 8  # switches of one build
 CAPPED = re.compile(r"\s*setuptools\b[^;]*(<|==|~=)")
 
 
@@ -88,9 +78,9 @@ class Witness:
         self.cmake = cmake
         self.owned = Owned(project.request, tree, catalog)
         self.observer = Observer(self.subject(), outside)
+        self.trials = Trials(self.observer, self.owned, tree)
         self.unknown: dict[str, CellEvidence] = {}
         self.shown: list[tuple[tuple[str, str, str], Observed, Switches, CellEvidence]] = []
-        self.remedies: dict[tuple[str, str, str], tuple[Switches, object]] = {}
         self.arch_variables = ArchVariables(self.build)
 
     def close(self) -> None:
@@ -153,26 +143,19 @@ class Witness:
         evidence = self.of_view(view)
         view = view._replace(env=(*view.env, *evidence.switches))
         seen = self.observer.observe(view)
-        asked = {name: at for one in (seen, *self.with_gpus(view, seen)) for name, at in one.asked.items()}
+        asked = {name: at for one in (seen, *self.trials.run_with_gpus(view, seen)) for name, at in one.asked.items()}
         return Looked(evidence, select_suppositions(asked))
 
     def of_view(self, view: View) -> CellEvidence:
         """Return the evidence of the build of a view."""
-        seen, switches = self.try_remedy(view) or self.add_switch(view, self.observer.observe(view))
-        if switches:
-            self.remedies[_kind(view)] = switches, seen.gist
+        seen, switches = self.trials.find_build(view)
         for kind, earlier, its_switches, found in self.shown:
-            if earlier is seen and (kind, its_switches) == (_kind(view), switches):
+            if earlier is seen and (kind, its_switches) == (kind_of(view), switches):
                 return found
         found = self.evidence(seen, switches, view)
         found = next((one for *_, one in self.shown if one == found), found)
-        self.shown.append((_kind(view), seen, switches, found))
+        self.shown.append((kind_of(view), seen, switches, found))
         return found
-
-    @cached_property
-    def has_kernels(self) -> bool:
-        """Whether the source has GPU sources."""
-        return any(name.endswith(DEVICE_ENDINGS) for name in self.tree.files)
 
     def once(self, where: str) -> CellEvidence:
         """Return UNKNOWN evidence, the same object for every cell with the same `where`."""
@@ -187,114 +170,6 @@ class Witness:
     def explain_local_version(self, cell: Cell, platform: PlatformRequest) -> tuple[str, str] | None:
         """Return what makes the version of a cell's build local, and what gives a public one; None if unknown."""
         return explain_local_version(self.observer, self.view(next(list_versions(cell, self.catalog)), platform))
-
-    # -- wheels that would lack their kernels
-
-    def try_remedy(self, view: View) -> tuple[Observed, Switches] | None:
-        """Return the build with the switch that a cell of the same kind needed, if it has the same effect; else None.
-
-        To find a switch takes many builds, and few projects have different switches for each Python or torch.
-        """
-        if _kind(view) not in self.remedies:
-            return None
-        switches, gist = self.remedies[_kind(view)]
-        tried = self.observer.observe(view._replace(env=(*view.env, *switches)))
-        return (tried, switches) if tried.gist == gist else None
-
-    def add_switch(self, view: View, observed: Observed) -> tuple[Observed, Switches]:
-        """Return the build with the switch that it needs, if it needs one.
-
-        A build needs a switch if it leaves its kernels out on a builder without a GPU, or looks for a wheel online.
-        Without such a reason, only a switch that names the platform's hardware is set; all others stay off.
-        """
-        if CMAKE in observed.asked and not observed.opens_network:
-            return self.switch_cmake_on(view, observed) or (observed, ())
-        wanted = self.find_kernels(view, observed)
-        if not wanted - observed.device_sources and not observed.opens_network:
-            return self.hidden(view, observed) or (observed, ())
-        of_gpus = observed.opens_network or self.find_kernels_of_gpus(view, observed)
-        for switches, tried in self.tried(view, observed) if of_gpus else self.tried_for_hardware(view, observed):
-            if wanted <= tried.device_sources and not tried.doubts and not tried.failure:
-                return tried, switches
-        return observed, ()
-
-    def switch_cmake_on(self, view: View, observed: Observed) -> tuple[Observed, Switches] | None:
-        """Return the build that gives cmake what it would give it where there is a GPU, if this one turns that off."""
-        on_gpu = self.find_turned_on_by_gpus(view, observed)
-        for switches, tried in self.tried(view, observed) if on_gpu else self.tried_for_hardware(view, observed):
-            if find_turned_on(observed, tried) and not tried.doubts and not tried.failure:
-                return tried, switches
-        return None
-
-    def find_turned_on_by_gpus(self, view: View, observed: Observed) -> str:
-        """Return a definition that the build gives cmake only because it finds no GPU; "" if there is none."""
-        return next(filter(None, (find_turned_on(observed, one) for one in self.with_gpus(view, observed))), "")
-
-    def hidden(self, view: View, observed: Observed) -> tuple[Observed, Switches] | None:
-        """Return the build whose switch starts another build system, if the build compiles nothing without a switch."""
-        is_empty = view.accelerator and not observed.commands and not observed.doubts and not observed.failure
-        if not is_empty or not self.has_kernels or CMAKE in observed.asked:
-            return None
-        for switches, tried in self.tried_for_hardware(view, observed):
-            if CMAKE in tried.asked or any(what.startswith(STARTS_A_BUILD) for what in tried.doubts):
-                return tried, switches
-        return None
-
-    def find_kernels(self, view: View, observed: Observed) -> frozenset[str]:
-        """Return the kernels that the build compiles with a GPU present, or with a switch if it compiles none then.
-
-        Empty if it runs cmake: what that compiles is not seen.
-        """
-        if view.accelerator is None or CMAKE in observed.asked:
-            return frozenset()
-        seen = self.find_kernels_of_gpus(view, observed) or observed.device_sources
-        if seen or not self.has_kernels:
-            return seen - self.owned.excluded(view)
-        switched = (tried.device_sources for _, tried in self.tried_for_hardware(view, observed))
-        return next(filter(None, switched), frozenset()) - self.owned.excluded(view)
-
-    def find_kernels_of_gpus(self, view: View, observed: Observed) -> frozenset[str]:
-        """Return the kernels that the build compiles where it finds a GPU."""
-        return frozenset[str]().union(*(one.device_sources for one in self.with_gpus(view, observed)))
-
-    def with_gpus(self, view: View, observed: Observed) -> tuple[Observed, ...]:
-        """Return what the build does with each GPU that the request names; nothing if it never asks for one."""
-        if view.accelerator is None or "gpu" not in observed.asked:
-            return ()
-        capabilities = dict.fromkeys(list_capabilities(view))
-        return tuple(self.observer.observe(view._replace(gpu=True, capability=one)) for one in capabilities)
-
-    def tried_for_hardware(self, view: View, observed: Observed) -> Iterator[tuple[Switches, Observed]]:
-        """Yield the build with each variable that names the hardware of the platform, but for those to opt in."""
-        return self.tried(view, observed, re.compile(view.kind.switches)) if view.kind else iter(())
-
-    def tried(
-        self, view: View, observed: Observed, words: re.Pattern[str] = SWITCH
-    ) -> Iterator[tuple[Switches, Observed]]:
-        """Yield the build with each variable that may switch kernels on, the likeliest first.
-
-        First all variables are set together: if that changes nothing, none of them is tried by itself. A build that
-        then looks for a wheel online, as mamba's does, is tried with another variable beside it.
-        """
-        names = [name for name in list_switches(observed, view) if words.search(name)]
-        if words is not SWITCH:
-            names = [name for name in names if not is_opt_in(name, observed, self.tree)]
-        names = names[:MOST_TRIED]
-        archs = ";".join(arch.removesuffix("+PTX") for arch in list_request_archs(view))
-        sets = [[(name, value) for name in names] for value in VALUES if names]
-        sets += [[(name, archs)] for name in list_arch_variables(observed, view) if archs]
-        for switches in sets:
-            together = self.observer.observe(view._replace(env=(*view.env, *switches)))
-            if together.gist == observed.gist:
-                continue
-            for switch in switches:
-                switched = view._replace(env=(*view.env, switch))
-                seen = self.observer.observe(switched)
-                yield (switch,), seen
-                if seen.opens_network and not observed.opens_network:
-                    yield from (((switch, *more), each) for more, each in self.tried(switched, seen))
-
-    # -- evidence
 
     def evidence(self, observed: Observed, switches: Switches, view: View) -> CellEvidence:
         """Return the evidence of an observed build."""
@@ -320,7 +195,7 @@ class Witness:
             return replace(unseen(f"{place}: {said}", unsupported=f"{said} ({place})"), **told)
         if CMAKE in observed.asked and observed.is_pure:
             return replace(unseen(f"{observed.asked[CMAKE]}: it runs cmake, and its wheel is for any machine"), **told)
-        with_gpus = self.with_gpus(view._replace(env=(*view.env, *switches)), observed)
+        with_gpus = self.trials.run_with_gpus(view._replace(env=(*view.env, *switches)), observed)
         if doubts := {what: place for seen in with_gpus for what, place in seen.doubts.items()}:
             what, place = next(iter(doubts.items()))
             found = unseen(f"{place}: with a GPU, it {what}" if place else f"with a GPU, it {what}")
@@ -406,24 +281,21 @@ class Witness:
 
     def find_lost(self, observed: Observed, view: View) -> Iterator[LeftOut]:
         """Yield the kernels that the wheel would lack; none if it has them or a switch helps."""
-        for source in sorted(self.find_kernels(view, observed) - observed.device_sources):
+        for source in sorted(self.trials.find_kernels(view, observed) - observed.device_sources):
             yield LeftOut(self.owned.in_tree(source), observed.asked.get("gpu", "setup.py"))
 
     def explain_loss_of_cmake(self, observed: Observed, view: View) -> str | None:
         """Return why the wheel of a build that runs cmake would lack kernels; None if it is not known to."""
-        off = self.find_turned_on_by_gpus(view, observed) if CMAKE in observed.asked else ""
+        off = self.trials.find_turned_on_by_gpus(view, observed) if CMAKE in observed.asked else ""
         said = f"without a GPU its build gives cmake {off}, and no switch for that is known"
         return f"{said} ({observed.asked.get('gpu', 'setup.py')})" if off else None
 
     def find_switched_off(self, observed: Observed, view: View) -> Iterator[LeftOut]:
         """Yield the sources that the config names for the platform, and only a build with another variable compiles."""
         missing = self.owned.named(view) - observed.sources
-        for switches, tried in () if not missing or CMAKE in observed.asked else self.tried(view, observed):
+        for switches, tried in (
+            () if not missing or CMAKE in observed.asked else self.trials.try_switches(view, observed)
+        ):
             for source in sorted(missing & tried.sources) if not tried.failure else ():
                 place = observed.asked.get(f"env:{switches[0][0]}", "setup.py")
                 yield LeftOut(self.owned.in_tree(source), place, switches)
-
-
-def _kind(view: View) -> tuple[str, str, str]:
-    """Return the kind of a cell: cells of one kind need the same switches."""
-    return view.os, view.machine, str(view.kind or "")

@@ -57,12 +57,7 @@ def modules_with(pattern: str) -> set[str]:
     return {path.relative_to(top).with_suffix("").as_posix() for path in found}
 
 
-COMES = pytest.mark.xfail(not (REPOSITORY / "ci_tools/machine/http").is_dir(), reason="comes with the one retry policy")
-
-
-@pytest.mark.parametrize(
-    "row", [pytest.param(row, id=row[0], marks=COMES if "machine/http" in row[1] else ()) for row in ROWS]
-)
+@pytest.mark.parametrize("row", [pytest.param(row, id=row[0]) for row in ROWS])
 def test_the_files_of_a_change_are_there(row: list[str]) -> None:
     assert PATH.search(row[1])
     missing = [path for cell in row for path in PATH.findall(cell) if not any(REPOSITORY.glob(path.rstrip("/")))]
