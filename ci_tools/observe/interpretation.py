@@ -22,7 +22,7 @@ from ci_tools.observe.gpus.own_archs import ArchVariables, find_cmake_archs
 from ci_tools.observe.owned import Owned, explain_loss
 from ci_tools.observe.python_label import explain_platform, name_by_oldest, trust_tag
 from ci_tools.observe.setup_py.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject
-from ci_tools.observe.setup_py.trials import Trials, kind_of
+from ci_tools.observe.setup_py.trials import BuildTrials, kind_of
 from ci_tools.observe.suppositions import (
     Looked,
     decide,
@@ -78,7 +78,7 @@ class Witness:
         self.cmake = cmake
         self.owned = Owned(project.request, tree, catalog)
         self.observer = Observer(self.subject(), outside)
-        self.trials = Trials(self.observer, self.owned, tree)
+        self.trials = BuildTrials(self.observer, self.owned, tree)
         self.unknown: dict[str, CellEvidence] = {}
         self.shown: list[tuple[tuple[str, str, str], Observed, Switches, CellEvidence]] = []
         self.arch_variables = ArchVariables(self.build)

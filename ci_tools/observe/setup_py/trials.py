@@ -35,7 +35,7 @@ STARTS_A_BUILD = ("runs make", "compiles by its own command")
 MOST_TRIED = 8  # switches of one build
 
 
-class Trials:
+class BuildTrials:
     """The builds of a project that are tried for one cell after another."""
 
     def __init__(self, observer: Observer, owned: Owned, tree: Tree) -> None:
