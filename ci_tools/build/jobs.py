@@ -28,6 +28,7 @@ from ci_tools.machine.storage import (
     sha256_of,
     write_atomically,
 )
+from ci_tools.model.evidence import Extensions
 from ci_tools.model.files import (
     Receipt,
 )
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from ci_tools.plan.make import Planned
 
 
+FOR_TESTS = re.compile(r"(^|/)(tests?|docs?|examples?|benchmarks?)/")
 NEEDS_NEWER = (2, 34)  # the glibc of the oldest distributions whose GCC, 11, needs symbols that 2.28 lacks
 
 
@@ -312,6 +314,10 @@ def _complete_sdist(planned: Planned, sdist: Path, outside: Outside) -> None:
     possible = {name: at for name, at in headers.possible_files(includes, sources).items() if name not in included}
     for name in list_lacking(sdist, (name for name in possible if not name.startswith(fetched)), folder):
         outside.reporter.say(f"warning: {possible[name]} may include {name}, and {sdist.name} lacks it")
+    if any(one.extensions is Extensions.SOME and not one.built for one in shown):
+        unseen = [name for name in tree.files if Path(name).suffix in headers.NATIVE and not FOR_TESTS.search(name)]
+        if lacking := list_lacking(sdist, (name for name in unseen if not name.startswith(fetched)), folder):
+            outside.reporter.say(f"warning: {sdist.name} lacks {', '.join(lacking[:4])}: who builds it may need it")
     try:
         refuse_lacking(sdist, own, folder)
     except Rejected:

@@ -73,7 +73,11 @@ def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
     if surprises:
         path.unlink()
         shown = "\n".join(map(_shown, surprises))
-        raise Rejected(shown, hint="the plan predicted another wheel: `fatwheel plan --explain` says why")
+        stale = "delete what an earlier build has left in the source, or name it in .gitignore and build in a checkout"
+        is_stale = all(finding.rule == "suffix" for finding in surprises)
+        raise Rejected(
+            shown, hint=stale if is_stale else "the plan predicted another wheel: `fatwheel plan --explain` says why"
+        )
 
 
 def find_planned_files(plan: Plan, folder: Path) -> tuple[Path, ...]:

@@ -26,7 +26,9 @@ TRIPLETS = {"i686": "i386", "armv7l": "arm", "ppc64le": "powerpc64le"}
 HARD_FLOAT = {"armv7l": "eabihf"}
 SYSTEMS = {"ELF": "linux", "PE": "win", "Mach-O": "macosx", "Mach-O universal": "macosx"}
 FIRST_WITH_MUSL = 10  # CPython 3.10 is the first that names musl (bpo-43112), older ones call themselves gnu
-STALE = "it is of an earlier build: its own Python imports it in place of a module for any Python, and none else can"
+STALE = (
+    "no Python but its own can import it, and that one takes it in place of the new one: an earlier build has left it"
+)
 INIT = re.compile(r"PyInitU?_|PyModExport_")  # PEP 489, PEP 793
 
 
@@ -82,7 +84,7 @@ def suffix(subject: Subject) -> Iterator[Flaw]:
             for one in of_none:
                 message = f"{one.member.name} is for another Python than {abbreviate(subject.tags)}"
                 level = Level.ERROR if subject.job else Level.WARNING
-                yield Flaw(message, one.suffix, "no such file", level, effect=STALE)
+                yield Flaw(message, one.suffix, "no such file in the source", level, effect=STALE)
 
 
 def _list_suffixes(tag: str) -> tuple[str, ...] | None:
