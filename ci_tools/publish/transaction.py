@@ -8,17 +8,17 @@ that the same command completes a release on another machine too, where there is
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.formats.json_file import sealed, unsealed
 from ci_tools.machine.storage import UNFINISHED, write_atomically
+from ci_tools.publish.foresight import say_shared
 from ci_tools.publish.targets.reach import refuse_private
-from ci_tools.verify.together import find_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from ci_tools.index.units import Change, Published, Unit
     from ci_tools.machine.context import Reporter
@@ -124,7 +124,7 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
         answers = _answers(unit, ordered)
         standing.public |= {target.address for target, answer in answers if _shows_all(answer)}
         _refuse(answers)
-        _tell_shared(unit, ordered, reporter)
+        say_shared(unit, ordered, reporter.say)
         for target in (target for target in ordered if target.stages):
             with reporter.step(f"stage {_describe_unit(unit)} at {target.address}") as step:
                 target.stage(unit)
@@ -136,14 +136,6 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
     except FatwheelError as error:
         error.standing = standing.sentence(error)
         raise
-
-
-def _tell_shared(unit: Unit, targets: Iterable[Target], reporter: Reporter) -> None:
-    """Say which files of a unit another project of a folder installs as well."""
-    wheels = [item.path for item in unit.items if item.path.suffix == ".whl"]
-    for index in (Path(target.address[4:]) for target in targets if target.address.startswith("dir:")):
-        for sentence in find_shared(wheels, index):
-            reporter.say(f"warning: {sentence}")
 
 
 def _begun(path: Path, unit: Unit) -> Journal:

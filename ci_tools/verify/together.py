@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.metadata import Metadata
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Rejected
 from ci_tools.formats.tar import tarfile
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.model.files import Finding, Level
 from ci_tools.verify.audit.metadata.entry_points import read_entry_points
-from ci_tools.verify.audit.subject import DATA, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
-
-    from packaging.version import Version
 
 RULE = "together"
 EFFECT = "uv and Poetry lock what one file of a version says for all: whoever gets another has the wrong packages"
@@ -50,39 +46,6 @@ def find_disagreements(paths: Iterable[Path]) -> Iterator[Finding]:
     for files in versions.values():
         for field in dict.fromkeys(name for said in files for name in said.fields):
             yield from _compare(field, [said for said in files if field in said.fields])
-
-
-def find_shared(wheels: Iterable[Path], index: Path) -> Iterator[str]:
-    """Yield a sentence for each other project in the folder of an index whose newest wheel installs a file of `wheels`.
-
-    Of a wheel only the directory is read. Manifests have no lists of members, so other kinds of index are not asked.
-    """
-    owned = {name: wheel.name for wheel in wheels for name in _list_installed(wheel)}
-    own = {project for wheel in wheels if (project := _parse_name(wheel)[0])}
-    newest: dict[str, tuple[Version, Path]] = {}
-    for path in sorted(index.rglob("*.whl")):
-        project, version = _parse_name(path)
-        if project and version and project not in own and (project not in newest or newest[project][0] < version):
-            newest[project] = version, path
-    for project, (_, path) in newest.items():
-        if shared := _list_installed(path) & owned.keys():
-            both = f"{owned[min(shared)]} and {path.name} of {project} both install {abbreviate(shared)}"
-            yield f"{both}: with both, one is lost, and removing either breaks the other; see it: unzip -l {path}"
-
-
-def _parse_name(path: Path) -> tuple[str, Version | None]:
-    try:
-        return parse_wheel_filename(path.name)[:2]
-    except InvalidWheelFilename:
-        return "", None
-
-
-def _list_installed(path: Path) -> frozenset[str]:
-    """Return the files that a wheel puts into site-packages, but for its dist-info; none if it cannot be read."""
-    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
-        names = (DATA.sub("", name) for name in archive.namelist() if not name.endswith("/"))
-        return frozenset(name for name in names if ".dist-info/" not in name and ".data/" not in name)
-    return frozenset()
 
 
 def _compare(field: str, files: list[Said]) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.verify.fingerprint import are_libraries, describe_difference
-from ci_tools.verify.together import find_disagreements, find_shared
+from ci_tools.verify.together import find_disagreements
 from tests.builders.compiled import compiled
 from tests.builders.wheels import LINUX, PURE, make
 
@@ -72,16 +72,6 @@ def test_what_installers_keep_apart_is_no_disagreement(name: str, fields: str, t
 )
 def test_an_sdist_says_what_its_wheels_say(fields: str, version: str, count: int, tmp_path: Path) -> None:
     assert len(list(find_disagreements([make(tmp_path), sdist(tmp_path, fields, version)]))) == count
-
-
-def test_a_file_that_another_project_of_the_index_installs_is_named(tmp_path: Path) -> None:
-    files = {"demo/__init__.py": b"", "shared/run.py": b"1"}
-    index, own = tmp_path / "index", make(tmp_path, PURE, files)
-    for name in (PURE, "other-1.0-py3-none-any.whl", "near-1.0-py3-none-any.whl"):
-        make(index / "cu130", name, files)
-    make(index, "near-2.0-py3-none-any.whl", {"near/__init__.py": b""})  # its newest has none of them
-    (sentence,) = find_shared([own], index)
-    assert "other-1.0-py3-none-any.whl of other both install demo/__init__.py, shared/run.py: " in sentence
 
 
 def test_a_difference_is_the_line_or_the_section_where_it_is(tmp_path: Path) -> None:
