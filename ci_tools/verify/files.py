@@ -352,7 +352,7 @@ def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Pat
     commit = planned.tree.commit if planned.tree.checkout else None
     if commit and _states_commit(own.path, members, commit):
         return Trial("", Outcome.NOT_EXERCISED, f"{detail}, which states the commit; an sdist does not know it")
-    way = "; what a compiler makes anew in each run, `build: {reproducible: false}` lets pass"
+    way = "; if the compiler writes other bytes in each run, `build: {reproducible: false}` accepts it"
     return Trial("", Outcome.FAILED, f"{detail}{way if are_libraries(own.path, members) else ''}")
 
 

@@ -1,4 +1,4 @@
-"""Holds the files of one version against each other: lockers read the metadata of one, and take it for that of all."""
+"""Compares the files of one version with each other: lockers read the metadata of one, and take it for that of all."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RULE = "together"
-EFFECT = "uv and Poetry lock what one file of a version says for all: whoever gets another has the wrong packages"
+EFFECT = "uv and Poetry lock what one file of a version says for all: users of another get wrong packages"
 SAME_AS_WHEELS = (2, 2)  # since Metadata-Version 2.2, an sdist says what its wheels will say, but for Dynamic (PEP 643)
 
 
 class Said(NamedTuple):
-    """What a file says that others of its version have to say, too."""
+    """The statements of a file that others of its version have to make, too."""
 
     file: str
     of: tuple[str, str]  # project and version, with the local version
