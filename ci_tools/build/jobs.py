@@ -298,8 +298,8 @@ def _build_or_keep(
 def _complete_sdist(planned: Planned, sdist: Path, outside: Outside) -> None:
     """Add the sources of the other platforms to an sdist; raise Rejected if it lacks one, or one's header.
 
-    A header under a condition may be needed, and is reported. A build may fetch a submodule's files by itself, so that the
-    sdist needs none of them.
+    A header under a condition may be needed, and is reported. A build may fetch a submodule's files by itself, so that
+    the sdist needs none of them.
     """
     tree, folder = planned.tree, planned.plan.request.subdirectory
     fetched = tuple(f"{path}/" for path in re.findall(r"(?m)^\s*path\s*=\s*(.*\S)", tree.text(".gitmodules")))
