@@ -67,6 +67,21 @@ def certain_files(includes: Includes, files: Iterable[str]) -> dict[str, Place]:
     return {own: place for _, place, own in _walk(includes, files) if own}
 
 
+def possible_files(includes: Includes, files: Iterable[str]) -> dict[str, Place]:
+    """Return the source's own headers that compiling `files` may read, each with a place that includes it.
+
+    An include that may mean one of several files is left out.
+    """
+    queue, found = [file for file in dict.fromkeys(files) if includes.has(file)], dict[str, Place]()
+    for file in queue:  # the loop body appends to it
+        for include in includes.of(file):
+            own = includes.beside(include) or includes.own(include.header)
+            if len(own) == 1 and own[0] not in found and own[0] not in queue:
+                found[own[0]] = include.place
+                queue.append(own[0])
+    return found
+
+
 def _walk(includes: Includes, files: Iterable[str]) -> Iterator[tuple[str, Place, str]]:
     """Yield certain includes, each with the one file of the source that it means; "" if no file matches."""
     queue = [file for file in dict.fromkeys(files) if includes.has(file)]

@@ -17,7 +17,7 @@ from ci_tools.build.containers.choice import choose
 from ci_tools.build.cross.arm import is_cross
 from ci_tools.build.cross.backends import read_backend
 from ci_tools.build.requirements import refuse_other_torch
-from ci_tools.build.sdist import add_sources, refuse_lacking
+from ci_tools.build.sdist import add_sources, list_lacking, refuse_lacking
 from ci_tools.errors import InputError, MachineError, Problem, Rejected
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
@@ -28,6 +28,7 @@ from ci_tools.machine.storage import (
     sha256_of,
     write_atomically,
 )
+from ci_tools.model.evidence import Extensions
 from ci_tools.model.files import (
     Receipt,
 )
@@ -36,7 +37,7 @@ from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.plan import plan_file
 from ci_tools.plan.plan_file import PLAN
 from ci_tools.source.backends import SETUPTOOLS
-from ci_tools.source.includes import Includes
+from ci_tools.source.includes import Includes, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from ci_tools.plan.make import Planned
 
 
+FOR_TESTS = re.compile(r"(^|/)(tests?|docs?|examples?|benchmarks?)/")
 NEEDS_NEWER = (2, 34)  # the glibc of the oldest distributions whose GCC, 11, needs symbols that 2.28 lacks
 
 
@@ -294,9 +296,10 @@ def _build_or_keep(
 
 
 def _complete_sdist(planned: Planned, sdist: Path, outside: Outside) -> None:
-    """Add the sources of the other platforms to an sdist; raise Rejected if it lacks a header that one includes.
+    """Add the sources of the other platforms to an sdist; raise Rejected if it lacks one, or one's header.
 
-    A build may fetch a submodule's files by itself, so that the sdist needs none of them.
+    A header under a condition may be needed, and is reported. A build may fetch a submodule's files by itself, so that
+    the sdist needs none of them.
     """
     tree, folder = planned.tree, planned.plan.request.subdirectory
     fetched = tuple(f"{path}/" for path in re.findall(r"(?m)^\s*path\s*=\s*(.*\S)", tree.text(".gitmodules")))
@@ -305,8 +308,16 @@ def _complete_sdist(planned: Planned, sdist: Path, outside: Outside) -> None:
     sources = [name for name in dict.fromkeys(compiled) if name in tree.names and not name.startswith(fetched)]
     if planned.plan.project.backend in SETUPTOOLS and (added := add_sources(sdist, sources, tree, folder)):
         outside.reporter.say(f"{sdist.name} gets what other platforms compile as well: {', '.join(added)}")
-    included = headers.certain_files(Includes(tree), sources)
+    includes = Includes(tree)
+    included = {name: Place(name, 1) for name in sources} | headers.certain_files(includes, sources)
     own = {name: place for name, place in included.items() if not name.startswith(fetched)}
+    possible = {name: at for name, at in headers.possible_files(includes, sources).items() if name not in included}
+    for name in list_lacking(sdist, (name for name in possible if not name.startswith(fetched)), folder):
+        outside.reporter.say(f"warning: {possible[name]} may include {name}, and {sdist.name} lacks it")
+    if any(one.extensions is Extensions.SOME and not one.built for one in shown):
+        unseen = [name for name in tree.files if Path(name).suffix in headers.NATIVE and not FOR_TESTS.search(name)]
+        if lacking := list_lacking(sdist, (name for name in unseen if not name.startswith(fetched)), folder):
+            outside.reporter.say(f"warning: {sdist.name} lacks {', '.join(lacking[:4])}: who builds it may need it")
     try:
         refuse_lacking(sdist, own, folder)
     except Rejected:

@@ -96,8 +96,7 @@ def add_sources(path: Path, sources: Iterable[str], tree: Tree, folder: str) -> 
     project's place in the tree.
     """
     top = path.name.removesuffix(".tar.gz")
-    has = _list_members(path)
-    lacking = tuple(name for name in dict.fromkeys(sources) if _inside(name, folder) not in {None, *has})
+    lacking = list_lacking(path, sources, folder)
     if lacking:
         files = {f"{top}/{_inside(name, folder)}": (tree.root / name).read_bytes() for name in lacking}
         with write_atomically(path.with_name(f"more-{path.name}")) as sink:
@@ -106,16 +105,25 @@ def add_sources(path: Path, sources: Iterable[str], tree: Tree, folder: str) -> 
     return lacking
 
 
-def refuse_lacking(path: Path, headers: Mapping[str, Place], folder: str) -> None:
-    """Raise Rejected if an sdist lacks one of the source's own headers that a build includes."""
+def list_lacking(path: Path, names: Iterable[str], folder: str) -> tuple[str, ...]:
+    """Return the files of the project in `folder` that an sdist does not have."""
     has = _list_members(path)
-    lacking = [(name, at) for name, at in headers.items() if _inside(name, folder) not in {None, *has}]
+    return tuple(name for name in dict.fromkeys(names) if _inside(name, folder) not in {None, *has})
+
+
+def refuse_lacking(path: Path, headers: Mapping[str, Place], folder: str) -> None:
+    """Raise Rejected if an sdist lacks a file that a job reads: a header, or a source, whose place is its own."""
+    lacking = list_lacking(path, headers, folder)
     problems = [
-        Problem(str(at), f"includes {name}, which {path.name} lacks: nobody can build it") for name, at in lacking
+        Problem(str(at), f"includes {name}, which {path.name} lacks: nobody can build it")
+        if at.file != name
+        else Problem(name, f"a job compiles it, and {path.name} lacks it: nobody can build it")
+        for name, at in ((name, headers[name]) for name in lacking)
     ]
     if problems:
-        named = " ".join(sorted({f"{_inside(name, folder)}" for name, _ in lacking}))
-        hint = f"with setuptools, `include {named}` in MANIFEST.in; `build: {{sdist: false}}` releases wheels only"
+        named = " ".join(sorted(f"{_inside(name, folder)}" for name in lacking))
+        how = f"with setuptools, `include {named}` in MANIFEST.in, with others, what their `exclude` or `include` says"
+        hint = f"{how}; `build: {{sdist: false}}` releases wheels only"
         raise Rejected("\n".join(map(str, problems)), hint=hint)
 
 

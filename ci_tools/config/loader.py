@@ -283,6 +283,7 @@ def _build(table: Table, document: Document, name: str, catalog: Catalog) -> Bui
         drop=read_drops(table),
         sdist=table.get("sdist", True),
         git=table.get("git", True),
+        reproducible=table.get("reproducible", True),
         max_jobs=table.get("max-jobs"),
         torch=BuildTorch(table.get("torch", "parts")),
         timeout_minutes=table.get("timeout-minutes", catalog.minutes.pure),

@@ -161,6 +161,7 @@ class Build(NamedTuple):
     drop: tuple[Drop, ...] = ()
     sdist: bool = True  # whether a release has the project's sdist
     git: bool = True  # whether a build sees the repository of a source that has one
+    reproducible: bool = True  # whether a compiler makes the same bytes in each run
     max_jobs: int | None = None  # None: one per core
     torch: BuildTorch = BuildTorch.PARTS
     timeout_minutes: int = HOSTED_MINUTES

@@ -34,9 +34,15 @@ MOST_SHOWN = 5  # files that differ from the commit
 
 
 # Files that a build compiles or runs, or reads its settings from: a pointer in the place of one makes another wheel.
-SOURCE = re.compile(r"\.(c|cc|cpp|cxx|cu|cuh|h|hh|hpp|inl|mm?|metal|hip|pyi?|pyx|pxd|rs|f90|asm|S|toml|cfg|cmake|in)$")
+SOURCE = re.compile(
+    r"\.([cCsS]|cc|cpp|cxx|c\+\+|cu|cuh|h|hh|hpp|hxx|h\+\+|inl|inc|ipp|tpp|mm?|metal|hip|sycl|cl|ptx|cubin|fatbin|asm|def|ld|map"
+    r"|pyi?|pyx|pxd|pxi|rs|go|zig|proto|f|for|f\d\d|toml|cfg|cmake|in|a|o|obj|lib|so(\.\d+)*|dylib|dll|pyd|zip|whl|t?[gx]z)$"
+)
 LFS = "reference/build-failures.md#lfs-pointer"
-FETCH = "`git lfs pull` fetches it (on GitHub, actions/checkout with `lfs: true`)"
+FETCH = "`git lfs pull` fetches it (on GitHub: `lfs: true` for wheels.yml, or for actions/checkout)"
+OF_ANOTHER = (
+    "Fatwheel's own copy has what the commit or the sdist has: name a checkout, after `git lfs pull`, as `path`"
+)
 
 
 class Planned(NamedTuple):
@@ -82,7 +88,7 @@ def make_plan(
     tree = source.open_tree(request, path.parent, outside, commit)
     commands.refuse_missing(request, tree.root, tree.files)
     _tell_changes(tree, request, outside)
-    _refuse_pointers(tree)
+    _refuse_pointers(tree, FETCH if isinstance(request.source, PathSource) else OF_ANOTHER)
     try:
         evidence = gather(request, tree, catalog, outside, tag, _read_told(expected))
     except ShallowError:
@@ -124,12 +130,12 @@ def take_level(planned: Planned, platform: Platform, level: str) -> Planned:
     return planned._replace(plan=replace(plan, pins=planned.plan.pins))
 
 
-def _refuse_pointers(tree: Tree) -> None:
+def _refuse_pointers(tree: Tree, how: str) -> None:
     """Raise RejectedInput for sources whose content Git LFS has not fetched; other files are warned about."""
     sources = (name for name in tree.pointers if SOURCE.search(name))
     problems = [Problem(f"{name}:1", "this is a pointer of Git LFS, expected the source itself") for name in sources]
     if problems:
-        raise RejectedInput(problems, hint=f"{FETCH}; `include:` leaves out what no build needs", page=LFS)
+        raise RejectedInput(problems, hint=f"{how}; `include:` leaves out what no build needs", page=LFS)
 
 
 def resolve_tag(ref: str, path: Path, outside: Outside) -> str:

@@ -19,7 +19,7 @@ from ci_tools.publish import release_plan
 from ci_tools.publish.gathering import gather
 from ci_tools.publish.smart import SMART, make_sdists_smart
 from ci_tools.publish.targets.addresses import targets_of
-from ci_tools.verify.files import audit_files
+from ci_tools.verify.files import audit_files, tell_findings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def assemble(folders: Sequence[Path], plan: Path, out: Path, only: str, outside:
     with write_atomically(out / PLAN) as file:
         file.write(plan.read_bytes())
     paths = gather(folders, whole, out, outside)
-    audit_files(paths, whole, outside)  # writes the findings to each file's receipt
+    tell_findings(audit_files(paths, whole, outside), outside)  # the findings are in each file's receipt
     found = {path.name: (path, receipts.load(path)) for path in paths}
     planned = release_plan.release_of(whole, str(plan))
     try:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import zipfile
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, RejectedInput
 from ci_tools.index.ledger import Damaged
@@ -12,13 +18,16 @@ from ci_tools.model.request import Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
+
+    from packaging.version import Version
 
     from ci_tools.model.files import Receipt
     from ci_tools.model.plan import Plan
     from ci_tools.model.request import Edition
     from ci_tools.publish.targets import Target
 
+IN_DATA = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
+NOT_INSTALLED = re.compile(r"^[^/]+\.(?:dist-info|data)/")
 NOTHING_COMPILED = "nothing was compiled yet"
 
 
@@ -98,3 +107,32 @@ def _list_existing(core: Unit, target: Target, say: Callable[[str], None]) -> fr
     except FatwheelError as error:
         say(f"{target.address} could not be checked for {core.project} {core.version}: {error.message}")
         return frozenset()
+
+
+def say_shared(unit: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> None:
+    """Say which files of a unit the newest wheel of another project in the same folder installs as well.
+
+    Of a wheel only the directory is read. Manifests have no lists of members, so other kinds of index are not asked.
+    """
+    owned = {name: item.name for item in unit.items for name in _list_installed(item.path)}
+    for index in (Path(target.address[4:]) for target in targets if target.address.startswith("dir:")):
+        newest: dict[str, tuple[Version, Path]] = {}
+        for path in sorted(index.rglob("*.whl")):
+            with suppress(InvalidWheelFilename):
+                project, version = parse_wheel_filename(path.name)[:2]
+                newest[project] = max(newest.get(project, (version, path)), (version, path))
+        newest.pop(canonicalize_name(unit.project), None)
+        for other, (_, path) in newest.items():
+            if shared := sorted(_list_installed(path) & owned.keys()):
+                both = f"{owned[shared[0]]} and {path.name} of {other} both install {', '.join(shared[:4])}"
+                say(
+                    f"warning: {both}: with both, one is lost, and removing either breaks both; see it: unzip -l {path}"
+                )
+
+
+def _list_installed(path: Path) -> frozenset[str]:
+    """Return the files that a wheel puts into site-packages, but for its dist-info; none of any other file."""
+    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        names = (IN_DATA.sub("", name) for name in archive.namelist() if not name.endswith("/"))
+        return frozenset(name for name in names if not NOT_INSTALLED.search(name))
+    return frozenset()

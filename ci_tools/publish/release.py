@@ -32,6 +32,7 @@ from ci_tools.verify.files import (
     prepare_torch,
     refuse_failures,
     refuse_findings,
+    tell_findings,
     try_sdist,
     validate_files,
     validator_for,
@@ -143,7 +144,9 @@ def _try_files(
     with working_in(out, outside):
         wheels = [file.path for file in made if file.path.suffix == ".whl"]
         warn_left_out(planned, wheels, outside)
-        refuse_findings(audit_files([file.path for file in made], planned.plan, outside))
+        findings = audit_files([file.path for file in made], planned.plan, outside)
+        tell_findings(findings, outside)
+        refuse_findings(findings)
         from_sdist = (try_sdist(planned, made, out, outside),) if planned.plan.sdist else ()
         refuse_failures({made[0].path.name: from_sdist})
         refuse_failures(validate_files(wheels, planned.plan.request, settings, outside))

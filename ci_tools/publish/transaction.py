@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.formats.json_file import sealed, unsealed
 from ci_tools.machine.storage import UNFINISHED, write_atomically
+from ci_tools.publish.foresight import say_shared
 from ci_tools.publish.targets.reach import refuse_private
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
         answers = _answers(unit, ordered)
         standing.public |= {target.address for target, answer in answers if _shows_all(answer)}
         _refuse(answers)
+        say_shared(unit, ordered, reporter.say)
         for target in (target for target in ordered if target.stages):
             with reporter.step(f"stage {_describe_unit(unit)} at {target.address}") as step:
                 target.stage(unit)

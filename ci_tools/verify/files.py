@@ -28,8 +28,11 @@ from ci_tools.plan.axes import PURE
 from ci_tools.source.files import Tree
 from ci_tools.verify.accelerated_torch import lend_accelerated_torch
 from ci_tools.verify.audit import audit, device_images
+from ci_tools.verify.fingerprint import are_libraries, describe_difference
 from ci_tools.verify.modules import own_imports
 from ci_tools.verify.nightlies import lend_nightly
+from ci_tools.verify.together import RULE as TOGETHER
+from ci_tools.verify.together import find_disagreements
 from ci_tools.verify.torch_stock import open_stock
 from ci_tools.verify.validator import Validator, gpu_here, has_gpu, own_python
 
@@ -47,7 +50,8 @@ if TYPE_CHECKING:
 from ci_tools.build.jobs import Checks, Made, toolchains_of, working_in, workshop_in
 
 MOST_REBUILT = 600  # seconds; a build that took longer is not repeated from the sdist
-FORETOLD = ("tags", "prediction", "fatbinary")  # the rules that compare a wheel with its plan
+FORETOLD = ("tags", "prediction", "fatbinary", "suffix")  # the rules that compare a wheel with its plan
+TOLD = frozenset({"libraries", "overwritten", TOGETHER})  # the rules whose warnings a build and a release say
 SHORTEST = 7  # digits of a commit that git prints at least, if nobody says how many
 FROM_SDIST = "from the sdist"  # the place of a trial that builds a wheel again
 
@@ -69,7 +73,11 @@ def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
     if surprises:
         path.unlink()
         shown = "\n".join(map(_shown, surprises))
-        raise Rejected(shown, hint="the plan predicted another wheel: `fatwheel plan --explain` says why")
+        stale = "delete what an earlier build has left in the source, or name it in .gitignore and build in a checkout"
+        is_stale = all(finding.rule == "suffix" for finding in surprises)
+        raise Rejected(
+            shown, hint=stale if is_stale else "the plan predicted another wheel: `fatwheel plan --explain` says why"
+        )
 
 
 def find_planned_files(plan: Plan, folder: Path) -> tuple[Path, ...]:
@@ -78,8 +86,8 @@ def find_planned_files(plan: Plan, folder: Path) -> tuple[Path, ...]:
     return tuple(folder / name for name in names if name and (folder / name).is_file())
 
 
-def audit_files(paths: Iterable[Path], plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
-    """Audit wheels, and sdists if there is a plan, each against the plan's entry for its file name."""
+def audit_files(paths: Sequence[Path], plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
+    """Audit wheels, and sdists if there is a plan, each against the plan's entry for its file name and all together."""
     found: list[Finding] = []
     for path in paths:
         _refuse_no_file(path)
@@ -87,7 +95,7 @@ def audit_files(paths: Iterable[Path], plan: Plan | None, outside: Outside) -> t
             findings = _audit_file(path, plan, outside)
             step.result(_verdict(findings))
         found += findings
-    return tuple(found)
+    return (*found, *find_disagreements(paths))
 
 
 def _verdict(findings: Sequence[Finding]) -> str:
@@ -133,6 +141,13 @@ def _refuse_no_file(path: Path) -> None:
         names = [str(other) for other in path.parent.glob("*.whl")] if path.parent.is_dir() else []
         msg = f"there is no {path}{', ' + nearest(str(path), names) if names else ''}"
         raise InputError(msg)
+
+
+def tell_findings(findings: Iterable[Finding], outside: Outside) -> None:
+    """Say the warnings of a few rules, each once for all wheels: builds and releases show no table."""
+    told = {finding.message: finding for finding in findings if finding.level is Level.WARNING and finding.rule in TOLD}
+    for finding in told.values():
+        outside.reporter.say(f"warning: {_shown(finding)}; see it: {finding.command}")
 
 
 def refuse_findings(findings: Sequence[Finding], plan: Plan | None = None) -> None:
@@ -329,13 +344,16 @@ def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Pat
     members = () if sha256_of(wheel) == own.receipt.sha256 else differing(wheel, own.path)
     if not members:
         return Trial("", Outcome.PASSED)
-    detail = f"it differs from the source's in {', '.join(members)}"
+    detail = f"it differs from the source's in {', '.join(members)}: {describe_difference(own.path, wheel, members[0])}"
+    if not plan.request.build.reproducible and are_libraries(own.path, members):
+        return Trial("", Outcome.NOT_EXERCISED, f"{detail}; the config says so: `build: {{reproducible: false}}`")
     if plan.request.build != alone:
         return Trial("", Outcome.NOT_EXERCISED, f"{detail}; build.before and build.after are not run for an sdist")
     commit = planned.tree.commit if planned.tree.checkout else None
     if commit and _states_commit(own.path, members, commit):
         return Trial("", Outcome.NOT_EXERCISED, f"{detail}, which states the commit; an sdist does not know it")
-    return Trial("", Outcome.FAILED, detail)
+    way = "; if the compiler writes other bytes in each run, `build: {reproducible: false}` accepts it"
+    return Trial("", Outcome.FAILED, f"{detail}{way if are_libraries(own.path, members) else ''}")
 
 
 def _states_commit(path: Path, members: Sequence[str], commit: str) -> bool:
@@ -361,7 +379,9 @@ def _images_of(path: Path, outside: Outside) -> str:
 
 
 def _refuse_bad(paths: Sequence[Path], plan: Plan, outside: Outside) -> None:
-    refuse_findings(audit_files(paths, plan, outside), _with_owners(plan, outside))
+    findings = audit_files(paths, plan, outside)
+    tell_findings(findings, outside)
+    refuse_findings(findings, _with_owners(plan, outside))
 
 
 def _with_owners(plan: Plan, outside: Outside) -> Plan | None:

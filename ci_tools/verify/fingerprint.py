@@ -6,9 +6,10 @@ import io
 import json
 import re
 from collections.abc import Mapping  # noqa: TC003 - the record of a fingerprint is read by the types of its fields
+from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from ci_tools.errors import RejectedInput
+from ci_tools.errors import Rejected, RejectedInput
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.formats.fatbinary import images, read_undefined_symbols
 from ci_tools.formats.json_file import structure_bytes, unstructure
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from zipfile import ZipInfo
 
+    from ci_tools.formats.elf import Elf
     from ci_tools.formats.wheel import Wheel
 
 GENERATOR = re.compile(r"^Generator:.*\n?", re.MULTILINE)
 SYSTEM_VERSION = re.compile(r"GLIBC(XX)?_|CXXABI_|GCC_")
+TEXTS = re.compile(rb"[\x20-\x7e]{6,}")
 MOST_SHOWN = 6  # lines or symbols of one member
 
 
@@ -115,6 +118,44 @@ def _system_symbols(library: BinaryIO) -> frozenset[str]:
     elf = read_elf(Extent.whole(library))
     numbers = {version.number for version in elf.needed_versions() if SYSTEM_VERSION.match(version.name)}
     return frozenset(symbol.name for symbol, number in elf.versioned_symbols() if number in numbers)
+
+
+def are_libraries(path: Path, names: Collection[str]) -> bool:
+    """Whether each of these is a compiled member of the wheel at `path`."""
+    wheel = open_wheel(path)
+    with wheel.archive:
+        return {info.filename for info in wheel.libraries} >= {*names}
+
+
+def describe_difference(own: Path, other: Path, name: str) -> str:
+    """Return where a member of two wheels first differs: its line, or its section and the text there."""
+    contents = []
+    for wheel in map(open_wheel, (own, other)):
+        with wheel.archive:
+            contents.append(next((wheel.read(info) for info in wheel.infos if info.filename == name), None))
+    one, two = contents
+    if one is None or two is None:
+        return f"only the wheel {'from the sdist' if one is None else 'of the source'} has {name}"
+    pairs = enumerate(zip(one, two, strict=False))
+    at = next((at for at, (left, right) in pairs if left != right), min(len(one), len(two)))
+    if b"\0" not in one:
+        number = one.count(b"\n", 0, at) + 1
+        return f"{name} differs first in line {number}"
+    sections = [{each.name: elf.content(each).read() for each in elf.sections} for elf in _elves(one, two)]
+    changed = [each for each in sections[0] if sections[0][each] != sections[1].get(each)] if sections else []
+    if not changed:
+        return f"{name} differs first at byte {at:,}"
+    texts = [{text for each in changed for text in TEXTS.findall(found.get(each, b""))} for found in sections]
+    apart = [min(left).decode() for left in (texts[0] - texts[1], texts[1] - texts[0]) if left]
+    shown = f", such as {' and '.join(apart)}" if apart else ""
+    return f"{name} differs in the sections {', '.join(changed[:MOST_SHOWN])}{shown}"
+
+
+def _elves(*contents: bytes) -> list[Elf]:
+    """Return libraries as ELF files; none if one is of another kind."""
+    with suppress(Rejected):
+        return [read_elf(Extent.whole(io.BytesIO(content))) for content in contents]
+    return []
 
 
 def compare(

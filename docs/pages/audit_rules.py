@@ -17,7 +17,12 @@ AUDIT = """\
 
 `fatwheel audit` reads a wheel without installing it, and `fatwheel release` publishes none with an error. A file that
 is not a zip file has one finding, `archive`. With `--config`, a wheel is also compared with the plan's job of the same
-file name. `fatwheel release` always does so."""
+file name. `fatwheel release` always does so.
+
+Files of one version are compared with each other as well. Wheels whose requirements, Pythons, extras or entry points
+differ have the warning `together`, and so has an sdist that says another thing than they do (from Metadata-Version 2.2,
+but for `Dynamic`). A release into a folder also reports which files the newest wheel of another project there installs.
+The manifests of an index do not list members, so a bucket or GitHub is not asked."""
 
 WHY = """\
 ## Errors and warnings

@@ -33,7 +33,8 @@ does not know yet](../how-to/use-a-new-torch.md)."""
 CUDA = """\
 The PyPI column is the `cuda-toolkit` whose compiler `toolchain: pypi` fetches, the next one the release of NVIDIA's
 archives that `toolchain: redist` takes. A wheel's machine code (SASS) runs from
-the first driver on, its PTX from the second. `a` compiles for that chip only, `f` for its family."""
+the first driver on, its PTX from the second. `a` compiles for that chip only, `f` for its family.
+No wheel for CUDA 12 has been compiled here: our machines lack its compiler."""
 
 ROCM = """\
 The compiler knows these architectures. A platform that names no `archs` is built for those of torch's own wheels, where

@@ -142,6 +142,12 @@ def test_check_names_a_stale_page_and_fails(
     assert generate.main(["--check"]) == 0
 
 
+def test_every_guide_that_speaks_of_cuda_12_says_that_none_was_compiled_here() -> None:
+    pages = {page: page.read_text() for page in PAGES if "reference" not in page.parts and page.name != "CHANGELOG.md"}
+    speak = [page for page, text in pages.items() if re.search(r"cu129|CUDA 12\.9|\"12\.9\"", text)]
+    assert [page for page in speak if "No wheel for CUDA 12 has been compiled here" not in pages[page]] == []
+
+
 def test_every_link_leads_somewhere() -> None:
     links = [(page, address) for page in PAGES for kind, _, address in tokens(page) if kind == "link_open"]
     assert [link for link in links if "://" not in link[1] and leads_nowhere(*link)] == []

@@ -14,6 +14,7 @@ from ci_tools.build.headers import (
     compiles_of,
     find_newer_symbols,
     folders_of,
+    possible_files,
     refuse_missing,
 )
 from ci_tools.errors import MachineError
@@ -131,3 +132,14 @@ def test_sources_are_known_where_their_compiler_looks_nowhere_else(
     write(tmp_path / "a", source)
     (job,) = plan_of(tmp_path / "a").jobs
     assert compiles_of(job, evidence_of(tmp_path / "a")) == files
+
+
+def test_a_header_under_a_condition_may_be_read_and_one_of_several_is_not_known(tmp_path: Path) -> None:
+    files = {
+        "a.c": '#ifdef X\n#include "win.h"\n#endif\n#include "config.h"\n',
+        "win.h": '#include "in.h"\n',
+        "in.h": "",
+    }
+    tree = Tree(write(tmp_path, files), (*files, "a/config.h", "b/config.h"))
+    found = possible_files(Includes(tree), ["a.c"])
+    assert {name: str(at) for name, at in found.items()} == {"win.h": "a.c:2", "in.h": "win.h:1"}

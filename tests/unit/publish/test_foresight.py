@@ -13,6 +13,7 @@ from ci_tools.publish.foresight import (
     refuse_clash,
     report_existing,
     say_clash,
+    say_shared,
 )
 from ci_tools.publish.targets.addresses import targets_of
 from tests.builders.releases import folder_index, item, publish, unit
@@ -109,3 +110,14 @@ def test_a_target_that_cannot_be_asked_holds_nothing(tmp_path: Path) -> None:
     said: list[str] = []
     assert list(find_holders(core(tmp_path / "b", "one"), [Silent()], said.append)) == []  # type: ignore[list-item]
     assert said == ["github:octo/demo could not be checked for demo 1.0: it needs a token"]
+
+
+def test_a_file_that_another_project_of_a_folder_installs_is_said(tmp_path: Path) -> None:
+    files, said = {"demo/__init__.py": b"", "demo/run.py": b"1"}, list[str]()
+    index, own = tmp_path / "index", item(make(tmp_path, PURE, files))
+    for name in (PURE, "other-1.0-py3-none-any.whl", "near-1.0-py3-none-any.whl"):
+        make(index / "cu130", name, files)
+    make(index, "near-2.0-py3-none-any.whl", {"near/__init__.py": b""})  # its newest has none of them
+    say_shared(unit("demo", own), [folder_index(index)], said.append)
+    (sentence,) = said
+    assert "other-1.0-py3-none-any.whl of other both install demo/__init__.py, demo/run.py: " in sentence

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from typing import TYPE_CHECKING
 
@@ -337,9 +338,17 @@ def test_a_config_that_is_written_changes_nothing_that_a_build_lists(tmp_path: P
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
 
 
-def test_a_source_that_is_a_pointer_of_git_lfs_is_refused(tmp_path: Path) -> None:
-    folder = demo(tmp_path / "demo", {"csrc/a.cu": POINTER})
-    with pytest.raises(InputError, match=r"csrc/a\.cu:1: this is a pointer of Git LFS(?s:.*)git lfs pull"):
+@pytest.mark.parametrize("name", ["csrc/a.cu", "csrc/a.S", "csrc/b.tpp", "lib/libx.a", "demo/libx.so.1", "src/lib.rs"])
+def test_a_source_that_is_a_pointer_of_git_lfs_is_refused(name: str, tmp_path: Path) -> None:
+    folder = demo(tmp_path / "demo", {name: POINTER})
+    with pytest.raises(InputError, match=rf"{re.escape(name)}:1: this is a pointer of Git LFS(?s:.*)lfs: true"):
+        plan_of(folder)
+
+
+def test_a_pointer_of_a_git_source_is_fetched_into_a_checkout_of_one_s_own(tmp_path: Path) -> None:
+    commit = committed(demo(tmp_path / "demo", {"csrc/a.cu": POINTER}))
+    folder = asking(tmp_path / "ask", f"source: {{git: ../demo, ref: {commit}}}")
+    with pytest.raises(InputError, match=r"name a checkout, after `git lfs pull`, as `path`"):
         plan_of(folder)
 
 

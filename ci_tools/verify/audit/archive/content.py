@@ -215,7 +215,7 @@ def libraries(subject: Subject) -> Iterator[Flaw]:
     A text in its place is what a checkout makes of a symbolic link. Of copies, each is loaded for itself, with data of
     its own: a warning, as is a file in a folder of tests.
     """
-    copies: dict[str, list[str]] = {}
+    copies: dict[tuple[str, int], list[str]] = {}
     for member in subject.members:
         if not LIBRARY.search(member.base) or member.damage:
             continue
@@ -224,8 +224,8 @@ def libraries(subject: Subject) -> Iterator[Flaw]:
             found = "an empty file" if not member.info.file_size else "text or data"
             yield Flaw(f"{member.name} has the name of a library, and is another file", found, "a library", level)
         else:
-            copies.setdefault(member.sha256, []).append(member.name)
-    for same in copies.values():
+            copies.setdefault((member.sha256, member.info.file_size), []).append(member.name)
+    for (_, size), same in copies.items():
         if len(same) > 1:
             message = f"{abbreviate(same)} are one library under several names"
-            yield Flaw(message, f"{len(same)} copies", "one: a wheel has no links", Level.WARNING)
+            yield Flaw(message, f"{len(same)} copies of {size:,} bytes", "one: a wheel has no links", Level.WARNING)

@@ -26,6 +26,9 @@ TRIPLETS = {"i686": "i386", "armv7l": "arm", "ppc64le": "powerpc64le"}
 HARD_FLOAT = {"armv7l": "eabihf"}
 SYSTEMS = {"ELF": "linux", "PE": "win", "Mach-O": "macosx", "Mach-O universal": "macosx"}
 FIRST_WITH_MUSL = 10  # CPython 3.10 is the first that names musl (bpo-43112), older ones call themselves gnu
+STALE = (
+    "no Python but its own can import it, and that one takes it in place of the new one: an earlier build has left it"
+)
 INIT = re.compile(r"PyInitU?_|PyModExport_")  # PEP 489, PEP 793
 
 
@@ -59,7 +62,7 @@ def suffix(subject: Subject) -> Iterator[Flaw]:
     """Each extension module has a suffix that every Python of the tags looks for, and none is of another Python.
 
     A file that has no init function is not judged if the package loads libraries by their paths. A module of another
-    Python beside the right one is a warning: it is only never loaded.
+    Python beside the right one is left over from an earlier build: an error in a wheel of a plan, else a warning.
     """
     modules: dict[str, list[NamedExtension]] = {}
     for one in () if subject.is_pure else find_extensions(subject):
@@ -79,12 +82,9 @@ def suffix(subject: Subject) -> Iterator[Flaw]:
         else:
             of_none = [one for one in files if fitting and not any(one.suffix in each for each in fitting.values())]
             for one in of_none:
-                yield Flaw(
-                    f"{one.member.name} is for another Python than {abbreviate(subject.tags)}",
-                    one.suffix,
-                    "no such file",
-                    Level.WARNING,
-                )
+                message = f"{one.member.name} is for another Python than {abbreviate(subject.tags)}"
+                level = Level.ERROR if subject.job else Level.WARNING
+                yield Flaw(message, one.suffix, "no such file in the source", level, effect=STALE)
 
 
 def _list_suffixes(tag: str) -> tuple[str, ...] | None:

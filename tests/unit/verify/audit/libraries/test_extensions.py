@@ -1,0 +1,30 @@
+"""Extensions that an earlier build has left in the source, and what they do in a wheel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.model.files import Level
+from tests.builders.audited import findings, planned
+from tests.builders.wheels import make
+from tests.builders.windows import dll
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = "demo-1.0-cp312-cp312-win_amd64.whl"
+OLD, NEW = "demo/_C.cp310-win_amd64.pyd", "demo/_C.cp312-win_amd64.pyd"
+
+
+@pytest.mark.parametrize(
+    ("is_planned", "level"),
+    [pytest.param(True, Level.ERROR, id="ours"), pytest.param(False, Level.WARNING, id="another-s")],
+)
+def test_an_extension_of_an_earlier_build_is_named(tmp_path: Path, level: Level, *, is_planned: bool) -> None:
+    library = dll({"KERNEL32.dll": ("f",)}, exports=("PyInit__C",))
+    wheel = make(tmp_path, NAME, {"demo/__init__.py": b"", NEW: library, OLD: library + b"\0"})
+    job = planned(NAME) if is_planned else None
+    found = [one for one in findings(wheel, job) if one.rule == "suffix"]
+    assert [(one.level, one.message.startswith(f"{OLD} is for another Python")) for one in found] == [(level, True)]
