@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 VERSION = re.compile(r"\d+(\.\d+)+t?")  # 2.10, 2.13.0, 3.14t
 MINOR = re.compile(r"\d+\.\d+t?")
 DOCUMENTATION = "docs/"  # the folder of the pages in the repository
-MOST_SHOWN = 50  # problems listed for one input, or names for one mistake
-MOST_COMPARED, LONGEST_COMPARED = 100, 120  # names, and characters of one: comparing takes the square of the length
+MAX_SHOWN = 50  # problems listed for one input, or names for one mistake
+MAX_COMPARED, LONGEST_COMPARED = 100, 120  # names, and characters of one: comparing takes the square of the length
 
 
 class FatwheelError(Exception):
@@ -86,8 +86,8 @@ class RejectedInput(InputError):
 
     def __init__(self, problems: Iterable[Problem], *, hint: str = "", page: str = "") -> None:
         self.problems = tuple(Problem(redact(one.where), redact(one.what)) for one in problems)
-        more = len(self.problems) - MOST_SHOWN
-        lines = [*map(str, self.problems[:MOST_SHOWN]), *([f"and {more} more"] if more > 0 else [])]
+        more = len(self.problems) - MAX_SHOWN
+        lines = [*map(str, self.problems[:MAX_SHOWN]), *([f"and {more} more"] if more > 0 else [])]
         super().__init__("\n".join(lines), hint=hint, page=page)
 
 
@@ -104,8 +104,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
     if len(longer) > 1:
         return f"expected one of {', '.join(longer)}"
     close = close_names(name, known, cutoff=0.6 if name[:1].isdigit() else 0.5)  # 3.9 is not a misspelt 3.15
-    more = f", and {len(known) - MOST_SHOWN:,} more" if len(known) > MOST_SHOWN else ""
-    return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known[:MOST_SHOWN])}{more}"
+    more = f", and {len(known) - MAX_SHOWN:,} more" if len(known) > MAX_SHOWN else ""
+    return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known[:MAX_SHOWN])}{more}"
 
 
 def close_names(name: str, names: Iterable[str], *, count: int = 1, cutoff: float = 0.6) -> list[str]:
@@ -117,10 +117,10 @@ def close_names(name: str, names: Iterable[str], *, count: int = 1, cutoff: floa
     import heapq  # noqa: PLC0415
 
     known = [one for one in names if len(one) <= LONGEST_COMPARED] if len(name) <= LONGEST_COMPARED else []
-    if len(known) > MOST_COMPARED:
+    if len(known) > MAX_COMPARED:
         pairs = _letter_pairs(name)
         shares = {one: len(pairs & (own := _letter_pairs(one))) / (len(own) + 1) for one in known}
-        known = heapq.nlargest(MOST_COMPARED, shares, key=shares.__getitem__)
+        known = heapq.nlargest(MAX_COMPARED, shares, key=shares.__getitem__)
     return difflib.get_close_matches(name, known, n=count, cutoff=cutoff)
 
 

@@ -17,7 +17,7 @@ from ci_tools.catalog.cuda_parts import cuda_parts
 from ci_tools.errors import MachineError, Problem
 from ci_tools.machine.process import ISOLATED, output
 from ci_tools.machine.workplace import scratch
-from ci_tools.source.includes import Includes, Place, uncommented
+from ci_tools.source.includes import Includes, SourceLine, uncommented
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ NEWER_SYMBOLS = re.compile(
 STRINGS = re.compile(r'R"[^()\\\s]{0,16}\(')  # a raw string may hold what looks like an include
 
 
-def certain_includes(includes: Includes, files: Iterable[str]) -> Iterator[tuple[str, Place]]:
+def certain_includes(includes: Includes, files: Iterable[str]) -> Iterator[tuple[str, SourceLine]]:
     """Yield every header that compiling `files` certainly includes, and where: outside any `#if` and any comment.
 
     One of the project's own headers is followed only if exactly one file matches it. Its include guard does not count
@@ -62,17 +62,17 @@ def certain_includes(includes: Includes, files: Iterable[str]) -> Iterator[tuple
     return ((header, place) for header, place, own in _walk(includes, files) if not own)
 
 
-def certain_files(includes: Includes, files: Iterable[str]) -> dict[str, Place]:
+def certain_files(includes: Includes, files: Iterable[str]) -> dict[str, SourceLine]:
     """Return the source's own headers that compiling `files` certainly reads, each with where it is included."""
     return {own: place for _, place, own in _walk(includes, files) if own}
 
 
-def possible_files(includes: Includes, files: Iterable[str]) -> dict[str, Place]:
+def possible_files(includes: Includes, files: Iterable[str]) -> dict[str, SourceLine]:
     """Return the source's own headers that compiling `files` may read, each with a place that includes it.
 
     An include that may mean one of several files is left out.
     """
-    queue, found = [file for file in dict.fromkeys(files) if includes.has(file)], dict[str, Place]()
+    queue, found = [file for file in dict.fromkeys(files) if includes.has(file)], dict[str, SourceLine]()
     for file in queue:  # the loop body appends to it
         for include in includes.of(file):
             own = includes.beside(include) or includes.own(include.header)
@@ -82,7 +82,7 @@ def possible_files(includes: Includes, files: Iterable[str]) -> dict[str, Place]
     return found
 
 
-def _walk(includes: Includes, files: Iterable[str]) -> Iterator[tuple[str, Place, str]]:
+def _walk(includes: Includes, files: Iterable[str]) -> Iterator[tuple[str, SourceLine, str]]:
     """Yield certain includes, each with the one file of the source that it means; "" if no file matches."""
     queue = [file for file in dict.fromkeys(files) if includes.has(file)]
     seen = set(queue)
@@ -90,11 +90,11 @@ def _walk(includes: Includes, files: Iterable[str]) -> Iterator[tuple[str, Place
         for header, line in _unconditional(uncommented(file, includes.text(file))):
             own = includes.own(header)
             if not own:
-                yield header, Place(file, line), ""
+                yield header, SourceLine(file, line), ""
             elif len(own) == 1 and own[0] not in seen:
                 seen.add(own[0])
                 queue.append(own[0])
-                yield header, Place(file, line), own[0]
+                yield header, SourceLine(file, line), own[0]
 
 
 def _unconditional(text: str) -> Iterator[tuple[str, int]]:
@@ -125,7 +125,7 @@ def compiles_of(job: Job, evidence: Evidence) -> tuple[str, ...]:
     return () if is_told_more else tuple(dict.fromkeys(command.source for command in commands))
 
 
-def find_newer_symbols(tree: Tree, files: Iterable[str]) -> tuple[str, Place] | None:
+def find_newer_symbols(tree: Tree, files: Iterable[str]) -> tuple[str, SourceLine] | None:
     """Return a header by which `files` certainly need symbols of a new C++ library, and its place; None without."""
     found = certain_includes(Includes(tree), files)
     return next(((header, place) for header, place in found if NEWER_SYMBOLS.fullmatch(header)), None)
@@ -139,9 +139,9 @@ def folders_of(python: Path) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(map(Path, (output([python, ISOLATED, "-c", command]) or "").splitlines())))
 
 
-def asked_for(tree: Tree, files: Iterable[str], *, cuda: bool) -> dict[str, tuple[str, Place]]:
+def asked_for(tree: Tree, files: Iterable[str], *, cuda: bool) -> dict[str, tuple[str, SourceLine]]:
     """Return the headers of Python and CUDA's libraries that `files` certainly include, each with owner and place."""
-    found: dict[str, tuple[str, Place]] = {}
+    found: dict[str, tuple[str, SourceLine]] = {}
     for header, place in certain_includes(Includes(tree), files):
         whose = "Python" if header == PYTHON else _library(header) if cuda else ""
         if whose:
@@ -163,7 +163,7 @@ def all_includes(tree: Tree) -> frozenset[str]:
 
 
 def refuse_missing(
-    asked: Mapping[str, tuple[str, Place]], compiler: str, folders: Sequence[Path], environ: Mapping[str, str]
+    asked: Mapping[str, tuple[str, SourceLine]], compiler: str, folders: Sequence[Path], environ: Mapping[str, str]
 ) -> None:
     """Raise MachineError with every header that the compiler finds neither in `folders` nor in its default folders.
 

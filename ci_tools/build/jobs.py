@@ -37,7 +37,7 @@ from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.plan import plan_file
 from ci_tools.plan.plan_file import PLAN
 from ci_tools.source.backends import SETUPTOOLS
-from ci_tools.source.includes import Includes, Place
+from ci_tools.source.includes import Includes, SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -77,7 +77,7 @@ class Checks(NamedTuple):
     compiled: Mapping[str, Built] | None = None  # by job, wheels refused for their level only; None: no other is given
 
 
-class Left(NamedTuple):
+class LeftJob(NamedTuple):
     """A job this machine cannot build, and why."""
 
     job: Job
@@ -309,7 +309,7 @@ def _complete_sdist(planned: Planned, sdist: Path, outside: Outside) -> None:
     if planned.plan.project.backend in SETUPTOOLS and (added := add_sources(sdist, sources, tree, folder)):
         outside.reporter.say(f"{sdist.name} gets what other platforms compile as well: {', '.join(added)}")
     includes = Includes(tree)
-    included = {name: Place(name, 1) for name in sources} | headers.certain_files(includes, sources)
+    included = {name: SourceLine(name, 1) for name in sources} | headers.certain_files(includes, sources)
     own = {name: place for name, place in included.items() if not name.startswith(fetched)}
     possible = {name: at for name, at in headers.possible_files(includes, sources).items() if name not in included}
     for name in list_lacking(sdist, (name for name in possible if not name.startswith(fetched)), folder):
@@ -365,7 +365,7 @@ def _write_receipt(path: Path, plan: Plan, job: Job | None, key: str, seconds: f
     return Made(path, receipts.save(path, receipt), built=True)
 
 
-def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[Left, ...]:
+def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[LeftJob, ...]:
     """Return the jobs this machine cannot build; raise MachineError if it must build them all, or can build none.
 
     With `here`, those that it would have to compile for another machine are among them.
@@ -377,7 +377,7 @@ def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[L
     of_others = {job: _explain_other_machine(job, planned, outside, here=here) for job in jobs}
     inside = {job for job in jobs if choose(job, planned.catalog, outside)}
     reasons = ((job, "" if job in inside else tools.missing(job) or of_others[job]) for job in jobs)
-    left = tuple(Left(job, reason) for job, reason in reasons if reason)
+    left = tuple(LeftJob(job, reason) for job, reason in reasons if reason)
     if left and (not here or len(left) == len(jobs)):
         lines = "\n".join(f"  {job.name}: {reason}" for job, reason in left)
         msg = f"this machine cannot build {len(left)} of {len(jobs)} jobs:\n{lines}"

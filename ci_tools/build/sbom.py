@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Request
 
 LICENCE_CLASSIFIER = "License :: "
-MOST_LICENCE = 200  # characters; a longer License field is the licence's text, which is in a file of its own
+MAX_LICENCE = 200  # characters; a longer License field is the licence's text, which is in a file of its own
 REMOTE_URL = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)  # and not a path of this machine
 SSH_ADDRESS = re.compile(r"([\w.-]+@[\w.-]+):(?!/)(\S+)")  # git's short form of an address
 SPACE = uuid.UUID("4f9c0c5b-0a0f-5b0e-9a53-6f1f7b7d8c11")  # of the serial numbers; any constant serves (RFC 9562, 5.5)
@@ -102,7 +102,7 @@ def _licences(metadata: Message) -> Iterator[License]:
             yield DisjunctiveLicense(name=expression)
         return
     field = " ".join(metadata.get("License", "").split())
-    if field and len(field) <= MOST_LICENCE:
+    if field and len(field) <= MAX_LICENCE:
         yield DisjunctiveLicense(name=field)
         return
     for classifier in metadata.get_all("Classifier", []):

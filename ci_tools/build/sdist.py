@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Problem, Rejected
 from ci_tools.formats.tar import tarfile
-from ci_tools.formats.wheel import MOST_DIST_INFO_BYTES, read_headers
+from ci_tools.formats.wheel import MAX_DIST_INFO_BYTES, read_headers
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.files import EPOCH, Finding, Level
 from ci_tools.model.pep440 import read_version
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from ci_tools.model.evidence import Project
-    from ci_tools.source.includes import Place
+    from ci_tools.source.includes import SourceLine
 
 
 def audit_sdist(path: Path, project: Project) -> tuple[Finding, ...]:
@@ -64,7 +64,7 @@ def _names(archive: tarfile.TarFile, path: Path, project: Project) -> Iterator[t
         file = archive.extractfile(f"{top}/PKG-INFO")
     except KeyError:
         file = None
-    content = file.read(MOST_DIST_INFO_BYTES).decode("utf-8", "replace") if file else ""
+    content = file.read(MAX_DIST_INFO_BYTES).decode("utf-8", "replace") if file else ""
     headers = read_headers(content, f"{path.name}: PKG-INFO")
     said = headers.get("Name", ""), headers.get("Version", "")
     if canonicalize_name(said[0]) != canonicalize_name(project.name) or not _same_version(said[1], project.version):
@@ -111,7 +111,7 @@ def list_lacking(path: Path, names: Iterable[str], folder: str) -> tuple[str, ..
     return tuple(name for name in dict.fromkeys(names) if _inside(name, folder) not in {None, *has})
 
 
-def refuse_lacking(path: Path, headers: Mapping[str, Place], folder: str) -> None:
+def refuse_lacking(path: Path, headers: Mapping[str, SourceLine], folder: str) -> None:
     """Raise Rejected if an sdist lacks a file that a job reads: a header, or a source, whose place is its own."""
     lacking = list_lacking(path, headers, folder)
     problems = [

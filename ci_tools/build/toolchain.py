@@ -21,7 +21,7 @@ from ci_tools.build.cuda_toolkits import CudaToolkits, nvcc_build
 from ci_tools.build.sdk.cuda_windows import WINDOWS
 from ci_tools.build.sdk.installed import InstalledCompilers
 from ci_tools.build.sdk.msvc import choose_msvc, explain_missing, msvc_variables, read_bounds
-from ci_tools.build.sdk.offers import Offer
+from ci_tools.build.sdk.offers import WheelOffer
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_parts import refuse_record
 from ci_tools.catalog.accelerators.cuda import CUDA
@@ -228,14 +228,14 @@ class Toolchains:
         def fetch(target: Path) -> None:
             with self.reporter.step(f"fetch the headers of torch {release.patch}") as step:
                 if headers.file in records():
-                    self._fetch_parts(Offer(headers.file, "", headers.sha256), target, step)
+                    self._fetch_parts(WheelOffer(headers.file, "", headers.sha256), target, step)
                 else:
                     self._fetch_whole(headers, release.indexes, target, step)
 
         folder = fill_once(self.cache / "torch" / release.patch, fetch, self.reporter.say)
         return folder / HEADERS
 
-    def _fetch_parts(self, offer: Offer, target: Path, step: Step) -> None:
+    def _fetch_parts(self, offer: WheelOffer, target: Path, step: Step) -> None:
         """Fetch the headers in a wheel whose RECORD the catalog knows."""
         with package_index.files_of("torch", package_index.users_index(self.environ)) as (session, addresses):
             if offer.file not in addresses:

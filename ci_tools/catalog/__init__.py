@@ -26,7 +26,7 @@ from ci_tools.model.versions import Minor, Python
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from ci_tools.model.facts import Row
+    from ci_tools.model.facts import CatalogRow
 
 __all__ = [
     "STANDARD_LIBRARY",
@@ -159,7 +159,7 @@ class Catalog:
     brought: tuple[str, ...]  # file name patterns of libraries from torch or a driver, which no wheel may contain
     sha256: Sha256
     tables: Mapping[str, Any]  # the data files' own values, by name
-    rows: tuple[Row, ...] = ()  # the project's, which are merged in
+    rows: tuple[CatalogRow, ...] = ()  # the project's, which are merged in
 
     @property
     def cuda(self) -> Mapping[Minor, Cuda]:
@@ -196,11 +196,11 @@ class Catalog:
             seen.add(name)
             waiting += sorted({*facts.requires} - seen) if facts else []
 
-    def find_contradictions(self, rows: Sequence[Row]) -> tuple[Contradiction, ...]:
+    def find_contradictions(self, rows: Sequence[CatalogRow]) -> tuple[Contradiction, ...]:
         """Return why rows cannot be merged over this catalog; nothing if they can."""
         return merge(self.tables, rows)[1]
 
-    def extend(self, rows: Sequence[Row]) -> Catalog:
+    def extend(self, rows: Sequence[CatalogRow]) -> Catalog:
         """Return this catalog with a project's rows merged over it; raise RejectedInput with all that contradict it."""
         if not rows:
             return self
@@ -211,7 +211,7 @@ class Catalog:
             return replace(self, rows=(*self.rows, *(row for row in rows if row not in self.rows)))
         return self._with_tables(tables, rows)
 
-    def _with_tables(self, tables: Mapping[str, Any], rows: Sequence[Row]) -> Catalog:
+    def _with_tables(self, tables: Mapping[str, Any], rows: Sequence[CatalogRow]) -> Catalog:
         named = {Minor.parse_torch(row.name): row.where for row in rows if row.table == "torch"}
         said = json.dumps(tables, sort_keys=True)
         made = _make(tables, Sha256(hashlib.sha256(f"{self.sha256}{said}".encode()).hexdigest()))
@@ -250,7 +250,7 @@ class Catalog:
         return accelerator.version in shipped or (accelerator.version is None and bool(shipped))
 
 
-def load(rows: tuple[Row, ...] = ()) -> Catalog:
+def load(rows: tuple[CatalogRow, ...] = ()) -> Catalog:
     """Return the catalog: the data files beside this module, with a project's rows merged over them.
 
     Raises RejectedInput with every row that contradicts ours.
@@ -259,7 +259,7 @@ def load(rows: tuple[Row, ...] = ()) -> Catalog:
 
 
 @functools.cache
-def _extend(rows: tuple[Row, ...]) -> Catalog:
+def _extend(rows: tuple[CatalogRow, ...]) -> Catalog:
     return _read().extend(rows)
 
 

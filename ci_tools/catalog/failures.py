@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 BUILD, INSTALL, TRIAL = "build_failures", "install_failures", "trial_failures"
-MOST_READ = 1 << 20  # characters of the output's end: a million take 2 s
-MOST_QUOTED = 4  # lines
+MAX_READ = 1 << 20  # characters of the output's end: a million take 2 s
+MAX_QUOTED = 4  # lines
 LONG = re.compile(r"^(.{1000}).+", re.MULTILINE)  # a line's rest: the time of a search grows with its square
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # As long as the text, so that places in both are the same.
@@ -55,7 +55,7 @@ class Explained(NamedTuple):
 def explain(output: str, table: str = BUILD) -> Explained | None:
     """Return the first cause in the output of a failed command; None if it is not known."""
     whole = LONG.sub(r"\1", COLOURS.sub("", output))
-    shown = whole[-MOST_READ:]
+    shown = whole[-MAX_READ:]
     text = shown.translate(PLAIN_QUOTES)
     causes = read_causes(table)
     found = [(cause.is_late, match.start(), cause, match) for cause in causes for match in _find(cause, text)]
@@ -91,9 +91,9 @@ def _find(cause: Cause, text: str) -> Iterator[re.Match[str]]:
 
 
 def _quote(text: str, start: int, end: int) -> str:
-    """Return the lines of a place in a text, at most MOST_QUOTED."""
+    """Return the lines of a place in a text, at most MAX_QUOTED."""
     begin, stop = text.rfind("\n", 0, start) + 1, text.find("\n", max(end, start + 1) - 1)
-    return "\n".join(text[begin : stop if stop >= 0 else None].splitlines()[:MOST_QUOTED])
+    return "\n".join(text[begin : stop if stop >= 0 else None].splitlines()[:MAX_QUOTED])
 
 
 def _name_groups(match: re.Match[str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from ci_tools.model.versions import Minor, Python
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ci_tools.model.facts import Row
+    from ci_tools.model.facts import CatalogRow
 
     Tables = Mapping[str, Any]
 
@@ -26,7 +26,7 @@ Keys = tuple[str, ...]
 
 PUBLISHED: Keys = ("patch", "pythons", "headers")  # of a torch: all of these, or no other key than its version
 NIGHTLY: Keys = ("indexes", "pythons")  # of a torch nightly
-MOST_SHOWN = 60  # characters of a value that a message shows
+MAX_SHOWN = 60  # characters of a value that a message shows
 
 
 class Contradiction(NamedTuple):
@@ -37,7 +37,7 @@ class Contradiction(NamedTuple):
     what: str
 
 
-def merge(tables: Tables, rows: Iterable[Row]) -> tuple[dict[str, Any], tuple[Contradiction, ...]]:
+def merge(tables: Tables, rows: Iterable[CatalogRow]) -> tuple[dict[str, Any], tuple[Contradiction, ...]]:
     """Return the tables with all rows merged over them, and what could not be merged; `tables` stays as it is."""
     merged: dict[str, Any] = {name: copy.copy(table) for name, table in tables.items()}
     wrong: list[Contradiction] = []
@@ -54,7 +54,7 @@ def _add_python(known: list[str], name: str) -> list[str]:
     return sorted({*known, name}, key=Python.parse)
 
 
-def _merge_release(table: dict[str, Any], row: Row) -> Iterator[tuple[Keys, str]]:
+def _merge_release(table: dict[str, Any], row: CatalogRow) -> Iterator[tuple[Keys, str]]:
     """Merge one release into a table; yield what contradicts it, or is missing."""
     said: dict[str, Any] = json.loads(row.content)
     known = next((one for one in table["release"] if one["version"] == row.name), None)
@@ -73,7 +73,7 @@ def _merge_release(table: dict[str, Any], row: Row) -> Iterator[tuple[Keys, str]
             yield (), f'the key "{key}" is missing, and no other row says it'
 
 
-def _list_required(row: Row, ours: Mapping[str, Any]) -> Keys:
+def _list_required(row: CatalogRow, ours: Mapping[str, Any]) -> Keys:
     """Return the keys that a release must have by now."""
     if row.table != "torch":
         return KINDS[row.table].row_required
@@ -111,4 +111,4 @@ def _differ(key: str, known: object, value: object) -> str:
 
 def _show(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"

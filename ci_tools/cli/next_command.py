@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ci_tools.plan.make import Planned
     from ci_tools.publish.transaction import Shown
 
-MOST_NAMED = 3  # wheels of one folder that a command names; more are `FOLDER/*.whl`
+MAX_NAMED = 3  # wheels of one folder that a command names; more are `FOLDER/*.whl`
 ALL_WHEELS = "*.whl"
 VALUES = ("torch", "gpu_runner", "tag", "ref", "nightly")  # the options of an edition that have a value
 
@@ -107,7 +107,7 @@ def after_validation(wheels: Sequence[Path]) -> str:
 
 def _name_wheels(wheels: Sequence[Path]) -> list[str]:
     folders = {wheel.parent for wheel in wheels}
-    if len(wheels) > MOST_NAMED and len(folders) == 1:
+    if len(wheels) > MAX_NAMED and len(folders) == 1:
         return [str(folders.pop() / ALL_WHEELS)]
     return [str(wheel) for wheel in wheels]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ci_tools.machine.context import Outside
-    from ci_tools.model.facts import Row
+    from ci_tools.model.facts import CatalogRow
     from ci_tools.model.plan import Plan
     from ci_tools.model.request import Edition
     from ci_tools.model.versions import Python
@@ -92,7 +92,7 @@ def share(plan: Plan, platform: str | None) -> Plan:
     return plan_file.own(narrow(plan, platform), Platform(platform)) if platform else plan_file.together(plan)
 
 
-def read_python(text: str, rows: tuple[Row, ...] = ()) -> Python:
+def read_python(text: str, rows: tuple[CatalogRow, ...] = ()) -> Python:
     """Return the Python of a version; raise InputError if neither the catalog nor a project's rows have it."""
     known = {str(python): python for python in catalog.load(rows).pythons}
     if text not in known:

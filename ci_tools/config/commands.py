@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".sh", ".py")
 INTERPRETERS = frozenset({"bash", "python", "python3", "sh"})
-MOST_NAMED = 8  # scripts named in a message if none has a name like the missing one
+MAX_NAMED = 8  # scripts named in a message if none has a name like the missing one
 
 
 def script_of(command: str) -> str:
@@ -67,7 +67,7 @@ def missing(script: str, root: Path, files: Sequence[str]) -> str:
     alike = [name for name in files if posixpath.splitext(name)[1] == posixpath.splitext(script)[1]]
     close = close_names(script, alike, cutoff=0.5)
     elsewhere = [name for name in alike if posixpath.basename(name) == posixpath.basename(script)]
-    known = close or elsewhere[:1] or alike[:MOST_NAMED]
+    known = close or elsewhere[:1] or alike[:MAX_NAMED]
     return f"which the source does not have{', ' + nearest(script, known) if known else ''}"
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.formats import yaml_file
-from ci_tools.formats.schema import Flaw
+from ci_tools.formats.schema import SchemaFlaw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,15 +23,15 @@ INCLUDE = "include"
 LONGEST = 255  # bytes of a path; file systems allow no longer name
 
 
-def resolve_includes(document: Document, folder: Path) -> tuple[Document, list[Flaw]]:
+def resolve_includes(document: Document, folder: Path) -> tuple[Document, list[SchemaFlaw]]:
     """Return the config with each included file as its platform's table, and the flaws of files left out.
 
     `folder` is the config's. An included file must lie below it and in the source, also after links are resolved.
     """
-    flaws: list[Flaw] = []
+    flaws: list[SchemaFlaw] = []
     for keys, table in _including(document.value):
         document, wrong = _merge_file(document, keys, table, folder)
-        flaws += [Flaw(keys, problem) for problem in wrong]
+        flaws += [SchemaFlaw(keys, problem) for problem in wrong]
     return document, flaws
 
 

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ci_tools.catalog import Catalog, PlatformFacts
-    from ci_tools.formats.yaml_file import Place
+    from ci_tools.formats.yaml_file import YamlPlace
     from ci_tools.machine.context import Outside
-    from ci_tools.model.facts import Row
+    from ci_tools.model.facts import CatalogRow
 
 SCHEMA = Path(__file__).with_name("fatwheel.schema.json")
 NO_CONTAINER = "none"
@@ -60,7 +60,7 @@ Table = dict[str, Any]
 def load(
     path: Path,
     catalog: Catalog,
-    recorded: tuple[Row, ...] | None = None,
+    recorded: tuple[CatalogRow, ...] | None = None,
     *,
     outside: Outside | None = None,
     nightly: str | None = None,
@@ -117,7 +117,7 @@ def refuse_misshapen(path: Path) -> None:
         raise RejectedInput(problems, page="reference/config.md")
 
 
-def check_rows(rows: Sequence[Row], where: str) -> None:
+def check_rows(rows: Sequence[CatalogRow], where: str) -> None:
     """Raise RejectedInput if the rows of a plan, whose file is `where`, are not what a catalog may have."""
     tables: Table = {}
     for row in rows:
@@ -145,7 +145,7 @@ def _sort_key(problem: Problem, first: str) -> tuple[bool, str, int, int]:
 # ---------------------------------------------------------------- the request
 
 
-def _request(document: Document, catalog: Catalog, path: Path, rows: tuple[Row, ...]) -> Request:
+def _request(document: Document, catalog: Catalog, path: Path, rows: tuple[CatalogRow, ...]) -> Request:
     root: Table = document.value  # type: ignore[assignment]  # checked by the schema
     source = root.get("source") or {}
     name = _name_in_source(path, path.parent, source)
@@ -187,7 +187,7 @@ def _where(document: Document, platform: str, folder: Path, source: Table) -> st
     return f"{_name_in_source(Path(place.file), folder, source)}:{place.line}"
 
 
-def _name_place(document: Document, path: Path, place: Place) -> str:
+def _name_place(document: Document, path: Path, place: YamlPlace) -> str:
     """Return the file and line of a row of the project's catalog."""
     source = document.value.get("source") or {}  # type: ignore[union-attr]  # checked by the schema
     return f"{_name_in_source(Path(place.file), path.parent, source)}:{place.line}"  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ NOT_RELEASED = frozenset(
     "3rdparty benchmark benchmarks ci demo demos deps doc docs example examples extern external sample samples "
     "submodules template templates test testing tests third-party third_party thirdparty tools vendor vendored".split()
 )
-MOST_SHOWN = 8  # packages that a message lists
+MAX_SHOWN = 8  # packages that a message lists
 
 
 class Package(NamedTuple):
@@ -68,8 +68,8 @@ def choose_package(tree: Tree, asked: str) -> tuple[Package, tuple[Package, ...]
         msg = f'--package: the source has no package "{asked}", {nearest(asked, map(str, found))}'
         raise InputError(msg)
     if not asked and chosen.folder and len(found) > 1:
-        names = ", ".join(f"{one} ({one.folder})" if one.name else one.folder for one in found[:MOST_SHOWN])
-        more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
+        names = ", ".join(f"{one} ({one.folder})" if one.name else one.folder for one in found[:MAX_SHOWN])
+        more = f" and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
         msg = f"the source has {len(found)} packages: {names}{more}, expected --package with one of them"
         raise InputError(msg, hint=f"`fatwheel init --package {chosen}` writes a config for one of them")
     return chosen, tuple(one for one in found if one != chosen)

@@ -51,7 +51,7 @@ def refuse_existing(folder: Path, paths: Iterable[Path]) -> None:
         raise InputError(msg)
 
 
-class Project(NamedTuple):
+class StarterProject(NamedTuple):
     """The facts that a starter needs from a project's pyproject.toml, or that it has only a setup.py."""
 
     file: str
@@ -65,7 +65,7 @@ class Project(NamedTuple):
         return self.file.rpartition("/")[0]
 
 
-def package_lines(project: Project, owner: str = "") -> list[str]:
+def package_lines(project: StarterProject, owner: str = "") -> list[str]:
     """Return the lines for the project's name, owner of native code, if any, and folder; a plan reads its version."""
     return [
         f"package: {to_scalar(project.name)}",
@@ -88,7 +88,7 @@ def to_comment(text: str) -> str:
     return f"# {''.join(char if char.isprintable() else '?' for char in text)}"
 
 
-def project_of(tree: Tree, name: str = "") -> Project:
+def project_of(tree: Tree, name: str = "") -> StarterProject:
     """Return the facts of the source's package; `name` is used if it states no name.
 
     Raises InputError if the source has no package, or several.
@@ -98,7 +98,7 @@ def project_of(tree: Tree, name: str = "") -> Project:
     file = next(name for name in files if name in tree.names)
     name = name or tree.root.name
     if file.endswith("setup.py"):
-        return Project(file, _name(file, name), requires_python="", dependencies=())
+        return StarterProject(file, _name(file, name), requires_python="", dependencies=())
     content = parse_toml(tree.text(file), file)
     table = content.get("project", {})
     if not isinstance(table, dict):
@@ -107,7 +107,7 @@ def project_of(tree: Tree, name: str = "") -> Project:
     if not isinstance(dependencies, list) or not all(isinstance(item, str) for item in dependencies):
         raise _not(file, "project.dependencies", dependencies, "a list of texts")
     name = _name(file, _text(file, table, "name") or name)
-    return Project(file, name, _text(file, table, "requires-python"), tuple(dependencies))
+    return StarterProject(file, name, _text(file, table, "requires-python"), tuple(dependencies))
 
 
 def _not(file: str, key: str, value: object, expected: str) -> InputError:
@@ -129,7 +129,7 @@ def _name(file: str, name: str) -> str:
     return name
 
 
-def list_pythons(project: Project, catalog: Catalog) -> list[str]:
+def list_pythons(project: StarterProject, catalog: Catalog) -> list[str]:
     """Return the catalogued Pythons that the project admits and torch ships for."""
     try:
         admitted = parse_specifiers(project.requires_python)
@@ -145,7 +145,7 @@ def list_pythons(project: Project, catalog: Catalog) -> list[str]:
     return found
 
 
-def find_abi(tree: Tree, project: Project) -> TorchAbi:
+def find_abi(tree: Tree, project: StarterProject) -> TorchAbi:
     """Return the torch ABI that the project's sources bind to."""
     return torch_abi(Includes(tree), select_sources(tree.files, (), ()), project.folder)
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.config import include
 from ci_tools.config.torch_axis import choose_nightly
 from ci_tools.errors import InputError, Problem, RejectedInput
-from ci_tools.formats.schema import Flaw
+from ci_tools.formats.schema import SchemaFlaw
 from ci_tools.formats.toml import document as toml_document
-from ci_tools.model.facts import Row
+from ci_tools.model.facts import CatalogRow
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.catalog import Catalog
-    from ci_tools.formats.yaml_file import Document, Keys, Place
+    from ci_tools.formats.yaml_file import Document, Keys, YamlPlace
 
 KEY = "catalog"
 DEFAULT_FILE = "fatwheel.catalog.toml"  # beside the config, if that has no such key
@@ -36,7 +36,7 @@ TableOf = dict[str, Any]
 class ProjectRows(NamedTuple):
     """The rows of a project, and the keys of each in the config's document."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[CatalogRow, ...]
     keys: tuple[Keys, ...]
 
     def find_problems(self, document: Document, catalog: Catalog) -> Iterator[Problem]:
@@ -53,7 +53,7 @@ def file_of(document: Document, folder: Path) -> Path | None:
     return None
 
 
-def resolve_catalog(document: Document, folder: Path, *, recorded: bool = False) -> tuple[Document, list[Flaw]]:
+def resolve_catalog(document: Document, folder: Path, *, recorded: bool = False) -> tuple[Document, list[SchemaFlaw]]:
     """Return the config with the content of its catalog's file at its key, and the flaws of a file left out.
 
     With `recorded`, a plan has the rows already, and the file need not be there.
@@ -70,10 +70,10 @@ def resolve_catalog(document: Document, folder: Path, *, recorded: bool = False)
         include.refuse_outside(document, (KEY,), path, folder)
         return document.replace_part((KEY,), read_file(path)), []
     except RejectedInput as error:
-        return document, [Flaw((KEY,), problem) for problem in error.problems]
+        return document, [SchemaFlaw((KEY,), problem) for problem in error.problems]
     except InputError as error:
         where = document.where((KEY,)) if named is not None else f"{path}:1:1"
-        return document, [Flaw((KEY,), Problem(where, error.message))]
+        return document, [SchemaFlaw((KEY,), Problem(where, error.message))]
 
 
 def _without(document: Document) -> Document:
@@ -85,14 +85,14 @@ def read_file(path: Path) -> Document:
     return toml_document.read(path, str(path), ())
 
 
-def list_of(row: Row) -> str:
+def list_of(row: CatalogRow) -> str:
     """Return the list of its table that a row is in."""
     if row.table == "torch" and Minor.parse_torch(row.name).nightly:
         return "nightly"
     return "releases" if row.table == "python" else "release"
 
 
-def read_rows(document: Document, name: Callable[[Place], str], nightly: str | None = None) -> ProjectRows:
+def read_rows(document: Document, name: Callable[[YamlPlace], str], nightly: str | None = None) -> ProjectRows:
     """Return the rows at the key `catalog` of a document whose shape is right; `name` writes a row's place.
 
     Of the nightlies only the one that is asked for has a row: its date, or `newest`.
@@ -104,8 +104,8 @@ def read_rows(document: Document, name: Callable[[Place], str], nightly: str | N
 
 
 def _releases(
-    tables: TableOf, document: Document, name: Callable[[Place], str], nightly: str | None
-) -> Iterator[tuple[Row, Keys]]:
+    tables: TableOf, document: Document, name: Callable[[YamlPlace], str], nightly: str | None
+) -> Iterator[tuple[CatalogRow, Keys]]:
     for table, kind in LISTS:
         for number, release in enumerate(tables.get(table, {}).get(kind, ())):
             if kind == "nightly" and release["version"] != nightly:
@@ -113,7 +113,7 @@ def _releases(
             keys: Keys = (KEY, table, kind, number)
             said = {key: value for key, value in release.items() if key != "version"}
             content = json.dumps(said, sort_keys=True, ensure_ascii=False)
-            yield Row(table, release["version"], content, name(document.values[keys])), keys
+            yield CatalogRow(table, release["version"], content, name(document.values[keys])), keys
     for number, version in enumerate(tables.get("python", {}).get("releases", ())):
         keys = (KEY, "python", "releases", number)
-        yield Row("python", version, "{}", name(document.values[keys])), keys
+        yield CatalogRow("python", version, "{}", name(document.values[keys])), keys

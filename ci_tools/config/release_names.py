@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.config.torch_axis import list_torches
 from ci_tools.errors import Problem, nearest
-from ci_tools.formats.schema import Flaw
+from ci_tools.formats.schema import SchemaFlaw
 from ci_tools.model.edition import FIELDS
 from ci_tools.model.request import Release
 from ci_tools.model.versions import CudaArch, Minor, Python
@@ -41,7 +41,7 @@ def explain_flaw(template: str, known: frozenset[str]) -> str:
     return f'the template names "{{{unknown[0]}}}", {nearest(unknown[0], known)}' if unknown else ""
 
 
-def resolve_version(document: Document) -> tuple[Document, list[Flaw]]:
+def resolve_version(document: Document) -> tuple[Document, list[SchemaFlaw]]:
     """Return the document with the version of its Pythons at `version`, and what keeps `versions` from naming one."""
     root: Any = document.value
     table = root.get("versions") if isinstance(root, dict) else None
@@ -51,7 +51,7 @@ def resolve_version(document: Document) -> tuple[Document, list[Flaw]]:
     found = {str(version): [one for one in asked if one in (pythons or ())] for version, pythons in table.items()}
     found = {version: pythons for version, pythons in found.items() if pythons}
     if what := _wrong(root, asked, found):
-        return document, [Flaw(("versions",), Problem(document.where(("versions",), key=True), what))]
+        return document, [SchemaFlaw(("versions",), Problem(document.where(("versions",), key=True), what))]
     return document._replace(value={**root, "version": next(iter(found))}), []
 
 

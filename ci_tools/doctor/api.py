@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 Answer = dict[str, Any]
-MOST_PAGES = 20
+MAX_PAGES = 20
 PAGE = 100
 
 
@@ -40,9 +40,9 @@ class Api:
         return self._send("GET", f"/repos/{repository or self.name}{path}", parameters=parameters)
 
     def pages(self, path: str, key: str = "", repository: str = "") -> list[Any] | None:
-        """Return a whole list, which GitHub sends in pages; None on HTTP 404, or if it is longer than `MOST_PAGES`."""
+        """Return a whole list, which GitHub sends in pages; None on HTTP 404, or if it is longer than `MAX_PAGES`."""
         whole: list[Any] = []
-        for page in range(1, MOST_PAGES + 1):
+        for page in range(1, MAX_PAGES + 1):
             answer = self.get(path, repository, per_page=PAGE, page=page)
             if answer is None:
                 return None

@@ -11,10 +11,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.doctor.api import Api, read_or_unseen
-from ci_tools.doctor.files import MOST_REPOSITORIES, fetch_workflows, read_configs, read_workflows
+from ci_tools.doctor.files import MAX_REPOSITORIES, fetch_workflows, read_configs, read_workflows
 from ci_tools.doctor.fixes import Fixed, apply_fix
 from ci_tools.doctor.nodes import one_line
-from ci_tools.doctor.report import Facts, Tag, Unseen, Weight
+from ci_tools.doctor.report import RepositoryFacts, RepositoryTag, Unseen, Weight
 from ci_tools.doctor.rules import diagnose
 from ci_tools.doctor.settings import (
     ACTIONS,
@@ -34,7 +34,7 @@ from ci_tools.model.repository import COMMIT, REPOSITORY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ci_tools.doctor.report import Finding
+    from ci_tools.doctor.report import DoctorFinding
     from ci_tools.doctor.workflows import Used
     from ci_tools.github.client import Hub
     from ci_tools.machine.context import Outside
@@ -44,7 +44,7 @@ class Checked(NamedTuple):
     """The findings in a repository after all fixes, and the fixes."""
 
     repository: str
-    findings: tuple[Finding, ...]
+    findings: tuple[DoctorFinding, ...]
     fixed: tuple[Fixed, ...]
 
 
@@ -99,14 +99,14 @@ def _refuse_no_token(repository: str, outside: Outside) -> None:
 # -- reading
 
 
-def _read(api: Api, outside: Outside) -> Facts:
+def _read(api: Api, outside: Outside) -> RepositoryFacts:
     """Return all facts of a repository."""
     with outside.reporter.step(f"read the settings of {api.name}") as step:
         workflows, unread = read_workflows(api)
         used = [one for workflow in workflows if workflow.is_caller for job in workflow.jobs for one in job.uses]
         tags = _tags(api, used)
         policy = read_or_unseen("which actions may run", ADMINISTRATION, lambda: read_policy(api))
-        facts = Facts(
+        facts = RepositoryFacts(
             repository=api.name,
             page=one_line(api.opened.html_url),
             branch=one_line(api.opened.default_branch),
@@ -130,30 +130,30 @@ def _read(api: Api, outside: Outside) -> Facts:
     return facts
 
 
-def _tags(api: Api, used: Iterable[Used]) -> dict[str, tuple[Tag, ...] | Unseen]:
+def _tags(api: Api, used: Iterable[Used]) -> dict[str, tuple[RepositoryTag, ...] | Unseen]:
     """Return the tags of each repository that is used, by its lower-case name."""
     names = dict.fromkeys(one.repository.lower() for one in used if one.ref)
-    tags: dict[str, tuple[Tag, ...] | Unseen] = {}
+    tags: dict[str, tuple[RepositoryTag, ...] | Unseen] = {}
     for name in names:
         what, needs = f"the releases of {name}", f"a token that sees {name}"
-        is_last = len(tags) >= MOST_REPOSITORIES
+        is_last = len(tags) >= MAX_REPOSITORIES
         tags[name] = Unseen(what, "fewer actions in this repository") if is_last else _tags_of(api, name, what, needs)
     return tags
 
 
-def _tags_of(api: Api, name: str, what: str, needs: str) -> tuple[Tag, ...] | Unseen:
+def _tags_of(api: Api, name: str, what: str, needs: str) -> tuple[RepositoryTag, ...] | Unseen:
     listed = read_or_unseen(what, needs, lambda: api.pages("/tags", repository=name))
     if isinstance(listed, Unseen):
         return listed
-    return tuple(Tag(one_line(one["name"]), str(one["commit"]["sha"])) for one in listed)
+    return tuple(RepositoryTag(one_line(one["name"]), str(one["commit"]["sha"])) for one in listed)
 
 
 def _behind(
-    api: Api, used: Iterable[Used], tags: dict[str, tuple[Tag, ...] | Unseen]
+    api: Api, used: Iterable[Used], tags: dict[str, tuple[RepositoryTag, ...] | Unseen]
 ) -> Iterator[tuple[tuple[str, str], int | None]]:
     """Yield how many commits each pin without a release is behind the newest release; None if the commit is missing."""
     pins = dict.fromkeys((one.repository.lower(), one.ref) for one in used if COMMIT.fullmatch(one.ref))
-    for name, commit in islice(pins, MOST_REPOSITORIES):
+    for name, commit in islice(pins, MAX_REPOSITORIES):
         known = tags[name]
         released = [] if isinstance(known, Unseen) else [tag for tag in known if tag.version]
         if released and all(tag.commit != commit for tag in released):

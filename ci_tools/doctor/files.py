@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from ci_tools.config.location import PROJECT_FILE, TABLE
 from ci_tools.doctor.nodes import one_line
-from ci_tools.doctor.report import Tag, Unseen
+from ci_tools.doctor.report import RepositoryTag, Unseen
 from ci_tools.doctor.workflow_files import LARGEST, read_config, read_included, read_workflow
 from ci_tools.doctor.workflows import EXPRESSION, Workflow, qualify_calls
 from ci_tools.errors import InputError, Rejected
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ci_tools.doctor.api import Answer, Api
-    from ci_tools.doctor.workflows import Outline, Used
+    from ci_tools.doctor.workflows import ConfigOutline, Used
 
 FOLDER = ".github/workflows"
-MOST_FILES = 100
-MOST_REPOSITORIES = 40  # whose tags are read
+MAX_FILES = 100
+MAX_REPOSITORIES = 40  # whose tags are read
 
 
 def read_workflows(api: Api) -> tuple[list[Workflow], list[tuple[str, str]]]:
@@ -37,8 +37,8 @@ def read_workflows(api: Api) -> tuple[list[Workflow], list[tuple[str, str]]]:
     if listed is None:
         return [], []
     files = [file for file in listed if str(file["name"]).endswith((".yml", ".yaml"))]
-    read = [_workflow(api, file, branch) for file in files[:MOST_FILES]]
-    left = [(FOLDER, f"{len(files)} files, of which {MOST_FILES} were read")] * (len(files) > MOST_FILES)
+    read = [_workflow(api, file, branch) for file in files[:MAX_FILES]]
+    left = [(FOLDER, f"{len(files)} files, of which {MAX_FILES} were read")] * (len(files) > MAX_FILES)
     return [one for one in read if isinstance(one, Workflow)], [one for one in read if isinstance(one, tuple)] + left
 
 
@@ -66,7 +66,7 @@ def _text(api: Api, file: Answer, ref: str, repository: str = "") -> str:
 
 
 def fetch_workflows(
-    api: Api, used: Iterable[Used], tags: dict[str, tuple[Tag, ...] | Unseen], own: Iterable[Workflow]
+    api: Api, used: Iterable[Used], tags: dict[str, tuple[RepositoryTag, ...] | Unseen], own: Iterable[Workflow]
 ) -> Iterator[tuple[tuple[str, str, str], Workflow | Unseen | None]]:
     """Yield each Fatwheel workflow that is called, at the ref of the call."""
     by_path = {workflow.path: workflow for workflow in own}
@@ -90,17 +90,17 @@ def _fetch_workflow(api: Api, repository: str, path: str, ref: str) -> Workflow 
         return Unseen(f"the permissions that {path[1:]} at {ref} needs", f"a readable file: {one_line(error.message)}")
 
 
-def read_configs(api: Api, workflows: Iterable[Workflow]) -> Iterator[tuple[str, Outline | Unseen]]:
+def read_configs(api: Api, workflows: Iterable[Workflow]) -> Iterator[tuple[str, ConfigOutline | Unseen]]:
     """Yield each config that a call of Fatwheel names, if it exists on the default branch, by its path."""
     jobs = (job for workflow in workflows for job in workflow.jobs if job.builds_all or job.builds_one)
     paths = dict.fromkeys(job.config for job in jobs if EXPRESSION not in job.config)
-    for path in islice(paths, MOST_REPOSITORIES):
+    for path in islice(paths, MAX_REPOSITORIES):
         found = _config(api, path)
         if found:
             yield path, found
 
 
-def _config(api: Api, path: str) -> Outline | Unseen | None:
+def _config(api: Api, path: str) -> ConfigOutline | Unseen | None:
     """Return the outline of a config, with the tables in included files; None if the config does not exist."""
     try:
         text = _text_at(api, path)
@@ -117,7 +117,7 @@ def _project_with_table(api: Api) -> str | None:
     return text if TABLE[-1] in text and find_table(text, PROJECT_FILE, TABLE) is not None else None
 
 
-def _with_included(api: Api, outline: Outline, path: str) -> Outline:
+def _with_included(api: Api, outline: ConfigOutline, path: str) -> ConfigOutline:
     folder = path.rpartition("/")[0]
     tables = {name: _text_at(api, f"{folder}/{file}".lstrip("/")) for name, file in outline.included.items()}
     own = {name: read_included(table, path) for name, table in tables.items() if table is not None}

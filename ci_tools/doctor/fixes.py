@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from ci_tools.doctor.nodes import one_line
-from ci_tools.doctor.report import Facts, Fix, Kind, Unseen
+from ci_tools.doctor.report import Fix, Kind, RepositoryFacts, Unseen
 from ci_tools.errors import FatwheelError, Rejected
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Fixed(NamedTuple):
     outcome: str
 
 
-def apply_fix(api: Api, fix: Fix, facts: Facts) -> Fixed:
+def apply_fix(api: Api, fix: Fix, facts: RepositoryFacts) -> Fixed:
     """Make one fix, and return its outcome."""
     what = fix.describe(facts)
     try:
@@ -36,11 +36,11 @@ def apply_fix(api: Api, fix: Fix, facts: Facts) -> Fixed:
     return Fixed(what, "done")
 
 
-def _enable(api: Api, path: str, _: Facts) -> None:
+def _enable(api: Api, path: str, _: RepositoryFacts) -> None:
     api.send("PUT", f"/actions/workflows/{quote(path.rpartition('/')[2], safe='')}/enable")
 
 
-def _create(api: Api, name: str, facts: Facts) -> None:
+def _create(api: Api, name: str, facts: RepositoryFacts) -> None:
     """Create an environment that only the default branch and tags v* may use; never change an existing one."""
     path = f"/environments/{quote(name, safe='')}"
     if api.get(path) is not None:
@@ -52,7 +52,7 @@ def _create(api: Api, name: str, facts: Facts) -> None:
         api.send("POST", f"{path}/deployment-branch-policies", {"name": pattern, "type": kind})
 
 
-def _restrict(api: Api, _: str, facts: Facts) -> None:
+def _restrict(api: Api, _: str, facts: RepositoryFacts) -> None:
     approves = not isinstance(facts.default, Unseen) and facts.default.approves
     body = {"default_workflow_permissions": "read", "can_approve_pull_request_reviews": approves}
     api.send("PUT", "/actions/permissions/workflow", body)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-    from ci_tools.doctor.workflows import Outline, Workflow
+    from ci_tools.doctor.workflows import ConfigOutline, Workflow
 
 
 class Weight(Name):
@@ -39,7 +39,7 @@ class Fix(NamedTuple):
     kind: Kind
     subject: str  # the workflow's path, or the environment's name
 
-    def describe(self, facts: Facts) -> str:
+    def describe(self, facts: RepositoryFacts) -> str:
         """Return a description of the change, without a full stop."""
         if self.kind is Kind.ENABLE_WORKFLOW:
             return f"enable {self.subject} again"
@@ -48,7 +48,7 @@ class Fix(NamedTuple):
         return "let jobs only read by default; the workflows of other branches were not checked"
 
 
-class Finding(NamedTuple):
+class DoctorFinding(NamedTuple):
     """One thing that is wrong, or could not be checked."""
 
     rule: str
@@ -85,7 +85,7 @@ class Default(NamedTuple):
     approves: bool  # whether they may approve pull requests
 
 
-class Environment(NamedTuple):
+class GithubEnvironment(NamedTuple):
     """One environment, and the names of its secrets."""
 
     has_approval: bool  # whether people, or another service, have to approve
@@ -93,7 +93,7 @@ class Environment(NamedTuple):
     secrets: frozenset[str] | Unseen
 
 
-class Tag(NamedTuple):
+class RepositoryTag(NamedTuple):
     """A tag of a repository."""
 
     name: str
@@ -107,7 +107,7 @@ class Tag(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class RepositoryFacts:
     """All facts read from a repository; `Unseen` stands for facts that the token could not read."""
 
     repository: str
@@ -122,12 +122,12 @@ class Facts:
     workflows: tuple[Workflow, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()  # files that could not be read, and why
     states: Mapping[str, str] | Unseen
-    environments: Mapping[str, Environment] | Unseen
+    environments: Mapping[str, GithubEnvironment] | Unseen
     secrets: frozenset[str] | Unseen  # the repository's own, and those its organization shares with it
     called: Mapping[tuple[str, str, str], Workflow | Unseen | None]  # by repository, path and ref; None: missing
-    tags: Mapping[str, tuple[Tag, ...] | Unseen]  # by repository
+    tags: Mapping[str, tuple[RepositoryTag, ...] | Unseen]  # by repository
     behind: Mapping[tuple[str, str], int | None]  # by repository and untagged commit; None: missing
-    configs: Mapping[str, Outline | Unseen] = field(default_factory=dict)  # by path, only those that exist
+    configs: Mapping[str, ConfigOutline | Unseen] = field(default_factory=dict)  # by path, only those that exist
 
     @property
     def callers(self) -> tuple[Workflow, ...]:

@@ -33,7 +33,7 @@ RESERVE = 8  # requests that are left for the list of releases
 ROWS = tuple[tuple[str, str, str], ...]  # of kept jobs: name, outcome, page
 
 
-class Outcome(Name):
+class RunOutcome(Name):
     """The result of a run or a job; GitHub has ten words for it."""
 
     GOOD = "good"
@@ -43,34 +43,34 @@ class Outcome(Name):
 
 
 OUTCOMES = {
-    None: Outcome.RUNNING,
-    "success": Outcome.GOOD,
-    "failure": Outcome.BAD,
-    "timed_out": Outcome.BAD,
-    "startup_failure": Outcome.BAD,
+    None: RunOutcome.RUNNING,
+    "success": RunOutcome.GOOD,
+    "failure": RunOutcome.BAD,
+    "timed_out": RunOutcome.BAD,
+    "startup_failure": RunOutcome.BAD,
 }
 
 
-class Job(NamedTuple):
+class RunJob(NamedTuple):
     """A job of a run."""
 
     name: str
-    outcome: Outcome
+    outcome: RunOutcome
     page: str  # its address
 
 
-class Run(NamedTuple):
+class RepositoryRun(NamedTuple):
     """A run of a workflow."""
 
     workflow: str  # the name of its file
     number: int
     when: datetime
-    outcome: Outcome
+    outcome: RunOutcome
     page: str
-    jobs: tuple[Job, ...]
+    jobs: tuple[RunJob, ...]
 
 
-def read_runs(hub: Hub, files: Sequence[str], most: int) -> tuple[Run, ...]:
+def read_runs(hub: Hub, files: Sequence[str], most: int) -> tuple[RepositoryRun, ...]:
     """Return the newest runs of workflows, at most `most` of each, the newest first; none of pull requests.
 
     Without `files`, the workflows are those of the default branch that use Fatwheel. Raises InputError for a workflow
@@ -112,7 +112,7 @@ def _list_newest(hub: Hub, workflow: Workflow, most: int) -> list[WorkflowRun]:
     return hub.ask(lambda _: list(_newest(workflow, most)))
 
 
-def _read_jobs(hub: Hub, repository: Repository, found: Sequence[tuple[str, WorkflowRun]]) -> Iterator[Run]:
+def _read_jobs(hub: Hub, repository: Repository, found: Sequence[tuple[str, WorkflowRun]]) -> Iterator[RepositoryRun]:
     """Yield each run with the jobs of its newest attempt, which take a request unless they are kept here.
 
     Where GitHub answers no more requests this hour, older runs have no jobs, and a line says so: their own outcomes are
@@ -123,13 +123,13 @@ def _read_jobs(hub: Hub, repository: Repository, found: Sequence[tuple[str, Work
         jobs = kept.read(run)
         if jobs is None and _has_requests(repository):
             jobs = tuple(
-                Job(printable(job.name), OUTCOMES.get(job.conclusion, Outcome.NONE), job.html_url)
+                RunJob(printable(job.name), OUTCOMES.get(job.conclusion, RunOutcome.NONE), job.html_url)
                 for job in hub.ask(lambda _, run=run: list(run.jobs()))  # type: ignore[misc]
             )
             kept.write(run, jobs)
         left += jobs is None
-        outcome = OUTCOMES.get(run.conclusion, Outcome.NONE)
-        yield Run(name, run.id, run.run_started_at, outcome, run.html_url, jobs or ())
+        outcome = OUTCOMES.get(run.conclusion, RunOutcome.NONE)
+        yield RepositoryRun(name, run.id, run.run_started_at, outcome, run.html_url, jobs or ())
     if left:
         why = "for now GitHub answers no more requests of this machine or token"
         hint = "" if hub.has_token else f"; {ANONYMOUS}: {LOGIN}"
@@ -147,15 +147,15 @@ class _KeptJobs(NamedTuple):
 
     folder: Path
 
-    def read(self, run: WorkflowRun) -> tuple[Job, ...] | None:
+    def read(self, run: WorkflowRun) -> tuple[RunJob, ...] | None:
         """Return the jobs of a run; None if they are not here, or not whole."""
         try:
             rows = json_file.structure(json_file.parse(self._path(run).read_bytes()), ROWS, "jobs")
-            return tuple(Job(name, Outcome(word), page) for name, word, page in rows)
+            return tuple(RunJob(name, RunOutcome(word), page) for name, word, page in rows)
         except (OSError, ValueError, RejectedInput):
             return None
 
-    def write(self, run: WorkflowRun, jobs: Sequence[Job]) -> None:
+    def write(self, run: WorkflowRun, jobs: Sequence[RunJob]) -> None:
         """Keep the jobs of a run that has ended."""
         if run.status == COMPLETED:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from ci_tools.doctor.api import Answer, Api, answer_or_none, read_or_unseen
 from ci_tools.doctor.nodes import one_line
-from ci_tools.doctor.report import Default, Environment, Policy, Unseen
+from ci_tools.doctor.report import Default, GithubEnvironment, Policy, Unseen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,7 +60,7 @@ def read_states(api: Api) -> dict[str, str] | None:
     return None if listed is None else {str(one["path"]): str(one["state"]) for one in listed}
 
 
-def read_environments(api: Api, workflows: Iterable[Workflow]) -> dict[str, Environment] | None:
+def read_environments(api: Api, workflows: Iterable[Workflow]) -> dict[str, GithubEnvironment] | None:
     """Return the environments; names of secrets are read only for environments that a job names."""
     listed = api.pages("/environments", "environments")
     if listed is None:
@@ -69,11 +69,11 @@ def read_environments(api: Api, workflows: Iterable[Workflow]) -> dict[str, Envi
     return {one["name"]: _environment(api, one, is_named=one["name"].lower() in named) for one in listed}
 
 
-def _environment(api: Api, said: Answer, *, is_named: bool) -> Environment:
+def _environment(api: Api, said: Answer, *, is_named: bool) -> GithubEnvironment:
     rules = {rule["type"] for rule in said.get("protection_rules") or ()}
     path, what = f"/environments/{quote(said['name'], safe='')}/secrets", f"the secrets of {one_line(said['name'])}"
     secrets = read_or_unseen(what, ENVIRONMENTS, lambda: _names(api, path)) if is_named else frozenset[str]()
-    return Environment(bool(rules - UNATTENDED), bool(said.get("deployment_branch_policy")), secrets)
+    return GithubEnvironment(bool(rules - UNATTENDED), bool(said.get("deployment_branch_policy")), secrets)
 
 
 def read_secrets(api: Api) -> frozenset[str] | None:

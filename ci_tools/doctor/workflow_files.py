@@ -28,7 +28,7 @@ from ci_tools.doctor.nodes import (
     secrets_in,
     text_of,
 )
-from ci_tools.doctor.workflows import INHERITED, Job, Outline, Used, Workflow
+from ci_tools.doctor.workflows import INHERITED, ConfigOutline, Used, Workflow, WorkflowJob
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats.toml.document import require_table
 from ci_tools.formats.yaml_file import compose
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 LARGEST = 256_000  # bytes of a file; the longest real files have a fifth of that
-MOST_JOBS = 500
+MAX_JOBS = 500
 LONGEST_CONDITION = 2_000  # characters of an `if:` that are read
 WIDEST = 1_000  # characters of a line that are searched for a command
 USES = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9_.-]+)((?:/[^@\s]*)?)@([!-~]+)")
@@ -73,7 +73,7 @@ def read_workflow(text: str, path: str) -> Workflow:
     )
 
 
-def read_config(text: str, path: str) -> Outline:
+def read_config(text: str, path: str) -> ConfigOutline:
     """Return the targets and platforms of a config; raise InputError if it is not YAML, or TOML by its name."""
     if path.endswith(".toml"):
         text = yaml.safe_dump(require_table(text, one_line(path), TABLE))  # an outline has no places
@@ -82,7 +82,7 @@ def read_config(text: str, path: str) -> Outline:
         name: children_of(node) for name, node in children_of(top.get("platforms")).items() if NAME.fullmatch(name)
     }
     targets = list_items(children_of(top.get("publish")).get("targets"))
-    return Outline(
+    return ConfigOutline(
         targets=tuple(one_line(text_of(target)) for target in targets),
         platforms={name: _has_its_own(table) for name, table in tables.items() if not _is(table, "enabled", "false")},
         included={name: text_of(table["include"]) for name, table in tables.items() if text_of(table.get("include"))},
@@ -106,11 +106,11 @@ def _rejection(path: str, line: int, what: str) -> RejectedInput:
     return RejectedInput([Problem(f"{path}:{line}", what)])
 
 
-def _jobs(pairs: Sequence[tuple[yaml.ScalarNode, yaml.Node]], path: str) -> Iterator[Job]:
+def _jobs(pairs: Sequence[tuple[yaml.ScalarNode, yaml.Node]], path: str) -> Iterator[WorkflowJob]:
     """Yield each job; a node that several names share by an alias is read once."""
-    if len(pairs) > MOST_JOBS:
-        raise _rejection(path, line_of(pairs[0][0]), f"it has {len(pairs)} jobs, expected at most {MOST_JOBS}")
-    known: dict[int, Job] = {}
+    if len(pairs) > MAX_JOBS:
+        raise _rejection(path, line_of(pairs[0][0]), f"it has {len(pairs)} jobs, expected at most {MAX_JOBS}")
+    known: dict[int, WorkflowJob] = {}
     for key, node in pairs:
         if not NAME.fullmatch(key.value):
             raise _rejection(path, line_of(key), f'"{one_line(key.value)}" is not a valid name for a job')
@@ -119,13 +119,13 @@ def _jobs(pairs: Sequence[tuple[yaml.ScalarNode, yaml.Node]], path: str) -> Iter
         yield replace(known[id(node)], name=key.value, where=f"{path}:{line_of(key)}")
 
 
-def _job(node: yaml.Node, path: str) -> Job:
+def _job(node: yaml.Node, path: str) -> WorkflowJob:
     """Return a job without its name and place, which come from its key."""
     parts = children_of(node)
     steps = {id(step): children_of(step) for step in list_items(parts.get("steps"))}
     used = (_parse_use(step.get("uses"), path) for step in steps.values())
     passed = parts.get("secrets")
-    return Job(
+    return WorkflowJob(
         name="",
         where="",
         grants=_grants(parts.get("permissions")),

@@ -53,7 +53,7 @@ class Used(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class WorkflowJob:
     """One job: its permissions, the actions it uses, and the environment and secrets it names."""
 
     name: str
@@ -124,7 +124,7 @@ class Workflow:
     path: str
     triggers: tuple[str, ...]
     grants: Grants | None
-    jobs: tuple[Job, ...]
+    jobs: tuple[WorkflowJob, ...]
     secrets: frozenset[str]  # secrets named outside of its jobs
     required: frozenset[str]  # secrets that a caller must pass
 
@@ -133,12 +133,12 @@ class Workflow:
         """Whether any of its jobs uses Fatwheel."""
         return any(used.is_fatwheel for job in self.jobs for used in job.uses)
 
-    def grants_of(self, job: Job) -> Grants | None:
+    def grants_of(self, job: WorkflowJob) -> Grants | None:
         """Return a job's permissions: its own or the workflow's; None if neither sets any."""
         return self.grants if job.grants is None else job.grants
 
 
-class Outline(NamedTuple):
+class ConfigOutline(NamedTuple):
     """The parts of a config that matter to the workflows which call Fatwheel with it."""
 
     targets: tuple[str, ...]

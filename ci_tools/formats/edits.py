@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 TORCH_EXTENSIONS = frozenset({"CppExtension", "CUDAExtension", "SyclExtension"})
 EXTENSIONS = TORCH_EXTENSIONS | {"Extension"}
-MOST_POSITIONAL = 3  # name, sources and include folders; the macros come next
+MAX_POSITIONAL = 3  # name, sources and include folders; the macros come next
 ASKS_GPU = "torch.cuda.is_available()"
 SWITCH = "LIMITED_API"
 SWITCHED = f'{SWITCH} = not sysconfig.get_config_var("Py_GIL_DISABLED")  # free-threaded Python has no limited API'
 
 
-class Change(NamedTuple):
+class TextEdit(NamedTuple):
     """A replacement for some bytes of a text."""
 
     start: int
@@ -89,7 +89,7 @@ def let_variable_ask(text: str) -> str | None:
     if module is None or not calls:
         return None
     editor = _Editor(text)
-    changes = [Change(*editor.span(call), f'({ASKS_GPU} or os.environ.get("FORCE_CUDA") == "1")') for call in calls]
+    changes = [TextEdit(*editor.span(call), f'({ASKS_GPU} or os.environ.get("FORCE_CUDA") == "1")') for call in calls]
     edited = _apply_changes(text, [*_import_os(text, module), *changes])
     return edited if _parse_module(edited) else None
 
@@ -101,7 +101,7 @@ def _asks_gpu(call: ast.Call) -> bool:
     return of_torch and not call.args and not call.keywords
 
 
-def _import_os(text: str, module: ast.Module) -> list[Change]:
+def _import_os(text: str, module: ast.Module) -> list[TextEdit]:
     """Return the change that imports os before the first other import; none if the file imports it."""
     imports = [node for node in module.body if isinstance(node, (ast.Import, ast.ImportFrom))]
     plain = (alias for node in imports if isinstance(node, ast.Import) for alias in node.names)
@@ -109,7 +109,7 @@ def _import_os(text: str, module: ast.Module) -> list[Change]:
         return []
     others = [node for node in imports if not (isinstance(node, ast.ImportFrom) and node.module == "__future__")]
     at = _offsets(text)[others[0].lineno - 1] if others else 0
-    return [Change(at, at, "import os\n")]
+    return [TextEdit(at, at, "import os\n")]
 
 
 def replace_once(text: str, old: str, new: str) -> str | None:
@@ -135,12 +135,12 @@ def _dict_argument(name: str, element: str, condition: str) -> Argument:
     return Argument(name, f"{{{element}}}", element)
 
 
-def _switch(text: str, module: ast.Module) -> list[Change]:
+def _switch(text: str, module: ast.Module) -> list[TextEdit]:
     """Return the change that defines the switch after the last top-level import."""
     imports = [node for node in module.body if isinstance(node, (ast.Import, ast.ImportFrom))]
     has_it = any(alias.name == "sysconfig" for node in imports for alias in node.names)
     at = _offsets(text)[imports[-1].end_lineno or 0] if imports else 0
-    return [Change(at, at, f"{'' if has_it else 'import sysconfig' + chr(10)}\n{SWITCHED}\n")]
+    return [TextEdit(at, at, f"{'' if has_it else 'import sysconfig' + chr(10)}\n{SWITCHED}\n")]
 
 
 def _parse_module(text: str) -> ast.Module | None:
@@ -160,12 +160,12 @@ def _calls(module: ast.Module, names: frozenset[str] | set[str]) -> Iterator[ast
 
 
 def _set_arguments(
-    text: str, wanted: Iterable[tuple[ast.Call, tuple[Argument, ...]]], changes: list[Change]
+    text: str, wanted: Iterable[tuple[ast.Call, tuple[Argument, ...]]], changes: list[TextEdit]
 ) -> str | None:
     """Return a text whose calls have the wanted arguments; None if a call's present arguments are unclear (`**`)."""
     editor = _Editor(text)
     for call, arguments in wanted:
-        if len(call.args) > MOST_POSITIONAL or any(keyword.arg is None for keyword in call.keywords):
+        if len(call.args) > MAX_POSITIONAL or any(keyword.arg is None for keyword in call.keywords):
             return None
         old = {keyword.arg: keyword.value for keyword in call.keywords}
         changed = [editor.changed(old[one.name], one) for one in arguments if one.name in old]
@@ -189,18 +189,18 @@ class _Editor:
         end = self.offsets[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
         return self.offsets[node.lineno - 1] + node.col_offset, end
 
-    def changed(self, old: ast.expr, argument: Argument) -> Change | None:
+    def changed(self, old: ast.expr, argument: Argument) -> TextEdit | None:
         """Return the change from a call's present value to the wanted one; None if a person has to decide it."""
         start, end = self.span(old)
         if isinstance(old, ast.Constant) and old.value in {None, False, True}:
-            return Change(start, end, argument.value)
+            return TextEdit(start, end, argument.value)
         if isinstance(old, (ast.List, ast.Dict)) and argument.element:
             return self.grown(old, argument.element)
         if argument.name == "define_macros" and isinstance(old, (ast.Name, ast.Attribute)):
-            return Change(start, end, f"[*{ast.unparse(old)}, {argument.element}]")
+            return TextEdit(start, end, f"[*{ast.unparse(old)}, {argument.element}]")
         return None
 
-    def grown(self, node: ast.List | ast.Dict, element: str) -> Change | None:
+    def grown(self, node: ast.List | ast.Dict, element: str) -> TextEdit | None:
         """Return the change that adds an element to a list or dictionary literal."""
         values = node.elts if isinstance(node, ast.List) else node.values
         if isinstance(node, ast.Dict) and any(getattr(key, "value", None) == "bdist_wheel" for key in node.keys):
@@ -208,9 +208,9 @@ class _Editor:
         if values:
             return self.after(values[-1], [element], values[-1])
         start, _ = self.span(node)
-        return Change(start + 1, start + 1, element)
+        return TextEdit(start + 1, start + 1, element)
 
-    def append_arguments(self, call: ast.Call, arguments: list[str]) -> Change:
+    def append_arguments(self, call: ast.Call, arguments: list[str]) -> TextEdit:
         """Return the change that adds arguments to a call, after its last one."""
         values = {keyword.value: keyword for keyword in call.keywords}
         nodes = [*call.args, *values]
@@ -218,19 +218,19 @@ class _Editor:
             last = max(nodes, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
             return self.after(last, arguments, values.get(last, last))
         _, end = self.span(call)
-        return Change(end - 1, end - 1, ", ".join(arguments))
+        return TextEdit(end - 1, end - 1, ", ".join(arguments))
 
-    def after(self, node: ast.expr, added: list[str], first: ast.expr | ast.keyword) -> Change:
+    def after(self, node: ast.expr, added: list[str], first: ast.expr | ast.keyword) -> TextEdit:
         """Return the change that adds text after a node; on separate lines if `first` starts a line of its own."""
         _, end = self.span(node)
         before = self.data[self.offsets[first.lineno - 1] :][: first.col_offset].decode()
         if before.strip():
-            return Change(end, end, "".join(f", {one}" for one in added))
+            return TextEdit(end, end, "".join(f", {one}" for one in added))
         tail = re.match(rb"(,?)([ \t]*(?:#[^\n]*)?\n)", self.data[end:])
         if tail is None:
-            return Change(end, end, "".join(f",\n{before}{one}" for one in added))
+            return TextEdit(end, end, "".join(f",\n{before}{one}" for one in added))
         lines = f",\n{before}".join(added)
-        return Change(end, end + len(tail[0]), f",{tail[2].decode()}{before}{lines}{tail[1].decode()}\n")
+        return TextEdit(end, end + len(tail[0]), f",{tail[2].decode()}{before}{lines}{tail[1].decode()}\n")
 
 
 # ---------------------------------------------------------------- offsets
@@ -244,7 +244,7 @@ def _offsets(text: str) -> list[int]:
     return starts
 
 
-def _apply_changes(text: str, changes: Iterable[Change]) -> str:
+def _apply_changes(text: str, changes: Iterable[TextEdit]) -> str:
     """Return the text with all changes applied; changes at the same place are joined in their order."""
     data = text.encode()
     ordered = sorted(changes, key=lambda change: (change.start, change.end))

@@ -59,7 +59,7 @@ PTX_TARGET = re.compile(rb"^\s*\.version\s+\d+\.\d+\s+\.target\s+sm_(\d+[af]?)\b
 LATER_FLAGS = 6  # the highest byte of a cubin's flags since CUDA 13; then the second lowest byte is the architecture
 CALLED_FOR = re.compile(rb"-arch[ =]sm_(\d+[af]?)\b")
 PTX_HEAD = 1 << 16  # bytes in which PTX must name its target
-MOST_UNPACKED_IN_ALL = 1 << 36  # bytes of all bundles of a section together
+MAX_UNPACKED_IN_ALL = 1 << 36  # bytes of all bundles of a section together
 
 
 class Image(NamedTuple):
@@ -192,7 +192,7 @@ def _cubin_arch(elf: Elf) -> str:
 
 def _units(content: Extent) -> Iterator[list[_Payload]]:
     """Yield the units of a section; the space between them is padded with zeros."""
-    position, left = 0, MOST_UNPACKED_IN_ALL
+    position, left = 0, MAX_UNPACKED_IN_ALL
     while (position := _after_padding(content, position)) < content.size:
         rest = content.part(position, content.size - position)
         head = rest.peek(len(BUNDLE_MAGIC))
@@ -202,7 +202,7 @@ def _units(content: Extent) -> Iterator[list[_Payload]]:
             unit, size, unpacked = _unpack_bundle(rest)
             left -= unpacked
             if left < 0:
-                msg = f"the offload bundles claim to unpack to over {MOST_UNPACKED_IN_ALL:,} bytes"
+                msg = f"the offload bundles claim to unpack to over {MAX_UNPACKED_IN_ALL:,} bytes"
                 raise Rejected(msg)
         else:
             unit, size = _fatbinary(content, position)

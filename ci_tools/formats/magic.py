@@ -42,16 +42,16 @@ PE = {0x14C: "win32", 0x8664: "amd64", 0xAA64: "arm64"}
 CPU = {0x7: "i386", 0x01000007: "x86_64", 0x0100000C: "arm64"}
 SYSTEMS = {"ELF": "linux", "PE": "windows", "Mach-O": "macos", "Mach-O universal": "macos"}
 FAT = {b"\xca\xfe\xba\xbe": 20, b"\xca\xfe\xba\xbf": 32}  # magic number to the size of one architecture's entry
-MOST_PARTS = 16
+MAX_PARTS = 16
 
 
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"  # how a pointer begins, by the specification of Git LFS
-MOST_OF_A_POINTER = 1024  # bytes, by the same
+MAX_POINTER = 1024  # bytes, by the same
 
 
 def is_lfs_pointer(content: bytes) -> bool:
     """Whether a file is a pointer of Git LFS, in place of content that was not fetched."""
-    return len(content) < MOST_OF_A_POINTER and content.startswith(LFS_POINTER)
+    return len(content) < MAX_POINTER and content.startswith(LFS_POINTER)
 
 
 def binary_format(file: IO[bytes]) -> str:
@@ -97,6 +97,6 @@ def _cpu_types(head: bytes, file: BinaryIO) -> Iterator[int]:
     if step is None:
         yield int.from_bytes(head[4:8], "big" if head[:1] == b"\xfe" else "little")
         return
-    for number in range(min(int.from_bytes(head[4:8], "big"), MOST_PARTS)):
+    for number in range(min(int.from_bytes(head[4:8], "big"), MAX_PARTS)):
         file.seek(8 + number * step)
         yield int.from_bytes(file.read(4), "big")

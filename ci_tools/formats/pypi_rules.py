@@ -22,7 +22,7 @@ from packaging.utils import (
 )
 from trove_classifiers import classifiers, deprecated_classifiers
 
-from ci_tools.errors import MOST_SHOWN, Problem, nearest
+from ci_tools.errors import MAX_SHOWN, Problem, nearest
 from ci_tools.formats.wheel import explain_headers
 from ci_tools.model.pep440 import parse_version
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 
 MIB = 1 << 20
-MOST_BYTES = 100 * MIB  # of a file, unless PyPI has granted the project more
+MAX_BYTES = 100 * MIB  # of a file, unless PyPI has granted the project more
 FREE_UNPACKED = 64 * MIB  # below this uncompressed size, any compression ratio is allowed
-MOST_TIMES = 50  # above it, the highest ratio of uncompressed to compressed size
-MOST_SUMMARY = 512  # characters
-MOST_LABEL = 32  # characters of a Project-URL's label
+MAX_RATIO = 50  # above it, the highest ratio of uncompressed to compressed size
+MAX_SUMMARY = 512  # characters
+MAX_LABEL = 32  # characters of a Project-URL's label
 OPEN_FOR = timedelta(days=14)  # PyPI accepts new files for this long after the first
 PROJECT_NAME = re.compile(r"[A-Z0-9]|[A-Z0-9][A-Z0-9._-]*[A-Z0-9]", re.IGNORECASE)
 PROHIBITED = frozenset({"requirements-txt", "rrequirements-txt"})
@@ -79,7 +79,7 @@ class Held(NamedTuple):
     uploaded: datetime | None = None
 
 
-class Release(NamedTuple):
+class UploadRelease(NamedTuple):
     """The release to which files are to be uploaded, as the index knows it."""
 
     project: str
@@ -98,12 +98,12 @@ def identity(file: str) -> tuple[NormalizedName, Version]:
         raise ValueError(str(error)) from error
 
 
-def strangers(files: Iterable[Archive], release: Release) -> tuple[Problem, ...]:
+def strangers(files: Iterable[Archive], release: UploadRelease) -> tuple[Problem, ...]:
     """Return why files do not belong to this release, by name and metadata; no index accepts such files."""
     return tuple(Problem(_printable(file.name), what) for file in files for what in _strange(file, release))
 
 
-def _strange(file: Archive, release: Release) -> Iterator[str]:
+def _strange(file: Archive, release: UploadRelease) -> Iterator[str]:
     try:
         said = identity(file.name)
     except ValueError as error:
@@ -117,7 +117,9 @@ def _strange(file: Archive, release: Release) -> Iterator[str]:
         yield f"its metadata is of {fields.name} {fields.version}, its name says {_printable(said[0])} {said[1]}"
 
 
-def pypi_problems(files: Collection[Archive], release: Release, own_modules: Collection[str]) -> tuple[Problem, ...]:
+def pypi_problems(
+    files: Collection[Archive], release: UploadRelease, own_modules: Collection[str]
+) -> tuple[Problem, ...]:
     """Return every reason for which PyPI would refuse new files of a release; `own_modules` are Python's own modules.
 
     Facts that only PyPI knows are not checked: the owner of the name, similar names, and the project's free space.
@@ -127,7 +129,7 @@ def pypi_problems(files: Collection[Archive], release: Release, own_modules: Col
     return tuple(found)
 
 
-def _release_flaws(files: Collection[Archive], release: Release, own_modules: Collection[str]) -> Iterator[str]:
+def _release_flaws(files: Collection[Archive], release: UploadRelease, own_modules: Collection[str]) -> Iterator[str]:
     if not PROJECT_NAME.fullmatch(release.project):
         yield "a project's name begins and ends with a letter or a digit and has only them and ., _ and - between"
     prohibited = {*map(canonicalize_name, own_modules), *PROHIBITED}
@@ -141,7 +143,7 @@ def _release_flaws(files: Collection[Archive], release: Release, own_modules: Co
         yield f"a release has one sdist, {release.version} would have {_printable(', '.join(sorted(sdists)))}"
 
 
-def _age_flaws(files: Collection[Archive], held: Iterable[Held], release: Release) -> Iterator[str]:
+def _age_flaws(files: Collection[Archive], held: Iterable[Held], release: UploadRelease) -> Iterator[str]:
     first = min((file.uploaded for file in held if file.uploaded), default=None)
     if files and first and release.now - first > OPEN_FOR:
         yield (
@@ -150,7 +152,7 @@ def _age_flaws(files: Collection[Archive], held: Iterable[Held], release: Releas
         )
 
 
-def _is_of(name: str, release: Release) -> bool:
+def _is_of(name: str, release: UploadRelease) -> bool:
     try:
         return identity(name)[1] == parse_version(release.version)
     except ValueError:
@@ -161,9 +163,9 @@ def _is_of(name: str, release: Release) -> bool:
 
 
 def _size(file: Archive) -> Iterator[str]:
-    if file.size > MOST_BYTES:
+    if file.size > MAX_BYTES:
         yield (
-            f"it has {file.size / MIB:,.1f} MiB, PyPI takes {MOST_BYTES // MIB} unless it granted the project more: "
+            f"it has {file.size / MIB:,.1f} MiB, PyPI takes {MAX_BYTES // MIB} unless it granted the project more: "
             "build fewer architectures into it, or publish it elsewhere"
         )
 
@@ -216,8 +218,8 @@ def _zip(file: Archive) -> Iterator[str]:
     twice = sorted(name for name, count in Counter(file.members).items() if count > 1)
     yield from (f"it has {name!r} more than once" for name in twice)
     yield from (f"it has {name!r}, which cannot be printed" for name in file.members if UNPRINTABLE.search(name))
-    if file.unpacked > max(FREE_UNPACKED, MOST_TIMES * file.size):
-        yield f"it unpacks to {file.unpacked:,} bytes, over {MOST_TIMES} times its size: PyPI takes it for a zip bomb"
+    if file.unpacked > max(FREE_UNPACKED, MAX_RATIO * file.size):
+        yield f"it unpacks to {file.unpacked:,} bytes, over {MAX_RATIO} times its size: PyPI takes it for a zip bomb"
 
 
 def _fields(file: Archive) -> Iterator[str]:
@@ -234,8 +236,8 @@ def _fields(file: Archive) -> Iterator[str]:
 
 def field_problems(fields: Metadata) -> Iterator[str]:
     """Yield why PyPI takes no METADATA with such a summary or such addresses."""
-    if len(fields.summary or "") > MOST_SUMMARY:
-        yield f"Summary has {len(fields.summary or ''):,} characters, PyPI takes {MOST_SUMMARY}"
+    if len(fields.summary or "") > MAX_SUMMARY:
+        yield f"Summary has {len(fields.summary or ''):,} characters, PyPI takes {MAX_SUMMARY}"
     yield from _wrong_links(fields)
 
 
@@ -247,7 +249,7 @@ def _wrong_classifiers(said: Iterable[str]) -> Iterator[str]:
         elif classifier.startswith("Private ::"):
             yield f"Classifier {classifier!r} says that this project is not for PyPI"
         elif classifier not in classifiers:
-            yield f"Classifier {classifier!r} is unknown to PyPI{_like(classifier) if number < MOST_SHOWN else ''}"
+            yield f"Classifier {classifier!r} is unknown to PyPI{_like(classifier) if number < MAX_SHOWN else ''}"
 
 
 def _like(classifier: str) -> str:
@@ -257,8 +259,8 @@ def _like(classifier: str) -> str:
 
 def _wrong_links(fields: Metadata) -> Iterator[str]:
     for label in fields.project_urls or {}:
-        if not label or len(label) > MOST_LABEL:
-            yield f"Project-URL {label!r} needs a label of 1 to {MOST_LABEL} characters"
+        if not label or len(label) > MAX_LABEL:
+            yield f"Project-URL {label!r} needs a label of 1 to {MAX_LABEL} characters"
     said = {"Home-page": fields.home_page, "Download-URL": fields.download_url, **(fields.project_urls or {})}
     for label, address in said.items():
         if address is not None and not address.startswith(("http://", "https://")):

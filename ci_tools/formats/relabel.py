@@ -42,7 +42,7 @@ REQUIRES_LINE = re.compile(REQUIRES_FIELD.pattern + r"\r?\n?", REQUIRES_FIELD.fl
 BUILD_FIELD = re.compile(r"^build:[^\r\n]*\r?\n?", re.IGNORECASE | re.MULTILINE)
 
 
-class Member(NamedTuple):
+class WheelFile(NamedTuple):
     """One file of a wheel: its path, its size in bytes, its content in pieces, and whether it is executable."""
 
     name: str
@@ -141,7 +141,7 @@ def _restate_sbom(data: bytes) -> dict[str, bytes]:
     return {SBOM: dump_sbom(content)}
 
 
-def _rename_members(wheel: Wheel, new: str, replaced: Mapping[str, Path]) -> Iterator[Member]:
+def _rename_members(wheel: Wheel, new: str, replaced: Mapping[str, Path]) -> Iterator[WheelFile]:
     """Yield the members to copy, those in the dist-info and data folders under new names."""
     old = wheel.dist_info.removesuffix(".dist-info")
     for info in wheel.infos:
@@ -149,15 +149,15 @@ def _rename_members(wheel: Wheel, new: str, replaced: Mapping[str, Path]) -> Ite
             yield _member(_rename_folder(info.filename, old, new), wheel, info, replaced.get(info.filename))
 
 
-def _new_member(name: str, data: bytes) -> Member:
-    return Member(name, len(data), (data,))
+def _new_member(name: str, data: bytes) -> WheelFile:
+    return WheelFile(name, len(data), (data,))
 
 
-def _member(name: str, wheel: Wheel, info: zipfile.ZipInfo, other: Path | None) -> Member:
+def _member(name: str, wheel: Wheel, info: zipfile.ZipInfo, other: Path | None) -> WheelFile:
     """Return a member under its new name, with the content of the file `other` if one is given."""
     if other is None:
-        return Member(name, info.file_size, wheel.chunks(info), _executable(info))
-    return Member(name, other.stat().st_size, (other.read_bytes(),), _executable(info))
+        return WheelFile(name, info.file_size, wheel.chunks(info), _executable(info))
+    return WheelFile(name, other.stat().st_size, (other.read_bytes(),), _executable(info))
 
 
 def _refuse_unclear(wheel: Wheel, local: str) -> None:
@@ -253,7 +253,7 @@ def _requirement(field: re.Match[str]) -> Requirement:
     return parse_requirement(field["value"])
 
 
-def _write(members: Iterable[Member], dist_info: str, destination: Path) -> None:
+def _write(members: Iterable[WheelFile], dist_info: str, destination: Path) -> None:
     """Write the members sorted, dist-info last and RECORD at the very end, with fixed times and permissions."""
     ordered = sorted(members, key=lambda member: (member.name.startswith(dist_info), member.name))
     own = f"{dist_info}/RECORD"
@@ -262,10 +262,10 @@ def _write(members: Iterable[Member], dist_info: str, destination: Path) -> None
         record = io.StringIO()
         csv.writer(record, lineterminator="\n").writerows([*rows, (own, "", "")])
         content = record.getvalue().encode()
-        _write_member(archive, Member(own, len(content), (content,)))
+        _write_member(archive, WheelFile(own, len(content), (content,)))
 
 
-def _write_member(archive: zipfile.ZipFile, member: Member) -> str:
+def _write_member(archive: zipfile.ZipFile, member: WheelFile) -> str:
     """Write a member; return its hash in the notation of RECORD."""
     info = zipfile.ZipInfo(member.name, EARLIEST)
     info.compress_type = zipfile.ZIP_DEFLATED

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from ci_tools.formats.yaml_file import Document, Keys
 
 KINDS = {dict: "a mapping", list: "a list", type(None): "an empty value"}
-MOST_SHOWN = 60  # characters of a value that a message repeats
+MAX_SHOWN = 60  # characters of a value that a message repeats
 
 
 if TYPE_CHECKING:
     Check: TypeAlias = Callable[[Any, Any, Mapping[str, Any], Mapping[str, Any]], bool]
 
 
-class Flaw(NamedTuple):
+class SchemaFlaw(NamedTuple):
     """A value that violates the schema or is missing, and the problem to report."""
 
     keys: Keys
@@ -61,7 +61,7 @@ def _in_python(pattern: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\$$", r"\\Z", pattern))
 
 
-def flaws(document: Document, schema: Mapping[str, Any]) -> list[Flaw]:
+def flaws(document: Document, schema: Mapping[str, Any]) -> list[SchemaFlaw]:
     """Return every violation of the schema in the document, each once."""
     if conforms(document.value, schema, schema):
         return []
@@ -178,7 +178,7 @@ def _surely_differs(value: object, part: Mapping[str, Any], schema: Mapping[str,
 # ---------------------------------------------------------------- the mistakes
 
 
-def _explain(document: Document, error: ValidationError) -> Iterator[Flaw]:
+def _explain(document: Document, error: ValidationError) -> Iterator[SchemaFlaw]:
     keys: Keys = tuple(error.absolute_path)
     if error.validator == "additionalProperties":
         yield from _unknown_keys(document, error, keys)
@@ -190,26 +190,26 @@ def _explain(document: Document, error: ValidationError) -> Iterator[Flaw]:
         yield from _twice(document, error, keys)
     elif error.validator == "pattern" and error.parent and error.parent.validator == "propertyNames":
         keys = (*keys, str(error.instance))
-        yield Flaw(keys, Problem(document.where(keys, key=True), _sentence(error)))
+        yield SchemaFlaw(keys, Problem(document.where(keys, key=True), _sentence(error)))
     else:
-        yield Flaw(keys, Problem(document.where(keys), _sentence(error)))
+        yield SchemaFlaw(keys, Problem(document.where(keys), _sentence(error)))
 
 
-def _unknown_keys(document: Document, error: ValidationError, keys: Keys) -> Iterator[Flaw]:
+def _unknown_keys(document: Document, error: ValidationError, keys: Keys) -> Iterator[SchemaFlaw]:
     known = _schema(error).get("properties", {})
     for name in _mapping_of(error).keys() - known.keys():
         what = f'unknown key "{name}", {nearest(name, known)}'
-        yield Flaw((*keys, name), Problem(document.where((*keys, name), key=True), what))
+        yield SchemaFlaw((*keys, name), Problem(document.where((*keys, name), key=True), what))
 
 
-def _missing_keys(document: Document, error: ValidationError, keys: Keys) -> Iterator[Flaw]:
+def _missing_keys(document: Document, error: ValidationError, keys: Keys) -> Iterator[SchemaFlaw]:
     for name in _schema(error)["required"]:
         if name not in _mapping_of(error):
             meaning = _schema(error)["properties"][name]["description"]
-            yield Flaw((*keys, name), Problem(document.where(keys), f'the key "{name}" is missing: {meaning}'))
+            yield SchemaFlaw((*keys, name), Problem(document.where(keys), f'the key "{name}" is missing: {meaning}'))
 
 
-def _alternatives(document: Document, error: ValidationError, keys: Keys) -> Iterator[Flaw]:
+def _alternatives(document: Document, error: ValidationError, keys: Keys) -> Iterator[SchemaFlaw]:
     """Explain by the first alternative whose type fits; if none fits, report the expected value."""
     branches: dict[int, list[ValidationError]] = {}
     for inner in error.context or ():
@@ -217,7 +217,7 @@ def _alternatives(document: Document, error: ValidationError, keys: Keys) -> Ite
     fitting = (inners for inners in branches.values() if not any(_is_other_type(inner, error) for inner in inners))
     chosen = next(fitting, None)
     if chosen is None:
-        yield Flaw(keys, Problem(document.where(keys), _sentence(error)))
+        yield SchemaFlaw(keys, Problem(document.where(keys), _sentence(error)))
     for inner in chosen or ():
         yield from _explain(document, inner)
 
@@ -226,12 +226,14 @@ def _is_other_type(inner: ValidationError, error: ValidationError) -> bool:
     return inner.validator == "type" and inner.absolute_path == error.absolute_path
 
 
-def _twice(document: Document, error: ValidationError, keys: Keys) -> Iterator[Flaw]:
+def _twice(document: Document, error: ValidationError, keys: Keys) -> Iterator[SchemaFlaw]:
     items: Any = error.instance
     first: dict[str, int] = {}
     for index, item in enumerate(items):
         if first.setdefault(json.dumps(item, sort_keys=True, default=str), index) != index:
-            yield Flaw((*keys, index), Problem(document.where((*keys, index)), f"{_format_value(item)} is here twice"))
+            yield SchemaFlaw(
+                (*keys, index), Problem(document.where((*keys, index)), f"{_format_value(item)} is here twice")
+            )
 
 
 def _sentence(error: ValidationError) -> str:
@@ -263,5 +265,5 @@ def _format_value(value: object) -> str:
     """Return a value for a message: on one line, and shortened if it is long."""
     if isinstance(value, str):
         text = json.dumps(value, ensure_ascii=False)
-        return text if len(text) <= MOST_SHOWN else f'{text[:MOST_SHOWN]}…"'
+        return text if len(text) <= MAX_SHOWN else f'{text[:MAX_SHOWN]}…"'
     return KINDS.get(type(value)) or str(value).lower()

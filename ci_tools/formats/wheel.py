@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 SBOM = "sboms/fatwheel.cdx.json"  # of our builds, in dist-info (PEP 770)
-MOST_MEMBER_BYTES = 4 << 30
-MOST_DIST_INFO_BYTES = 64 << 20  # of METADATA, RECORD and similar files, which are read whole
+MAX_MEMBER_BYTES = 4 << 30
+MAX_DIST_INFO_BYTES = 64 << 20  # of METADATA, RECORD and similar files, which are read whole
 # No field of METADATA's needs more; one that is a text, such as a licence, may be long.
 LONGEST_HEADER = {"description": 16 << 20, "license": 1 << 20, "description-content-type": 1000}
 LONGEST_OTHER = 1 << 16  # characters
-MOST_NAMES, MOST_LINES = 200, 100_000
+MAX_NAMES, MAX_LINES = 200, 100_000
 END_OF_HEADERS = re.compile(r"\r?\n\r?\n")
-MOST_TIMES = 100  # the highest ratio of uncompressed to compressed size; deflate reaches 1,032
+MAX_RATIO = 100  # the highest ratio of uncompressed to compressed size; deflate reaches 1,032
 FREE_BYTES = 1 << 30  # the uncompressed size that any wheel may have
 # The errors of reading a damaged or encrypted member, or one with an unsupported compression.
 DAMAGE = (
@@ -73,8 +73,8 @@ class Wheel:
 
     def chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
         """Yield a member's content piece by piece; raise Rejected if it is damaged, even if only at its very end."""
-        if info.file_size > MOST_MEMBER_BYTES:
-            size = f"{info.file_size:,} bytes, expected at most {MOST_MEMBER_BYTES:,}"
+        if info.file_size > MAX_MEMBER_BYTES:
+            size = f"{info.file_size:,} bytes, expected at most {MAX_MEMBER_BYTES:,}"
             msg = f"{self.path.name}: {info.filename} claims {size}"
             raise Rejected(msg)
         found = 0
@@ -118,8 +118,8 @@ class Wheel:
         """Return the content of a file in dist-info; b"" if it does not exist; raise Rejected if it is too large."""
         name = f"{self.dist_info}/{file}"
         found = next((info for info in self.infos if info.filename == name), None)
-        if found and found.file_size > MOST_DIST_INFO_BYTES:
-            msg = f"{self.path.name}: {name} has {found.file_size:,} bytes, expected at most {MOST_DIST_INFO_BYTES:,}"
+        if found and found.file_size > MAX_DIST_INFO_BYTES:
+            msg = f"{self.path.name}: {name} has {found.file_size:,} bytes, expected at most {MAX_DIST_INFO_BYTES:,}"
             raise Rejected(msg)
         return self.read(found) if found else b""
 
@@ -189,8 +189,8 @@ def read_headers(content: str, where: str) -> Message:
 def explain_headers(content: str) -> str:
     """Return why headers are not given to a parser, or "": parsers take the square of their number or length."""
     lines = END_OF_HEADERS.split(content, maxsplit=1)[0].splitlines()
-    if len(lines) > MOST_LINES:
-        return f"it has {len(lines):,} lines of fields, expected at most {MOST_LINES:,}"
+    if len(lines) > MAX_LINES:
+        return f"it has {len(lines):,} lines of fields, expected at most {MAX_LINES:,}"
     sizes: Counter[str] = Counter()
     name = ""
     for line in lines:
@@ -199,8 +199,8 @@ def explain_headers(content: str) -> str:
         if sizes[name] > LONGEST_HEADER.get(name, LONGEST_OTHER):
             most = LONGEST_HEADER.get(name, LONGEST_OTHER)
             return f"the field {name[:40]} has over {most:,} characters"
-    if len(sizes) > MOST_NAMES:
-        return f"it has {len(sizes):,} fields, expected at most {MOST_NAMES}"
+    if len(sizes) > MAX_NAMES:
+        return f"it has {len(sizes):,} fields, expected at most {MAX_NAMES}"
     return ""
 
 
@@ -217,9 +217,9 @@ def open_wheel(path: Path) -> Wheel:
         msg = f"{path.name} is not a wheel: {error}"
         raise Rejected(msg) from error
     packed, unpacked = path.stat().st_size, sum(info.file_size for info in archive.infolist())
-    if unpacked > max(FREE_BYTES, MOST_TIMES * packed):
+    if unpacked > max(FREE_BYTES, MAX_RATIO * packed):
         archive.close()
-        msg = f"{path.name} claims to unpack from {packed:,} to {unpacked:,} bytes, over {MOST_TIMES} times its size"
+        msg = f"{path.name} claims to unpack from {packed:,} to {unpacked:,} bytes, over {MAX_RATIO} times its size"
         raise Rejected(msg)
     return Wheel(path, archive)
 

@@ -1,6 +1,6 @@
 """Reads a YAML file as plain values, with the line and column of each of them.
 
-It is stricter than YAML: one document, no duplicate keys, no tags, no expansion beyond `MOST_VALUES`. A number with a
+It is stricter than YAML: one document, no duplicate keys, no tags, no expansion beyond `MAX_VALUES`. A number with a
 decimal point stays text, so that `python: [3.10]` means 3.10.
 """
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 Value: TypeAlias = "dict[str, Value] | list[Value] | str | int | bool | None"
 Keys: TypeAlias = "tuple[str | int, ...]"
 
-MOST_BYTES = 1_000_000
-MOST_VALUES = 20_000  # a request for 100,000 cells needs a few hundred
+MAX_BYTES = 1_000_000
+MAX_VALUES = 20_000  # a request for 100,000 cells needs a few hundred
 DEEPEST = 40
 CORE = "tag:yaml.org,2002:"
 TEXT_TAGS = frozenset(CORE + tag for tag in ("str", "float", "timestamp", "merge", "value"))
@@ -39,7 +39,7 @@ PECULIAR = re.compile(
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # escapes such as "\\0" can produce these
 
 
-class Place(NamedTuple):
+class YamlPlace(NamedTuple):
     """The place of a value or a key; line and column count from 1."""
 
     line: int
@@ -56,15 +56,15 @@ class Document(NamedTuple):
 
     name: str
     value: Value
-    values: Mapping[Keys, Place]
-    keys: Mapping[Keys, Place]
+    values: Mapping[Keys, YamlPlace]
+    keys: Mapping[Keys, YamlPlace]
 
     def where(self, keys: Keys = (), *, key: bool = False) -> str:
         """Return `file:line:column` of the value at `keys`, or of its key; of the nearest parent if it has none."""
         table = self.keys if key else self.values
         while keys and keys not in table:
             keys = keys[:-1]
-        return str(table.get(keys, Place(1, 1, self.name)))
+        return str(table.get(keys, YamlPlace(1, 1, self.name)))
 
     def replace_part(self, keys: Keys, part: Document) -> Document:
         """Return this document with another one as its value at `keys`; every value keeps its original place."""
@@ -84,7 +84,7 @@ def _replace_value(value: Value, keys: Keys, part: Value) -> Value:
     return {**table, str(keys[0]): _replace_value(table.get(str(keys[0])), keys[1:], part)}
 
 
-def _outside(places: Mapping[Keys, Place], keys: Keys, below: int = 0) -> dict[Keys, Place]:
+def _outside(places: Mapping[Keys, YamlPlace], keys: Keys, below: int = 0) -> dict[Keys, YamlPlace]:
     """Return the places except those at least `below` levels under `keys`; with 0, `keys` itself is dropped, too."""
     return {at: place for at, place in places.items() if at[: len(keys)] != keys or len(at) < len(keys) + below}
 
@@ -111,7 +111,7 @@ def text_of(path: Path, name: str, kind: str = "a YAML file") -> str:
         raise InputError(msg)
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MAX_BYTES + 1)
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         msg = f"{name} is not text: byte {error.start} is not UTF-8, expected {kind}"
@@ -119,8 +119,8 @@ def text_of(path: Path, name: str, kind: str = "a YAML file") -> str:
     except OSError as error:
         msg = f"{name} cannot be read: {error.strerror}"
         raise InputError(msg) from error
-    if len(data) > MOST_BYTES:
-        msg = f"{name} is larger than {MOST_BYTES:,} bytes, expected a config written by a person"
+    if len(data) > MAX_BYTES:
+        msg = f"{name} is larger than {MAX_BYTES:,} bytes, expected a config written by a person"
         raise InputError(msg)
     return text
 
@@ -166,20 +166,20 @@ class _Reader:
     def __init__(self, name: str) -> None:
         self.name = name
         self.problems: list[Problem] = []
-        self.values: dict[Keys, Place] = {}
-        self.keys: dict[Keys, Place] = {}
+        self.values: dict[Keys, YamlPlace] = {}
+        self.keys: dict[Keys, YamlPlace] = {}
         self.count = 0
 
     def problem(self, node: yaml.Node, what: str) -> None:
         self.problems.append(Problem(str(self.place(node)), what))
 
-    def place(self, node: yaml.Node) -> Place:
-        return Place(*position(node), self.name)
+    def place(self, node: yaml.Node) -> YamlPlace:
+        return YamlPlace(*position(node), self.name)
 
     def value(self, node: yaml.Node, keys: Keys) -> Value:
         self.count += 1
-        if self.count > MOST_VALUES or len(keys) > DEEPEST:
-            what = f"aliases expand to more than {MOST_VALUES:,} values or {DEEPEST} levels, expected a plain config"
+        if self.count > MAX_VALUES or len(keys) > DEEPEST:
+            what = f"aliases expand to more than {MAX_VALUES:,} values or {DEEPEST} levels, expected a plain config"
             raise RejectedInput([Problem(str(self.place(node)), what)])
         self.values.setdefault(keys, self.place(node))
         if isinstance(node, yaml.MappingNode) and node.tag == CORE + "map":

@@ -24,7 +24,7 @@ PARTS = (*FILES, "plan.json", "receipts/*.json")  # all files that publishing re
 # The environment variables that gh may see: its server and its token.
 GH = ("GH_TOKEN", "GITHUB_TOKEN", "GH_HOST", "GH_ENTERPRISE_TOKEN", "GH_CONFIG_DIR", "XDG_CONFIG_HOME")
 TIMEOUT = 300.0  # seconds for one file
-MOST_OF_AN_ANSWER = 400  # characters
+MAX_ANSWER = 400  # characters
 NO_TOKEN = 4  # gh's exit status without a login (`gh help exit-codes`)
 
 
@@ -108,7 +108,7 @@ class _Verifier(NamedTuple):
         if ended.timed_out:
             msg = f"gh did not verify {name} within {self.timeout:.0f} seconds"
             raise MachineError(msg, hint="try again; nothing has been published")
-        said = " ".join(tail(ended.log, 3, ended.start).split())[-MOST_OF_AN_ANSWER:]
+        said = " ".join(tail(ended.log, 3, ended.start).split())[-MAX_ANSWER:]
         if ended.status == NO_TOKEN:
             msg = f"gh has no token: {one_line(said)}"
             raise InputError(msg, hint="env: GH_TOKEN: ${{ github.token }}, and permissions: attestations: read")

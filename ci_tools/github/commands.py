@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ci_tools.errors import FatwheelError
 
 MOST = 10  # annotations per step that GitHub shows
-MOST_TEXT = 4000  # characters per annotation; GitHub cuts all of a run at 64 kB
-MOST_START = 500  # characters kept from the start of a longer text; its end says what went wrong
+MAX_TEXT = 4000  # characters per annotation; GitHub cuts all of a run at 64 kB
+MAX_START = 500  # characters kept from the start of a longer text; its end says what went wrong
 SPACES = "\t\n\r\xa0"
 PLACE = re.compile(r"(?P<file>[^:\n]+):(?P<line>[0-9]+)(:(?P<column>[0-9]+))?")
 
@@ -58,9 +58,9 @@ def resume(token: str) -> str:
 
 
 def _cut(text: str) -> str:
-    if len(text) <= MOST_TEXT:
+    if len(text) <= MAX_TEXT:
         return text
-    return f"{text[:MOST_START]}\n…\n{text[-(MOST_TEXT - MOST_START) :]}"
+    return f"{text[:MAX_START]}\n…\n{text[-(MAX_TEXT - MAX_START) :]}"
 
 
 def _data(text: str) -> str:

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from ci_tools.github.client import Hub
 
 PERMISSION = "issues"
-MOST_OF_A_TITLE = 200  # characters; GitHub allows 256
-MOST_OF_A_REASON = 600  # characters
+MAX_TITLE = 200  # characters; GitHub allows 256
+MAX_REASON = 600  # characters
 SERVER = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]+)?")
 RECORD = re.compile(r"<!-- since (?P<since>[0-9: -]+ UTC), count (?P<count>[0-9]{1,6}), run (?P<run>[0-9]*) -->")
 DUPLICATE = "not_planned"
 
 
-class Result(Name):
+class JobResult(Name):
     """The result of a job, in GitHub's words."""
 
     SUCCESS = "success"
@@ -45,7 +45,7 @@ class Result(Name):
     SKIPPED = "skipped"
 
 
-class Run(NamedTuple):
+class ActionsRun(NamedTuple):
     """A run of GitHub Actions and the address of its page; both are empty outside GitHub Actions."""
 
     number: str = ""
@@ -60,8 +60,8 @@ class News(NamedTuple):
 
     platform: Platform
     config: str  # its path as given by the caller
-    results: tuple[Result, ...]
-    run: Run
+    results: tuple[JobResult, ...]
+    run: ActionsRun
     when: str  # 2026-11-21 04:17 UTC
     owner: str = ""
     trouble: str = ""  # why the config names no owner
@@ -69,12 +69,12 @@ class News(NamedTuple):
     @property
     def has_failed(self) -> bool:
         """Whether any job failed."""
-        return Result.FAILURE in self.results
+        return JobResult.FAILURE in self.results
 
     @property
     def is_well(self) -> bool:
         """Whether all jobs that ran succeeded; a run with a cancelled job proves nothing."""
-        return Result.SUCCESS in self.results and not {Result.FAILURE, Result.CANCELLED} & {*self.results}
+        return JobResult.SUCCESS in self.results and not {JobResult.FAILURE, JobResult.CANCELLED} & {*self.results}
 
     @property
     def marker(self) -> str:
@@ -94,7 +94,7 @@ class Record(NamedTuple):
         return f"<!-- since {self.since}, count {self.times}, run {self.run} -->"
 
 
-def news(path: Path, platform: str, results: Iterable[str], run: Run, now: datetime) -> News:
+def news(path: Path, platform: str, results: Iterable[str], run: ActionsRun, now: datetime) -> News:
     """Return the outcome of a platform of the config at `path`; raise InputError if there is no such platform.
 
     Each of `results` is one of GitHub's words, or empty. If the config is invalid, `trouble` says so and the owner is
@@ -116,12 +116,12 @@ def news(path: Path, platform: str, results: Iterable[str], run: Run, now: datet
     )
 
 
-def _result(word: str) -> Result:
-    known = {*map(str, Result)}
+def _result(word: str) -> JobResult:
+    known = {*map(str, JobResult)}
     if word not in known:
         msg = f'--result: GitHub has no result "{one_line(word)}", {nearest(word, known)}'
         raise InputError(msg)
-    return Result(word)
+    return JobResult(word)
 
 
 def _owner(path: Path, platform: Platform) -> tuple[str, str]:
@@ -137,12 +137,12 @@ def _owner(path: Path, platform: Platform) -> tuple[str, str]:
     return owners[platform], "" if owners[platform] else "the config names no owner"
 
 
-def run_of(environ: Mapping[str, str]) -> Run:
+def run_of(environ: Mapping[str, str]) -> ActionsRun:
     """Return the current run of GitHub Actions."""
     server, repository, number = (environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
     if not (SERVER.fullmatch(server) and REPOSITORY.fullmatch(repository) and re.fullmatch("[0-9]+", number)):
-        return Run()
-    return Run(number, f"{server}/{repository}/actions/runs/{number}")
+        return ActionsRun()
+    return ActionsRun(number, f"{server}/{repository}/actions/runs/{number}")
 
 
 # ---------------------------------------------------------------- the state of the issue
@@ -271,7 +271,7 @@ def _next(issue: Issue, told: News) -> Record:
 
 def _title(told: News) -> str:
     title = f"The scheduled runs of {told.platform} fail ({one_line(told.config)})"
-    return title if len(title) <= MOST_OF_A_TITLE else f"{title[: MOST_OF_A_TITLE - 2]}…)"
+    return title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 2]}…)"
 
 
 def _body(told: News, record: Record) -> str:
@@ -306,6 +306,6 @@ def _mention(told: News) -> str:
 
 def _describe_owner(told: News) -> str:
     if not told.owner:
-        return f'none, {text(told.trouble[:MOST_OF_A_REASON])}; `owner: "@org/team"` there names whom to notify'
+        return f'none, {text(told.trouble[:MAX_REASON])}; `owner: "@org/team"` there names whom to notify'
     unknown = "" if OWNER.fullmatch(told.owner) else ", not a user or team (`@org/team`), so nobody is notified"
     return f"{code(told.owner)}{unknown}"

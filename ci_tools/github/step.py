@@ -41,7 +41,7 @@ class Prints(Enum):
     PAGE = PAGE
 
 
-class Verb(NamedTuple):
+class StepVerb(NamedTuple):
     """The inputs that a step takes, and the command line that they become.
 
     An input goes to the argument of the same name, or to another one (`results=result`), whose declaration says whether
@@ -70,33 +70,33 @@ class Verb(NamedTuple):
 
 AXES = "python torch cuda archs"
 GITHUB = ("--format", "github")
-VERBS: Mapping[str, Verb] = {
-    "plan": Verb(
+VERBS: Mapping[str, StepVerb] = {
+    "plan": StepVerb(
         "config only out package to torch gpu_runner distant",
         always=(*HERE, "--ask-targets", *GITHUB),
         takes_edition=True,
         takes_attestation=True,
         prints=Prints.OUTPUTS,
     ),
-    "compare": Verb(
+    "compare": StepVerb(
         "config", always=(*HERE, "--format", "markdown"), verb="plan", takes_edition=True, prints=Prints.PAGE
     ),
-    "summary": Verb("folder=path against only", prints=Prints.PAGE, group=CI),
-    "channel": Verb("plan", prints=Prints.OUTPUTS, group=CI),
-    "prepare": Verb("plan job root", group=CI),
-    "build": Verb("config plan job out keep_going", always=HERE),
-    "audit": Verb("plan config files=wheels"),
-    "validate": Verb("config plan site python files=wheels sites=site", whole="site", always=HERE),
-    "gather": Verb("plan out pypi kept only folders", always=GITHUB, prints=Prints.OUTPUTS, group=CI),
-    "trials": Verb("plan only folders", prints=Prints.OUTPUTS, group=CI),
-    "attested": Verb("folder repository signer bundles", group=CI),
-    "unattested": Verb("folder", prints=Prints.PAGE, group=CI),
-    "comment": Verb("file pull issue name", group=CI),
-    "answer": Verb(
+    "summary": StepVerb("folder=path against only", prints=Prints.PAGE, group=CI),
+    "channel": StepVerb("plan", prints=Prints.OUTPUTS, group=CI),
+    "prepare": StepVerb("plan job root", group=CI),
+    "build": StepVerb("config plan job out keep_going", always=HERE),
+    "audit": StepVerb("plan config files=wheels"),
+    "validate": StepVerb("config plan site python files=wheels sites=site", whole="site", always=HERE),
+    "gather": StepVerb("plan out pypi kept only folders", always=GITHUB, prints=Prints.OUTPUTS, group=CI),
+    "trials": StepVerb("plan only folders", prints=Prints.OUTPUTS, group=CI),
+    "attested": StepVerb("folder repository signer bundles", group=CI),
+    "unattested": StepVerb("folder", prints=Prints.PAGE, group=CI),
+    "comment": StepVerb("file pull issue name", group=CI),
+    "answer": StepVerb(
         "event_path=event target=to label page results=result", always=GITHUB, prints=Prints.OUTPUTS, group="recipe"
     ),
-    "tell": Verb("config platform results=result", group=CI),
-    "due": Verb(
+    "tell": StepVerb("config platform results=result", group=CI),
+    "due": StepVerb(
         f"version target=to page recipes follow {AXES}",
         always=GITHUB,
         takes_attestation=True,
@@ -104,15 +104,15 @@ VERBS: Mapping[str, Verb] = {
         group="recipe",
         verb="watch",
     ),
-    "recipe": Verb(f"recipe folder version rebuild {AXES}", always=("--release",), group="recipe", verb="copy"),
-    "make": Verb("config out to", whole="to", always=HERE, verb="release"),
-    "update": Verb("config index", group="catalog"),
+    "recipe": StepVerb(f"recipe folder version rebuild {AXES}", always=("--release",), group="recipe", verb="copy"),
+    "make": StepVerb("config out to", whole="to", always=HERE, verb="release"),
+    "update": StepVerb("config index", group="catalog"),
     # A workflow never publishes an untagged commit, not even to a folder that it uploads.
-    "publish": Verb("folder only to distant dry_run pypi=--also=pypi replace unattested", always=("--released",)),
+    "publish": StepVerb("folder only to distant dry_run pypi=--also=pypi replace unattested", always=("--released",)),
 }
 
 
-class Step(NamedTuple):
+class StepCommand(NamedTuple):
     """A command line, and the destination of its output."""
 
     arguments: tuple[str, ...]
@@ -131,7 +131,7 @@ def page_of(environ: Mapping[str, str]) -> str:
 
 def step_of(
     name: str, environ: Mapping[str, str], today: str, parser_of: Callable[[str], argparse.ArgumentParser]
-) -> Step:
+) -> StepCommand:
     """Return the command line for a step's variables; `today` (20261121) is the date of a nightly.
 
     Raises InputError for an unknown verb or variable.
@@ -152,7 +152,7 @@ def step_of(
             of = words if arguments[argument].option_strings else places
             of += spell(arguments[argument], key.replace("_", "-"), given[key], is_whole=key in verb.whole.split())
     edition = (*_edition(given, environ, today), *_base(given, environ)) if verb.takes_edition else ()
-    return Step(
+    return StepCommand(
         (*verb.command(name).split(), *words, *edition, *verb.always, *(["--", *places] if places else [])),
         _files(verb, given),
     )
@@ -175,11 +175,11 @@ def spell(action: argparse.Action, variable: str, text: str, *, is_whole: bool =
     return [f"{option}={word}" for word in words] if option else words
 
 
-def _files(verb: Verb, given: Mapping[str, str]) -> tuple[str, ...]:
+def _files(verb: StepVerb, given: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(filter(None, (verb.prints.value, f"{PREFIX}COPY" if "copy" in given else "")))
 
 
-def _read_inputs(name: str, verb: Verb, environ: Mapping[str, str]) -> dict[str, str]:
+def _read_inputs(name: str, verb: StepVerb, environ: Mapping[str, str]) -> dict[str, str]:
     """Return a step's inputs by name; raise InputError if the verb does not take one of them."""
     given = {key.removeprefix(PREFIX).lower(): value for key, value in environ.items() if key.startswith(PREFIX)}
     known = {*verb.inputs, *EVERYWHERE}

@@ -29,7 +29,7 @@ OF_A_PROJECT = 1 << 12  # cached versions and tags
 LABEL = re.compile(r"[0-9a-z_.]+")  # PEP 825
 
 
-class Release(NamedTuple):
+class FileVersion(NamedTuple):
     """The version in a file's name, and its spelling."""
 
     version: Version
@@ -43,13 +43,13 @@ def project_and_version(name: str) -> tuple[NormalizedName, Version]:
     return project, release.version
 
 
-def release_of(name: str) -> Release:
+def release_of(name: str) -> FileVersion:
     """Return the version in a file's name, and its spelling; raise ValueError if there is none."""
     return _parse_name(name)[1]
 
 
 @functools.lru_cache(maxsize=1 << 16)  # every page of a project needs the same names
-def _parse_name(name: str) -> tuple[NormalizedName, Release]:
+def _parse_name(name: str) -> tuple[NormalizedName, FileVersion]:
     if not FILE_NAME.fullmatch(name):
         msg = f"{name!r} holds a character that no wheel or sdist has in its name"
         raise ValueError(msg)
@@ -74,12 +74,12 @@ def _project_of(first: str, tags: str) -> NormalizedName:
 
 
 @functools.lru_cache(maxsize=OF_A_PROJECT)
-def _release(version: str) -> Release:
+def _release(version: str) -> FileVersion:
     return _release_from(parse_version(version))
 
 
-def _release_from(version: Version) -> Release:
-    return Release(version, str(version), version.public)
+def _release_from(version: Version) -> FileVersion:
+    return FileVersion(version, str(version), version.public)
 
 
 def variant_label(name: str) -> str:

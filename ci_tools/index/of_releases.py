@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ci_tools.index.units import Offer, Unit
 
-MOST_BYTES = 16 << 20  # bytes of a list
+MAX_BYTES = 16 << 20  # bytes of a list
 LISTING = "fatwheel-{unit}.json"
 
 
@@ -62,14 +62,14 @@ class ListingTable(NamedTuple):
 FIELDS_OF_A_BUILD = ("job", "platform", "archs", "toolchain")
 
 
-class Facts(NamedTuple):
+class WheelMetadata(NamedTuple):
     """The metadata of a wheel."""
 
     requires_python: str = ""
     metadata: bytes = b""
 
 
-class Listing(NamedTuple):
+class UnitListing(NamedTuple):
     """The content of a unit's list."""
 
     project: str
@@ -91,11 +91,11 @@ def listing_name(unit: str) -> str:
     return LISTING.format(unit="".join(char if char.isascii() and char.isalnum() else "-" for char in unit))
 
 
-def listing(unit: Unit, facts: Mapping[str, Facts]) -> bytes:
+def listing(unit: Unit, facts: Mapping[str, WheelMetadata]) -> bytes:
     """Return the list of a unit's files, with the `facts` of each wheel; the same unit gives the same bytes."""
     files = []
     for item in sorted(unit.items, key=lambda item: item.name):
-        known, made = facts.get(item.name, Facts()), item.made
+        known, made = facts.get(item.name, WheelMetadata()), item.made
         said: dict[str, object] = {
             "name": item.name,
             "sha256": item.sha256,
@@ -122,14 +122,14 @@ def listing(unit: Unit, facts: Mapping[str, Facts]) -> bytes:
     return (json.dumps(document, indent=1) + "\n").encode()
 
 
-def read_listing(content: bytes, uploaded: str) -> Listing:
+def read_listing(content: bytes, uploaded: str) -> UnitListing:
     """Return the content of a list; raise ValueError if it is invalid. `uploaded` is the time of its release."""
     table = read_table(content, ListingTable, exact=False)
     project, version = canonicalize_name(table.project), str(parse_version(table.version))
     entries = (IndexedFile(**file._asdict(), uploaded=uploaded, commit=table.commit) for file in table.files)
     files = manifest_of(ManifestTable(0, tuple(entries)), project).files
     offers = parse_offers(json.dumps(table.offers).encode())
-    return Listing(project, version, tuple(files.values()), offers, frozenset(table.aliases))
+    return UnitListing(project, version, tuple(files.values()), offers, frozenset(table.aliases))
 
 
 def names_the_same(content: bytes, other: bytes) -> bool:
@@ -141,7 +141,7 @@ def names_the_same(content: bytes, other: bytes) -> bool:
     return one == two
 
 
-def stock(listings: Iterable[Listing]) -> Stock:
+def stock(listings: Iterable[UnitListing]) -> Stock:
     """Return the files of some lists together; if a name is in several, the first one is used.
 
     Of a version with several candidates, only the last one's files are returned, as in an index of candidates.

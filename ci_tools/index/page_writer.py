@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from ci_tools.index.directory import Directory
     from ci_tools.index.foreign.files import Completed
-    from ci_tools.index.foreign.listings import Found as OnPages
+    from ci_tools.index.foreign.listings import ForeignLinks
     from ci_tools.index.foreign.pages import Listed
     from ci_tools.index.ledger import Ledger
     from ci_tools.index.manifest import Manifest
@@ -282,7 +282,7 @@ class PageWriter:
         strangers: Iterable[Stranger],
         directory: Directory,
         known: frozenset[str] = frozenset(),
-    ) -> OnPages:
+    ) -> ForeignLinks:
         """Return the files and links on pages of others of a project; `known` are the keys of known files."""
         pages: dict[str, list[Listed]] = {}
         base = self.store.url(ledger.root)

@@ -142,7 +142,7 @@ class Link(NamedTuple):
 # ---------------------------------------------------------------- the pages of a project
 
 
-class Row(NamedTuple):
+class PageFile(NamedTuple):
     """A file or link as every page of its project shows it; only its relative address differs between pages."""
 
     file: IndexedFile | Link
@@ -152,7 +152,7 @@ class Row(NamedTuple):
     entry: str  # the JSON after the address
 
 
-def spell(files: Iterable[IndexedFile], links: Iterable[Link] = (), project: str = "") -> list[Row]:
+def spell(files: Iterable[IndexedFile], links: Iterable[Link] = (), project: str = "") -> list[PageFile]:
     """Return a project's files and links as its pages show them, in the order of their versions, ranks and names.
 
     Of two files that suit it alike, pip takes the last: files of one version and rank keep their order.
@@ -165,7 +165,7 @@ def spell(files: Iterable[IndexedFile], links: Iterable[Link] = (), project: str
     found.sort(key=lambda one: one[1])  # a stable sort: the order stays within a version
     in_order: list[tuple[IndexedFile | Link, str]] = [(file, text) for file, _, text in found]
     in_order += [(link, "") for link, version in rest if not version]
-    return [Row(file, text, _place(file), _rest_of_anchor(file), _rest_of_entry(file)) for file, text in in_order]
+    return [PageFile(file, text, _place(file), _rest_of_anchor(file), _rest_of_entry(file)) for file, text in in_order]
 
 
 def _place(file: IndexedFile | Link) -> str:
@@ -177,7 +177,7 @@ def quote_key(key: str) -> str:
     return key if UNQUOTED.fullmatch(key) else quote(key)
 
 
-def _address(row: Row, folder: str) -> str:
+def _address(row: PageFile, folder: str) -> str:
     """Return the file's address relative to the project page in `folder`; `+` becomes `%2B`, which S3 requires."""
     file, place = row.file, row.place
     if file.at and ("://" in place or place.startswith("/")):
@@ -187,7 +187,7 @@ def _address(row: Row, folder: str) -> str:
     return ("../../" if folder else "../") + place
 
 
-def html_of(project: str, rows: Iterable[Row], documents: Iterable[str], folder: str) -> bytes:
+def html_of(project: str, rows: Iterable[PageFile], documents: Iterable[str], folder: str) -> bytes:
     """Return the PEP 503 page of a project for the index in `folder`; `documents` are names in that folder.
 
     A document has no hash: it may be newer than a page that links to it.
@@ -197,7 +197,7 @@ def html_of(project: str, rows: Iterable[Row], documents: Iterable[str], folder:
     return _page(f"Links for {project}", "\n".join(lines))
 
 
-def _address_in_html(row: Row, folder: str) -> str:
+def _address_in_html(row: PageFile, folder: str) -> str:
     address = _address(row, folder)
     return html.escape(address) if "://" in address else address  # a quoted address has nothing to escape
 
@@ -233,7 +233,7 @@ def _fragment(file: IndexedFile | Link) -> str:
     return f"#{name}={html.escape(known[name])}" if name else ""
 
 
-def json_of(project: str, rows: Sequence[Row], documents: Iterable[str], folder: str) -> bytes:
+def json_of(project: str, rows: Sequence[PageFile], documents: Iterable[str], folder: str) -> bytes:
     """Return the PEP 691 document of a project for the index in `folder`, with `documents` as its page has them."""
     is_sized = all(row.file.size for row in rows if isinstance(row.file, IndexedFile))
     head = {

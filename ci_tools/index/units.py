@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ci_tools.model.facts import Row
+    from ci_tools.model.facts import CatalogRow
     from ci_tools.model.files import BuiltWith, Receipt
     from ci_tools.model.names import ProjectName
 
@@ -25,7 +25,7 @@ CORE = "core"  # the pure wheel, the sdist and every required platform
 UNFINISHED = "`fatwheel build`, `fatwheel audit` and `fatwheel validate`, each with the config, finish what is missing"
 
 
-class Made(NamedTuple):
+class JobEntry(NamedTuple):
     """The plan.json entry of the job that made a wheel; fields that depend on nothing are empty."""
 
     job: str  # linux-cuda-cu130, pure
@@ -53,7 +53,7 @@ class Item(NamedTuple):
     path: Path
     sha256: str
     size: int  # bytes
-    made: Made | None  # None for the sdist
+    made: JobEntry | None  # None for the sdist
     folder: str = ""  # its index folder, cu130; empty: every folder lists it
     also: tuple[str, ...] = ()  # the other index folders that list it
     variant: tuple[str, ...] = ()  # the properties of a wheel variant (PEP 825): nvidia :: sm_arch :: 90_real
@@ -108,7 +108,7 @@ class Unit:
     offers: tuple[Offer, ...] = ()  # every requested combination
     unattested: bool = False  # whether its files have no attestation on purpose
     added: str = ""  # torch2.15: wheels for this torch, added to an existing release; empty: a whole release
-    catalog: tuple[Row, ...] = ()  # the rows that the project adds to the catalog
+    catalog: tuple[CatalogRow, ...] = ()  # the rows that the project adds to the catalog
     request_sha256: str = ""  # of what its config asks for
 
     @property
@@ -126,7 +126,7 @@ class ReleasePlan(NamedTuple):
     source_sha256: str
     commit: str
     sdist: str
-    jobs: tuple[Made, ...]
+    jobs: tuple[JobEntry, ...]
     platforms: tuple[str, ...]  # all requested ones
     optional: tuple[str, ...]  # the release does not wait for these
     apart: tuple[str, ...]  # the optional ones that their own workflow builds
@@ -140,7 +140,7 @@ class ReleasePlan(NamedTuple):
     awaiting_gpu: tuple[str, ...] = ()  # the jobs whose wheels have to be tried on a GPU
     added: str = ""  # torch2.15: wheels for this torch are added to an existing release
     aliases: Mapping[str, str] = MappingProxyType({})  # the second names of CUDA wheels, each with the wheel's name
-    catalog: tuple[Row, ...] = ()  # the rows that the project adds to the catalog
+    catalog: tuple[CatalogRow, ...] = ()  # the rows that the project adds to the catalog
     request_sha256: str = ""
     is_foreign: bool = False  # whether the source is somewhere else than the config
 
@@ -201,9 +201,9 @@ def is_left(name: str, plan: ReleasePlan, found: Container[str]) -> bool:
     return name in plan.apart and not any(file in found for file in own)
 
 
-def _members(plan: ReleasePlan) -> dict[str, list[tuple[str, Made | None]]]:
+def _members(plan: ReleasePlan) -> dict[str, list[tuple[str, JobEntry | None]]]:
     """Return the files of each unit, each with its job."""
-    members: dict[str, list[tuple[str, Made | None]]] = {CORE: [(plan.sdist, None)] if plan.sdist else []}
+    members: dict[str, list[tuple[str, JobEntry | None]]] = {CORE: [(plan.sdist, None)] if plan.sdist else []}
     members |= {name: [] for name in plan.optional}
     for made in plan.jobs:
         wheels = [(name, made) for name in (made.wheel, made.public) if name]
@@ -224,7 +224,7 @@ def _refuse_none(only: str, members: Mapping[str, Sequence[object]], plan: Relea
 
 
 def _problems(
-    file: str, made: Made | None, plan: ReleasePlan, found: Mapping[str, tuple[Path, Receipt | None]]
+    file: str, made: JobEntry | None, plan: ReleasePlan, found: Mapping[str, tuple[Path, Receipt | None]]
 ) -> Iterator[Problem]:
     """Yield the reasons why a file cannot be published."""
     what = f"{file}{f', of the job {made.job},' if made else ''}"
@@ -258,7 +258,7 @@ def _complaints(receipt: Receipt) -> Iterator[str]:
 
 def _unit(
     name: str,
-    files: Sequence[tuple[str, Made | None]],
+    files: Sequence[tuple[str, JobEntry | None]],
     plan: ReleasePlan,
     found: Mapping[str, tuple[Path, Receipt | None]],
 ) -> Unit:
@@ -283,7 +283,7 @@ def _unit(
     )
 
 
-def _item(made: Made | None, path: Path, receipt: Receipt | None, gpu_commands: tuple[str, ...]) -> Item:
+def _item(made: JobEntry | None, path: Path, receipt: Receipt | None, gpu_commands: tuple[str, ...]) -> Item:
     if receipt is None:  # _problems has checked that there is one
         raise ValueError(path)
     where = (made.folder, made.also) if made else ("", ())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog
     from ci_tools.index.manifest import Manifest
-    from ci_tools.index.units import Made
+    from ci_tools.index.units import JobEntry
 
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"  # the draft that uv 0.13 knows
 NVIDIA = "nvidia"
@@ -47,7 +47,7 @@ class Variant(NamedTuple):
     properties: tuple[str, ...]
 
 
-def variant_of(made: Made, catalog: Catalog) -> Variant | None:
+def variant_of(made: JobEntry, catalog: Catalog) -> Variant | None:
     """Return the variant of a job's wheels; None if the drafts cannot express their requirements."""
     cuda = next((cuda for cuda in catalog.cuda if made.accelerator == f"cu{cuda.digits}"), None)
     if cuda is None:

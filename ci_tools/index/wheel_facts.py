@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog, Cuda
     from ci_tools.install.lock import LockedWheel
-    from ci_tools.model.facts import Row
+    from ci_tools.model.facts import CatalogRow
 
 TORCH = re.compile(r"torch(\d+\.\d+(?:\.0\.dev\d{8})?)")
 
 
-class Built(NamedTuple):
+class WheelMachines(NamedTuple):
     """For which machines a wheel was built; all fields are empty for a pure wheel."""
 
     accelerator: str  # cu130
@@ -32,7 +32,7 @@ class Built(NamedTuple):
     lowest: str = ""  # the lowest torch that it serves, if it serves more than one
 
 
-def add_facts(wheel: LockedWheel, built: Built, catalog: Catalog) -> LockedWheel:
+def add_facts(wheel: LockedWheel, built: WheelMachines, catalog: Catalog) -> LockedWheel:
     """Return a wheel of a lock with the CUDA, the drivers and the range of torch that it was built for."""
     found = read_label(built.accelerator)
     kind, version = (found.kind, str(found.version or "")) if found else (None, "")
@@ -57,7 +57,7 @@ def find_cuda(label: str, catalog: Catalog) -> Cuda | None:
     return catalog.cuda.get(version) if version else None
 
 
-def drivers_of(label: str, rows: tuple[Row, ...]) -> tuple[str, ...]:
+def drivers_of(label: str, rows: tuple[CatalogRow, ...]) -> tuple[str, ...]:
     """Return the drivers for machine code and for PTX of a CUDA that only a project's rows have, such as cu130.
 
     Pages of an index are written again later, by those who have our catalog only.

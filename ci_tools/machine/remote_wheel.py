@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from ci_tools.errors import InputError
 from ci_tools.machine.http.client import Body
 from ci_tools.machine.http.faults import TooLarge
-from ci_tools.machine.http.ranges import GAP, MOST_BYTES, RemoteFile, Run
+from ci_tools.machine.http.ranges import GAP, MAX_BYTES, RemoteFile, Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,27 +54,27 @@ class RemoteWheel(NamedTuple):
             shutil.copyfileobj(content, sink, BLOCK)
 
 
-def _runs(members: Iterable[zipfile.ZipInfo], archive: zipfile.ZipFile) -> Iterator[Run]:
+def _runs(members: Iterable[zipfile.ZipInfo], archive: zipfile.ZipFile) -> Iterator[Stretch]:
     """Yield the stretches of an archive that hold these members; a gap of up to GAP bytes does not end one.
 
     A member ends where the next one begins: its own header, whose length only the header tells, comes before it.
     """
     starts = sorted({info.header_offset for info in archive.infolist()} | {archive.start_dir})
     after = dict(itertools.pairwise(starts))
-    run: Run | None = None
+    run: Stretch | None = None
     for start in sorted({info.header_offset for info in members}):
         if run and start - run.stop <= GAP:
             run = run._replace(stop=after[start])
         else:
             if run:
                 yield run
-            run = Run(start, after[start])
+            run = Stretch(start, after[start])
     if run:
         yield run
 
 
 @contextmanager
-def remote_wheel(session: requests.Session, url: str, most: int = MOST_BYTES) -> Iterator[RemoteWheel]:
+def remote_wheel(session: requests.Session, url: str, most: int = MAX_BYTES) -> Iterator[RemoteWheel]:
     """Yield the wheel at `url`; raise InputError if it is damaged, NoParts if the server sends no parts of it.
 
     Raises TooLarge if more than `most` bytes have to be fetched.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Row(NamedTuple):
+class CatalogRow(NamedTuple):
     """One row that a project adds to the catalog, and where it is written."""
 
     table: str  # torch, cuda, rocm, xpu or python

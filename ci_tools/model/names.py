@@ -15,10 +15,10 @@ FileName = NewType("FileName", str)  # of a wheel or an sdist, without a folder
 ProjectName = NewType("ProjectName", str)
 VersionText = NewType("VersionText", str)  # of a project, as PEP 440 has it
 
-MOST_OF_A_NAME = 100  # characters
+MAX_NAME = 100  # characters
 # What can name a file, a folder, a branch and an artifact: GitHub refuses " : < > | * ? \\ / and line ends in the last.
 WORD = "[A-Za-z0-9_]"
-SAFE = re.compile(rf"(?!.*\.\.|(?i:.*\.lock$)){WORD}([A-Za-z0-9._+-]{{0,{MOST_OF_A_NAME - 2}}}{WORD})?")
+SAFE = re.compile(rf"(?!.*\.\.|(?i:.*\.lock$)){WORD}([A-Za-z0-9._+-]{{0,{MAX_NAME - 2}}}{WORD})?")
 DEVICE = re.compile(r"(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # that Windows takes for no file
 NO_TAG = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-./]|[./]$|^@$")  # git check-ref-format
 
@@ -30,7 +30,7 @@ def safe_name(text: str) -> str:
     """
     if SAFE.fullmatch(text) and not DEVICE.fullmatch(text):
         return text
-    readable = re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[: MOST_OF_A_NAME // 2]
+    readable = re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[: MAX_NAME // 2]
     return f"{readable or 'name'}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:12]}"
 
 

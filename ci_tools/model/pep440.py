@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 OFTEN = 1 << 12  # cached versions: those of a project are parsed again for each of its pages
-MOST_SHOWN = 40  # characters of an invalid version that a message repeats
+MAX_SHOWN = 40  # characters of an invalid version that a message repeats
 ONE = r"(?:[<>=!~]=|[<>])[ ]*[0-9][\w.*+!]*"  # most specifiers: no `===`, no hyphen
 PLAIN = re.compile(rf"([A-Z0-9](?:[\w.-]*[A-Z0-9])?)[ ]*((?:{ONE}(?:[ ]*,[ ]*{ONE})*)?)", re.ASCII | re.IGNORECASE)
 
@@ -46,7 +46,7 @@ def parse_version(text: str) -> Version:
     try:
         return Version(text)
     except ValueError as error:
-        msg = f'"{text[:MOST_SHOWN]}" is not a version (PEP 440)'
+        msg = f'"{text[:MAX_SHOWN]}" is not a version (PEP 440)'
         raise ValueError(msg) from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ci_tools.model.facts import Row
+from ci_tools.model.facts import CatalogRow
 from ci_tools.model.names import Name, ProjectName, Sha256
 from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.versions import Minor, Python
@@ -284,5 +284,5 @@ class Request:
     validate: Validation = VALIDATION
     publish: Publish = PUBLISH
     release: Release = RELEASE
-    catalog: tuple[Row, ...] = ()  # the rows that the project adds to the catalog
+    catalog: tuple[CatalogRow, ...] = ()  # the rows that the project adds to the catalog
     run: Run = NO_RUN

@@ -40,7 +40,7 @@ __all__ = [
     "CMAKE",
     "CYTHON",
     "RAN",
-    "Build",
+    "ObservedBuild",
     "find_arch_warnings",
     "find_own_archs",
     "list_capabilities",
@@ -65,7 +65,7 @@ def list_capabilities(view: View) -> Iterator[str]:
     yield from named or ["9.0"]
 
 
-class Build:
+class ObservedBuild:
     """One observed build without doubts."""
 
     def __init__(self, observed: Observed, folder: str, includes: Includes) -> None:

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
 # Usual file name endings of an accelerator's or a system's sources.
 USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "macos": ("metal", "mm")}
-MOST_NAMED = 3  # pointers that are warned about
+MAX_NAMED = 3  # pointers that are warned about
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 # Variables that setuptools asks for by itself.
 OF_COMPILERS = ("AR", "CC", "CFLAGS", "CPATH", "CPLUS_INCLUDE_PATH", "CPPFLAGS", "CXX", "LDFLAGS", "LDSHARED")
@@ -122,10 +122,7 @@ def gather(
             *_unseen(request, tree),
             *_unneeded_drops(project, builds),
             *_lacking_in_trials(project, builds),
-            *(
-                f"{name} is a pointer of Git LFS, to be fetched by `git lfs pull`"
-                for name in tree.pointers[:MOST_NAMED]
-            ),
+            *(f"{name} is a pointer of Git LFS, to be fetched by `git lfs pull`" for name in tree.pointers[:MAX_NAMED]),
         ),
         release_tags=project.told.tags if project.told else (),
     )
@@ -139,9 +136,9 @@ def read_platforms(project: ProjectFile, catalog: Catalog, outside: Outside) -> 
             yield reader.platform(request)
 
 
-def _open_reader(project: ProjectFile, catalog: Catalog, outside: Outside, stack: ExitStack) -> _Reader:
+def _open_reader(project: ProjectFile, catalog: Catalog, outside: Outside, stack: ExitStack) -> _Collector:
     """Return a reader of the project's evidence; the witnesses that it may start are closed with `stack`."""
-    return _Reader(
+    return _Collector(
         project,
         catalog,
         lambda: _witness(project, catalog, outside, stack),
@@ -231,7 +228,7 @@ def _usual(platform: PlatformRequest) -> tuple[str, ...]:
 # ---------------------------------------------------------------- one platform
 
 
-class _Reader:
+class _Collector:
     """Collects a project's evidence, from its backend's configuration or by running its own code."""
 
     def __init__(

@@ -57,7 +57,7 @@ ASKS_GPU = re.compile(
     r"\b(?:is_available|device_count)\(|[\"'/](?:nvidia|rocm|amd|xpu)-smi|pynvml|rocminfo|/dev/(?:nvidia|kfd|dri)"
 )
 OFF_OF_MESON = frozenset({"FALSE", "DISABLED"})
-MOST_NAMED = 4
+MAX_NAMED = 4
 
 
 class HardwareSwitch(NamedTuple):
@@ -113,7 +113,7 @@ def warn_of_files(
     words = [re.compile(kind.file_words or kind.switches), *([re.compile(r"\.CU\b")] if kind == CUDA else [])]
     named = any(word.search(text.upper()) for text in files.values() for word in words)
     if switches and not is_on:
-        listed = ", ".join(map(str, switches[:MOST_NAMED]))
+        listed = ", ".join(map(str, switches[:MAX_NAMED]))
         yield f"whether {what} is not known; off by default: {listed}"
     elif kernels and not switches and (place := next(asking, "")):
         yield f"whether {what} is not known; {place} asks for a GPU, and builders have none"

@@ -14,14 +14,14 @@ from ci_tools.observe.build import (
     CMAKE,
     CYTHON,
     RAN,
-    Build,
+    ObservedBuild,
     find_own_archs,
 )
 from ci_tools.observe.device_code import warn_of_files
 from ci_tools.observe.gpus.own_archs import ArchVariables, find_cmake_archs
 from ci_tools.observe.owned import Owned, explain_loss
 from ci_tools.observe.python_label import explain_platform, name_by_oldest, trust_tag
-from ci_tools.observe.setup_py.run import HARMLESS, PLUGINS, SIMULATED, Observer, Subject
+from ci_tools.observe.setup_py.run import HARMLESS, PLUGINS, SIMULATED, ObservedProject, Observer
 from ci_tools.observe.setup_py.trials import BuildTrials, kind_of
 from ci_tools.observe.suppositions import (
     Looked,
@@ -91,12 +91,12 @@ class Witness:
         """Show how many cells are known."""
         self.observer.count(known, total)
 
-    def subject(self) -> Subject:
+    def subject(self) -> ObservedProject:
         """Return the project to observe."""
         project = self.project
         required = [name_of_required(item) for item in project.build_requires()]
         provided = sorted({name for name in required if name} - SIMULATED - PLUGINS.keys())
-        return Subject(
+        return ObservedProject(
             tree=self.tree,
             folder=project.request.subdirectory or ".",
             backend=project.backend,
@@ -223,7 +223,7 @@ class Witness:
     def understood(self, observed: Observed, view: View, told: dict[str, Any]) -> CellEvidence:
         """Return the evidence of a successful build without doubts."""
         named = name_by_oldest(observed, view, self.project.request.pythons, self.observer.observe)
-        build = Build(named, self.project.request.subdirectory, self.includes)
+        build = ObservedBuild(named, self.project.request.subdirectory, self.includes)
         if foreign := explain_platform(build, view):
             return replace(make_unknown(foreign, unsupported=foreign), **told)
         switched = view._replace(env=(*view.env, *told["switches"]))
@@ -254,19 +254,23 @@ class Witness:
             **told,
         )
 
-    def build(self, view: View) -> Build | None:
+    def build(self, view: View) -> ObservedBuild | None:
         """Return the build of a view; None if it fails, or is not understood."""
         seen = self.observer.observe(view)
-        return None if seen.failure or seen.doubts else Build(seen, self.project.request.subdirectory, self.includes)
+        return (
+            None
+            if seen.failure or seen.doubts
+            else ObservedBuild(seen, self.project.request.subdirectory, self.includes)
+        )
 
-    def torch_abi(self, build: Build) -> TorchAbi:
+    def torch_abi(self, build: ObservedBuild) -> TorchAbi:
         """Return the torch ABI that the compiled files need; none where the build has no torch."""
         if build.runs_cmake:
             return doubt_torch_abi(build.torch_abi, self.project)
         has_torch = "torch" in build.observed.imports
         return build.torch_abi if has_torch else exclude_torch(build.torch_abi, self.project)
 
-    def members(self, build: Build) -> tuple[str, ...] | None:
+    def members(self, build: ObservedBuild) -> tuple[str, ...] | None:
         """Return the wheel's expected members; None if a plugin, hipify or Cython may write a file into it."""
         required = set(map(name_of_required, self.project.build_requires()))
         names = [name for name, _ in build.observed.members]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ci_tools.source.files import Tree
 
 LOG = logging.getLogger(__name__)
-MOST_KEPT = 256 << 20  # bytes of one result
+MAX_KEPT = 256 << 20  # bytes of one result
 ENDED_EARLY = {
     Verdict.TIMED_OUT: "{code} computes or waits for over {limits.seconds} seconds",
     Verdict.OUT_OF_MEMORY: "{code} took over {memory} GiB of memory",
@@ -99,7 +99,7 @@ class Laboratory:
         key = repr((tree.listing, bool(tree.checkout), unconfined, *inputs))  # a listing reads the files' states
         name = hashlib.sha256(key.encode()).hexdigest()
         path = self.outside.cache.resolve() / self.store / f"{name}.json"
-        kept = read_safely(path, MOST_KEPT)
+        kept = read_safely(path, MAX_KEPT)
         entry = unseal(name, kept, self.sealing) if kept is not None else None
         is_current = (
             entry is not None

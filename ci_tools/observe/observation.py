@@ -34,7 +34,7 @@ JOBS = re.compile(
     r"(-t|--threads|--?split-compile)=?\d+|-j\d+|-flto(=|-jobs=)\d+|-Wl,.*(jobs|threads)=\d+|-parallel-jobs=\d+|/MP\d+"
 )
 CMAKE_JOBS = re.compile(r"(-D)?\w*(JOBS|JOB_POOLS|THREADS|PARALLEL_LEVEL)(:\w+)?=\D*\d+")
-MOST_MARK = 100  # bytes
+MAX_MARK = 100  # bytes
 MARK = re.compile(rb"in place of what would be linked as number (\d{1,6})\n")
 
 
@@ -158,7 +158,7 @@ def _content(path: Path, folders: Sequence[bytes]) -> dict[str, Any]:
     members, shipped, libraries, placed, systems = [], [], {}, [], {}
     with wheel.archive:
         for info in wheel.infos:
-            if mark := info.file_size < MOST_MARK and MARK.fullmatch(wheel.read(info)):
+            if mark := info.file_size < MAX_MARK and MARK.fullmatch(wheel.read(info)):
                 libraries[info.filename] = int(mark[1])
             elif not info.filename.startswith(f"{wheel.dist_info}/"):
                 digest, holds = _scan_member(wheel.chunks(info), folders)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.model.evidence import LeftOut
     from ci_tools.model.request import Request
-    from ci_tools.observe.build import Build
+    from ci_tools.observe.build import ObservedBuild
     from ci_tools.observe.views import View
     from ci_tools.source.files import Tree
 
@@ -49,7 +49,7 @@ class Owned:
         kind = view.kind or (METAL if view.os == "macos" else None)
         return select_kernels(self.tree, kind, self.folder, self._globs(view)) if kind else ()
 
-    def warn_of_kernels(self, build: Build, view: View, off: Sequence[tuple[str, str]]) -> Iterator[str]:
+    def warn_of_kernels(self, build: ObservedBuild, view: View, off: Sequence[tuple[str, str]]) -> Iterator[str]:
         """Yield a warning where a build for an accelerator compiles none of the source's kernels, with what is off.
 
         Kernels that its wheel holds, and that its own code hands to a compiler, are for run time.

@@ -16,7 +16,7 @@ from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.versions import Minor, admits
 from ci_tools.source.includes import (
     Include,
-    Place,
+    SourceLine,
     find_contradiction,
     list_forced_headers,
     list_forced_includes,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ci_tools.model.evidence import Compile, Extension
     from ci_tools.model.versions import Python
-    from ci_tools.observe.build import Build
+    from ci_tools.observe.build import ObservedBuild
     from ci_tools.observe.observation import Observed
     from ci_tools.observe.views import View
     from ci_tools.source.includes import Includes
@@ -68,7 +68,7 @@ def _read_tag(tag: str) -> PythonApi:
     return PythonApi(Binding.FULL, where, tag=tag)
 
 
-def judge_tag(build: Build) -> PythonApi:
+def judge_tag(build: ObservedBuild) -> PythonApi:
     """Return the Python API of a build's tag, from the newest limited API on that it compiles for, and what it breaks.
 
     A tag such as cp39-abi3 on code for the limited API of 3.10 serves Python 3.10 and later.
@@ -114,7 +114,7 @@ def _raise_floor(api: PythonApi, commands: Iterable[Compile], includes: Includes
     return api._replace(where=f"{api.where} ({api.tagged_at}), though {where}")
 
 
-def explain_platform(build: Build, view: View) -> str:
+def explain_platform(build: ObservedBuild, view: View) -> str:
     """Return why a wheel is not for the platform that it is built on, by its tag or by what it ships; or ""."""
     shipped, own = build.observed.systems, f"{view.os} {view.machine}"
     if shipped and not any(own in systems.split(", ") for systems in shipped.values()):
@@ -170,7 +170,7 @@ def _is_shared(api: PythonApi) -> bool:
     return api.kind in {Binding.NONE, Binding.STABLE}
 
 
-def _find_place(build: Build, tag: str) -> str:
+def _find_place(build: ObservedBuild, tag: str) -> str:
     """Return the line that tags the wheel, by the project's own method or by a setting of bdist_wheel."""
     if place := build.observed.asked.get(GET_TAG):
         return place
@@ -179,14 +179,14 @@ def _find_place(build: Build, tag: str) -> str:
     for file in filter(build.includes.has, files):
         for number, line in enumerate(build.includes.text(file).splitlines(), 1):
             if said.search(line):
-                return str(Place(file, number))
-    return str(Place(files[0], 1))
+                return str(SourceLine(file, number))
+    return str(SourceLine(files[0], 1))
 
 
 # ---------------------------------------------------------------- what speaks against a tag
 
 
-def _list_excess(api: PythonApi, build: Build) -> Iterator[Excess]:
+def _list_excess(api: PythonApi, build: ObservedBuild) -> Iterator[Excess]:
     """Yield what a build compiles beyond the API of its tag."""
     if not _is_shared(api):
         return
@@ -201,12 +201,12 @@ def _list_excess(api: PythonApi, build: Build) -> Iterator[Excess]:
         yield Excess(found.where.partition(", against")[0], is_certain=False)  # cmake may not compile that file
 
 
-def _list_named(build: Build) -> tuple[Extension, ...]:
+def _list_named(build: ObservedBuild) -> tuple[Extension, ...]:
     """Return the libraries whose file names only the Python that builds them looks for."""
     return tuple(one for one in build.built if one.member.endswith(OWN_SUFFIX))
 
 
-def _list_excess_of_named(library: Extension, build: Build) -> Iterator[Excess]:
+def _list_excess_of_named(library: Extension, build: ObservedBuild) -> Iterator[Excess]:
     """Yield why only one Python can load a library that is named for it.
 
     Every Python can if no `import` looks for it, and its code needs nothing of Python.
@@ -248,7 +248,7 @@ def _names_python(command: Compile, api: PythonApi, includes: Includes) -> bool:
 def _list_reached(command: Compile, includes: Includes) -> tuple[Include, ...]:
     """Return the headers outside the source that a command may reach."""
     reached = (*includes.external_includes([command.source]), *list_forced_includes(command, includes))
-    python = Include("Python.h", Place(command.source, 1))
+    python = Include("Python.h", SourceLine(command.source, 1))
     return (*reached, python) if command.source.endswith(CYTHON) else reached
 
 

@@ -33,7 +33,7 @@ OPT_IN = re.compile(
     r"\bopt(?:ed|s|ing)?[- ]in\b|explicit(?:ly)?[- ](?:ask|enabl|opt|request|want)|\b(?:if|on|when) request"
 )
 OF_ROCM = re.compile("ROCM|HIP|AMD")
-MOST_TRIED = 8  # variables that may make a version, or switch something on
+MAX_TRIED = 8  # variables that may make a version, or switch something on
 DEFINITION = re.compile(r"(\w+)(?::\w+)?=(.*)", re.DOTALL)
 ON = frozenset({"1", "ON", "TRUE", "Y", "YES"})
 OFF = frozenset({"", "0", "FALSE", "N", "NO", "NONE", "OFF"})
@@ -125,7 +125,7 @@ def explain_local_version(observer: Observer, view: View) -> tuple[str, str] | N
     """
     observed = observer.observe(view)
     version = observed.version
-    for name in _list_version_variables(observed, view)[:MOST_TRIED] if "+" in version else ():
+    for name in _list_version_variables(observed, view)[:MAX_TRIED] if "+" in version else ():
         public = observer.observe(view._replace(env=(*view.env, (name, "")))).version
         if public and "+" not in public:
             place = observed.asked[f"env:{name}"]

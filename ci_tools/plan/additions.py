@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Request
     from ci_tools.plan.axes import Decision, Key
 
-MOST_REASONS = 8  # at most this many are shown in an error
+MAX_REASONS = 8  # at most this many are shown in an error
 
 
 def select_additions(
@@ -29,6 +29,6 @@ def refuse_nothing(jobs: dict[Key, Job], skipped: list[Skipped], request: Reques
     """Raise InputError if no wheel is bound to the torch that a run names."""
     if not jobs:
         reasons = dict.fromkeys(f"  {cell}: {reason}" for cell, reason in skipped)
-        shown = "\n".join(list(reasons)[:MOST_REASONS])
+        shown = "\n".join(list(reasons)[:MAX_REASONS])
         msg = f"--torch: no wheel is bound to torch {', '.join(request.run.torch)} only, so none can be added:\n{shown}"
         raise InputError(msg, hint="`fatwheel plan` without --torch says what serves each torch")

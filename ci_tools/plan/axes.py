@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PURE = "pure"  # the job of the wheel for every platform
 
 
-class Tag(NamedTuple):
+class WheelTag(NamedTuple):
     """The interpreter and ABI tags of a wheel, and the Python that must build it, unless any Python can."""
 
     tag: str
@@ -35,7 +35,7 @@ class Key(NamedTuple):
     platform: Platform | None = None  # None: the pure wheel
     accelerator: Accelerator | None = None
     torch: Minor | None = None
-    tag: Tag = Tag("py3-none")
+    tag: WheelTag = WheelTag("py3-none")
     recipe: str | None = None  # the hash of the observed build, if it was observed
 
     @property
@@ -67,7 +67,7 @@ class Axes(NamedTuple):
     evidence: CellEvidence
     torch: Rule
     refused: dict[Python, str]  # why a Python gets no wheel, or ""
-    tags: dict[Python, Tag]
+    tags: dict[Python, WheelTag]
     builders: dict[Accelerator | None, Accelerator | None]  # accelerator version → the version that builds for it
     wheel_platform: str
 
@@ -117,17 +117,17 @@ def _find_sycl_runtimes(
     return oldest
 
 
-def choose_tag(python: Python, shown: CellEvidence, asked: Collection[Python]) -> Tag:
+def choose_tag(python: Python, shown: CellEvidence, asked: Collection[Python]) -> WheelTag:
     """Return the tag of the wheel that serves a Python: limited API (PEP 384, PEP 803) or version-specific."""
     api = shown.python_api
     if api.tag:
-        return Tag(api.tag, python)
+        return WheelTag(api.tag, python)
     if api.kind is Binding.NONE:
-        return Tag(f"{shown.pure_tag}-none", oldest_python(asked or [python]) if api.named_by_builder else None)
+        return WheelTag(f"{shown.pure_tag}-none", oldest_python(asked or [python]) if api.named_by_builder else None)
     limited = api.lowest_free_threaded
     builder = min((one for one in asked if one.free_threaded and limited and one.version >= limited), default=None)
     if limited and builder and python.version >= limited and (python.free_threaded or api.lowest == limited):
-        return Tag(f"cp{limited.digits}-{'abi3.abi3t' if api.lowest else 'abi3t'}", builder)
+        return WheelTag(f"cp{limited.digits}-{'abi3.abi3t' if api.lowest else 'abi3t'}", builder)
     if api.lowest and python.version >= api.lowest and not python.free_threaded:
         served = [one for one in asked if one.version >= api.lowest and not one.free_threaded]
         builder = (
@@ -137,8 +137,8 @@ def choose_tag(python: Python, shown: CellEvidence, asked: Collection[Python]) -
             if api.built_by_lowest
             else None
         )
-        return Tag(f"cp{(api.label or api.lowest).digits}-abi3", builder)
-    return Tag(f"{python.interpreter_tag}-{python.abi_tag}", python)
+        return WheelTag(f"cp{(api.label or api.lowest).digits}-abi3", builder)
+    return WheelTag(f"{python.interpreter_tag}-{python.abi_tag}", python)
 
 
 def oldest_python(pythons: Iterable[Python]) -> Python:
@@ -146,7 +146,7 @@ def oldest_python(pythons: Iterable[Python]) -> Python:
     return min(pythons, key=lambda python: (python.free_threaded, python.version))
 
 
-def python_reason(tag: Tag, api: PythonApi) -> str:
+def python_reason(tag: WheelTag, api: PythonApi) -> str:
     """Return which Pythons a wheel serves, and why."""
     if api.kind is Binding.NONE:
         return f"one for every Python: no Python symbol declared ({api.where})"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Place = tuple[str, str]  # a platform, and the label of its accelerator or ""
 
 SKIPPED = "skipped"  # used in place of a job for a skipped cell
-MOST_NAMED = 3  # platforms that are named although they are all of the plan's
+MAX_NAMED = 3  # platforms that are named although they are all of the plan's
 
 
 def group_cells(plan: Plan) -> Iterator[tuple[tuple[str, str], list[Cell]]]:
@@ -95,7 +95,7 @@ class PlanAxes(NamedTuple):
 
     def _name_places(self, places: Collection[Place]) -> str:
         """Name places: all of them, or each platform with its accelerators where its name does not say them."""
-        if len(places) == len(self.places) > MOST_NAMED:
+        if len(places) == len(self.places) > MAX_NAMED:
             return "all platforms"
         labels: dict[str, list[str]] = {}
         for platform, label in places:

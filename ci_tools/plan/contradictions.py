@@ -12,7 +12,7 @@ from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.request import Enabled
 from ci_tools.model.versions import Minor, admits
-from ci_tools.plan.axes import Axes, Tag, python_reason
+from ci_tools.plan.axes import Axes, WheelTag, python_reason
 from ci_tools.plan.wheel_names import warn_of_tag
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ci_tools.model.platforms import Platform
     from ci_tools.model.request import Globs, PlatformRequest, Request, Unsupported, Validation
 
-MOST_NEAREST = 3  # at most this many files are named in a message
+MAX_NEAREST = 3  # at most this many files are named in a message
 NO_OWNER = (
     "its native code has no owner, so nobody is notified when it fails; "
     'an `owner: "@org/team"` at the top of the config owns every platform'
@@ -114,7 +114,7 @@ def find_warnings(axes: Axes, request: Request, admitted: SpecifierSet) -> Itera
         yield axes.torch.reason
     yield from warn_of_tag(found.python_api, admitted)
     if found.python_api.kind is Binding.UNKNOWN:
-        yield python_reason(Tag(""), found.python_api)
+        yield python_reason(WheelTag(""), found.python_api)
 
 
 def find_strange_trial(validation: Validation, jobs: Iterable[Job], catalog: Catalog) -> Iterator[str]:
@@ -168,8 +168,8 @@ def _unsaid(request: PlatformRequest) -> Iterator[str]:
 def _find_nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
     """Return the files whose names are closest to globs that match none."""
     names = list(files)
-    close = (close_names(glob, names, count=MOST_NEAREST, cutoff=0.4) for glob in globs.include[:MOST_NEAREST])
-    return tuple(dict.fromkeys(name for found in close for name in found))[:MOST_NEAREST]
+    close = (close_names(glob, names, count=MAX_NEAREST, cutoff=0.4) for glob in globs.include[:MAX_NEAREST])
+    return tuple(dict.fromkeys(name for found in close for name in found))[:MAX_NEAREST]
 
 
 def find_contradictions(axes: Axes, oldest: Minor | None, compiled: Iterable[str]) -> Iterator[Problem]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Edition, Request, Run
     from ci_tools.source.files import Tree
 
-MOST_SHOWN = 5  # files that differ from the commit
+MAX_SHOWN = 5  # files that differ from the commit
 
 
 # Files that a build compiles or runs, or reads its settings from: a pointer in the place of one makes another wheel.
@@ -118,8 +118,8 @@ def _tell_changes(tree: Tree, request: Request, outside: Outside) -> None:
     changes = tree.checkout.list_changes(tree.files) if tree.checkout and tree.commit else []
     changes = [name for name in changes if name != request.config]
     if changes:
-        more = f" and {len(changes) - MOST_SHOWN} more" if len(changes) > MOST_SHOWN else ""
-        shown = f"{', '.join(changes[:MOST_SHOWN])}{more}"
+        more = f" and {len(changes) - MAX_SHOWN} more" if len(changes) > MAX_SHOWN else ""
+        shown = f"{', '.join(changes[:MAX_SHOWN])}{more}"
         outside.reporter.say(f"not as in the commit, and built as it is here: {shown}")
 
 

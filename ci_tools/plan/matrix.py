@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
     Join = Callable[[Sequence[Row]], Row]
 
-MOST_ROWS = 256  # GitHub's limit of jobs in one matrix
+MAX_ROWS = 256  # GitHub's limit of jobs in one matrix
 NO_CHANNEL = "none"
 HOST = "/host"  # the path at which a container sees its runner's disk
-MOST_TEXT = 1 << 20  # bytes, GitHub's limit for all outputs of a job
+MAX_TEXT = 1 << 20  # bytes, GitHub's limit for all outputs of a job
 # The keys in which rows that share a runner may differ.
 OF_ONE_BUILD = frozenset({"name", "jobs", "minutes", "python"})
 OF_ONE_TRIAL = frozenset({"name", "number", "numbers", "built", "minutes"})
@@ -51,8 +51,8 @@ def outputs(plan: Plan) -> dict[str, str]:
         "sites": _matrix(sites(plan)),
     }
     size = sum(map(len, found.values()))
-    if size > MOST_TEXT:
-        msg = f"the plan's matrices are {size} bytes, and GitHub takes {MOST_TEXT} from a job"
+    if size > MAX_TEXT:
+        msg = f"the plan's matrices are {size} bytes, and GitHub takes {MAX_TEXT} from a job"
         raise InputError(msg, hint="ask for fewer platforms at a time: --only PLATFORM")
     return found
 
@@ -219,19 +219,19 @@ def _minutes(plan: Plan, site: Site, job: Job) -> int:
 
 
 def _few(rows: list[Row], what: str, alike: Callable[[Row], str], join: Join) -> list[Row]:
-    """Return at most MOST_ROWS rows: unchanged, or joined into groups that are as small as possible.
+    """Return at most MAX_ROWS rows: unchanged, or joined into groups that are as small as possible.
 
     Raises InputError if too many rows remain even with as many per runner as its time allows.
     """
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(alike(row), []).append(row)
-    for most in range(-(-len(rows) // MOST_ROWS), min(len(rows), HOSTED_MINUTES) + 1):
+    for most in range(-(-len(rows) // MAX_ROWS), min(len(rows), HOSTED_MINUTES) + 1):
         parts = [part for group in groups.values() for part in _parts(group, most)]
-        if len(parts) <= MOST_ROWS:
+        if len(parts) <= MAX_ROWS:
             return [join(part) if part[1:] else part[0] for part in parts]
     most_time = f"each for {HOSTED_MINUTES} minutes"
-    msg = f"the plan has {len(rows)} {what}, and GitHub runs {MOST_ROWS} jobs of one matrix, {most_time}"
+    msg = f"the plan has {len(rows)} {what}, and GitHub runs {MAX_ROWS} jobs of one matrix, {most_time}"
     raise InputError(msg, hint=FEWER)
 
 

@@ -14,7 +14,7 @@ from ci_tools.config import loader
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.formats.json_file import parse, structure, unstructure
 from ci_tools.model.edition import is_date
-from ci_tools.model.facts import Row
+from ci_tools.model.facts import CatalogRow
 from ci_tools.model.repository import GIT_COMMIT
 from ci_tools.model.request import NO_RUN, UNTAGGED, Channel, Edition, Route
 
@@ -217,15 +217,15 @@ def edition_of(plan: dict[str, Any]) -> Edition | None:
     return None
 
 
-def rows_of(plan: dict[str, Any], where: str) -> tuple[Row, ...]:
+def rows_of(plan: dict[str, Any], where: str) -> tuple[CatalogRow, ...]:
     """Return the rows that a plan's project adds to the catalog; raise RejectedInput if they are none."""
     request = plan.get("request")
     said = request.get("catalog", []) if isinstance(request, dict) else []
-    rows: tuple[Row, ...] = structure(said, tuple[Row, ...], f"{where}: plan.request.catalog")
+    rows: tuple[CatalogRow, ...] = structure(said, tuple[CatalogRow, ...], f"{where}: plan.request.catalog")
     return check_rows(rows, where)
 
 
-def check_rows(rows: tuple[Row, ...], where: str) -> tuple[Row, ...]:
+def check_rows(rows: tuple[CatalogRow, ...], where: str) -> tuple[CatalogRow, ...]:
     """Return rows of the catalog that a plan has; raise RejectedInput if they are none, or contradict ours."""
     try:
         loader.check_rows(rows, where)

@@ -12,7 +12,7 @@ from ci_tools.catalog.index_folders import FOLDER
 from ci_tools.errors import InputError, Problem, Rejected, RejectedInput, nearest
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.pages import VARIANTS
-from ci_tools.index.units import Item, Made, Unit
+from ci_tools.index.units import Item, JobEntry, Unit
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.evidence import Project
 from ci_tools.model.files import Level
@@ -138,9 +138,9 @@ def _item(path: Path, version: Version, addition: Addition) -> Item:
     return Item(path, sha256_of(path), path.stat().st_size, made, folder, addition.also, origin=ADDED)
 
 
-def _describe_wheel(name: str, accelerator: str) -> Made:
+def _describe_wheel(name: str, accelerator: str) -> JobEntry:
     """Return the few known facts of a wheel that is in no plan."""
-    return Made(
+    return JobEntry(
         job="",
         kind="pure" if name.endswith("-none-any.whl") else "native",
         platform="",

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.errors import MOST_SHOWN, Problem, RejectedInput, nearest
+from ci_tools.errors import MAX_SHOWN, Problem, RejectedInput, nearest
 from ci_tools.formats import receipts
 from ci_tools.machine.storage import hold_lock, write_atomically
 from ci_tools.model.files import Outcome, Trial, Validated
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 UNSEEN = Trial("install it", Outcome.FAILED, "no result was received from there")
 
 
-class Found(NamedTuple):
+class GatheredFile(NamedTuple):
     """One file as a machine left it, and its receipt."""
 
     path: Path
@@ -49,20 +49,20 @@ def gather(folders: Sequence[Path], plan: Plan, out: Path, outside: Outside) -> 
         return tuple(_copy_file(found, plan, out, outside) for _, found in sorted(kept.items()))
 
 
-def _find_files(folders: Iterable[Path], plan: Plan, problems: list[Problem]) -> Iterator[Found]:
+def _find_files(folders: Iterable[Path], plan: Plan, problems: list[Problem]) -> Iterator[GatheredFile]:
     """Yield every file below the folders that is in the plan, with its receipt; record the others as problems."""
     jobs = _jobs(plan)
     for path in (*_below(folders, "*.whl"), *_below(folders, "*.tar.gz")):
         receipt = receipts.load(path)
         if path.name not in jobs:
-            near = nearest(path.name, jobs) if len(problems) < MOST_SHOWN else ""
+            near = nearest(path.name, jobs) if len(problems) < MAX_SHOWN else ""
             problems.append(Problem(str(path), f"the plan has no such file, {near}"))
         elif path.is_symlink() or receipt is None:
             problems.append(Problem(str(path), "it has no receipt of its present bytes"))
         elif (receipt.job, receipt.source) != (jobs[path.name], plan.pins.source_sha256):
             problems.append(Problem(str(path), "it is of another job, or of another source than the plan's"))
         else:
-            yield Found(path, receipt)
+            yield GatheredFile(path, receipt)
 
 
 def find_built(folders: Iterable[Path], plan: Plan) -> frozenset[str]:
@@ -94,9 +94,9 @@ def _below(folders: Iterable[Path], pattern: str) -> Iterator[Path]:
         yield from (path for path in files if not any(part[0] == "." for part in path.relative_to(folder).parts))
 
 
-def _merge_files(found: Iterable[Found], problems: list[Problem]) -> dict[str, Found]:
+def _merge_files(found: Iterable[GatheredFile], problems: list[Problem]) -> dict[str, GatheredFile]:
     """Return each file once; record a problem where two machines built different bytes under one name."""
-    kept: dict[str, Found] = {}
+    kept: dict[str, GatheredFile] = {}
     for one in found:
         first = kept.setdefault(one.path.name, one)
         if first.receipt.sha256 != one.receipt.sha256:
@@ -104,7 +104,7 @@ def _merge_files(found: Iterable[Found], problems: list[Problem]) -> dict[str, F
     return kept
 
 
-def _add_places(found: Found, other: Receipt) -> Found:
+def _add_places(found: GatheredFile, other: Receipt) -> GatheredFile:
     """Add the places of another receipt; a place with a failure is not replaced by one without.
 
     Receipts travel between machines, and the project's code runs on each of them: only the site itself can report that
@@ -118,7 +118,7 @@ def _add_places(found: Found, other: Receipt) -> Found:
     return found._replace(receipt=receipt)
 
 
-def _copy_file(found: Found, plan: Plan, out: Path, outside: Outside) -> Path:
+def _copy_file(found: GatheredFile, plan: Plan, out: Path, outside: Outside) -> Path:
     """Copy one file, and write its receipt with the trials at each site of the plan that tries it."""
     path = out / found.path.name
     with outside.reporter.step(f"copy {path.name}"), write_atomically(path) as sink, found.path.open("rb") as source:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ci_tools.index.units import Item, Unit
 
-MOST_CHARACTERS = 125_000  # GitHub's limit for the notes of a release
+MAX_CHARACTERS = 125_000  # GitHub's limit for the notes of a release
 HEAD = (
     "| File | Platform | Accelerator | Python | torch | Architectures | Size |",
     "|---|---|---|---|---|---|--:|",
@@ -23,13 +23,13 @@ BUILT_HEAD = (
     "|---|---|---|---|---|---|---|",
 )
 FEW = 3  # names in one sentence
-MOST_LINES = 40  # of the tables of builds and of trials
+MAX_LINES = 40  # of the tables of builds and of trials
 REST = "\nAnd {count:,} more: every file is among the assets below, and its sha256 in their `fatwheel-*.json`.\n"
 UNATTESTED = "The files are not attested: nothing that GitHub signed says which run made them."
 FENCE = "`" * 3
 
 
-def notes(unit: Unit, index_addresses: Sequence[str] = (), *, links: str = "", most: int = MOST_CHARACTERS) -> str:
+def notes(unit: Unit, index_addresses: Sequence[str] = (), *, links: str = "", most: int = MAX_CHARACTERS) -> str:
     """Return a release's notes, at most `most` characters long: a table that is too long is cut and refers to the rest.
 
     They are empty if even the install commands do not fit. `links` is the address of a page with a link to every file,
@@ -129,8 +129,8 @@ def _trials(unit: Unit) -> list[str]:
 
 def _first(lines: list[str], form: str) -> list[str]:
     """Return the first lines of a long list, and the number of the others."""
-    more = [form.format(f"And {len(lines) - MOST_LINES:,} more.")] if len(lines) > MOST_LINES else []
-    return [*lines[:MOST_LINES], *more]
+    more = [form.format(f"And {len(lines) - MAX_LINES:,} more.")] if len(lines) > MAX_LINES else []
+    return [*lines[:MAX_LINES], *more]
 
 
 def _sentence(words: str) -> str:

@@ -13,7 +13,7 @@ from ci_tools.index.ledger import Ledger
 from ci_tools.index.maintain.look import refuse_no_index
 from ci_tools.index.maintain.reading import fetch
 from ci_tools.index.maintain.selection import selection_of
-from ci_tools.index.units import CORE, Item, Made, Unit
+from ci_tools.index.units import CORE, Item, JobEntry, Unit
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.names import ProjectName
 from ci_tools.publish import transaction
@@ -103,11 +103,11 @@ def _item(source: WheelIndex, file: IndexedFile, folder: Path) -> Item:
     return item
 
 
-def _describe_wheel(file: IndexedFile) -> Made | None:
+def _describe_wheel(file: IndexedFile) -> JobEntry | None:
     if not file.name.endswith(".whl"):
         return None
     accelerator = file.folder if file.platform else ""
-    return Made(
+    return JobEntry(
         job=file.job,
         kind="native" if file.platform else "pure",
         platform=file.platform,

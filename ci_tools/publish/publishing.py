@@ -51,14 +51,14 @@ class Destination(NamedTuple):
     uploader: str = UPLOADERS[0]  # for PyPI and similar indexes
 
 
-class Outcome(NamedTuple):
+class PublishedUnits(NamedTuple):
     """The published files, and the units that are withheld because they are incomplete."""
 
     shown: tuple[Shown, ...]
     withheld: tuple[Withheld, ...]
 
 
-def publish(folder: Path, to: Destination, outside: Outside) -> Outcome:
+def publish(folder: Path, to: Destination, outside: Outside) -> PublishedUnits:
     """Publish the complete release units of a folder, each at every target or at none.
 
     Raises InputError if the folder holds no plan; if a part that has to be published is missing, not known to be good
@@ -71,7 +71,7 @@ def publish(folder: Path, to: Destination, outside: Outside) -> Outcome:
             for unit in units
             for one in transaction.publish(unit, targets, _journals(folder, unit), outside.reporter)
         ]
-    return Outcome(tuple(shown), left)
+    return PublishedUnits(tuple(shown), left)
 
 
 def preview(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.builder import NewerSystem
-from ci_tools.build.jobs import Checks, Left, Look, Made, build, list_left_over, refuse_level, working_in
+from ci_tools.build.jobs import Checks, LeftJob, Look, Made, build, list_left_over, refuse_level, working_in
 from ci_tools.build.toolchain import libc, own_level
 from ci_tools.catalog.targets import is_local
 from ci_tools.errors import MachineError
@@ -37,11 +37,11 @@ from ci_tools.verify.files import (
     validate_files,
     validator_for,
 )
-from ci_tools.verify.left_out import warn_left_out
 from ci_tools.verify.modules import own_imports
 from ci_tools.verify.nightlies import lend_nightly
 from ci_tools.verify.torch_stock import open_stock
 from ci_tools.verify.validator import gpu_here, own_python
+from ci_tools.verify.whole.left_out import warn_left_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,7 @@ class Released:
     made: tuple[Made, ...]
     published: tuple[Shown, ...]
     withheld: tuple[Withheld, ...]  # incomplete optional platforms
-    left: tuple[Left, ...]
+    left: tuple[LeftJob, ...]
     trials: tuple[Trial, ...]
     install: str
     seconds: float

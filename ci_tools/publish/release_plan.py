@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.index.file_names import project_and_version
-from ci_tools.index.units import Made, Offer, ReleasePlan
+from ci_tools.index.units import JobEntry, Offer, ReleasePlan
 from ci_tools.model.edition import ALIAS_FIELDS, is_template, tag_of, title_of
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import Globs, PathSource
@@ -50,7 +50,7 @@ SDIST = Spelling(re.compile(r"[A-Za-z0-9_.!-]+\.tar\.gz"), "the name of an sdist
 SHA256 = Spelling(re.compile("[0-9a-f]{64}"), "64 hex digits")
 TORCH = Spelling(re.compile(r"[0-9]{1,4}\.[0-9]{1,4}"), "a version of torch such as 2.15")
 ALIAS = re.compile(r"[A-Za-z0-9.{}_]{1,100}")
-MOST_SHOWN = 80  # characters of a value that a message shows
+MAX_SHOWN = 80  # characters of a value that a message shows
 
 
 def read(path: Path) -> ReleasePlan:
@@ -97,7 +97,7 @@ def _misspelt(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the keys of texts that are not spelled as ours are, and what was found and expected."""
     for key, text, spelling in _texts(plan):
         if text is not None and not spelling.pattern.fullmatch(text):
-            shown = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+            shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
             yield key, f'found "{shown}", expected {spelling.expected}'
 
 
@@ -164,9 +164,9 @@ def _is_of(file: str, name: str, version: Version) -> bool:
     return (whose, its.public) == (canonicalize_name(name), version.public)
 
 
-def _made(job: Job, request: Request) -> Made:
+def _made(job: Job, request: Request) -> JobEntry:
     native = next((asked.native for asked in request.platforms if asked.platform is job.platform), Globs())
-    return Made(
+    return JobEntry(
         job=job.name,
         kind=str(job.kind),
         platform=str(job.platform or ""),

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from ci_tools.publish.targets.github_release import GitHubTarget
     from ci_tools.publish.targets.pypi import PyPITarget
 
-MOST_CHARACTERS = 500  # of a reason, which pip prints on one line
+MAX_CHARACTERS = 500  # of a reason, which pip prints on one line
 NOT_THERE = "it does not have this release"
 
 
-class Outcome(NamedTuple):
+class TargetRetraction(NamedTuple):
     """The changes to a release at one target, and the steps left to the user."""
 
     target: str
@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
     left: str = ""
 
 
-class Step(NamedTuple):
+class RetractionStep(NamedTuple):
     """A step at one place that has the release; `act` performs it and returns a description."""
 
     target: str
@@ -74,15 +74,15 @@ def targets_in(path: Path, outside: Outside) -> tuple[str, ...]:
     return addresses
 
 
-def retract(release: str, reason: str, addresses: Sequence[str], outside: Outside) -> tuple[Outcome, ...]:
+def retract(release: str, reason: str, addresses: Sequence[str], outside: Outside) -> tuple[TargetRetraction, ...]:
     """Mark a release as bad at some targets; return the changes at each.
 
     Raises InputError if no target has the release, or one that has it cannot be marked; nothing is changed then.
     """
     refuse_unprintable(reason)
-    if not reason.strip() or len(reason) > MOST_CHARACTERS:
+    if not reason.strip() or len(reason) > MAX_CHARACTERS:
         what = f"it has {len(reason):,} characters" if reason.strip() else "it is empty"
-        msg = f"--reason: {what}, expected one sentence of at most {MOST_CHARACTERS} characters"
+        msg = f"--reason: {what}, expected one sentence of at most {MAX_CHARACTERS} characters"
         raise InputError(
             msg, hint="pip prints it for those who pin this version: what is wrong, and what to use instead"
         )
@@ -100,29 +100,31 @@ def _release_of(text: str) -> Selection:
     return release
 
 
-def restore(release: str, addresses: Sequence[str], outside: Outside) -> tuple[Outcome, ...]:
+def restore(release: str, addresses: Sequence[str], outside: Outside) -> tuple[TargetRetraction, ...]:
     """Take the marks of a release away at some targets; return the changes at each. Raises as `retract` does."""
     return _mark_targets(Mark(_release_of(release), None), addresses, outside)
 
 
-def _mark_targets(mark: Mark, addresses: Sequence[str], outside: Outside) -> tuple[Outcome, ...]:
+def _mark_targets(mark: Mark, addresses: Sequence[str], outside: Outside) -> tuple[TargetRetraction, ...]:
     targets = sorted(targets_of(addresses, outside), key=lambda target: target.order)
     with outside.reporter.step(f"ask {len(targets)} targets about {mark.named}"):
         asked = _ask_targets(mark, targets, outside)
     if not any(steps for _, steps in asked):
         msg = f"none of {', '.join(target.address for target in targets)} has {mark.named}"
         raise InputError(msg, hint="--to names a target, an index down to its channel: s3://BUCKET/whl")
-    outcomes: list[Outcome] = []
+    outcomes: list[TargetRetraction] = []
     for target, steps in asked:
         if not steps:
-            outcomes.append(Outcome(target.address, NOT_THERE))
+            outcomes.append(TargetRetraction(target.address, NOT_THERE))
         for step in steps:
             with outside.reporter.step(f"{'mark' if mark.reason else 'restore'} {mark.named} at {step.target}"):
                 outcomes.append(_done(step, mark, outcomes))
     return tuple(outcomes)
 
 
-def _ask_targets(mark: Mark, targets: Iterable[Target], outside: Outside) -> list[tuple[Target, tuple[Step, ...]]]:
+def _ask_targets(
+    mark: Mark, targets: Iterable[Target], outside: Outside
+) -> list[tuple[Target, tuple[RetractionStep, ...]]]:
     """Ask every target for its steps; raise RejectedInput with all reasons why one cannot be marked."""
     answers = [(target, _answer(mark, target, outside)) for target in targets]
     refusals = [(target, answer) for target, answer in answers if isinstance(answer, InputError)]
@@ -135,14 +137,14 @@ def _ask_targets(mark: Mark, targets: Iterable[Target], outside: Outside) -> lis
     return [(target, answer) for target, answer in answers if not isinstance(answer, InputError)]
 
 
-def _answer(mark: Mark, target: Target, outside: Outside) -> tuple[Step, ...] | InputError:
+def _answer(mark: Mark, target: Target, outside: Outside) -> tuple[RetractionStep, ...] | InputError:
     try:
         return tuple(_steps(mark, target, outside))
     except InputError as error:
         return error
 
 
-def _steps(mark: Mark, target: Target, outside: Outside) -> Iterator[Step]:
+def _steps(mark: Mark, target: Target, outside: Outside) -> Iterator[RetractionStep]:
     if isinstance(target, WheelIndex):
         return _steps_in_index(mark, target, outside)
     kind = kind_of(target.address)
@@ -154,15 +156,17 @@ def _steps(mark: Mark, target: Target, outside: Outside) -> Iterator[Step]:
     raise InputError(msg)
 
 
-def _done(step: Step, mark: Mark, before: Sequence[Outcome]) -> Outcome:
+def _done(step: RetractionStep, mark: Mark, before: Sequence[TargetRetraction]) -> TargetRetraction:
     """Perform one step; if it fails, raise its error with the targets marked so far and the command to continue."""
     try:
-        return Outcome(step.target, step.act(), step.left)
+        return TargetRetraction(step.target, step.act(), step.left)
     except (FatwheelError, OSError) as error:
         raise _explain_error(error, step, mark, before) from error
 
 
-def _explain_error(error: FatwheelError | OSError, step: Step, mark: Mark, before: Sequence[Outcome]) -> FatwheelError:
+def _explain_error(
+    error: FatwheelError | OSError, step: RetractionStep, mark: Mark, before: Sequence[TargetRetraction]
+) -> FatwheelError:
     """Return a step's error, with the steps done before it."""
     what = "marked" if mark.reason else "restored"
     places = [outcome.target for outcome in before if outcome.done != NOT_THERE]
@@ -178,7 +182,7 @@ def _explain_error(error: FatwheelError | OSError, step: Step, mark: Mark, befor
 # ---------------------------------------------------------------- an index
 
 
-def _steps_in_index(mark: Mark, index: WheelIndex, outside: Outside) -> Iterator[Step]:
+def _steps_in_index(mark: Mark, index: WheelIndex, outside: Outside) -> Iterator[RetractionStep]:
     """Yield a step for each channel of an index with the release: candidates in `test/`, nightlies in `nightly/`."""
     for channel in ("", *CHANNELS):
         manifest = Ledger(index.store, channel).manifest(mark.release.project)
@@ -198,7 +202,7 @@ def _steps_in_index(mark: Mark, index: WheelIndex, outside: Outside) -> Iterator
             is_done = all(old.retracted and old.yanked == mark.reason for old in there)
             return f"{len(names)} files are yanked {'already' if is_done else 'now'}"
 
-        yield Step(place.address, act)
+        yield RetractionStep(place.address, act)
 
 
 def _describe_restored(there: Sequence[Marks], mark: Mark) -> str:
@@ -211,7 +215,7 @@ def _describe_restored(there: Sequence[Marks], mark: Mark) -> str:
 # ---------------------------------------------------------------- GitHub
 
 
-def _steps_on_github(mark: Mark, target: GitHubTarget) -> Iterator[Step]:
+def _steps_on_github(mark: Mark, target: GitHubTarget) -> Iterator[RetractionStep]:
     from ci_tools.publish.targets import recall  # noqa: PLC0415 - each target loads only the client it needs
 
     pages = f"fatwheel index pages {target.address} {mark.release.project} --out DIR"
@@ -224,27 +228,29 @@ def _steps_on_github(mark: Mark, target: GitHubTarget) -> Iterator[Step]:
             is_new = recall.retract(target.hub, number, mark.reason)
             return f"its notes and title say so{'' if is_new else ' already'}, and it is not the latest"
 
-        yield Step(f"{target.address} {found.tag}", act, f"if you serve its index, write it again: {pages}")
+        yield RetractionStep(f"{target.address} {found.tag}", act, f"if you serve its index, write it again: {pages}")
 
 
 # ---------------------------------------------------------------- PyPI
 
 
-def _steps_on_pypi(mark: Mark, target: PyPITarget) -> Iterator[Step]:
+def _steps_on_pypi(mark: Mark, target: PyPITarget) -> Iterator[RetractionStep]:
     """Yield a manual step for a maintainer if an index for uploads has the release, or cannot be asked."""
     try:
         files = target.yanks(mark.release.project, mark.release.version)
     except MachineError as error:
         why = f"it could not be asked: {error.message}"
-        yield Step(target.address, lambda: why, _describe_manual_step(mark, target))
+        yield RetractionStep(target.address, lambda: why, _describe_manual_step(mark, target))
         return
     yanked = [reason for reason in files.values() if reason is not None]
     if files and len(yanked) == (0 if mark.reason is None else len(files)):
         said = f", with the reason: {yanked[0]}" if yanked and yanked[0] else ""
-        yield Step(target.address, lambda: f"it is {'yanked' if yanked else 'not yanked'} there already{said}")
+        yield RetractionStep(
+            target.address, lambda: f"it is {'yanked' if yanked else 'not yanked'} there already{said}"
+        )
     elif files:
         done = "nothing: only its maintainers can do this, by hand"
-        yield Step(target.address, lambda: done, _describe_manual_step(mark, target))
+        yield RetractionStep(target.address, lambda: done, _describe_manual_step(mark, target))
 
 
 def _describe_manual_step(mark: Mark, target: PyPITarget) -> str:

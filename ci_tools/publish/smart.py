@@ -10,7 +10,7 @@ from ci_tools import catalog as catalogs
 from ci_tools.errors import InputError
 from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.index.units import Item
-from ci_tools.index.wheel_facts import Built, add_facts, lowest_torch
+from ci_tools.index.wheel_facts import WheelMachines, add_facts, lowest_torch
 from ci_tools.install.fatwheel_backend import is_secure
 from ci_tools.install.lock import Compiling, LockedWheel, write_lock
 from ci_tools.install.smart_sdist import is_smart, list_files, make_smart
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ci_tools.catalog import SourceSeconds
-    from ci_tools.index.units import Made, Unit
+    from ci_tools.index.units import JobEntry, Unit
     from ci_tools.publish.targets import Target
 
 DEVICE = (".cu", ".hip", ".sycl")  # the endings of sources that are compiled for each architecture
@@ -83,11 +83,11 @@ def _lock(unit: Unit, item: Item, targets: Sequence[Target], files: Iterable[str
         env=dict(made.env),
         compiling=estimate(made, files, catalog.source_seconds),
     )
-    built = Built(made.accelerator, made.platform, (item.folder, *item.also), lowest_torch(made.covers))
+    built = WheelMachines(made.accelerator, made.platform, (item.folder, *item.also), lowest_torch(made.covers))
     return add_facts(wheel, built, catalog)
 
 
-def estimate(made: Made, files: Iterable[str], rate: SourceSeconds) -> Compiling | None:
+def estimate(made: JobEntry, files: Iterable[str], rate: SourceSeconds) -> Compiling | None:
     """Return the work to compile a wheel from the files of an sdist; None if none of them is compiled for it.
 
     It is an estimate from the files, not the time of a build, so that each release of the same source says the same.

@@ -34,7 +34,7 @@ class Shown(NamedTuple):
     files: tuple[Published, ...]
 
 
-class Journal(NamedTuple):
+class UnitJournal(NamedTuple):
     """The record of a unit, written before the first target is activated."""
 
     files: dict[str, str]  # sha256 by file name
@@ -138,14 +138,14 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
         raise
 
 
-def _begun(path: Path, unit: Unit) -> Journal:
+def _begun(path: Path, unit: Unit) -> UnitJournal:
     """Return the journal of this release, or an empty one if its publication has not begun."""
     files = {item.name: item.sha256 for item in unit.files}
     journal = _read(path)
-    return journal if journal and journal.files == files else Journal(files, [], [])
+    return journal if journal and journal.files == files else UnitJournal(files, [], [])
 
 
-def _switch_targets(standing: Standing, journal: Journal, path: Path, reporter: Reporter) -> Iterator[Shown]:
+def _switch_targets(standing: Standing, journal: UnitJournal, path: Path, reporter: Reporter) -> Iterator[Shown]:
     unit = standing.unit
     _write(path, journal)
     for target in standing.targets:
@@ -245,17 +245,17 @@ def _set_aside(path: Path, reporter: Reporter) -> None:
         reporter.say(f"{path}, the journal of a release, is damaged: it is kept as {aside.name}, a new one is written")
 
 
-def _read(path: Path) -> Journal | None:
+def _read(path: Path) -> UnitJournal | None:
     """Return the journal, or None if there is none or it cannot be read."""
     try:
         table = unsealed(path.read_bytes())
         files = {str(name): str(sha256) for name, sha256 in table["files"].items()}
-        return Journal(files, list(map(str, table["targets"])), list(map(str, table["switched"])))
+        return UnitJournal(files, list(map(str, table["targets"])), list(map(str, table["switched"])))
     except (AttributeError, OSError, ValueError, TypeError, KeyError):
         return None
 
 
-def _write(path: Path, journal: Journal) -> None:
+def _write(path: Path, journal: UnitJournal) -> None:
     for begun in path.parent.glob(f".{path.name}.*{UNFINISHED}"):  # left by a publisher that was killed
         begun.unlink(missing_ok=True)
     with write_atomically(path) as file:

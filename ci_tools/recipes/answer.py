@@ -11,7 +11,7 @@ from ci_tools.formats.markdown import code, row, table_head, text
 from ci_tools.github.client import Hub
 from ci_tools.github.permission import WRITES, ask_permission
 from ci_tools.model.pep440 import read_version
-from ci_tools.recipes.choice import Choice, version_of
+from ci_tools.recipes.choice import RecipeChoice, version_of
 from ci_tools.recipes.due import State
 from ci_tools.recipes.form import Wish, read_form
 from ci_tools.recipes.shelf import find_recipe
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from ci_tools.github.owners import Run
+    from ci_tools.github.owners import ActionsRun
     from ci_tools.machine.context import Outside
-    from ci_tools.recipes.due import Verdict
+    from ci_tools.recipes.due import DueVerdict
 
 ASKS = frozenset({"opened", "edited", "reopened"})  # what happens to an issue by which its sender asks for the wheel
 LABELLED, COMMENTED = "labeled", frozenset({"created", "edited"})
 LARGEST = 4 << 20  # bytes of an event
-MOST_OF_A_REASON = 600  # characters
+MAX_REASON = 600  # characters
 NEWEST = 5  # versions that an answer names
 
 
@@ -57,7 +57,7 @@ class Answer(NamedTuple):
 
     fate: Fate
     wish: Wish | None = None
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[DueVerdict, ...] = ()
     reasons: tuple[str, ...] = ()
 
 
@@ -149,7 +149,7 @@ def _reasons(error: FatwheelError) -> tuple[str, ...]:
 
 def outputs(event: Event, given: Answer) -> dict[str, str]:
     """Return a workflow's outputs: what is to be built, and of which issue."""
-    recipe, choice = given.wish or ("", Choice())
+    recipe, choice = given.wish or ("", RecipeChoice())
     return {
         "issue": str(event.number),
         "fate": given.fate.value,
@@ -162,7 +162,7 @@ def outputs(event: Event, given: Answer) -> dict[str, str]:
     }
 
 
-def write_page(given: Answer, label: str, run: Run) -> str:
+def write_page(given: Answer, label: str, run: ActionsRun) -> str:
     """Return the answer as Markdown for a comment; nothing that somebody wrote has an effect in it."""
     name = code(given.wish.recipe) if given.wish else ""
     sentences: Mapping[Fate, str] = {
@@ -173,7 +173,7 @@ def write_page(given: Answer, label: str, run: Run) -> str:
         f"{code(f'/{label}')}, starts it:",
         Fate.FAILED: f"The build of {name} has failed, see {run}:",
     }
-    lines = "".join(f"- {text(reason[:MOST_OF_A_REASON])}\n" for reason in given.reasons)
+    lines = "".join(f"- {text(reason[:MAX_REASON])}\n" for reason in given.reasons)
     rows = [row([code(one.wanted.tag), text(one.state.value), text(one.reason)]) for one in given.verdicts]
     table = table_head("release", "state", "why") + "".join(rows) if rows else ""
     hint = "\nEdit the issue to ask for something else.\n" if given.fate is Fate.REFUSED else ""

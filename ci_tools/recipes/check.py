@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ci_tools.machine.context import Outside
-    from ci_tools.recipes.choice import Choice
+    from ci_tools.recipes.choice import RecipeChoice
     from ci_tools.recipes.releases import RecipeRelease
     from ci_tools.recipes.shelf import Recipe
 
@@ -33,13 +33,13 @@ class Check(NamedTuple):
     error: FatwheelError | None = None
 
 
-def check_recipes(recipes: Iterable[Recipe], choice: Choice, outside: Outside) -> list[Check]:
+def check_recipes(recipes: Iterable[Recipe], choice: RecipeChoice, outside: Outside) -> list[Check]:
     """Make the plan of every release of these recipes; one that fails does not stop the others."""
     with tempfile.TemporaryDirectory() as scratch:
         return [check for recipe in recipes for check in _check_recipe(recipe, choice, Path(scratch), outside)]
 
 
-def _check_recipe(recipe: Recipe, choice: Choice, folder: Path, outside: Outside) -> list[Check]:
+def _check_recipe(recipe: Recipe, choice: RecipeChoice, folder: Path, outside: Outside) -> list[Check]:
     try:
         releases = list_releases(recipe, choice, folder, outside)
     except FatwheelError as error:
@@ -47,7 +47,7 @@ def _check_recipe(recipe: Recipe, choice: Choice, folder: Path, outside: Outside
     return [_check_release(release, recipe, choice, outside) for release in releases]
 
 
-def _check_release(release: RecipeRelease, recipe: Recipe, choice: Choice, outside: Outside) -> Check:
+def _check_release(release: RecipeRelease, recipe: Recipe, choice: RecipeChoice, outside: Outside) -> Check:
     if release.cannot:  # whatever its source is: it is not even fetched
         return Check(release.recipe, release.tag, "", skipped=release.cannot)
     try:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Root = Mapping[str, Any]
 
 
-class Choice(NamedTuple):
+class RecipeChoice(NamedTuple):
     """Values of one run in place of those of the recipe; an empty field leaves the recipe's."""
 
     version: str = ""
@@ -27,7 +27,7 @@ class Choice(NamedTuple):
     rebuild: int | None = None
 
 
-def cut(root: Root, choice: Choice, name: str) -> list[dict[str, Any]]:
+def cut(root: Root, choice: RecipeChoice, name: str) -> list[dict[str, Any]]:
     """Return the content of a config for each release of the recipe `name`, oldest Python first.
 
     A release has one version. Where its tag or title names the Python, torch or CUDA, it has one of these, too. Raises
@@ -67,7 +67,7 @@ def version_of(root: Root) -> str:
     return str(root.get("version") or sdist.get("version") or "")
 
 
-def _choose(root: Root, choice: Choice, name: str) -> dict[str, Any]:
+def _choose(root: Root, choice: RecipeChoice, name: str) -> dict[str, Any]:
     """Return the content of a recipe with what is chosen in place of its own."""
     chosen = deepcopy(dict(root))
     if choice.version:

@@ -19,7 +19,7 @@ class State(str, Enum):
     UNKNOWN = "unknown"
 
 
-class Wanted(NamedTuple):
+class WantedRelease(NamedTuple):
     """A release that a recipe, or news of upstream, asks for."""
 
     recipe: str
@@ -38,24 +38,24 @@ class Wanted(NamedTuple):
     cannot: str = ""  # why no wheel is possible
 
 
-class Verdict(NamedTuple):
+class DueVerdict(NamedTuple):
     """A release, whether it is due, and the reason."""
 
     state: State
     reason: str
-    wanted: Wanted
+    wanted: WantedRelease
     rebuild: int = 0  # the number of the rebuild that is due; 0: the first build
 
 
-def decide(wanted: Wanted, published: Mapping[str, str]) -> Verdict:
+def decide(wanted: WantedRelease, published: Mapping[str, str]) -> DueVerdict:
     """Return whether a release is due; `published` has the hash of each tag's request, "" where it is not known.
 
     Nothing is built for nothing: what has its tag is due again only if what its config asks for has changed since.
     """
     if wanted.cannot:
-        return Verdict(State.CANNOT, wanted.cannot, wanted)
+        return DueVerdict(State.CANNOT, wanted.cannot, wanted)
     if wanted.tag not in published:
-        return Verdict(State.DUE, wanted.why, wanted)
+        return DueVerdict(State.DUE, wanted.why, wanted)
     numbers = {0: wanted.tag} | {
         int(found[1]): tag
         for tag in published
@@ -64,7 +64,7 @@ def decide(wanted: Wanted, published: Mapping[str, str]) -> Verdict:
     newest = max(numbers)
     known = published[numbers[newest]]
     if not known:
-        return Verdict(State.DONE, f"{numbers[newest]} is published; which recipe made it is not known", wanted)
+        return DueVerdict(State.DONE, f"{numbers[newest]} is published; which recipe made it is not known", wanted)
     if known == wanted.request:
-        return Verdict(State.DONE, f"{numbers[newest]} is published, by the same recipe", wanted)
-    return Verdict(State.DUE, f"the recipe has changed since {numbers[newest]}", wanted, newest + 1)
+        return DueVerdict(State.DONE, f"{numbers[newest]} is published, by the same recipe", wanted)
+    return DueVerdict(State.DUE, f"the recipe has changed since {numbers[newest]}", wanted, newest + 1)

@@ -20,7 +20,7 @@ from ci_tools.model.names import safe_name
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import GitSource
-from ci_tools.recipes.choice import Choice
+from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.releases import releases_of_all, write_config
 from ci_tools.recipes.shelf import CALLERS, Recipe
 from ci_tools.recipes.upstream import FIELD
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 TAG = re.compile(r"(?P<before>v|release-|)(?P<version>\d[\w.+!-]*)")
 ADDRESS = re.compile(r"[\w+.-]+://|[^/]+@[^/]+:|[./~]")
-MOST_PYTHONS = 3  # of a first recipe whose wheels serve one Python each: the newest
+MAX_PYTHONS = 3  # of a first recipe whose wheels serve one Python each: the newest
 UNTOLD = "0.0.1"  # of a config that is read for its source only
 
 
-class Written(NamedTuple):
+class FirstRecipe(NamedTuple):
     """The new config, and what a person still has to decide."""
 
     config: Path
@@ -55,7 +55,7 @@ class Origin(NamedTuple):
     name: str = ""
 
 
-def write_first(address: str, folder: Path | None, outside: Outside) -> Written:
+def write_first(address: str, folder: Path | None, outside: Outside) -> FirstRecipe:
     """Write a recipe for the newest version of a git repository, or of a project on the package index.
 
     A repository without a tag of a version gets a recipe for its newest commit. Raises InputError if the folder exists,
@@ -76,11 +76,11 @@ def write_first(address: str, folder: Path | None, outside: Outside) -> Written:
     root = {"package": name, "version": version, "source": _source(origin, starter), **_ask(starter)}
     config = write_config(root, tree.root, folder)
     try:
-        releases_of_all([Recipe(folder.name, folder, is_ours=False)], Choice(), outside)
+        releases_of_all([Recipe(folder.name, folder, is_ours=False)], RecipeChoice(), outside)
     except InputError:
         shutil.rmtree(folder)
         raise
-    return Written(config, tuple(_decisions(tree, starter, origin, config)))
+    return FirstRecipe(config, tuple(_decisions(tree, starter, origin, config)))
 
 
 def _newest_of_git(url: str, outside: Outside) -> Origin:
@@ -124,7 +124,7 @@ def _ask(starter: Starter) -> dict[str, Any]:
     """Return the rest of the config: what to build for whom, and the names of its releases."""
     platform = _choose_platform(starter)
     is_per_python = platform.is_native and starter.is_per_python
-    pythons = [one for one in starter.pythons if not one.free_threaded][-MOST_PYTHONS:]
+    pythons = [one for one in starter.pythons if not one.free_threaded][-MAX_PYTHONS:]
     requires = {"requires": [one.requirement for one in starter.lacking]} if starter.lacking else {}
     return {
         "python": [str(one) for one in (pythons if is_per_python else starter.pythons)],

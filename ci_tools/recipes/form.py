@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats.markdown import one_line
-from ci_tools.recipes.choice import Choice
+from ci_tools.recipes.choice import RecipeChoice
 
 # The labels of .github/ISSUE_TEMPLATE/wheel.yml: GitHub writes each as a heading, and the text of its field below it
 # (https://docs.github.com/en/communities/using-templates-to-encourage-useful-issues-and-pull-requests/syntax-for-issue-forms).
 HEADINGS = ("Package", "Version", "Python", "PyTorch", "CUDA", "GPU architectures")
 EMPTY = "_No response_"
-MOST_OF_A_TEXT = 10_000  # characters
-MOST_OF_A_FIELD = 100
-MOST_VALUES = 8
+MAX_TEXT = 10_000  # characters
+MAX_FIELD = 100
+MAX_VALUES = 8
 SHOWN = 40  # characters of a field that an error repeats
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 NUMBER = r"[0-9]{1,2}\.[0-9]{1,2}"
@@ -34,13 +34,13 @@ class Wish(NamedTuple):
     """A request: the name of a recipe, and the values that take the place of its own."""
 
     recipe: str
-    choice: Choice
+    choice: RecipeChoice
 
 
 def read_form(text: str) -> Wish:
     """Return what a form asks for; raise RejectedInput with every mistake, each with little of the text in it."""
-    if len(text) > MOST_OF_A_TEXT:
-        raise RejectedInput([Problem("", f"the text has more than {MOST_OF_A_TEXT:,} characters")])
+    if len(text) > MAX_TEXT:
+        raise RejectedInput([Problem("", f"the text has more than {MAX_TEXT:,} characters")])
     parts = re.split(r"^### (.*)$", text.replace("\r\n", "\n"), flags=re.MULTILINE)
     if tuple(parts[1::2]) != HEADINGS or parts[0].strip():
         what = f"the text is not that of the form, expected the headings {', '.join(HEADINGS)}"
@@ -51,7 +51,7 @@ def read_form(text: str) -> Wish:
     if problems:
         raise RejectedInput(problems)
     package, version, pythons, torches, cudas, archs = values.values()
-    return Wish(package[0].lower(), Choice("".join(version), pythons, torches, cudas, archs))
+    return Wish(package[0].lower(), RecipeChoice("".join(version), pythons, torches, cudas, archs))
 
 
 def _split(name: str, text: str) -> tuple[str, ...]:
@@ -61,8 +61,8 @@ def _split(name: str, text: str) -> tuple[str, ...]:
 
 def _find_mistake(name: str, text: str, values: dict[str, tuple[str, ...]]) -> str:
     form, expected = FORMS[name]
-    if len(text) > MOST_OF_A_FIELD or len(values[name]) > MOST_VALUES:
-        return f"it is too long, expected at most {MOST_OF_A_FIELD} characters and {MOST_VALUES} values"
+    if len(text) > MAX_FIELD or len(values[name]) > MAX_VALUES:
+        return f"it is too long, expected at most {MAX_FIELD} characters and {MAX_VALUES} values"
     if name == "Package" and not values[name]:
         return f"it is empty, expected {expected}"
     wrong = next((value for value in values[name] if not form.fullmatch(value)), None)

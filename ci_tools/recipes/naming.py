@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.publish.retention.naming import read_naming
-from ci_tools.recipes.choice import Choice
+from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.releases import releases_of_all
 from ci_tools.recipes.shelf import CALLERS, list_recipes
 
@@ -25,7 +25,7 @@ def read_namings_and_owners(outside: Outside, callers: Path = CALLERS) -> list[t
     """Return the naming of every recipe with the owner of each of its platforms, "" for none; raise InputError, too."""
     recipes = list_recipes(callers)
     owners: dict[str, dict[str, str]] = {recipe.name: {} for recipe in recipes}
-    for release in releases_of_all(recipes, Choice(), outside):  # loads each, and so checks it
+    for release in releases_of_all(recipes, RecipeChoice(), outside):  # loads each, and so checks it
         named = {str(platform.platform): platform.owner or "" for platform in release.request.platforms}
         owners[release.recipe] |= named
     return [(read_naming(recipe.read()), owners[recipe.name]) for recipe in recipes]

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.formats.yaml_file import Document, Keys
-    from ci_tools.recipes.choice import Choice
+    from ci_tools.recipes.choice import RecipeChoice
     from ci_tools.recipes.shelf import Recipe
 
 
 @contextmanager
-def as_in_recipe(recipe: Recipe, choice: Choice, config: Path) -> Iterator[None]:
+def as_in_recipe(recipe: Recipe, choice: RecipeChoice, config: Path) -> Iterator[None]:
     """Restate the errors of the body, which are about the config of a release, as errors of its recipe."""
     try:
         yield
@@ -30,7 +30,7 @@ def as_in_recipe(recipe: Recipe, choice: Choice, config: Path) -> Iterator[None]
         raise restate(error, recipe, choice, config) from error
 
 
-def restate(error: FatwheelError, recipe: Recipe, choice: Choice, config: Path) -> FatwheelError:
+def restate(error: FatwheelError, recipe: Recipe, choice: RecipeChoice, config: Path) -> FatwheelError:
     """Return an error about the config of a release with the places of its recipe, or the options of the choice."""
     places = _Places(recipe, choice, config)
     if isinstance(error, RejectedInput):
@@ -42,7 +42,7 @@ def restate(error: FatwheelError, recipe: Recipe, choice: Choice, config: Path) 
 class _Places:
     """The places of a config, and of the recipe that it was written from."""
 
-    def __init__(self, recipe: Recipe, choice: Choice, config: Path) -> None:
+    def __init__(self, recipe: Recipe, choice: RecipeChoice, config: Path) -> None:
         self.own = read_document(recipe.config, str(recipe.config))
         self.options = _options(choice)
         self.keys = _keys_by_place(read_document(config, str(config)))
@@ -59,7 +59,7 @@ class _Places:
         return self.options.get(_kind(keys)) or self.own.where(keys)
 
 
-def _options(choice: Choice) -> dict[str, str]:
+def _options(choice: RecipeChoice) -> dict[str, str]:
     """Return the options that were chosen, by the kind of key that each sets."""
     given = {
         "version": choice.version, "python": choice.pythons, "torch": choice.torches, "cuda": choice.cudas,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ci_tools.publish.retention.judgement import Asset, Stored
     from ci_tools.publish.retention.naming import Naming
-    from ci_tools.publish.retention.tags import Tag
+    from ci_tools.publish.retention.tags import ReleaseTag
 
 BEGIN, END = "<!-- fatwheel wheels: begin -->", "<!-- fatwheel wheels: end -->"
 SCHEMES = ("https://", "http://")
@@ -45,7 +45,7 @@ def list_rows(releases: Sequence[Stored], namings: Sequence[Naming]) -> list[Whe
     return sorted(rows, key=lambda row: row.project)
 
 
-def _rows(tag: Tag, release: Stored, asset: Asset) -> Iterator[WheelRow]:
+def _rows(tag: ReleaseTag, release: Stored, asset: Asset) -> Iterator[WheelRow]:
     """Yield the row of an asset; nothing for a file that is not a wheel, or is named otherwise than installers read."""
     try:
         _, version, _, tags = parse_wheel_filename(asset.name)

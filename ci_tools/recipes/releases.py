@@ -19,7 +19,7 @@ from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import STABLE
 from ci_tools.observe.cells import cells_of, torches_of
 from ci_tools.plan.contradictions import explain_unsupported
-from ci_tools.recipes.choice import Choice, cut, version_of
+from ci_tools.recipes.choice import RecipeChoice, cut, version_of
 from ci_tools.recipes.places import as_in_recipe
 from ci_tools.recipes.upstream import pin_sdist
 
@@ -43,7 +43,7 @@ class RecipeRelease(NamedTuple):
     cannot: tuple[str, ...]  # why no cell can have a wheel; empty if some can
 
 
-def list_releases(recipe: Recipe, choice: Choice, folder: Path, outside: Outside) -> list[RecipeRelease]:
+def list_releases(recipe: Recipe, choice: RecipeChoice, folder: Path, outside: Outside) -> list[RecipeRelease]:
     """Return the releases of a recipe, each with its config written below `folder`.
 
     Raises InputError if the recipe cannot give what is chosen, or with every mistake in it.
@@ -56,13 +56,13 @@ def list_releases(recipe: Recipe, choice: Choice, folder: Path, outside: Outside
     return releases
 
 
-def _cut(recipe: Recipe, choice: Choice, outside: Outside) -> list[dict[str, Any]]:
+def _cut(recipe: Recipe, choice: RecipeChoice, outside: Outside) -> list[dict[str, Any]]:
     root = recipe.read()
     loader.refuse_misshapen(recipe.config)
     return cut(root if choice.archs else resolve_native(root, str(recipe.config), outside), choice, recipe.name)
 
 
-def releases_of_all(recipes: Iterable[Recipe], choice: Choice, outside: Outside) -> list[RecipeRelease]:
+def releases_of_all(recipes: Iterable[Recipe], choice: RecipeChoice, outside: Outside) -> list[RecipeRelease]:
     """Return the releases of several recipes; their configs are gone when this returns."""
     with tempfile.TemporaryDirectory() as scratch:
         return [release for recipe in recipes for release in list_releases(recipe, choice, Path(scratch), outside)]
@@ -81,14 +81,14 @@ def list_or_reject(recipes: Iterable[Recipe], outside: Outside) -> tuple[list[Re
 
 def _list_one(recipe: Recipe, outside: Outside) -> tuple[list[RecipeRelease], Sequence[Problem]]:
     try:
-        return releases_of_all([recipe], Choice(), outside), ()
+        return releases_of_all([recipe], RecipeChoice(), outside), ()
     except RejectedInput as error:
         return [], error.problems
     except InputError as error:
         return [], [Problem(str(recipe.config), error.message)]
 
 
-def copy_release(recipe: Recipe, choice: Choice, folder: Path, outside: Outside) -> Path:
+def copy_release(recipe: Recipe, choice: RecipeChoice, folder: Path, outside: Outside) -> Path:
     """Write the config of the one release that is chosen, with its patches, into a new folder; return its path.
 
     Raises InputError if the folder exists, if the choice is of several releases, or with every mistake in the config.

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from ci_tools.recipes.shelf import Recipe
 
     Root = Mapping[str, Any]
-    Part = Callable[[Root, Recipe, Outside], Iterator["News"]]
+    Part = Callable[[Root, Recipe, Outside], Iterator["UpstreamNews"]]
 
 FIELD = "{version}"
 
 
-class News(NamedTuple):
+class UpstreamNews(NamedTuple):
     """Something that upstream has and a recipe does not name yet."""
 
     recipe: str
@@ -44,48 +44,48 @@ class News(NamedTuple):
     where: str
 
 
-def read_news(recipes: Iterable[Recipe], outside: Outside) -> list[News]:
+def read_news(recipes: Iterable[Recipe], outside: Outside) -> list[UpstreamNews]:
     """Return what upstream has published and these recipes do not name; one that cannot be read is reported, too."""
-    news: list[News] = []
+    news: list[UpstreamNews] = []
     for recipe in recipes:
         news += _news_or_error(recipe, outside)
     return news
 
 
-def _news_or_error(recipe: Recipe, outside: Outside) -> Iterator[News]:
+def _news_or_error(recipe: Recipe, outside: Outside) -> Iterator[UpstreamNews]:
     """Yield the news of a recipe; what does not answer is one piece of them, and hides no other."""
     try:
         root = recipe.read()
     except FatwheelError as error:
-        yield News(recipe.name, "unknown", "", error.message, str(recipe.config))
+        yield UpstreamNews(recipe.name, "unknown", "", error.message, str(recipe.config))
         return
     for part in (_version_news, _catalog_news, _wheel_news):
         yield from _answer_or_error(part, root, recipe, outside)
 
 
-def _answer_or_error(part: Part, root: Root, recipe: Recipe, outside: Outside) -> list[News]:
+def _answer_or_error(part: Part, root: Root, recipe: Recipe, outside: Outside) -> list[UpstreamNews]:
     try:
         return list(part(root, recipe, outside))
     except FatwheelError as error:
-        return [News(recipe.name, "unknown", "", error.message, str(recipe.config))]
+        return [UpstreamNews(recipe.name, "unknown", "", error.message, str(recipe.config))]
 
 
-def _version_news(root: Root, recipe: Recipe, outside: Outside) -> Iterator[News]:
+def _version_news(root: Root, recipe: Recipe, outside: Outside) -> Iterator[UpstreamNews]:
     if newest := find_newer(root, recipe, outside):
-        yield News(recipe.name, "version", str(_newest_named(root) or ""), str(newest), _address(root))
+        yield UpstreamNews(recipe.name, "version", str(_newest_named(root) or ""), str(newest), _address(root))
 
 
-def _catalog_news(root: Root, recipe: Recipe, outside: Outside) -> Iterator[News]:  # noqa: ARG001 - as every part
+def _catalog_news(root: Root, recipe: Recipe, outside: Outside) -> Iterator[UpstreamNews]:  # noqa: ARG001 - as every part
     if torch := newest_torch(root):
-        yield News(recipe.name, "torch", ", ".join(map(str, root["torch"])), str(torch), "the catalog")
+        yield UpstreamNews(recipe.name, "torch", ", ".join(map(str, root["torch"])), str(torch), "the catalog")
     if pythons := unserved_pythons(root):
-        yield News(recipe.name, "python", ", ".join(root["python"]), ", ".join(pythons), "the catalog")
+        yield UpstreamNews(recipe.name, "python", ", ".join(root["python"]), ", ".join(pythons), "the catalog")
 
 
-def _wheel_news(root: Root, recipe: Recipe, outside: Outside) -> Iterator[News]:
+def _wheel_news(root: Root, recipe: Recipe, outside: Outside) -> Iterator[UpstreamNews]:
     named = _newest_named(root)
     if wheels := _upstream_wheels(root, named, outside):
-        yield News(recipe.name, "wheel", str(named), ", ".join(wheels), "the package index has wheels of it")
+        yield UpstreamNews(recipe.name, "wheel", str(named), ", ".join(wheels), "the package index has wheels of it")
 
 
 def find_newest(root: Root, recipe: Recipe, outside: Outside) -> Version | None:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import FatwheelError, InputError, RejectedInput, nearest
 from ci_tools.github.client import Hub
-from ci_tools.index.of_releases import MOST_BYTES, listing_name
+from ci_tools.index.of_releases import MAX_BYTES, listing_name
 from ci_tools.index.units import CORE
 from ci_tools.model.names import is_tag
 from ci_tools.model.request import PathSource
 from ci_tools.plan.plan_file import hash_request
 from ci_tools.publish.targets.github_release.assets import download_asset, read_assets
-from ci_tools.recipes.due import State, Verdict, Wanted, decide
+from ci_tools.recipes.due import DueVerdict, State, WantedRelease, decide
 from ci_tools.recipes.releases import list_releases
 from ci_tools.recipes.upstream import find_newer, newest_torch, unserved_pythons
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from github.GitRelease import GitRelease
 
     from ci_tools.machine.context import Outside
-    from ci_tools.recipes.choice import Choice
+    from ci_tools.recipes.choice import RecipeChoice
     from ci_tools.recipes.releases import RecipeRelease
     from ci_tools.recipes.shelf import Recipe
 
@@ -36,8 +36,8 @@ SHA256 = re.compile("[0-9a-f]{64}")
 
 
 def watch(
-    recipes: Iterable[Recipe], choice: Choice, follow: Sequence[str], target: str, outside: Outside
-) -> list[Verdict]:
+    recipes: Iterable[Recipe], choice: RecipeChoice, follow: Sequence[str], target: str, outside: Outside
+) -> list[DueVerdict]:
     """Return a verdict for every release that the recipes, and the news that are followed, ask for.
 
     A recipe that cannot be read, or whose upstream does not answer, gets a verdict that says so, and stops no other.
@@ -48,7 +48,7 @@ def watch(
             msg = f'--follow: "{what}" is nothing to follow, {nearest(what, FOLLOWED)}'
             raise InputError(msg)
     published = read_published(target, outside)
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, DueVerdict] = {}
     for recipe in recipes:
         for verdict in _judge(recipe, choice, follow, published, outside):
             verdicts.setdefault(verdict.wanted.tag, verdict)
@@ -56,15 +56,15 @@ def watch(
 
 
 def _judge(
-    recipe: Recipe, choice: Choice, follow: Sequence[str], published: Mapping[str, str], outside: Outside
-) -> list[Verdict]:
+    recipe: Recipe, choice: RecipeChoice, follow: Sequence[str], published: Mapping[str, str], outside: Outside
+) -> list[DueVerdict]:
     try:
         return [decide(wanted, published) for wanted in _wanted_of(recipe, choice, follow, outside)]
     except FatwheelError as error:
-        nothing = Wanted(recipe.name, recipe.name, "", "", "", "", "", "", "", "")
+        nothing = WantedRelease(recipe.name, recipe.name, "", "", "", "", "", "", "", "")
         # The places of a config's mistakes are in a copy of the recipe, which is gone by now.
         said = "; ".join(one.what for one in error.problems) if isinstance(error, RejectedInput) else error.message
-        return [Verdict(State.UNKNOWN, said, nothing)]
+        return [DueVerdict(State.UNKNOWN, said, nothing)]
 
 
 def read_published(target: str, outside: Outside) -> dict[str, str]:
@@ -84,7 +84,7 @@ def _request_of(hub: Hub, release: GitRelease) -> str:
     if not any(asset.name == name for asset in release.assets):
         return ""
     asset = read_assets(hub, release)[name]
-    if asset.size > MOST_BYTES:
+    if asset.size > MAX_BYTES:
         return ""
     content = hub.ask(lambda _: b"".join(download_asset(asset)))
     try:
@@ -94,7 +94,9 @@ def _request_of(hub: Hub, release: GitRelease) -> str:
     return said if isinstance(said, str) and SHA256.fullmatch(said) else ""
 
 
-def _wanted_of(recipe: Recipe, choice: Choice, follow: Sequence[str], outside: Outside) -> Iterator[Wanted]:
+def _wanted_of(
+    recipe: Recipe, choice: RecipeChoice, follow: Sequence[str], outside: Outside
+) -> Iterator[WantedRelease]:
     """Yield the releases that a recipe asks for, and then those that each of the followed news asks for."""
     root = recipe.read()
     for why, chosen in (("no release has its tag", choice), *_choices_of_news(root, recipe, choice, follow, outside)):
@@ -104,8 +106,8 @@ def _wanted_of(recipe: Recipe, choice: Choice, follow: Sequence[str], outside: O
 
 
 def _choices_of_news(
-    root: Mapping[str, Any], recipe: Recipe, choice: Choice, follow: Sequence[str], outside: Outside
-) -> Iterator[tuple[str, Choice]]:
+    root: Mapping[str, Any], recipe: Recipe, choice: RecipeChoice, follow: Sequence[str], outside: Outside
+) -> Iterator[tuple[str, RecipeChoice]]:
     """Yield what each of upstream's news changes of a choice that leaves it open, with the reason."""
     if "version" in follow and not choice.version and (newest := find_newer(root, recipe, outside)):
         versions = root.get("versions")
@@ -119,7 +121,7 @@ def _choices_of_news(
         yield f"Python {', '.join(pythons)} is served by its torch", choice._replace(pythons=pythons)
 
 
-def _want(release: RecipeRelease, why: str) -> Wanted:
+def _want(release: RecipeRelease, why: str) -> WantedRelease:
     request, builder = release.request, release.request.platforms[0]  # one runner makes a release, where it can
     archs = dict.fromkeys(arch for platform in request.platforms for arch in platform.archs)
     cudas = dict.fromkeys(
@@ -128,7 +130,7 @@ def _want(release: RecipeRelease, why: str) -> Wanted:
     where = "" if is_tag(release.tag) else f"git has no tag of the name {release.tag}, expected one such as v1.0"
     if isinstance(request.source, PathSource):
         where = "its source is a folder, expected one that is fetched"
-    return Wanted(
+    return WantedRelease(
         release.recipe,
         release.tag,
         release.title,

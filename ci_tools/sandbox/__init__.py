@@ -51,7 +51,7 @@ from ci_tools.addresses import redact
 from ci_tools.errors import MachineError
 from ci_tools.machine.process import tail
 from ci_tools.sandbox.groups import Started
-from ci_tools.sandbox.journal import MOST_NOTED, Journal, make_pipe, open_journal
+from ci_tools.sandbox.journal import MAX_NOTED, Journal, make_pipe, open_journal
 from ci_tools.sandbox.usage import (
     OPEN_FILES,
     Task,
@@ -80,7 +80,7 @@ PYTHON = (sys.base_prefix, sys.base_exec_prefix, f"{sys.prefix}/bin", f"{sys.pre
 WRITABLE_DEVICES = ("/dev/null",)
 
 READY = b"\x06"  # ASCII's "acknowledge"
-MOST_LOGGED = 16 << 20  # bytes: nobody reads more of a build's output
+MAX_LOGGED = 16 << 20  # bytes: nobody reads more of a build's output
 THREADS_EACH = 50  # per process on average: with more, the command multiplies threads instead of processes
 PAUSE = 0.03  # seconds between two looks at how many processes this machine has
 LOOK_PAUSE = 0.1  # seconds between two looks at the processes of the command
@@ -210,7 +210,7 @@ def _supervise(
     before = size_of(folder, ())
     group: Group = server.fork(rules) if server else Started(rules)
     try:
-        heard = _Heard(group, sink, min(limits.written, MOST_LOGGED), journal)
+        heard = _Heard(group, sink, min(limits.written, MAX_LOGGED), journal)
         try:
             verdict = _watch_group(group, heard, watch := _Watch(group, folder, before, limits))
         finally:
@@ -269,7 +269,7 @@ class _Heard:
     @property
     def verdict(self) -> Verdict | None:
         """TOO_MUCH_WRITTEN if the output or the journal is too large, else None."""
-        too_much = self.length > self.most or len(self.journal.content) > MOST_NOTED
+        too_much = self.length > self.most or len(self.journal.content) > MAX_NOTED
         return Verdict.TOO_MUCH_WRITTEN if too_much else None
 
     def wait(self, seconds: float) -> None:

@@ -233,7 +233,7 @@ NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, 
 HARMLESS_REQUESTS = (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x40049409)
 # F_SETOWN and F_SETOWN_EX send signals to others, F_SETLEASE makes others wait, F_NOTIFY watches others
 OF_OTHERS = (8, 15, 1024, 1026)
-MOST_CLOCKS, OWN_PROCESS, OWN_THREAD = 15, 0xFFFFFFFA, 0xFFFFFFFE  # linux/posix-timers.h, for process 0
+MAX_CLOCKS, OWN_PROCESS, OWN_THREAD = 15, 0xFFFFFFFA, 0xFFFFFFFE  # linux/posix-timers.h, for process 0
 CLONE_FILES, CLONE_THREAD = 0x400, 0x10000
 MAP_SHARED, MAP_ANONYMOUS = 0x1, 0x20
 AF_UNIX, SOCK_STREAM, SOCKET_KIND = 1, 1, 0xF
@@ -465,7 +465,7 @@ def _own_clocks() -> list[Instruction]:
     """Return the answer that allows the machine's clocks and the caller's own (clock_gettime(2))."""
     return [
         _argument(0),
-        (ABOVE, 0, 3, MOST_CLOCKS),
+        (ABOVE, 0, 3, MAX_CLOCKS),
         (EQUAL, 2, 0, OWN_PROCESS),
         (EQUAL, 1, 0, OWN_THREAD),
         _fail(errno.EINVAL),

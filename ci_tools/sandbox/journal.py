@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-MOST_NOTED = 64 << 20  # bytes of a journal
+MAX_NOTED = 64 << 20  # bytes of a journal
 
 
 def make_pipe(path: Path) -> Path:
@@ -38,7 +38,7 @@ class Journal:
     def take(self) -> None:
         """Read the available bytes, and keep at most one more than the limit."""
         text = os.read(self.source, 1 << 20) if self.source is not None else b""
-        self.content += text[: max(MOST_NOTED + 1 - len(self.content), 0)]
+        self.content += text[: max(MAX_NOTED + 1 - len(self.content), 0)]
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.addresses import redact
 from ci_tools.errors import InputError, MachineError
-from ci_tools.formats.magic import MOST_OF_A_POINTER, binary_format, is_lfs_pointer
+from ci_tools.formats.magic import MAX_POINTER, binary_format, is_lfs_pointer
 from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.machine.own_output import FileIdentity, find_output_files
 from ci_tools.machine.storage import MADE, fill_once, naming, sha256_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 PROJECT = frozenset({"pyproject.toml", "setup.py"})
 NOT_SOURCE = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache"})
 
-MOST_NAMED = 5  # files that have changed
+MAX_NAMED = 5  # files that have changed
 PLAN = b'{\n "schema": 1,\n "request": {'  # the first bytes of a file that `fatwheel plan --out` writes
 
 
@@ -167,7 +167,7 @@ class Tree:
         copy = Tree(folder, self.files)
         if copy.sha256 != sha256:
             changed = [name for name, state in copy.states.items() if state != planned.get(name, state)]
-            which = f": {', '.join(changed[:MOST_NAMED])}{' and others' if len(changed) > MOST_NAMED else ''}"
+            which = f": {', '.join(changed[:MAX_NAMED])}{' and others' if len(changed) > MAX_NAMED else ''}"
             msg = f"the source {self.root} has changed since it was planned{which if changed else ''}"
             raise MachineError(msg, hint="let nothing write there, or to files that git ignores only, and run it again")
 
@@ -181,7 +181,7 @@ def _is_binary(path: Path) -> bool:
 
 def _is_pointer(path: Path) -> bool:
     mode = path.lstat()
-    is_small = stat.S_ISREG(mode.st_mode) and mode.st_size < MOST_OF_A_POINTER
+    is_small = stat.S_ISREG(mode.st_mode) and mode.st_size < MAX_POINTER
     return is_small and is_lfs_pointer(path.read_bytes())
 
 

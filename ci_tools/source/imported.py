@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.catalog.distributions import bring_all, distribution_of
 from ci_tools.model.pep440 import name_of_required
-from ci_tools.source.includes import Place
+from ci_tools.source.includes import SourceLine
 from ci_tools.source.requirements import WITHOUT_TORCH
 from ci_tools.source.syntax import parse_module
 
@@ -29,7 +29,7 @@ LEFT_TO_USERS = frozenset({"numpy", "torch"})  # what projects use and often do 
 EXTRA = re.compile(r"\bextra\s*==\s*['\"]([^'\"]+)")
 PASSED_OVER = frozenset({"BaseException", "Exception", "ImportError", "ModuleNotFoundError"})
 MAKERS = ("setup.py", "setup.cfg", "pyproject.toml", "CMakeLists.txt", "meson.build", "Cargo.toml")  # they name modules
-MOST_FILES = 200  # of a package; what its import reaches is mostly far less
+MAX_FILES = 200  # of a package; what its import reaches is mostly far less
 
 
 class Lacking(NamedTuple):
@@ -37,7 +37,7 @@ class Lacking(NamedTuple):
 
     requirement: str
     module: str  # the one of the package that is imported
-    place: Place
+    place: SourceLine
     extra: str  # "": none has it
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class _ImportReader:
         self.prefix = project.path("x").removesuffix("x")
         self.seen: set[str] = set()
 
-    def imports(self, module: str) -> Iterator[tuple[str, Place]]:
+    def imports(self, module: str) -> Iterator[tuple[str, SourceLine]]:
         """Yield the top names of all modules outside the package that importing one of its modules imports."""
         package = module.replace(".", "/")
         endings = (f"{package}/__init__.py", f"{package}.py")
@@ -109,8 +109,8 @@ class _ImportReader:
             root = own.removesuffix(next(end for end in endings if own.endswith(end)))
             yield from self._read(root, own)
 
-    def _read(self, root: str, file: str) -> Iterator[tuple[str, Place]]:
-        if file in self.seen or len(self.seen) > MOST_FILES:
+    def _read(self, root: str, file: str) -> Iterator[tuple[str, SourceLine]]:
+        if file in self.seen or len(self.seen) > MAX_FILES:
             return
         self.seen.add(file)
         module = parse_module(self.tree.text(file))
@@ -123,7 +123,7 @@ class _ImportReader:
             if own:
                 yield from self._read(root, own)
             elif not name.startswith(f"{package[0] if package else ''}."):
-                yield name.partition(".")[0], Place(file, node.lineno)
+                yield name.partition(".")[0], SourceLine(file, node.lineno)
 
 
 def _imported(body: Iterable[ast.stmt], package: Sequence[str]) -> Iterator[tuple[ast.stmt, str]]:

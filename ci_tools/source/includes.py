@@ -31,7 +31,7 @@ COMPILED = re.compile(rf"\.(?:{'|'.join(map(re.escape, ENDINGS))})(?:\.[^/]*)?$"
 # The pattern lets a comment end at one place only, within 4000 characters. Otherwise a failed match of the rest
 # would try every other end.
 SPACE = r"(?:[ \t]|\\\r?\n|/\*(?:[^*]|\*(?!/)){0,4000}\*/)*"
-MOST_TARGETS = 10  # definitions of the macro that are examined in one file
+MAX_TARGETS = 10  # definitions of the macro that are examined in one file
 BLOCK_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 INCLUDE = re.compile(
     rf"""
@@ -64,7 +64,7 @@ PYTHON_HEADER = re.compile(rf"^(Python\.h$|nanobind/)|{UNLIMITED_HEADER.pattern}
 BUILD_FILES = frozenset({"CMakeLists.txt", "setup.py", "setup.cfg", "pyproject.toml", "meson.build"})
 
 
-class Place(NamedTuple):
+class SourceLine(NamedTuple):
     """A file of the source and a line in it."""
 
     file: str
@@ -79,7 +79,7 @@ class Include(NamedTuple):
     """A header, and where it is included; an empty header could be any."""
 
     header: str
-    place: Place
+    place: SourceLine
     is_quoted: bool = False  # in a file that is compiled where it lies
 
     @property
@@ -93,11 +93,11 @@ class Include(NamedTuple):
         return self.header.startswith(STABLE_HEADERS)
 
 
-class Target(NamedTuple):
+class TorchTarget(NamedTuple):
     """A torch version that a file sets as its target, and whether it is set only in a branch."""
 
     version: Minor
-    place: Place
+    place: SourceLine
     conditional: bool
 
 
@@ -182,13 +182,15 @@ class Includes:
 
 def _includes(file: str, text: str) -> Iterator[Include]:
     if "\0" in text:  # not UTF-8, so it cannot be read here
-        yield Include("", Place(file, 1))
+        yield Include("", SourceLine(file, 1))
     line, done = 1, 0
     for match in INCLUDE.finditer(text):
         line, done = line + text.count("\n", done, match.end()), match.end()
         header = match[1] or match[2] or match[3] or ""
         is_quoted = bool(match[1] and AT_ITS_PLACE.search(file)) and match[0].endswith('"') and NEXT not in match[0]
-        yield Include(posixpath.normpath(header.replace("\\", "/")) if header else "", Place(file, line), is_quoted)
+        yield Include(
+            posixpath.normpath(header.replace("\\", "/")) if header else "", SourceLine(file, line), is_quoted
+        )
 
 
 def select_sources(files: Iterable[str], native: Iterable[str], exclude: tuple[str, ...]) -> list[str]:
@@ -266,7 +268,7 @@ def _unstable_abi(reached: Iterable[Include]) -> TorchAbi | None:
 
 def list_forced_includes(command: Compile, includes: Includes) -> Iterator[Include]:
     """Yield the headers that a command includes by a flag, and the headers that these include in turn."""
-    place = Place(command.source, 1)
+    place = SourceLine(command.source, 1)
     for header in list_forced_headers(command):
         own = includes.own(header)
         yield Include(posixpath.normpath(header) if header else "", place)
@@ -285,13 +287,13 @@ def list_forced_headers(command: Compile) -> Iterator[str]:
             yield ""
 
 
-def _command_target(command: Compile, includes: Includes) -> Target | None:
+def _command_target(command: Compile, includes: Includes) -> TorchTarget | None:
     """Return the target set by a command's flags or its source; of several, the newest, as it serves the fewest."""
-    place = Place(command.source, 1)
+    place = SourceLine(command.source, 1)
     if any(flag.startswith(("-UTORCH_TARGET_VERSION", "/UTORCH_TARGET_VERSION")) for flag in command.flags):
         return None
     found = [
-        Target(Minor(int(match[1], 16), int(match[2], 16)), place, conditional=False)
+        TorchTarget(Minor(int(match[1], 16), int(match[2], 16)), place, conditional=False)
         for flag in command.flags
         if (match := TARGET_FLAG.match(flag))
     ]
@@ -305,13 +307,13 @@ def _headless(tree: Tree, build_files: Iterable[str]) -> TorchAbi:
     for file in build_files:
         text = uncommented(file, tree.text(file))
         if match := USES_TORCH.search(text):
-            place = Place(file, text.count("\n", 0, match.start()) + 1)
+            place = SourceLine(file, text.count("\n", 0, match.start()) + 1)
             where = f"{place}: uses torch, but no file includes one of its headers"
             return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
     return TorchAbi(Binding.NONE, "no file includes a torch header")
 
 
-def _stable(first: Include, target: Target | None) -> TorchAbi:
+def _stable(first: Include, target: TorchTarget | None) -> TorchAbi:
     if target is None:
         where = f"{first.place}: includes {first.header}, but nothing sets TORCH_TARGET_VERSION"
         return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
@@ -334,21 +336,21 @@ def _find_mentions(tree: Tree, build_files: Iterable[str]) -> Iterator[Include]:
     for file in build_files:
         for number, line in enumerate(uncommented(file, tree.text(file)).splitlines(), 1):
             for match in MENTION.finditer(line):
-                yield Include(match[1], Place(file, number))
+                yield Include(match[1], SourceLine(file, number))
 
 
-def _target(tree: Tree, files: Iterable[str]) -> Target | None:
+def _target(tree: Tree, files: Iterable[str]) -> TorchTarget | None:
     """Return the newest torch version that the files set as their target; a conditional one takes precedence."""
     found = [target for file in files for target in _targets(file, tree.text(file))]
     return max(found, key=lambda target: (target.conditional, target.version), default=None)
 
 
-def _targets(file: str, text: str) -> Iterator[Target]:
+def _targets(file: str, text: str) -> Iterator[TorchTarget]:
     text = uncommented(file, text)
     yield from (_targets_by_flag if _is_build_file(file, ".") else _targets_by_macro)(file, text)
 
 
-def _targets_by_flag(file: str, text: str) -> Iterator[Target]:
+def _targets_by_flag(file: str, text: str) -> Iterator[TorchTarget]:
     """Yield the targets that a build file sets; those inside a CMake `if()` are conditional."""
     line, depth, done = 1, 0, 0
     for match in TARGET_FLAG.finditer(text):
@@ -356,21 +358,21 @@ def _targets_by_flag(file: str, text: str) -> Iterator[Target]:
         depth += sum(-1 if found[1] else 1 for found in CMAKE_IF.finditer(text, done, match.start()))
         done = match.end()
         version = Minor(int(match[1], 16), int(match[2], 16))
-        yield Target(version, Place(file, line), conditional=_is_cmake(file) and depth > 0)
+        yield TorchTarget(version, SourceLine(file, line), conditional=_is_cmake(file) and depth > 0)
 
 
-def _targets_by_macro(file: str, text: str) -> Iterator[Target]:
+def _targets_by_macro(file: str, text: str) -> Iterator[TorchTarget]:
     """Yield the targets that a source defines; one that may be unreached or follows torch's headers is conditional.
 
-    In a file with more than MOST_TARGETS definitions the first is conditional too: such a file is generated, and to
+    In a file with more than MAX_TARGETS definitions the first is conditional too: such a file is generated, and to
         examine each definition would take minutes.
     """
-    found = list(itertools.islice(TARGET_DEFINE.finditer(text), MOST_TARGETS + 1))
+    found = list(itertools.islice(TARGET_DEFINE.finditer(text), MAX_TARGETS + 1))
     for match in found:
-        is_clear = len(found) <= MOST_TARGETS and is_defined(text[: match.end()], TARGET_DEFINE)
-        place = Place(file, text.count("\n", 0, match.end()) + 1)
+        is_clear = len(found) <= MAX_TARGETS and is_defined(text[: match.end()], TARGET_DEFINE)
+        place = SourceLine(file, text.count("\n", 0, match.end()) + 1)
         version = Minor(int(match[1], 16), int(match[2], 16))
-        yield Target(version, place, conditional=not is_clear or "torch/" in text[: match.start()])
+        yield TorchTarget(version, place, conditional=not is_clear or "torch/" in text[: match.start()])
 
 
 def _is_cmake(file: str) -> bool:

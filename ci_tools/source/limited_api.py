@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from abi3info import DATAS, FUNCTIONS, MACROS, STRUCTS, TYPEDEFS  # type: ignore[import-untyped]  # it has no types
 
 from ci_tools.model.versions import Minor
-from ci_tools.source.includes import PYTHON_HEADER, Include, Place, uncommented
+from ci_tools.source.includes import PYTHON_HEADER, Include, SourceLine, uncommented
 from ci_tools.source.macros import is_unconditional
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Use(NamedTuple):
     """A name that a version of the limited API lacks: its place, and the Python that added it to the limited API."""
 
     name: str
-    place: Place
+    place: SourceLine
     since: Minor | None  # None: no version has it
 
 
@@ -82,7 +82,7 @@ def closure(includes: Includes, files: Iterable[str]) -> tuple[str, ...]:
     return tuple(queue)
 
 
-def read_limit(definition: str, place: Place | None = None) -> Limit:
+def read_limit(definition: str, place: SourceLine | None = None) -> Limit:
     """Return the limited API that a definition asks for, such as `-DPy_LIMITED_API=0x030A0000`."""
     version = VERSION.search(definition)
     lowest = Minor(int(version[1], 16), int(version[2], 16)) if version else None
@@ -109,7 +109,7 @@ def _read_in_order(includes: Includes, file: str, seen: set[str]) -> Iterator[Li
     steps += [(include.place.line, include) for include in includes.of(file)]
     for line, step in sorted(steps, key=lambda one: one[0]):
         if isinstance(step, str):
-            yield read_limit(step, Place(file, line))
+            yield read_limit(step, SourceLine(file, line))
         elif PYTHON_HEADER.match(step.header):
             yield None
         else:
@@ -149,8 +149,8 @@ def _own_macros(text: str) -> set[str]:
     return set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", text, re.MULTILINE))
 
 
-def _place(file: str, text: str, at: int) -> Place:
-    return Place(file, text.count("\n", 0, at) + 1)
+def _place(file: str, text: str, at: int) -> SourceLine:
+    return SourceLine(file, text.count("\n", 0, at) + 1)
 
 
 def _blank(comment: re.Match[str]) -> str:

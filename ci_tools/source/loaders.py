@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.formats.wheel import Hashing
-from ci_tools.source.includes import Place
+from ci_tools.source.includes import SourceLine
 from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Loader(NamedTuple):
 
     folder: str  # in the wheel
     pattern: str  # _C*.so
-    place: Place
+    place: SourceLine
     is_tolerant: bool  # whether a library that cannot be loaded is passed over
 
     def takes(self, member: str) -> bool:
@@ -102,7 +102,7 @@ class _PythonFile:
             loop = self.find_loop(call)
             pattern = self.pattern(loop.iter) if loop else None
             if loop and pattern:
-                place = Place(self.name, call.lineno)
+                place = SourceLine(self.name, call.lineno)
                 yield Loader(self.folder, pattern, place, is_tolerant=self.is_tolerant(call, loop))
 
     def find_loop(self, call: ast.Call) -> ast.For | None:

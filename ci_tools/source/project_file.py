@@ -14,7 +14,7 @@ from ci_tools.formats.toml.text import parse_toml
 from ci_tools.model.evidence import Project
 from ci_tools.model.names import ProjectName, VersionText
 from ci_tools.model.pep440 import parse_version
-from ci_tools.source.includes import Place
+from ci_tools.source.includes import SourceLine
 from ci_tools.source.versions import read_file_version
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ class ProjectFile:
         """Return the requirements of the project's build: those that it declares, and those that the config adds."""
         return (*map(str, self.list("build-system", "requires")), *self.request.build.requires)
 
-    def place(self, *keys: str) -> Place:
+    def place(self, *keys: str) -> SourceLine:
         """Return the place of a key, or line 1 if it is not found; earlier `keys` may be dotted into the last one."""
-        return Place(self.name, self._lines_of_keys.get(".".join(keys), 1))
+        return SourceLine(self.name, self._lines_of_keys.get(".".join(keys), 1))
 
     @functools.cached_property
     def _lines_of_keys(self) -> dict[str, int]:
@@ -104,10 +104,10 @@ class ProjectFile:
                 found.setdefault(".".join(filter(None, (header, key[1]))).replace('"', ""), number)
         return found
 
-    def place_of_table(self, header: str, index: int) -> Place:
+    def place_of_table(self, header: str, index: int) -> SourceLine:
         """Return the place of the table at `index`, counted from 0, in an array of tables."""
         found = [number for number, name in self._arrays_of_tables if re.fullmatch(header, name)]
-        return Place(self.name, found[index] if index < len(found) else 1)
+        return SourceLine(self.name, found[index] if index < len(found) else 1)
 
     @functools.cached_property
     def _arrays_of_tables(self) -> tuple[tuple[int, str], ...]:
@@ -124,14 +124,14 @@ class ProjectFile:
         found = self.setup_cfg.get(section, name, fallback="")
         return found or self.setup_cfg.get(section, name.replace("_", "-"), fallback="")
 
-    def place_of_setting(self, name: str) -> Place:
+    def place_of_setting(self, name: str) -> SourceLine:
         """Return the place of a name in setup.cfg, or line 1 if it is not found."""
         path = self.path("setup.cfg")
         pattern = rf"\s*{name.replace('_', '[_-]')}\s*[=:]"
         numbers = (
             number for number, line in enumerate(self.tree.text(path).splitlines(), 1) if re.match(pattern, line)
         )
-        return Place(path, next(numbers, 1))
+        return SourceLine(path, next(numbers, 1))
 
     # -- the project
 
@@ -189,21 +189,21 @@ class ProjectFile:
         seen = "" if self.told or self._is_made_up(observed) else observed
         return seen or self.sdist_version() or read_file_version(self) or (self.told.public if self.told else "")
 
-    def own_pythons(self, observed: Mapping[str, str]) -> tuple[str, Place]:
+    def own_pythons(self, observed: Mapping[str, str]) -> tuple[str, SourceLine]:
         """Return the `requires-python` specifier, "" if it is unset or unknown, and its place."""
         where = self.place("project", "requires-python")
         if said := self.text("project", "requires-python"):
             return said, where
         if said := self.setting("options", "python_requires"):
             return said, self.place_of_setting("python_requires")
-        return observed.get("Requires-Python", ""), Place(self.path("setup.py"), 1) if observed else where
+        return observed.get("Requires-Python", ""), SourceLine(self.path("setup.py"), 1) if observed else where
 
-    def dependencies(self) -> Iterator[tuple[str, Place]]:
+    def dependencies(self) -> Iterator[tuple[str, SourceLine]]:
         """Yield the requirements that can be read without running code, each with its place."""
         start = self.place("project", "dependencies").line
         below = "\n".join(self.lines[start - 1 :])
         for item in map(str, self.list("project", "dependencies")):
-            yield item, Place(self.name, start + below.count("\n", 0, max(below.find(item), 0)))
+            yield item, SourceLine(self.name, start + below.count("\n", 0, max(below.find(item), 0)))
         if lines := self.setting("options", "install_requires").splitlines():
             place = self.place_of_setting("install_requires")  # found once, because it reads the whole file
             yield from ((line.strip(), place) for line in lines)

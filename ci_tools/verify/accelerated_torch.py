@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-    from ci_tools.build.sdk.offers import Offer, Offers
+    from ci_tools.build.sdk.offers import Offers, WheelOffer
     from ci_tools.verify.validator import Validator
 
 # What only such a torch brings; of CUDA's own libraries, that of every program, whose name has the major version.
@@ -84,7 +84,7 @@ def _choose(torch: str, label: str, offers: Offers, validator: Validator) -> tup
 
 
 def _labels(
-    order: list[Version], builds: dict[Version, Offer], offers: Offers, validator: Validator
+    order: list[Version], builds: dict[Version, WheelOffer], offers: Offers, validator: Validator
 ) -> Iterator[tuple[Version, str]]:
     """Yield each build with its label; one whose name has none is asked for it."""
     for version in order:

@@ -31,10 +31,10 @@ from ci_tools.verify.audit import audit, device_images
 from ci_tools.verify.fingerprint import are_libraries, describe_difference
 from ci_tools.verify.modules import own_imports
 from ci_tools.verify.nightlies import lend_nightly
-from ci_tools.verify.together import RULE as TOGETHER
-from ci_tools.verify.together import find_disagreements
 from ci_tools.verify.torch_stock import open_stock
 from ci_tools.verify.validator import Validator, gpu_here, has_gpu, own_python
+from ci_tools.verify.whole.together import RULE as TOGETHER
+from ci_tools.verify.whole.together import find_disagreements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 from ci_tools.build.jobs import Checks, Made, toolchains_of, working_in, workshop_in
 
-MOST_REBUILT = 600  # seconds; a build that took longer is not repeated from the sdist
+MAX_REBUILT = 600  # seconds; a build that took longer is not repeated from the sdist
 FORETOLD = ("tags", "prediction", "fatbinary", "suffix")  # the rules that compare a wheel with its plan
 TOLD = frozenset({"libraries", "overwritten", TOGETHER})  # the rules whose warnings a build and a release say
 SHORTEST = 7  # digits of a commit that git prints at least, if nobody says how many
@@ -305,7 +305,7 @@ def try_sdist(planned: Planned, made: Sequence[Made], out: Path, outside: Outsid
     sdist, wheels = made[0], made[1:]
     wheel = next((wheel for wheel in wheels if wheel.receipt.job == PURE), wheels[0])
     what = f"build {wheel.path.name} from {sdist.path.name}"
-    if wheel.receipt.seconds > MOST_REBUILT:
+    if wheel.receipt.seconds > MAX_REBUILT:
         return Trial(what, Outcome.NOT_EXERCISED, f"it takes {wheel.receipt.seconds:.0f} seconds to build")
     choice = choose(planned.job(wheel.receipt.job), planned.catalog, outside)
     if choice and wheel.receipt.built_with.image.startswith(choice.image):  # this machine's compilers give other bytes

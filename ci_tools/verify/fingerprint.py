@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 GENERATOR = re.compile(r"^Generator:.*\n?", re.MULTILINE)
 SYSTEM_VERSION = re.compile(r"GLIBC(XX)?_|CXXABI_|GCC_")
 TEXTS = re.compile(rb"[\x20-\x7e]{6,}")
-MOST_SHOWN = 6  # lines or symbols of one member
+MAX_SHOWN = 6  # lines or symbols of one member
 
 
 class ClaimVerdict(Name):
@@ -148,7 +148,7 @@ def describe_difference(own: Path, other: Path, name: str) -> str:
     texts = [{text for each in changed for text in TEXTS.findall(found.get(each, b""))} for found in sections]
     apart = [min(left).decode() for left in (texts[0] - texts[1], texts[1] - texts[0]) if left]
     shown = f", such as {' and '.join(apart)}" if apart else ""
-    return f"{name} differs in the sections {', '.join(changed[:MOST_SHOWN])}{shown}"
+    return f"{name} differs in the sections {', '.join(changed[:MAX_SHOWN])}{shown}"
 
 
 def _elves(*contents: bytes) -> list[Elf]:
@@ -236,8 +236,8 @@ def _apart(own: Sequence[str], other: Sequence[str]) -> str:
     """Return the lines that only one of two texts has."""
     mine, others = {*own}, {*other}
     lines = [f"-{line}" for line in own if line not in others] + [f"+{line}" for line in other if line not in mine]
-    more = len(lines) - MOST_SHOWN
-    shown = ", ".join(lines[:MOST_SHOWN]) or "in the order or number of lines"
+    more = len(lines) - MAX_SHOWN
+    shown = ", ".join(lines[:MAX_SHOWN]) or "in the order or number of lines"
     return f"{shown} and {more} more" if more > 0 else shown
 
 

@@ -14,11 +14,11 @@ from ci_tools.model.versions import Minor
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.model.facts import Row
+    from ci_tools.model.facts import CatalogRow
     from ci_tools.verify.validator import Validator
 
 
-def lend_nightly(validator: Validator, wheel: Path, rows: tuple[Row, ...]) -> Validator:
+def lend_nightly(validator: Validator, wheel: Path, rows: tuple[CatalogRow, ...]) -> Validator:
     """Return a validator with the nightly that a wheel requires, if it requires one that the project's rows name.
 
     The trial's own torch is another one, so the nightly takes its place, with the same accelerator if that is named.

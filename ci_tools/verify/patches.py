@@ -20,7 +20,7 @@ from ci_tools.machine.workplace import scratch
 from ci_tools.model.files import Outcome
 from ci_tools.observe.collector import gather
 from ci_tools.plan import planner
-from ci_tools.plan.advise.advice import Advice, Advised, Case, advise
+from ci_tools.plan.advise.advice import Advice, Advised, AdvisedPlan, advise
 from ci_tools.plan.advise.option import identity
 from ci_tools.plan.make import Planned
 from ci_tools.source import git
@@ -68,7 +68,7 @@ def consult(planned: Planned, out: Path, outside: Outside) -> tuple[Advised, tup
     The patch of an option whose effect is not planned is tried on a copy: it is shown if its plan is made.
     """
     known = _receipts(planned, out)
-    advised = advise(Case(planned.plan, planned.evidence, planned.catalog, planned.tree, known))
+    advised = advise(AdvisedPlan(planned.plan, planned.evidence, planned.catalog, planned.tree, known))
     found = (Patched(one, patch_of(planned.tree, one.option.edits)) for one in advised.advice)
     return advised, tuple(one if _is_planned(one, planned, outside) else one._replace(patch="") for one in found)
 

@@ -46,11 +46,11 @@ def describe() -> Iterator[str]:
     yield from table(("verb", "its inputs", "what it does", "where its output goes"), rows)
 
 
-def _does(name: str, verb: steps.Verb) -> str:
+def _does(name: str, verb: steps.StepVerb) -> str:
     return f"The same as `{verb.verb}`, to be read." if verb.verb else str(verbs()[verb.command(name)].description)
 
 
-def _taken(verb: steps.Verb, inputs: Iterable[str]) -> list[str]:
+def _taken(verb: steps.StepVerb, inputs: Iterable[str]) -> list[str]:
     """Return the inputs that go to a verb, in the order of the action."""
     edition = steps.EDITION if verb.takes_edition else ()
     taken = {*verb.inputs, *edition}

@@ -46,7 +46,7 @@ def describe() -> Iterator[str]:
         tries=policy.REQUEST.tries,
         not_yet=", ".join(map(str, policy.NOT_YET)),
         pauses=", ".join(f"{policy.REQUEST.pause(failed):g}" for failed in range(1, policy.REQUEST.tries - 1)),
-        asked=policy.MOST_ASKED,
+        asked=policy.MAX_ASKED,
     )
     for name, verb in verbs().items():
         example = command_line.VERBS[name].example

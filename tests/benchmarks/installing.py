@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 PEER = "flash-attn"
 SIZE = 64 << 20  # bytes of the library
 REPETITIONS = 3
-MOST_ABOVE = 3.0  # seconds that choosing may take above the download
-MOST_ADDED = 0.1  # megabytes
+MAX_ABOVE = 3.0  # seconds that choosing may take above the download
+MAX_ADDED = 0.1  # megabytes
 ADDRESS = "https://github.com/Dao-AILab/flash-attention/releases/download/{tag_name}/{wheel_name}"
 TAGS = f"cp{sys.version_info.major}{sys.version_info.minor}-cp{sys.version_info.major}{sys.version_info.minor}"
 
@@ -70,7 +70,7 @@ def _compare(folder: Path, server: Assets) -> Iterator[tuple[str, float, str, fl
     yield from _weigh(ours, folder)
     least = {way: min(found) for way, found in seconds.items()}
     above = least["ours"] - least["wheel"]
-    yield "smart sdist to import, above its wheel by address", above, "s", MOST_ABOVE
+    yield "smart sdist to import, above its wheel by address", above, "s", MAX_ABOVE
     yield "flash-attn's setup.py to import, above the same", least["peer"] - least["wheel"], "s", float("inf")
     yield "smart sdist beside flash-attn's setup.py", least["ours"] / least["peer"], "x", 1.0
 
@@ -79,7 +79,7 @@ def _weigh(ours: Path, folder: Path) -> Iterator[tuple[str, float, str, float]]:
     """Yield what either way fetches beside a wheel and the sources: the lock and the backend, or build requirements."""
     added = ours.stat().st_size - (folder / "plain" / ours.name).stat().st_size
     needs = sum(path.stat().st_size for path in (folder / "needs").rglob("*") if path.is_file())
-    yield "smart sdist, its lock and backend", added / 1e6, "MB", MOST_ADDED
+    yield "smart sdist, its lock and backend", added / 1e6, "MB", MAX_ADDED
     yield "flash-attn's setup.py, what it needs beside torch, installed", needs / 1e6, "MB", float("inf")
 
 

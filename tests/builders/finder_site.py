@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from ci_tools import catalog
-from ci_tools.index.finder import About, File, Listing, Shelf, data_path, front_page, project_data, shelf_of
+from ci_tools.index.finder import About, File, Shelf, ShelfVersion, data_path, front_page, project_data, shelf_of
 from ci_tools.index.finder.recipes import RECIPES, Exclusion, Maker, recipes_data
 from ci_tools.index.pages import IndexedFile
 from ci_tools.index.units import Offer
@@ -150,7 +150,7 @@ def evil_shelf() -> Shelf:
         commit=HOSTILE,
     )
     offers = (Offer(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE), Offer("__proto__", "x", "", "", "", HOSTILE))
-    return Shelf("evil", (Listing(HOSTILE, (file,), offers),))
+    return Shelf("evil", (ShelfVersion(HOSTILE, (file,), offers),))
 
 
 def write(path: Path, content: bytes) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.observe.setup_py.run import Observer, Subject
+from ci_tools.observe.setup_py.run import ObservedProject, Observer
 from ci_tools.source.files import Tree
 from tests.builders.sources import world, write
 
@@ -53,7 +53,7 @@ def observe_lines(folder: Path, lines: list[str], view: View) -> Observed:
     """Return what is observed of a build that asks all these questions, each in a line of its own."""
     write(folder / "a", {"setup.py": HEAD + "".join(f"{line}\n" for line in lines) + TAIL, "demo/__init__.py": ""})
     tree = Tree(folder / "a", ("demo/__init__.py", "setup.py"))
-    observer = Observer(Subject(tree, "", "setuptools.build_meta:__legacy__", (), ()), world(folder))
+    observer = Observer(ObservedProject(tree, "", "setuptools.build_meta:__legacy__", (), ()), world(folder))
     try:
         return observer.observe(view)
     finally:

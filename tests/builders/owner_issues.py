@@ -37,7 +37,7 @@ def tell(
     """Tell of the run with this number, whose jobs came to these results; return the address of the issue."""
     outside = Outside(environ={"GH_TOKEN": TOKEN, "GITHUB_API_URL": hub.url}, cache=Path("nowhere"), reporter=Silent())
     there = Hub(REPOSITORY, outside, pause=0.01, patience=5, permission=owners.PERMISSION)
-    run = owners.Run(str(number), f"https://github.com/{REPOSITORY}/actions/runs/{number}")
+    run = owners.ActionsRun(str(number), f"https://github.com/{REPOSITORY}/actions/runs/{number}")
     return owners.tell(there, owners.news(config, platform, results, run, now))
 
 

@@ -8,7 +8,7 @@ from ci_tools.index.objects.store import FolderStore
 from ci_tools.index.units import (
     CORE,
     Item,
-    Made,
+    JobEntry,
     Unit,
 )
 from ci_tools.index.wheel_index import WheelIndex
@@ -43,7 +43,7 @@ class Words(Silent):
 def item(path: Path, folder: str = "", also: tuple[str, ...] = ()) -> Item:
     """Return a file as a unit has it."""
     native = bool(folder)
-    made = Made(
+    made = JobEntry(
         job=f"linux-cuda-{folder}" if native else "pure",
         kind="native" if native else "pure",
         platform="linux-cuda" if native else "",

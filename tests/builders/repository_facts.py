@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ci_tools.doctor.report import Default, Facts, Policy, Tag
+from ci_tools.doctor.report import Default, Policy, RepositoryFacts, RepositoryTag
 from ci_tools.doctor.rules import diagnose
 from ci_tools.doctor.workflow_files import read_workflow
 
 if TYPE_CHECKING:
-    from ci_tools.doctor.workflows import Job, Workflow
+    from ci_tools.doctor.workflows import Workflow, WorkflowJob
 
 PATH = ".github/workflows/release.yml"
 NEW, OLD = "1" * 40, "2" * 40
@@ -21,12 +21,12 @@ def workflow(text: str) -> Workflow:
     return read_workflow(text, PATH)
 
 
-def job(text: str) -> Job:
+def job(text: str) -> WorkflowJob:
     return workflow(f"on: push\njobs:\n  it: {text}\n").jobs[0]
 
 
 CALLED = workflow("on: workflow_call\npermissions: {}\njobs: {a: {permissions: {contents: write}}}")
-FACTS = Facts(
+FACTS = RepositoryFacts(
     repository="octo/demo",
     page="https://github.com/octo/demo",
     branch="main",
@@ -38,14 +38,14 @@ FACTS = Facts(
     environments={},
     secrets=frozenset(),
     called={("octo/fatwheel", "/.github/workflows/wheels.yml", NEW): CALLED},
-    tags={"octo/fatwheel": (Tag("v1.1.0", NEW), Tag("v1.0.0", OLD), Tag("v1", NEW))},
+    tags={"octo/fatwheel": (RepositoryTag("v1.1.0", NEW), RepositoryTag("v1.0.0", OLD), RepositoryTag("v1", NEW))},
     behind={},
 )
 
 
-def found(facts: Facts) -> list[tuple[str, str]]:
+def found(facts: RepositoryFacts) -> list[tuple[str, str]]:
     return [(finding.rule, str(finding.weight)) for finding in diagnose(facts)]
 
 
-def with_job(text: str, **facts: object) -> Facts:
+def with_job(text: str, **facts: object) -> RepositoryFacts:
     return replace(FACTS, workflows=(workflow(f"on: push\njobs:\n  it: {text}"),), **facts)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ import requests
 
 from ci_tools.build import sdist, toolchain
 from ci_tools.build.sdk import archives, parts
-from ci_tools.build.sdk.offers import Offer
+from ci_tools.build.sdk.offers import WheelOffer
 from ci_tools.errors import FatwheelError
 from ci_tools.formats.wheel import record_hash
 from ci_tools.install import fatwheel_backend
@@ -38,7 +38,7 @@ TARS: Mapping[str, Callable[[Path, Path], object]] = {
 
 
 def copy_parts(path: Path, folder: Path) -> None:
-    with parts.open_parts(Offer(path.name, path.as_uri()), requests.Session(), print) as found:
+    with parts.open_parts(WheelOffer(path.name, path.as_uri()), requests.Session(), print) as found:
         found.copy(found.names, folder)
 
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 PIN = "1" * 40
 OURS = "octo-tools/fatwheel"
-MOST_LINES = 30
+MAX_LINES = 30
 UPSTREAM = {
     "pyproject.toml": wheel_house.flit_project("hello-native"),
     "hello_native.py": "ANSWER = 42\n",
@@ -58,7 +58,7 @@ def hub(house: Path) -> Iterator[GitHub]:
 
 
 def test_the_template_has_under_thirty_lines() -> None:
-    assert len((WORKFLOW + RECIPE).splitlines()) < MOST_LINES
+    assert len((WORKFLOW + RECIPE).splitlines()) < MAX_LINES
 
 
 def test_the_commands_of_the_guide_do_what_it_shows(house: Path, hub: GitHub) -> None:

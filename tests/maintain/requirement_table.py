@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.remote_wheel import RemoteWheel
 
 FILE = HERE / "requirements.toml"
-MOST_READ = 1 << 24  # bytes of one wheel
+MAX_READ = 1 << 24  # bytes of one wheel
 # Groups of entry points that setuptools loads in each build; and of its commands, those that a build runs. A keyword of
 # setup() counts where a project gives it, which is a doubt of its own.
 LOADED = ("egg_info.writers", "setuptools.file_finders", "setuptools.finalize_distribution_options")
@@ -77,7 +77,7 @@ def _read_package(name: str, index: Index) -> BuildRequirement | None:
             newest = max(_select_wheels(listing.files), default=None, key=lambda pair: pair[0])
             if newest is None:
                 return None
-            with remote_wheel(listing.client.s, newest[1].url, MOST_READ) as wheel:
+            with remote_wheel(listing.client.s, newest[1].url, MAX_READ) as wheel:
                 return _read_wheel(wheel, str(newest[0][0]))
     except InputError:  # there is no such package
         return None

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-MOST_SECONDS = 10.0  # of CPU, for one mutant
-MOST_BYTES = 1 << 30  # of memory, in all
+MAX_SECONDS = 10.0  # of CPU, for one mutant
+MAX_BYTES = 1 << 30  # of memory, in all
 
 
 class TooLong(BaseException):  # not an Exception, so that no reader takes it for a damaged file
@@ -59,7 +59,7 @@ def failures(reader: str, first: int, count: int) -> Iterator[Failure]:
             what = _read(reader, content, Path(folder))
         if what:
             yield Failure(reader, number, what)
-        if peak() > MOST_BYTES:
+        if peak() > MAX_BYTES:
             yield Failure(reader, number, f"after it, {peak():,} bytes of memory were taken")
             return
 
@@ -67,7 +67,7 @@ def failures(reader: str, first: int, count: int) -> Iterator[Failure]:
 def _read(reader: str, content: bytes, folder: Path) -> str:
     """Read a mutant; return what went wrong."""
     started = time.process_time()
-    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
+    signal.setitimer(signal.ITIMER_VIRTUAL, MAX_SECONDS)
     try:
         READERS[reader].read(content, folder)
     except FatwheelError as error:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-MOST_TIMES = 30_000  # how often a mutant may have a part again and again
+MAX_RATIO = 30_000  # how often a mutant may have a part again and again
 NUMBERS = (b"0", b"-1", b"9" * 5000, b"1e999", b"0x7fffffffffffffff", b"99999999999999999999")
 MARKS = (
     b"\0",
@@ -97,7 +97,7 @@ def _repeat(content: bytes, chance: random.Random) -> bytes:
     """Put a word, a few words, or a part of the file in so often that what is not linear takes minutes."""
     start, end = _span(content, chance, 20)
     part = chance.choice((chance.choice(TOKENS), b"".join(chance.choices(TOKENS, k=3)), content[start:end])) or b"x"
-    times = min(chance.choice((100, 3000, MOST_TIMES)), 300_000 // len(part))
+    times = min(chance.choice((100, 3000, MAX_RATIO)), 300_000 // len(part))
     at = chance.choice((0, len(content), chance.randint(0, len(content))))
     return content[:at] + part * times + content[at:]
 

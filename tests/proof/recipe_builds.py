@@ -19,7 +19,7 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder, write_atomically
 from ci_tools.model.files import Level
 from ci_tools.plan import make
-from ci_tools.recipes.choice import Choice
+from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.releases import list_releases
 from ci_tools.recipes.shelf import list_recipes
 from ci_tools.verify import files
@@ -62,7 +62,7 @@ def record(recipe: Recipe) -> dict[str, Any]:
     said = {"recipe": recipe.name, "date": dt.datetime.now(dt.timezone.utc).date().isoformat()}
     with tempfile.TemporaryDirectory() as folder:
         try:
-            releases = list_releases(recipe, Choice(), Path(folder), outside)
+            releases = list_releases(recipe, RecipeChoice(), Path(folder), outside)
             return {**said, "releases": [_release(one, Path(folder) / f"dist-{one.tag}", outside) for one in releases]}
         except FatwheelError as error:
             return {**said, "failed": str(error).splitlines()}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 # https://docs.github.com/en/repositories/releasing-projects-on-github/about-releases#storage-and-bandwidth-quotas
-MOST_ASSETS, MOST_BYTES, MOST_CHARACTERS = 1000, 2 << 30, 125_000
+MAX_ASSETS, MAX_BYTES, MAX_CHARACTERS = 1000, 2 << 30, 125_000
 NO_TAG = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\.lock$|^[-/.]|[/.]$|^$")  # git check-ref-format
 HEAD = "a" * 40  # the commit of the default branch
 
@@ -123,8 +123,8 @@ class GitHub:
     def _refuse(self, fields: Mapping[str, Any], kept: Kept | None) -> None:
         if kept and fields.get("make_latest") == "true" and (fields["draft"] or fields["prerelease"]):
             raise Unprocessable({"message": "Latest release cannot be draft or prerelease."})  # cli/cli#6853
-        if len(fields["body"] or "") > MOST_CHARACTERS:
-            raise Unprocessable({"message": f"body is too long (maximum is {MOST_CHARACTERS} characters)"})
+        if len(fields["body"] or "") > MAX_CHARACTERS:
+            raise Unprocessable({"message": f"body is too long (maximum is {MAX_CHARACTERS} characters)"})
         if NO_TAG.search(fields["tag_name"]):
             raise Unprocessable({"message": "tag_name is not a valid tag"})
         if fields["draft"]:
@@ -147,9 +147,9 @@ class GitHub:
         kept_as = self.renamed(name)
         if kept.immutable:
             raise Unprocessable({"message": "Cannot upload assets to an immutable release."})
-        if len(kept.assets) >= MOST_ASSETS:
-            raise Unprocessable({"message": f"Validation Failed: a release has at most {MOST_ASSETS} assets"})
-        if not 0 < size < MOST_BYTES:
+        if len(kept.assets) >= MAX_ASSETS:
+            raise Unprocessable({"message": f"Validation Failed: a release has at most {MAX_ASSETS} assets"})
+        if not 0 < size < MAX_BYTES:
             raise Unprocessable(*_invalid("invalid", "size", "ReleaseAsset"))
         if any(asset.name == kept_as for asset in kept.assets):
             raise Unprocessable(*_invalid("already_exists", "name", "ReleaseAsset"))

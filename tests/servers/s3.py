@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 COMMAND = ("-m", "tests.servers.s3")
 END = b"\r\n\r\n"  # of a request's headers
-LONGEST_KEY, MOST_METADATA = 1024, 2048  # bytes
+LONGEST_KEY, MAX_METADATA = 1024, 2048  # bytes
 HEX = re.compile("[0-9a-f]{64}")  # a sha256
 EMPTY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})  # answers that have no body
 
@@ -96,7 +96,7 @@ def refuse(head: Head, body: bytes) -> tuple[int, str] | None:
     rules = (
         (is_write and not (said.get("authorization") or is_signed), 403, "AccessDenied"),
         (len(path.lstrip(b"/").partition(b"/")[2]) > LONGEST_KEY, 400, "KeyTooLongError"),
-        (metadata > MOST_METADATA, 400, "MetadataTooLarge"),
+        (metadata > MAX_METADATA, 400, "MetadataTooLarge"),
         ("transfer-encoding" in said and "x-amz-decoded-content-length" not in said, 411, "MissingContentLength"),
         (is_write and said.get("if-none-match", "*") != "*", 501, "NotImplemented"),
         (is_write and {"if-none-match", "if-match"} <= said.keys(), 400, "InvalidRequest"),

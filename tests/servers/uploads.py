@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 from ci_tools.index.units import (
     CORE,
     Item,
-    Made,
+    JobEntry,
     Unit,
 )
 from ci_tools.model.request import Route
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 UV = str(Path(sys.executable).with_name("uv"))
 DEVPI = "devpi-server>=6.20"
-MOST_BYTES = 100 << 20  # of a file on PyPI
+MAX_BYTES = 100 << 20  # of a file on PyPI
 USER, PASSWORD = "tester", "sEcReT"
 
 
@@ -258,7 +258,7 @@ def flaws_of_upload(kind: str, body: bytes) -> list[str]:
     ]
     flaws += [f"{name} is missing" for name in ("metadata_version", "name", "version") if not said.get(name)]
     flaws += ["its file has no name, or a folder's"] if len(files) != 1 or "/" in files[0] or not files[0] else []
-    return [*flaws, *(["it is over 100 MiB"] if len(content) > MOST_BYTES else [])]
+    return [*flaws, *(["it is over 100 MiB"] if len(content) > MAX_BYTES else [])]
 
 
 @contextmanager
@@ -304,9 +304,9 @@ def unit_of(*files: Path, route: Route = Route.WHEELS, name: str = CORE, version
     return Unit(name=name, project="demo", version=version, items=items, route=route)
 
 
-def made(path: Path) -> Made | None:
+def made(path: Path) -> JobEntry | None:
     """Return what a plan would say of the job that made a file."""
     if not path.name.endswith(".whl"):
         return None
     kind = "pure" if path.name.endswith("-any.whl") and "+" not in path.name else "native"
-    return Made(kind, kind, "", "3.10", "", "", (), "", "", ())
+    return JobEntry(kind, kind, "", "3.10", "", "", (), "", "", ())

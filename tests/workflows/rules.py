@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     Keys: TypeAlias = tuple[str | int, ...]
 
-MOST_RUN_LINES = 4
-MOST_MINUTES = 30  # of a job that the catalog does not name
+MAX_RUN_LINES = 4
+MAX_MINUTES = 30  # of a job that the catalog does not name
 PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
 VERSION = re.compile(r"\s# v\d+\.\d+\.\d+\b")
 OURS = ("./", "$/")
@@ -303,8 +303,8 @@ def run_is_short_and_expands_nothing(file: File, _: Project) -> Iterator[Finding
         keys = (*step.keys, "run")
         if "${{" in text:
             yield file.finding(keys, "run: expands ${{ }}, expected the value in env:")
-        if (count := len(text.strip().splitlines())) > MOST_RUN_LINES:
-            yield file.finding(keys, f"run: has {count} lines, expected {MOST_RUN_LINES} at most: move it into the CLI")
+        if (count := len(text.strip().splitlines())) > MAX_RUN_LINES:
+            yield file.finding(keys, f"run: has {count} lines, expected {MAX_RUN_LINES} at most: move it into the CLI")
 
 
 def checkouts_keep_no_credentials(file: File, _: Project) -> Iterator[Finding]:
@@ -318,7 +318,7 @@ def jobs_have_a_timeout(file: File, _: Project) -> Iterator[Finding]:
     for name, job in file.jobs.items():
         if "uses" in job:
             continue
-        most, said = MINUTES.get(name, MOST_MINUTES), job.get("timeout-minutes")
+        most, said = MINUTES.get(name, MAX_MINUTES), job.get("timeout-minutes")
         if said is None:
             yield file.finding(("jobs", name), f"job {name} may run for six hours, expected timeout-minutes")
         elif said != "${{ matrix.minutes }}" and not (isinstance(said, int) and said <= most):

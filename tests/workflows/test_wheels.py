@@ -126,7 +126,7 @@ def test_an_extension_gets_a_wheel_for_each_python_where_it_is_native(ours: Repo
 @pytest.mark.long
 def test_jobs_of_a_batch_share_a_runner_and_one_that_fails_stops_no_other(tmp_path: Path) -> None:
     matrix = (repositories.ROOT / "ci_tools/plan/matrix.py").read_text(encoding="utf-8")
-    few = matrix.replace("if len(parts) <= MOST_ROWS", 'if len(parts) <= {"builds": MOST_ROWS, "sites": 7}[what]')
+    few = matrix.replace("if len(parts) <= MAX_ROWS", 'if len(parts) <= {"builds": MAX_ROWS, "sites": 7}[what]')
     mine = repositories.copy_ours(tmp_path / "ours", files={"ci_tools/plan/matrix.py": few})
     wrong = NATIVE["csrc/fast.c"].replace("42", "\n#if PY_VERSION_HEX < 0x030b0000\nmissing\n#endif\n42")
     config = NATIVE["fatwheel.yml"].replace('["3.12"]', '["3.10", "3.11", "3.12"]')

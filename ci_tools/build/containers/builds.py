@@ -24,7 +24,7 @@ from ci_tools.plan.batches import INSTALLING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ci_tools.build.containers.choice import Choice
+    from ci_tools.build.containers.choice import EngineChoice
     from ci_tools.machine.context import Outside
     from ci_tools.machine.process import Ended
     from ci_tools.model.plan import Job
@@ -76,7 +76,7 @@ class Container:
             return _take(place, [job.wheel, *([job.public] if job.public else [])], out)
 
 
-def open_container(choice: Choice, out: Path, outside: Outside) -> Container:
+def open_container(choice: EngineChoice, out: Path, outside: Outside) -> Container:
     """Return the container of a choice; fetch its image, and install Fatwheel for it, where that was not done.
 
     Raises MachineError if either fails.

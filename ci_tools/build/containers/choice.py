@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job
 
 
-class Choice(NamedTuple):
+class EngineChoice(NamedTuple):
     """The engine and the image in which a job is built, and why it is not built without them."""
 
     engine: Engine
@@ -29,14 +29,14 @@ class Choice(NamedTuple):
         return f"{job} is built in {self.image} by {self.engine.name}: {self.why}"
 
 
-def choose(job: Job, catalog: Catalog, outside: Outside) -> Choice | None:
+def choose(job: Job, catalog: Catalog, outside: Outside) -> EngineChoice | None:
     """Return in which container a job is built here; None if it is built without one."""
     if job.container is None or job.platform is None or outside.environ.get(IMAGE):  # inside one, as on GitHub
         return None
     facts = catalog.platforms[job.platform]
     why = explain(job, libc()) if facts.os == "linux" and facts.host == outside.host else ""
     engine = find_engine(outside.environ) if why else None
-    return Choice(engine, job.container, why) if engine else None
+    return EngineChoice(engine, job.container, why) if engine else None
 
 
 def explain(job: Job, libc: str) -> str:

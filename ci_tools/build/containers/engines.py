@@ -34,7 +34,7 @@ class Engine(NamedTuple):
     is_rootless: bool
 
 
-class Image(NamedTuple):
+class EngineImage(NamedTuple):
     """An image on this machine."""
 
     id: str  # the sha256 of its configuration, and so of all that is in it
@@ -82,7 +82,7 @@ def qualify(name: str, engine: Engine) -> str:
     return f"{DEFAULT_REGISTRY}/{name if slash else f'library/{name}'}"
 
 
-def find_image(name: str, engine: Engine, environ: Mapping[str, str]) -> Image | None:
+def find_image(name: str, engine: Engine, environ: Mapping[str, str]) -> EngineImage | None:
     """Return an image that is on this machine; None if it is not."""
     command = [engine.program, "image", "inspect", "--format", "{{.Id}} {{json .RepoDigests}}", qualify(name, engine)]
     found, _, listed = (output(command, env=environ) or "").partition(" ")
@@ -90,10 +90,10 @@ def find_image(name: str, engine: Engine, environ: Mapping[str, str]) -> Image |
         return None
     digests = [digest.rpartition("@")[2] for digest in json.loads(listed) or ()]
     known = f"{name}@{digests[0]}" if digests and "@" not in name else name
-    return Image(found, known)
+    return EngineImage(found, known)
 
 
-def fetch_image(name: str, engine: Engine, log: Path, environ: Mapping[str, str]) -> Image:
+def fetch_image(name: str, engine: Engine, log: Path, environ: Mapping[str, str]) -> EngineImage:
     """Fetch an image; raise MachineError in the engine's words if that fails."""
     ended = run([engine.program, "pull", qualify(name, engine)], log=log, env=environ)
     found = None if ended.status else find_image(name, engine, environ)

@@ -19,7 +19,7 @@ from ci_tools.machine.process import output, run
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ci_tools.build.containers.engines import Engine, Image
+    from ci_tools.build.containers.engines import Engine, EngineImage
     from ci_tools.machine.context import Outside
     from ci_tools.machine.process import Ended
 
@@ -44,7 +44,7 @@ class Runs:
     """Runs commands in new containers of one image."""
 
     engine: Engine
-    image: Image
+    image: EngineImage
     settings: ContainerIndex
     outside: Outside
 

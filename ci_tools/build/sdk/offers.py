@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 
-class Offer(NamedTuple):
+class WheelOffer(NamedTuple):
     """A wheel: its file name, its address, and the sha256 that the index gives for it ("": none)."""
 
     file: str
@@ -59,7 +59,7 @@ class Offers(NamedTuple):
     """The wheels of a project, and an HTTP session that reads them."""
 
     session: requests.Session
-    wheels: tuple[Offer, ...]
+    wheels: tuple[WheelOffer, ...]
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def find_offers(project: str, environ: Mapping[str, str]) -> Iterator[Offers]:
     Raises the first error of an index if no place has any wheel.
     """
     settings = package_index.users_places(environ)
-    found: dict[str, Offer] = {}
+    found: dict[str, WheelOffer] = {}
     errors: list[FatwheelError] = []
     with package_index.users_session(environ) as session:
         for place in settings.folders:
@@ -86,7 +86,9 @@ def _nothing(project: str) -> InputError:
     return InputError(f'no package index and no folder of pip\'s settings has a wheel of "{project}"')
 
 
-def _list_index(project: str, index: str, session: requests.Session, errors: list[FatwheelError]) -> tuple[Offer, ...]:
+def _list_index(
+    project: str, index: str, session: requests.Session, errors: list[FatwheelError]
+) -> tuple[WheelOffer, ...]:
     """Return the wheels on an index; if it has no such project, or does not answer, add its error to `errors`."""
     try:
         return tuple(_on_index(project, index, session))
@@ -95,7 +97,7 @@ def _list_index(project: str, index: str, session: requests.Session, errors: lis
         return ()
 
 
-def _on_index(project: str, index: str, session: requests.Session) -> Iterator[Offer]:
+def _on_index(project: str, index: str, session: requests.Session) -> Iterator[WheelOffer]:
     if index.startswith("file:"):
         page = _path(index) / canonicalize_name(project) / "index.html"
         if page.is_file():
@@ -105,7 +107,7 @@ def _on_index(project: str, index: str, session: requests.Session) -> Iterator[O
         yield from _offers((each.filename, each.url, each.digests.get("sha256", "")) for each in listing.files)
 
 
-def _in_folder(project: str, place: str, session: requests.Session) -> Iterator[Offer]:
+def _in_folder(project: str, place: str, session: requests.Session) -> Iterator[WheelOffer]:
     """Yield the wheels that `--find-links` names: those in a folder, or those that a page links to."""
     if not place.startswith(("http://", "https://")):
         folder = _path(place)
@@ -121,7 +123,7 @@ def _in_folder(project: str, place: str, session: requests.Session) -> Iterator[
     yield from _on_page(project, page.decode(errors="replace"), place)
 
 
-def _on_page(project: str, html: str, url: str) -> Iterator[Offer]:
+def _on_page(project: str, html: str, url: str) -> Iterator[WheelOffer]:
     from pypi_simple import ProjectPage  # noqa: PLC0415 - as `requests` above
 
     page = ProjectPage.from_html(project, html, base_url=url)
@@ -129,13 +131,13 @@ def _on_page(project: str, html: str, url: str) -> Iterator[Offer]:
     yield from _offers((each.filename, each.url, each.digests.get("sha256", "")) for each in named)
 
 
-def _offers(found: Iterable[tuple[str, str, str]]) -> Iterator[Offer]:
+def _offers(found: Iterable[tuple[str, str, str]]) -> Iterator[WheelOffer]:
     for file, url, sha256 in found:
         try:
             parse_wheel_filename(file)
         except ValueError:
             continue  # an sdist, or a name older than the rules of PEP 427
-        yield Offer(file, url, sha256)
+        yield WheelOffer(file, url, sha256)
 
 
 def _is_of(file: str, project: str) -> bool:

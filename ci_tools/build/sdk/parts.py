@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
     import requests
 
-    from ci_tools.build.sdk.offers import Offer
+    from ci_tools.build.sdk.offers import WheelOffer
 
-MOST_WHOLE = 4 << 30  # bytes of a wheel that is downloaded as a whole
+MAX_WHOLE = 4 << 30  # bytes of a wheel that is downloaded as a whole
 
 
 @dataclass(slots=True)
 class Parts:
     """An open wheel, and the digests that its RECORD gives for its members."""
 
-    offer: Offer
+    offer: WheelOffer
     archive: zipfile.ZipFile
     remote: RemoteWheel | None = None  # None: the whole file is on this machine
     size: int = 0  # bytes fetched, if it was fetched as a whole
@@ -131,7 +131,7 @@ def _refuse_outside(member: str, wheel: str) -> str:
 
 
 @contextmanager
-def open_parts(offer: Offer, session: requests.Session, say: Callable[[str], None]) -> Iterator[Parts]:
+def open_parts(offer: WheelOffer, session: requests.Session, say: Callable[[str], None]) -> Iterator[Parts]:
     """Yield a wheel whose members can be fetched one by one; if its server sends no parts, fetch it as a whole.
 
     Raises InputError if the wheel is damaged, or is not the file that the index lists; OSError if the network fails.
@@ -147,7 +147,7 @@ def open_parts(offer: Offer, session: requests.Session, say: Callable[[str], Non
             remote = stack.enter_context(remote_wheel(session, offer.url))
         except NoParts:
             say(f"the server of {offer.file} sends no parts of a file, so it is fetched as a whole")
-            archive, size = stack.enter_context(whole_wheel(session, offer.url, MOST_WHOLE))
+            archive, size = stack.enter_context(whole_wheel(session, offer.url, MAX_WHOLE))
             _refuse_other(_sha256(archive) if offer.sha256 else "", offer)
             yield Parts(offer, archive, size=size)
         else:
@@ -163,7 +163,7 @@ def _sha256(archive: zipfile.ZipFile) -> str:
     return digest.hexdigest()
 
 
-def _refuse_other(found: str, offer: Offer) -> None:
+def _refuse_other(found: str, offer: WheelOffer) -> None:
     if found != offer.sha256:
         msg = f"{offer.file} has the sha256 {found}, expected {offer.sha256}"
         raise InputError(msg)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
     from packaging.version import Version
 
-    from ci_tools.build.sdk.offers import Offer, Offers
+    from ci_tools.build.sdk.offers import Offers, WheelOffer
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
 
@@ -96,7 +96,9 @@ def _folder(version: Version, label: str, host: str) -> str:
     return f"{version.public}-{label}-{host}"
 
 
-def _fitting(wheels: Iterable[Offer], wanted: Wanted, known: Sequence[Version], host: str) -> tuple[Offer, ...]:
+def _fitting(
+    wheels: Iterable[WheelOffer], wanted: Wanted, known: Sequence[Version], host: str
+) -> tuple[WheelOffer, ...]:
     """Return the wheels of the version to take, for a machine and every Python; raise InputError if none fits."""
     here = [offer for offer in wheels if offer.is_for(host)]
     versions = {parse_version(offer.version.public) for offer in here}
@@ -127,17 +129,17 @@ def _age(python: str) -> tuple[int, str]:
 class _Chosen(NamedTuple):
     """A wheel, and the label of its torch."""
 
-    offer: Offer
+    offer: WheelOffer
     label: str
 
 
-def _by_label(fitting: Sequence[Offer], offers: Offers, wanted: Wanted, outside: Outside) -> _Chosen:
+def _by_label(fitting: Sequence[WheelOffer], offers: Offers, wanted: Wanted, outside: Outside) -> _Chosen:
     """Return the wheel to read; wheels whose name has no accelerator are asked for theirs.
 
     Raises MachineError if none is for the accelerator.
     """
     labels = [wanted.label] if wanted.label else _preferred(wanted)
-    by_local: dict[str, list[Offer]] = {}
+    by_local: dict[str, list[WheelOffer]] = {}
     for offer in fitting:
         by_local.setdefault(offer.version.local or "", []).append(offer)
     of_python = {
@@ -156,22 +158,22 @@ def _by_label(fitting: Sequence[Offer], offers: Offers, wanted: Wanted, outside:
     raise _other(fitting[0], [one.label for one in said.values()], sorted(of_python.keys() - {""}), wanted)
 
 
-def _first(found: Iterable[Offer]) -> Offer:
+def _first(found: Iterable[WheelOffer]) -> WheelOffer:
     """Return the wheel of the oldest Python, and of its builds the newest: it is the same for every job."""
     return min(found, key=lambda offer: (min(map(_age, offer.pythons)), _newest_first(offer)))
 
 
-def _newest_first(offer: Offer) -> int:
+def _newest_first(offer: WheelOffer) -> int:
     build = offer.file.split("-")[2]
     return -int(build) if build.isdigit() else 0
 
 
-def _ask(offer: Offer, offers: Offers, outside: Outside) -> str:
+def _ask(offer: WheelOffer, offers: Offers, outside: Outside) -> str:
     with open_parts(offer, offers.session, outside.reporter.say) as parts:
         return label_of(parts.peek(VERSION_FILE))[1]
 
 
-def _other(offer: Offer, labels: Iterable[str], named: Iterable[str], wanted: Wanted) -> MachineError:
+def _other(offer: WheelOffer, labels: Iterable[str], named: Iterable[str], wanted: Wanted) -> MachineError:
     found = " and ".join(dict.fromkeys([*labels, *named])) or "nothing"
     minor = ".".join(offer.version.public.split(".")[:2])
     msg = f"the build would get torch {offer.version.public} for {found}, expected {minor} for {wanted.label}"
@@ -182,7 +184,7 @@ def _other(offer: Offer, labels: Iterable[str], named: Iterable[str], wanted: Wa
     return MachineError(msg, hint=hint, page=PAGE)
 
 
-def _fetch(chosen: _Chosen, fitting: Sequence[Offer], offers: Offers, root: Path, outside: Outside) -> TorchParts:
+def _fetch(chosen: _Chosen, fitting: Sequence[WheelOffer], offers: Offers, root: Path, outside: Outside) -> TorchParts:
     local = chosen.offer.version.local
     same = [offer for offer in fitting if offer.version.local == local]
     pythons = {python for offer in same for python in offer.pythons}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.cli.pages.change import describe_change
 from ci_tools.cli.pages.layout import (
-    MOST_OF_A_STEP,
+    MAX_STEP,
     assemble,
     count,
     fold,
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from ci_tools.plan.compare.comparison import Comparison
     from ci_tools.publish.folder import Finished
 
-__all__ = ["MOST_OF_A_COMMENT", "MOST_OF_A_STEP", "plan_page", "release_page", "unattested_page"]
+__all__ = ["MAX_COMMENT", "MAX_STEP", "plan_page", "release_page", "unattested_page"]
 
-MOST_OF_A_COMMENT = 65_000  # bytes; GitHub accepts 65,536 characters
+MAX_COMMENT = 65_000  # bytes; GitHub accepts 65,536 characters
 
 
-def plan_page(plan: Plan, comparison: Comparison | None = None, *, most: int = MOST_OF_A_STEP) -> str:
+def plan_page(plan: Plan, comparison: Comparison | None = None, *, most: int = MAX_STEP) -> str:
     """Return the page of a plan, of at most `most` bytes; a comparison, if given, comes first."""
     if comparison is None:
         return assemble(
@@ -46,7 +46,7 @@ def plan_page(plan: Plan, comparison: Comparison | None = None, *, most: int = M
     return assemble([heading(plan), *note_left(plan), *describe_change(comparison), *rest], most)
 
 
-def release_page(finished: Finished, comparison: Comparison | None = None, *, most: int = MOST_OF_A_STEP) -> str:
+def release_page(finished: Finished, comparison: Comparison | None = None, *, most: int = MAX_STEP) -> str:
     """Return the page of a release folder, of at most `most` bytes; failures and their owners come first."""
     plan = finished.plan
     sections = [

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.pages.layout import (
-    Section,
+    PageSection,
     cut,
     fold,
     join_lines,
@@ -30,12 +30,12 @@ WHEEL = "a wheel"
 NO_WHEEL = {SKIPPED: "no wheel", "": "not asked for"}
 
 
-def describe_change(comparison: Comparison) -> Iterator[Section]:
+def describe_change(comparison: Comparison) -> Iterator[PageSection]:
     """Yield the effect of a change on the plan: first sentences, then a table, then folded details."""
     against = f" <sub>against {code(comparison.against)}</sub>"
     for sentence, reasons in sentences(comparison, code, cut):
         lines = tuple(f"- {cut(reason)}\n" for reason in reasons)
-        yield Section(f"**{sentence}**{against}\n\n", lines, "\n" if lines else "")
+        yield PageSection(f"**{sentence}**{against}\n\n", lines, "\n" if lines else "")
         against = ""
     known = any(number is not None for found in comparison.rows for number in found.bytes)
     columns = ("Platform", " Jobs", " Combinations", *([" Wheels"] if known else []))
@@ -53,7 +53,7 @@ def _arrow(before: str, after: str) -> str:
     return before if before == after else f"{before} → **{after}**"
 
 
-def _details(comparison: Comparison) -> Iterator[Section]:
+def _details(comparison: Comparison) -> Iterator[PageSection]:
     """Yield the jobs that are new, gone or changed, the cells that gain or lose a wheel, and the new warnings."""
     jobs = [
         *((code(job.name), "new", code(job.wheel)) for job in comparison.added),
@@ -65,10 +65,10 @@ def _details(comparison: Comparison) -> Iterator[Section]:
     yield from _count_cell_changes(comparison)
     news = tuple(f"- ⚠️ new: {cut(warning)}\n" for warning in comparison.warnings)
     if news:
-        yield Section("", news, "\n")
+        yield PageSection("", news, "\n")
 
 
-def _count_cell_changes(comparison: Comparison) -> Iterator[Section]:
+def _count_cell_changes(comparison: Comparison) -> Iterator[PageSection]:
     """Yield how many cells gain or lose a wheel, or still have none, and the reasons."""
     counts: dict[tuple[str, str, str, str], int] = {}
     for cell, *jobs, reason in comparison.moved:

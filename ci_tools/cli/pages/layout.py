@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
-MOST_OF_A_STEP = 1_000_000  # bytes; GitHub accepts 1 MiB per step summary, and drops a larger one entirely
-MOST_OF_A_CELL = 600  # characters; longer texts are cut
-MOST_NAMES = 3  # wheels that a line names one by one
+MAX_STEP = 1_000_000  # bytes; GitHub accepts 1 MiB per step summary, and drops a larger one entirely
+MAX_CELL = 600  # characters; longer texts are cut
+MAX_NAMES = 3  # wheels that a line names one by one
 CUT = "\n*The page is cut here, for GitHub takes no more: `plan.json` and the receipts have all of it.*\n"
 MORE = "\n*And {count:,} more.*\n"
 
 
-class Section(NamedTuple):
+class PageSection(NamedTuple):
     """A part of a page: its head, its lines, of which the last ones may be cut, and its tail."""
 
     head: str
@@ -33,7 +33,7 @@ class Section(NamedTuple):
     tail: str = ""
 
 
-def assemble(sections: Iterable[Section], most: int) -> str:
+def assemble(sections: Iterable[PageSection], most: int) -> str:
     """Join the sections that fit into `most` bytes, and add a note if any had to be cut."""
     page, room, is_cut = "", most - len(CUT.encode()), False
     for section in sections:
@@ -43,11 +43,11 @@ def assemble(sections: Iterable[Section], most: int) -> str:
     return page + (CUT if is_cut else "")
 
 
-def _whole(section: Section) -> tuple[str, ...]:
+def _whole(section: PageSection) -> tuple[str, ...]:
     return (section.head, *section.rows, section.tail)
 
 
-def _fitting(section: Section, room: int) -> str | None:
+def _fitting(section: PageSection, room: int) -> str | None:
     """Return a section with as many of its lines as fit into `room` bytes; None if none fits."""
     whole = "".join(_whole(section))
     if len(whole.encode()) <= room:
@@ -66,26 +66,26 @@ def _fitting(section: Section, room: int) -> str | None:
     return "".join((section.head, *section.rows[:shown], more, section.tail))
 
 
-def fold(title: str, sections: Iterable[Section], *, is_open: bool = False) -> Iterator[Section]:
+def fold(title: str, sections: Iterable[PageSection], *, is_open: bool = False) -> Iterator[PageSection]:
     """Yield sections folded behind a clickable title, which is Markdown."""
     start = f"<details{' open' if is_open else ''}><summary>{title}</summary>\n\n"
     for head, rows, tail in sections:
-        yield Section(start + head, rows, f"{tail}</details>\n\n")
+        yield PageSection(start + head, rows, f"{tail}</details>\n\n")
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[Section]:
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[PageSection]:
     """Yield a table with a title if it has any rows; its cells are Markdown."""
     lines = tuple(map(row, rows))
     if lines:
-        yield Section(f"{title}\n\n{table_head(*columns)}" if title else table_head(*columns), lines, "\n")
+        yield PageSection(f"{title}\n\n{table_head(*columns)}" if title else table_head(*columns), lines, "\n")
 
 
-def show_output(lines: Iterable[str]) -> Section:
+def show_output(lines: Iterable[str]) -> PageSection:
     """Return the output of a program as preformatted lines."""
-    return Section("<pre>\n", tuple(map(markdown.output, lines)), "</pre>\n")
+    return PageSection("<pre>\n", tuple(map(markdown.output, lines)), "</pre>\n")
 
 
-def cut(value: object, most: int = MOST_OF_A_CELL) -> str:
+def cut(value: object, most: int = MAX_CELL) -> str:
     """Return a text escaped as Markdown, with its end cut if it is longer than `most` characters."""
     whole = str(value)
     return text(whole if len(whole) <= most else f"{whole[: most - 1]}…")

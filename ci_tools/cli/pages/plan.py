@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.pages.layout import (
-    MOST_NAMES,
-    Section,
+    MAX_NAMES,
+    PageSection,
     count,
     cut,
     fold,
@@ -31,32 +31,34 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Covered, Job, Plan
 
 
-def heading(plan: Plan) -> Section:
+def heading(plan: Plan) -> PageSection:
     """Return the heading of a page."""
     wheels, served = len(plan.jobs), len(plan.covered)
     serve = "wheel serves" if wheels == 1 else "wheels serve"
     sentence = f"{wheels:,} {serve} {served:,} of {count(plan.cells, 'combination')}"
-    return Section(f"## {cut(plan.project.name, 100)} {cut(plan.project.version, 100)}: {sentence}\n\n")
+    return PageSection(f"## {cut(plan.project.name, 100)} {cut(plan.project.version, 100)}: {sentence}\n\n")
 
 
-def note_idle(plan: Plan) -> Iterator[Section]:
+def note_idle(plan: Plan) -> Iterator[PageSection]:
     """Yield a note if there is nothing to build."""
     if not plan.jobs:
-        yield Section("**There is nothing to build.**\n\n")
+        yield PageSection("**There is nothing to build.**\n\n")
 
 
-def note_left(plan: Plan) -> Iterator[Section]:
+def note_left(plan: Plan) -> Iterator[PageSection]:
     """Yield a note for each platform that a separate workflow builds."""
     for platform in left(plan):
-        yield Section(f"{code(platform)} is left to its own workflow (`own-workflow: true`), and not built here.\n\n")
+        yield PageSection(
+            f"{code(platform)} is left to its own workflow (`own-workflow: true`), and not built here.\n\n"
+        )
 
 
-def list_wheels(plan: Plan) -> Iterator[Section]:
+def list_wheels(plan: Plan) -> Iterator[PageSection]:
     """Yield the wheels with their reasons."""
     yield from table("", ("Wheel", " Serves", "Why"), (_plan_row(*group) for group in _group_by_reason(plan)))
 
 
-def list_skips(plan: Plan) -> Iterator[Section]:
+def list_skips(plan: Plan) -> Iterator[PageSection]:
     """Yield the combinations without a wheel, and the reasons."""
     skipped = [(cells, reason) for (job, reason), cells in group_cells(plan) if job == SKIPPED]
     title = f"{count(len(plan.skipped), 'combination')} {'gets' if len(plan.skipped) == 1 else 'get'} no wheel, and why"
@@ -85,8 +87,8 @@ def _group_by_reason(plan: Plan) -> Iterator[tuple[list[Job], list[Covered]]]:
 def _plan_row(jobs: Sequence[Job], covered: Sequence[Covered]) -> tuple[str, ...]:
     """Return one row of the plan's table."""
     names = [code(job.name) for job in jobs]
-    more = len(names) - MOST_NAMES
-    shown = names if more <= 1 else [*names[: MOST_NAMES - 1], f"… {more} more …", names[-1]]
+    more = len(names) - MAX_NAMES
+    shown = names if more <= 1 else [*names[: MAX_NAMES - 1], f"… {more} more …", names[-1]]
     owner = [f"for {code(jobs[0].owner)}"] if jobs[0].owner else []
     heading = [f"**{len(names)} wheels**"] if more > 1 else []
     return join_lines([*heading, *shown, *owner]), f"{len(covered):,}", join_lines(_reasons(covered))
@@ -104,8 +106,8 @@ def _reasons(covered: Iterable[Covered]) -> Iterator[str]:
         yield from map(cut, others)
 
 
-def list_warnings(plan: Plan) -> Iterator[Section]:
+def list_warnings(plan: Plan) -> Iterator[PageSection]:
     """Yield the warnings of a plan."""
     rows = tuple(f"- ⚠️ {cut(warning)}\n" for warning in plan.warnings)
     if rows:
-        yield Section(f"### {count(len(rows), 'warning')}\n\n", rows, "\n")
+        yield PageSection(f"### {count(len(rows), 'warning')}\n\n", rows, "\n")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.pages.layout import (
-    MOST_NAMES,
-    Section,
+    MAX_NAMES,
+    PageSection,
     count,
     cut,
     fold,
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from ci_tools.model.files import Finding, Receipt
     from ci_tools.publish.folder import Finished
 
-MOST_OF_A_LOG = 20_000  # characters, the last ones
+MAX_LOG = 20_000  # characters, the last ones
 SHORT_HASH = 12
 
 
-def describe_state(finished: Finished) -> Iterator[Section]:
+def describe_state(finished: Finished) -> Iterator[PageSection]:
     """Yield whether the release is ready, and each platform that failed with its owner."""
     failing = _failing(finished)
     owners = {str(platform.platform): platform.owner for platform in finished.plan.request.platforms}
@@ -43,25 +43,25 @@ def describe_state(finished: Finished) -> Iterator[Section]:
         for whose in [_describe_owner(owners.get(platform, ""))]
     )
     if rows:
-        yield Section("", rows, "\n")
+        yield PageSection("", rows, "\n")
     names = [withheld.name for withheld in finished.withheld]
     is_part = not finished.plan.sdist and not finished.plan.request.run.torch  # of one platform only
     if CORE in names or (names and is_part):
         what = "what everybody needs" if CORE in names else text(names[0])
-        yield Section(f"⛔ **Not ready to publish:** {what} is not whole yet.\n\n")
+        yield PageSection(f"⛔ **Not ready to publish:** {what} is not whole yet.\n\n")
     elif names:
         parts = ", ".join(map(text, names))
-        yield Section(f"🟡 **Ready to publish without {parts}.** The rest does not wait for it.\n\n")
+        yield PageSection(f"🟡 **Ready to publish without {parts}.** The rest does not wait for it.\n\n")
     else:
         files = count(len(finished.files), "file")
         untried = " Not everything could be tried." if any(find_missing_trials(finished)) else ""
-        yield Section(f"✅ **Ready to publish:** {files}, each built, audited and good.{untried}\n\n")
+        yield PageSection(f"✅ **Ready to publish:** {files}, each built, audited and good.{untried}\n\n")
 
 
 def _few(parts: Sequence[str]) -> list[str]:
     """Return the first few of some parts, and the number of the others."""
-    more = len(parts) - MOST_NAMES
-    return [*parts[:MOST_NAMES], *([f"and {more} more"] if more > 0 else [])]
+    more = len(parts) - MAX_NAMES
+    return [*parts[:MAX_NAMES], *([f"and {more} more"] if more > 0 else [])]
 
 
 def _describe_owner(owner: str | None) -> str:
@@ -94,7 +94,7 @@ def _failing(finished: Finished) -> dict[str, list[str]]:
     return {platform: list(dict.fromkeys(what)) for platform, what in failing.items()}
 
 
-def list_files(finished: Finished) -> Iterator[Section]:
+def list_files(finished: Finished) -> Iterator[PageSection]:
     """Yield the files with their sizes and short hashes, and the full hashes in the format of `sha256sum --check`."""
     rows = (_file(name, job, finished) for name, job in finished.files.items())
     yield from table("### Files", ("File", " Size", "sha256", "Audit"), rows)
@@ -124,7 +124,7 @@ def _audit(receipt: Receipt) -> str:
     return f"⚠️ {count(warnings, 'warning')}" if warnings else "✅ good"
 
 
-def list_withheld(finished: Finished) -> Iterator[Section]:
+def list_withheld(finished: Finished) -> Iterator[PageSection]:
     """Yield the parts of the release that are not published, and the reasons."""
     owners = {str(platform.platform): platform.owner for platform in finished.plan.request.platforms}
     rows = (
@@ -134,7 +134,7 @@ def list_withheld(finished: Finished) -> Iterator[Section]:
     yield from table("### Withheld", ("Part", "Owner", "Why"), rows)
 
 
-def list_findings(finished: Finished) -> Iterator[Section]:
+def list_findings(finished: Finished) -> Iterator[PageSection]:
     """Yield the findings of the audits, errors first."""
     found = [finding for receipt in finished.receipts.values() for finding in receipt.findings]
     found.sort(key=lambda finding: finding.level is not Level.ERROR)
@@ -150,10 +150,10 @@ def _finding(finding: Finding) -> tuple[str, ...]:
     return mark, code(finding.rule), *map(cut, words), code(finding.wheel)
 
 
-def list_failures(finished: Finished) -> Iterator[Section]:
+def list_failures(finished: Finished) -> Iterator[PageSection]:
     """Yield the output of every trial that failed."""
     for receipt in finished.receipts.values():
         for place in receipt.validated:
             for trial in place.failures:
                 title = f"❌ {code(receipt.file)} at {text(place.where)}: {cut(trial.what)}"
-                yield from fold(title, [show_output(trial.detail[-MOST_OF_A_LOG:].splitlines())])
+                yield from fold(title, [show_output(trial.detail[-MAX_LOG:].splitlines())])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.cli.pages.layout import (
-    Section,
+    PageSection,
     cut,
     join_lines,
     table,
@@ -80,7 +80,7 @@ def _machine(runner: Sequence[str], *, gpu: bool) -> str:
     return f"{' '.join(runner)}{' with a GPU' if gpu else ''}"
 
 
-def list_trials(finished: Finished) -> Iterator[Section]:
+def list_trials(finished: Finished) -> Iterator[PageSection]:
     """Yield a table of the trials: a row for each wheel, a column for each machine."""
     places = _places(finished)
     machines = list(dict.fromkeys(place.machine for place in places))
@@ -91,7 +91,7 @@ def list_trials(finished: Finished) -> Iterator[Section]:
             rows.append((code(job), *(join_lines(_format_verdicts(cell)) for cell in cells)))
     columns = ("Wheel", *(text(machine) for machine in machines))
     for head, lines, tail in table("### What was tried where", columns, rows):
-        yield Section(head, lines, f"{tail}{_legend(places)}\n\n")
+        yield PageSection(head, lines, f"{tail}{_legend(places)}\n\n")
 
 
 def _format_verdicts(places: Iterable[_Place]) -> Iterator[str]:
@@ -120,7 +120,7 @@ def find_missing_trials(finished: Finished) -> Iterator[tuple[_Place, str, str]]
                 yield place, trial.what, trial.detail
 
 
-def list_missing_trials(finished: Finished) -> Iterator[Section]:
+def list_missing_trials(finished: Finished) -> Iterator[PageSection]:
     """Yield a table of everything that was not tried, with one row for all places that share a reason."""
     pythons: dict[tuple[str, str, str, str], dict[str, None]] = {}
     for place, what, why in find_missing_trials(finished):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import add_row, count, new_table, readable_size
-from ci_tools.config.test_infra import Fate
+from ci_tools.config.test_infra import InputFate
 from ci_tools.plan.advise.option import identity
 from ci_tools.plan.compare.sentences import sentences
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ci_tools.cli.tables.layout import Table
-    from ci_tools.config.test_infra import Row
+    from ci_tools.config.test_infra import ReportLine
     from ci_tools.model.plan import Plan
     from ci_tools.plan.advise.advice import Advice, Advised
     from ci_tools.plan.compare.comparison import Comparison
     from ci_tools.verify.patches import Patched, PatchProof
 
-MOST_JOBS = 15  # changed jobs that get a row each
+MAX_JOBS = 15  # changed jobs that get a row each
 
 
 def comparison_tables(comparison: Comparison) -> Iterator[Table]:
@@ -49,10 +49,10 @@ def _other_jobs(comparison: Comparison) -> Iterator[Table]:
         *((job.name, "new", job.wheel) for job in comparison.added),
     ]
     jobs = new_table("jobs", "job", "", "what")
-    for line in lines[:MOST_JOBS]:
+    for line in lines[:MAX_JOBS]:
         add_row(jobs, *line)
-    if len(lines) > MOST_JOBS:
-        add_row(jobs, f"… {len(lines) - MOST_JOBS} more", "", "--format json has them all")
+    if len(lines) > MAX_JOBS:
+        add_row(jobs, f"… {len(lines) - MAX_JOBS} more", "", "--format json has them all")
     if lines:
         yield jobs
     if comparison.warnings:
@@ -102,10 +102,10 @@ def patch_proof_table(proofs: Sequence[PatchProof]) -> Iterator[Table]:
     yield table
 
 
-def move_table(rows: Sequence[Row]) -> Table:
+def move_table(rows: Sequence[ReportLine]) -> Table:
     """Return a table of test-infra's inputs and their translation; inputs that need a person come last."""
-    counts = {fate: sum(row.fate is fate for row in rows) for fate in Fate}
+    counts = {fate: sum(row.fate is fate for row in rows) for fate in InputFate}
     table = new_table(", ".join(f"{count} {fate}" for fate, count in counts.items()), "where", "input", "value", "", "")
-    for row in sorted(rows, key=lambda row: list(Fate).index(row.fate)):
+    for row in sorted(rows, key=lambda row: list(InputFate).index(row.fate)):
         add_row(table, row.where, row.name, row.value, row.fate.value, row.what)
     return table

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ci_tools.cli.tables.layout import Table
     from ci_tools.index.finder.reading import Shelves
-    from ci_tools.index.finder.search import Machine, Match
+    from ci_tools.index.finder.search import Match, UserMachine
 
 ATTESTED = {"yes": "yes", "no": "no", "": "not known"}
 
@@ -21,7 +21,7 @@ class SearchResult(NamedTuple):
     """The result of a search, and what it was for."""
 
     matches: Sequence[Match]
-    machine: Machine
+    machine: UserMachine
     shelves: Shelves
 
 
@@ -50,7 +50,7 @@ def found_tables(found: SearchResult) -> Iterator[Table]:
         yield asked
 
 
-def _describe(machine: Machine) -> str:
+def _describe(machine: UserMachine) -> str:
     cuda = f"CUDA {machine.cuda}" if machine.cuda else machine.accelerator
     torch = f"torch {machine.torch}" if machine.torch else "no torch"
     return ", ".join(filter(None, (machine.system, cuda, torch, f"Python {machine.python}")))

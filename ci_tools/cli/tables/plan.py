@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ci_tools.source.needless import Needless
     from ci_tools.verify.cases import Proof
 
-MOST_SOURCES = 3  # sources of a library that a line names
-MOST_NAMES = 2  # jobs that a line names; more are counted, each name says what it is for
+MAX_SOURCES = 3  # sources of a library that a line names
+MAX_NAMES = 2  # jobs that a line names; more are counted, each name says what it is for
 
 
 def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
@@ -166,8 +166,8 @@ def _facts(shown: CellEvidence, native_files: Sequence[str]) -> Iterator[tuple[s
         yield f"compiled: {shown.extensions}", shown.extensions_where
     for one in shown.built:
         images = f" for {' '.join(one.images)}" if one.images else ""
-        sources = ", ".join(command.source for command in one.compiles[:MOST_SOURCES])
-        more = ", …" if len(one.compiles) > MOST_SOURCES else ""
+        sources = ", ".join(command.source for command in one.compiles[:MAX_SOURCES])
+        more = ", …" if len(one.compiles) > MAX_SOURCES else ""
         yield f"{one.member.replace(OWN_SUFFIX, '')}{images}", f"from {sources}{more}"
     if shown.extensions is not Extensions.NONE and not shown.unsupported:
         yield f"Python API: {shown.python_api.kind}", shown.python_api.where
@@ -203,7 +203,7 @@ def _group_cells(plan: Plan) -> Iterator[Table]:
         add_row(why, number, reason)
         for block in blocks(group):
             ranges, names = axes.describe(block), dict.fromkeys(jobs.get(cell, SKIPPED) for cell in block)
-            name = ", ".join(names) if len(names) <= MOST_NAMES else count(len(names), "job")
+            name = ", ".join(names) if len(names) <= MAX_NAMES else count(len(names), "job")
             add_row(cells, ranges.platforms, *([ranges.torch] if torch else []), ranges.pythons, name, number)
     yield cells
     yield why

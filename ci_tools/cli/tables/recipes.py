@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ci_tools.cli.tables.layout import add_row, count, new_table
 from ci_tools.formats import markdown
 from ci_tools.model.names import safe_name
-from ci_tools.plan.matrix import MOST_ROWS
+from ci_tools.plan.matrix import MAX_ROWS
 from ci_tools.plan.plan_file import runs_on
 from ci_tools.recipes.due import State
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from ci_tools.cli.tables.layout import Table
     from ci_tools.recipes.check import Check
-    from ci_tools.recipes.due import Verdict
+    from ci_tools.recipes.due import DueVerdict
     from ci_tools.recipes.releases import RecipeRelease
-    from ci_tools.recipes.upstream import News
+    from ci_tools.recipes.upstream import UpstreamNews
 
 PLAIN = "ubuntu-24.04"  # the runner for a recipe that cannot be read
 ORDER = (State.DUE, State.UNKNOWN, State.CANNOT, State.DONE)
@@ -74,7 +74,7 @@ def check_values(checks: Sequence[Check]) -> list[dict[str, Any]]:
     ]
 
 
-def news_table(news: Sequence[News]) -> Iterator[Table]:
+def news_table(news: Sequence[UpstreamNews]) -> Iterator[Table]:
     """Yield what upstream has and the recipes do not name."""
     table = new_table(f"{count(len(news), 'piece')} of news", "recipe", "what", "the recipe names", "found", "where")
     for one in news:
@@ -82,7 +82,7 @@ def news_table(news: Sequence[News]) -> Iterator[Table]:
     yield table
 
 
-def verdicts_table(verdicts: Sequence[Verdict]) -> Iterator[Table]:
+def verdicts_table(verdicts: Sequence[DueVerdict]) -> Iterator[Table]:
     """Yield which releases are due, which are not, and why."""
     table = new_table(_title(verdicts), "release", "", "why")
     for one in _sorted(verdicts):
@@ -90,18 +90,18 @@ def verdicts_table(verdicts: Sequence[Verdict]) -> Iterator[Table]:
     yield table
 
 
-def verdicts_page(verdicts: Sequence[Verdict]) -> str:
+def verdicts_page(verdicts: Sequence[DueVerdict]) -> str:
     """Return a page for GitHub that says which releases are due, which are not, and why."""
     rows = [
         markdown.row([markdown.code(one.wanted.tag), markdown.text(one.state.value), markdown.text(one.reason)])
         for one in _sorted(verdicts)
     ]
-    left = len(_built(verdicts)) - MOST_ROWS
-    more = f"A run builds {MOST_ROWS} of them, and the next one the other {left:,}.\n\n" if left > 0 else ""
+    left = len(_built(verdicts)) - MAX_ROWS
+    more = f"A run builds {MAX_ROWS} of them, and the next one the other {left:,}.\n\n" if left > 0 else ""
     return f"## {_title(verdicts)}\n\n{more}{markdown.table_head('release', 'state', 'why')}{''.join(rows)}"
 
 
-def verdict_values(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+def verdict_values(verdicts: Sequence[DueVerdict]) -> list[dict[str, Any]]:
     """Return the verdicts as JSON values."""
     return [
         {"tag": one.wanted.tag, "state": one.state.value, "reason": one.reason, **_row(one)}
@@ -109,19 +109,19 @@ def verdict_values(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     ]
 
 
-def due_rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+def due_rows(verdicts: Sequence[DueVerdict]) -> list[dict[str, Any]]:
     """Return a workflow's row for each release that is due, or whose recipe cannot be read: its job says why.
 
     There are as many as one matrix takes; what is left is due the next time.
     """
-    return [_row(one) for one in _built(verdicts)[:MOST_ROWS]]
+    return [_row(one) for one in _built(verdicts)[:MAX_ROWS]]
 
 
-def _built(verdicts: Sequence[Verdict]) -> list[Verdict]:
+def _built(verdicts: Sequence[DueVerdict]) -> list[DueVerdict]:
     return [one for one in _sorted(verdicts) if one.state in {State.DUE, State.UNKNOWN}]
 
 
-def _row(verdict: Verdict) -> dict[str, Any]:
+def _row(verdict: DueVerdict) -> dict[str, Any]:
     wanted = verdict.wanted
     names = ("recipe", "version", "python", "torch", "cuda", "archs")
     said = {name: getattr(wanted, name) for name in names}
@@ -130,11 +130,11 @@ def _row(verdict: Verdict) -> dict[str, Any]:
     return {**named, **said, "rebuild": str(verdict.rebuild or ""), **place}
 
 
-def _title(verdicts: Sequence[Verdict]) -> str:
+def _title(verdicts: Sequence[DueVerdict]) -> str:
     numbers = {state: sum(one.state is state for one in verdicts) for state in State}
     due = f"{numbers[State.DUE]} of {count(len(verdicts), 'release')} due"
     return f"{due}, {numbers[State.UNKNOWN]} not known" if numbers[State.UNKNOWN] else due
 
 
-def _sorted(verdicts: Sequence[Verdict]) -> list[Verdict]:
+def _sorted(verdicts: Sequence[DueVerdict]) -> list[DueVerdict]:
     return sorted(verdicts, key=lambda one: (ORDER.index(one.state), one.wanted.tag))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ci_tools.model.files import Finding, Trial
     from ci_tools.publish.assembly import Assembled
     from ci_tools.publish.release import Released
-    from ci_tools.publish.retraction import Outcome as Retracted
+    from ci_tools.publish.retraction import TargetRetraction
     from ci_tools.publish.transaction import Shown
 
 
@@ -100,7 +100,7 @@ def _withheld_table(withheld: Sequence[Withheld]) -> Iterator[Table]:
         yield table
 
 
-def retraction_table(release: str, outcomes: Sequence[Retracted]) -> Iterator[Table]:
+def retraction_table(release: str, outcomes: Sequence[TargetRetraction]) -> Iterator[Table]:
     """Yield the actions at each target of a retraction, and those left to the user, in full so they can be copied."""
     table = new_table(release, "target", "actions")
     for outcome in outcomes:

@@ -9,11 +9,11 @@ from ci_tools.cli.tables.layout import plain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ci_tools.config.starter import Written
+    from ci_tools.config.starter import WrittenConfig
     from ci_tools.config.starter.choices import PlatformChoice, Starter
 
 
-def describe_starter(written: Written) -> Iterator[str]:
+def describe_starter(written: WrittenConfig) -> Iterator[str]:
     """Yield what was found, a line for each platform and each thing to look at."""
     found = written.starter
     where = f" in {found.folder}" if found.folder else ""

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from ci_tools.cli.tables.layout import Table
     from ci_tools.doctor.check import Checked
     from ci_tools.index.foreign.adoption import Outline
-    from ci_tools.index.maintain import Flaw
+    from ci_tools.index.maintain import IndexFlaw
 
-MOST_PROJECTS = 30  # projects of an index that get a row each
+MAX_PROJECTS = 30  # projects of an index that get a row each
 
 
 def adoption_tables(outline: Outline, *, done: bool) -> Iterator[Table]:
@@ -23,7 +23,7 @@ def adoption_tables(outline: Outline, *, done: bool) -> Iterator[Table]:
     title = "adopted" if done else "to adopt"
     columns = ("hashed", "METADATA written") if done else ("to hash", "METADATA to write")
     table = new_table(title, "project", "files", "new", *columns, "other links")
-    shown = outline.projects if len(outline.projects) <= MOST_PROJECTS else ()
+    shown = outline.projects if len(outline.projects) <= MAX_PROJECTS else ()
     for name, files, new, unhashed, size, metadata, links in shown:
         add_row(table, name, files, new, f"{unhashed} ({readable_size(size)})" if size else unhashed, metadata, links)
     if not shown or len(shown) > 1:
@@ -45,7 +45,7 @@ def adoption_tables(outline: Outline, *, done: bool) -> Iterator[Table]:
         yield left
 
 
-def flaws_table(flaws: Sequence[Flaw]) -> Iterator[Table]:
+def flaws_table(flaws: Sequence[IndexFlaw]) -> Iterator[Table]:
     """Yield the flaws of an index, and the repair of each."""
     table = new_table(count(len(flaws), "flaw"), "where", "what", "")
     for flaw in flaws:

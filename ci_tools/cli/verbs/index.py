@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ci_tools.cli.arguments import Parser
     from ci_tools.index.finder.reading import Shelves
-    from ci_tools.index.maintain import Flaw
+    from ci_tools.index.maintain import IndexFlaw
     from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside
 
@@ -105,7 +105,9 @@ def run_verify(options: argparse.Namespace, outside: Outside) -> int:
     return BAD if flaws else DONE
 
 
-def _find_flaws(target: str, outside: Outside, look: Callable[[WheelIndex], Sequence[Flaw]]) -> tuple[Flaw, ...]:
+def _find_flaws(
+    target: str, outside: Outside, look: Callable[[WheelIndex], Sequence[IndexFlaw]]
+) -> tuple[IndexFlaw, ...]:
     """Return the flaws of an index and its mirrors; if there are mirrors, with the full address of each flaw."""
     from ci_tools.publish.targets.addresses import indexes_of
 
@@ -115,8 +117,8 @@ def _find_flaws(target: str, outside: Outside, look: Callable[[WheelIndex], Sequ
 
 
 def _compare_mirrors(
-    target: str, outside: Outside, look: Callable[[WheelIndex, WheelIndex], Sequence[Flaw]]
-) -> tuple[Flaw, ...]:
+    target: str, outside: Outside, look: Callable[[WheelIndex, WheelIndex], Sequence[IndexFlaw]]
+) -> tuple[IndexFlaw, ...]:
     """Return the differences between an index and its mirrors."""
     from ci_tools.publish.targets.addresses import indexes_of
 
@@ -141,7 +143,7 @@ def run_repair(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.index import maintain
     from ci_tools.index.maintain import mirrors
 
-    def repair(index: WheelIndex) -> Sequence[Flaw]:
+    def repair(index: WheelIndex) -> Sequence[IndexFlaw]:
         if options.undo:
             return maintain.undo_repair(index, outside)
         return maintain.repair(index, outside, remove_unlisted=options.remove_unlisted)
@@ -201,12 +203,12 @@ def run_find(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel index find`."""
     from ci_tools.cli.tables import finder
     from ci_tools.cli.tables.layout import show, show_json
-    from ci_tools.index.finder.machines import Wanted, describe_machine
+    from ci_tools.index.finder.machines import GivenMachine, describe_machine
     from ci_tools.index.finder.search import search
     from ci_tools.install.bundle import here, read_facts
 
     facts = read_facts(options.facts) if options.facts else here()
-    wanted = Wanted(options.system, options.torch, options.cuda, options.python, options.gpu)
+    wanted = GivenMachine(options.system, options.torch, options.cuda, options.python, options.gpu)
     machine, shelves = describe_machine(facts, wanted), _read_shelves(options, outside)
     found = finder.SearchResult(search(shelves.projects, shelves.makers, machine), machine, shelves)
     if options.format == "json":

@@ -242,7 +242,7 @@ def _compare(planned: Planned, path: Path, options: argparse.Namespace, outside:
         print(json.dumps(whole, indent=1, ensure_ascii=False))
     elif options.format == "markdown":
         shared = plan_file.together(planned.plan)
-        print(pages.plan_page(shared, found, most=pages.MOST_OF_A_COMMENT), end="")
+        print(pages.plan_page(shared, found, most=pages.MAX_COMMENT), end="")
     else:
         _print_plan(planned, options.format, explain=options.explain)
         show(comparison_tables(found))
@@ -254,7 +254,7 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
     if form == "markdown":
         from ci_tools.cli import pages
 
-        print(pages.plan_page(plan, most=pages.MOST_OF_A_COMMENT), end="")
+        print(pages.plan_page(plan, most=pages.MAX_COMMENT), end="")
         return
     if form != "table":
         from ci_tools.cli.values import outputs

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
-    from ci_tools.recipes.choice import Choice
+    from ci_tools.recipes.choice import RecipeChoice
     from ci_tools.recipes.releases import RecipeRelease
 
 
@@ -36,14 +36,14 @@ def _add_choice(parser: Parser) -> None:
     parser.add_argument("--rebuild", type=parse_number, metavar="N", help=text)
 
 
-def _choice(options: argparse.Namespace, outside: Outside) -> Choice:
+def _choice(options: argparse.Namespace, outside: Outside) -> RecipeChoice:
     from ci_tools.config.native import read_archs
-    from ci_tools.recipes.choice import Choice
+    from ci_tools.recipes.choice import RecipeChoice
 
     def listed(texts: list[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(one.strip() for text in texts for one in text.split(",") if one.strip()))
 
-    return Choice(
+    return RecipeChoice(
         options.version or "",
         listed(options.python),
         listed(options.torch),
@@ -134,12 +134,12 @@ def declare_copy(parser: Parser) -> None:
 
 def run_copy(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel recipe copy`."""
-    from ci_tools.recipes.choice import Choice
+    from ci_tools.recipes.choice import RecipeChoice
     from ci_tools.recipes.releases import copy_release
     from ci_tools.recipes.shelf import CALLERS, copy_recipe, find_recipe
 
     recipe, choice = find_recipe(options.recipe), _choice(options, outside)
-    if choice != Choice() and not options.release:
+    if choice != RecipeChoice() and not options.release:
         msg = "a choice such as --python is for the config of one release, expected --release beside it"
         raise InputError(msg, hint="without it, the recipe is copied as it is, to be changed")
     if options.release and options.folder is None:

@@ -58,14 +58,14 @@ def declare_prune(parser: Parser) -> None:
 
 def run_prune(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel releases prune`."""
-    from ci_tools.publish.retention.judgement import Fate, describe, list_excess, refuse_idle_patterns
+    from ci_tools.publish.retention.judgement import ReleaseFate, describe, list_excess, refuse_idle_patterns
     from ci_tools.publish.retention.removal import open_hub, remove
 
     namings = _namings(options, outside)
     hub = open_hub(options.target, outside)
     judged = _judge(hub, namings, options)
     refuse_idle_patterns([one.release for one in judged], namings)
-    doomed = [one for one in judged if one.fate is Fate.REMOVE]
+    doomed = [one for one in judged if one.fate is ReleaseFate.REMOVE]
     if options.yes and doomed:
         _print_removed(remove(hub, doomed), options)
     else:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
-    from ci_tools.recipes.health import Known
+    from ci_tools.recipes.health import KnownConfig
 
 
 def declare_doctor(parser: Parser) -> None:
@@ -41,7 +41,7 @@ def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
     return check.status(checked)
 
 
-MOST_RUNS = 100  # of a workflow: GitHub answers as many at once
+MAX_RUNS = 100  # of a workflow: GitHub answers as many at once
 
 
 def declare_status(parser: Parser) -> None:
@@ -68,8 +68,8 @@ def run_status(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.publish.retention.removal import open_hub, read_releases
     from ci_tools.recipes import health
 
-    if options.runs > MOST_RUNS:
-        msg = f"--runs {options.runs} is too much, expected at most {MOST_RUNS}"
+    if options.runs > MAX_RUNS:
+        msg = f"--runs {options.runs} is too much, expected at most {MAX_RUNS}"
         raise InputError(msg)
     hub = open_hub(options.target, outside)
     known, package = _read_known(options, outside)
@@ -86,13 +86,13 @@ def run_status(options: argparse.Namespace, outside: Outside) -> int:
     return DONE
 
 
-def _read_known(options: argparse.Namespace, outside: Outside) -> tuple[list[Known], str]:
+def _read_known(options: argparse.Namespace, outside: Outside) -> tuple[list[KnownConfig], str]:
     """Return the config, if there is one, and the recipes, with the name of the config's package."""
     from ci_tools import catalog
     from ci_tools.cli.values import find_config_or_none
     from ci_tools.config import loader, location
     from ci_tools.publish.retention.naming import read_naming
-    from ci_tools.recipes.health import Known
+    from ci_tools.recipes.health import KnownConfig
     from ci_tools.recipes.naming import read_namings_and_owners
 
     found, path = [], find_config_or_none(options, outside)
@@ -100,8 +100,8 @@ def _read_known(options: argparse.Namespace, outside: Outside) -> tuple[list[Kno
         request = loader.load(path, catalog.load(), outside=outside)
         owners = {str(platform.platform): platform.owner or "" for platform in request.platforms}
         root: Any = location.read_document(path, str(path)).value  # what loads is a mapping
-        found.append(Known(read_naming(root), owners))
-    recipes = [Known(naming, owners) for naming, owners in read_namings_and_owners(outside)]
+        found.append(KnownConfig(read_naming(root), owners))
+    recipes = [KnownConfig(naming, owners) for naming, owners in read_namings_and_owners(outside)]
     return found + recipes, found[0].naming.package if found else ""
 
 

@@ -38,7 +38,7 @@ BLANK = Request(
 )
 
 
-class Written(NamedTuple):
+class WrittenConfig(NamedTuple):
     """The config that was written, what it says, and the source's other packages."""
 
     path: Path
@@ -56,7 +56,7 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
     torch: Minor | None = None,
     smart: bool = False,
     sdist: SdistSource | None = None,
-) -> Written:
+) -> WrittenConfig:
     """Write a starter into `folder` for its package, or the one called `package`, and the torch to begin with, if any.
 
     With an `sdist` that is the source, and the folder need not exist. Raises InputError if a config exists, there is no
@@ -80,7 +80,7 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
     content = render(starter, origin, smart=smart, sdist=sdist)
     with write_atomically(path) as file:
         file.write(content.encode())
-    return Written(path, starter, others, tuple(name for name in tree.files if _calls_test_infra(tree, name)))
+    return WrittenConfig(path, starter, others, tuple(name for name in tree.files if _calls_test_infra(tree, name)))
 
 
 def _calls_test_infra(tree: Tree, name: str) -> bool:

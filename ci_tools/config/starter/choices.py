@@ -63,7 +63,7 @@ class PlatformChoice(NamedTuple):
     arch_env: tuple[str, str] | None = None  # the project's own variable that chooses them, and its notation
 
 
-class Left(NamedTuple):
+class LeftPlatform(NamedTuple):
     """A platform that is left out, and the reason."""
 
     platform: Platform
@@ -79,7 +79,7 @@ class Starter(NamedTuple):
     pythons: tuple[Python, ...]
     torch: TorchChoice
     platforms: tuple[PlatformChoice, ...]
-    left: tuple[Left, ...]
+    left: tuple[LeftPlatform, ...]
     imports: tuple[str, ...]
     backend: str
     lacking: tuple[Lacking, ...] = ()  # what these imports need and is not installed with the package
@@ -128,11 +128,11 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
 # ---------------------------------------------------------------- platforms
 
 
-def _sort_platforms(found: Survey) -> tuple[list[PlatformEvidence], list[Left]]:
+def _sort_platforms(found: Survey) -> tuple[list[PlatformEvidence], list[LeftPlatform]]:
     """Return the platforms that the package can have, and those it cannot; raise InputError if there is none."""
     judged = [(one, _why_not(one, found)) for one in found.platforms]
     kept = [one for one, why in judged if not why]
-    left = [Left(one.platform, why) for one, why in judged if why]
+    left = [LeftPlatform(one.platform, why) for one, why in judged if why]
     if not kept:
         reasons: dict[str, list[str]] = {}
         for one in left:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAMED = re.compile(r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:==(?P<version>[^\s=]+))?")
 ARCHIVE = ".tar.gz"  # PEP 625
-MOST_SHOWN = 5  # versions in a hint
+MAX_SHOWN = 5  # versions in a hint
 
 
 def choose_sdist(named: str, outside: Outside) -> SdistSource:
@@ -40,7 +40,7 @@ def choose_sdist(named: str, outside: Outside) -> SdistSource:
         version = max(finals)
     if version not in known:
         msg = f"the package index has no sdist of {name} {version}"
-        newest = ", ".join(map(str, sorted(known, reverse=True)[:MOST_SHOWN]))
+        newest = ", ".join(map(str, sorted(known, reverse=True)[:MAX_SHOWN]))
         raise InputError(msg, hint=f"the newest it has: {newest}" if known else "")
     file, digest = known[version]
     stem, text = file.filename.removesuffix(ARCHIVE).rsplit("-", 1)

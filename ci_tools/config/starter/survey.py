@@ -17,7 +17,7 @@ from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import Build, PlatformRequest, Torch
 from ci_tools.model.versions import admits
 from ci_tools.observe.collector import read_metadata, read_platforms
-from ci_tools.observe.switches import MOST_TRIED, VALUES
+from ci_tools.observe.switches import MAX_TRIED, VALUES
 from ci_tools.observe.versions.teller import Teller
 from ci_tools.source.includes import uncommented
 from ci_tools.source.project_file import ProjectFile
@@ -120,7 +120,7 @@ def _find_switches(found: Survey, observe: Callable[[Request], tuple[PlatformEvi
         only = tuple(platform for platform in told.platforms if platform.platform == one.platform)
         if not only[0].accelerators or one.shown.extensions is not Extensions.NONE:
             continue
-        for (name, place), value in product(one.shown.off[:MOST_TRIED], VALUES):
+        for (name, place), value in product(one.shown.off[:MAX_TRIED], VALUES):
             (seen,) = observe(replace(told, build=_add_variable(told.build, name, value), platforms=only))
             if seen.shown.extensions is Extensions.SOME:
                 yield Switch(one.platform, name, value, place)

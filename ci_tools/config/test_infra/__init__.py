@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 from ci_tools.config.test_infra.callers import read
 from ci_tools.config.test_infra.carrier import CARRIERS, carry_over
-from ci_tools.config.test_infra.inputs import SYSTEMS, Fate, Known, Move, Row, Wish, load_fates, newest
+from ci_tools.config.test_infra.inputs import (
+    SYSTEMS,
+    InputFate,
+    KnownInput,
+    Move,
+    ReportLine,
+    SettingWish,
+    load_fates,
+    newest,
+)
 from ci_tools.errors import Problem, RejectedInput, nearest
 
 if TYPE_CHECKING:
@@ -19,7 +28,7 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.config.test_infra.callers import Caller
 
-__all__ = ["CARRIERS", "Fate", "Known", "Move", "Row", "Wish", "load_fates", "move", "newest"]
+__all__ = ["CARRIERS", "InputFate", "KnownInput", "Move", "ReportLine", "SettingWish", "load_fates", "move", "newest"]
 
 
 def move(workflows: Sequence[Path], folder: Path, catalog: Catalog) -> Move:
@@ -33,26 +42,26 @@ def move(workflows: Sequence[Path], folder: Path, catalog: Catalog) -> Move:
         raise RejectedInput(problems)
     carried = [each for caller in found for each in carry_over(caller, folder, catalog)]
     if len({_ref(caller) for caller in found}) > 1:
-        carried = [_torn(each) for each in carried if not (isinstance(each, Wish) and each.key == "ref")]
+        carried = [_torn(each) for each in carried if not (isinstance(each, SettingWish) and each.key == "ref")]
     repositories = (caller.inputs["repository"] for caller in found if "repository" in caller.inputs)
     moved = Move(
-        wishes=tuple(each for each in carried if isinstance(each, Wish)),
-        rows=tuple(dict.fromkeys(each for each in carried if isinstance(each, Row))),
+        wishes=tuple(each for each in carried if isinstance(each, SettingWish)),
+        rows=tuple(dict.fromkeys(each for each in carried if isinstance(each, ReportLine))),
         triggers=tuple(caller.on for caller in found),
         repository=next((one.value for one in repositories if one.is_known), ""),
     )
     return moved._replace(rows=tuple(_limited(row, moved) for row in moved.rows))
 
 
-def _limited(row: Row, moved: Move) -> Row:
+def _limited(row: ReportLine, moved: Move) -> ReportLine:
     """Return the row of a script that only some platforms have as NEEDS_YOU: a command of the config is for all."""
     wished = {(wish.key, wish.value) for wish in moved.wishes if wish.where == row.where}
     scripts = (wish for key in ("before", "after") for wish in moved.of(key) if (key, wish.value) in wished)
     wish = next(scripts, None)
-    if wish is None or row.fate is not Fate.CARRIED or moved.is_everywhere(wish):
+    if wish is None or row.fate is not InputFate.CARRIED or moved.is_everywhere(wish):
         return row
     only = f"it is only for {', '.join(wish.platforms)}, and build.{wish.key} is for every platform"
-    return row._replace(fate=Fate.NEEDS_YOU, what=f"{only}: let it end at once elsewhere, and write it there")
+    return row._replace(fate=InputFate.NEEDS_YOU, what=f"{only}: let it end at once elsewhere, and write it there")
 
 
 def _ref(caller: Caller) -> str:
@@ -61,11 +70,13 @@ def _ref(caller: Caller) -> str:
     return given.value if given else "nightly"
 
 
-def _torn(each: Row | Wish) -> Row | Wish:
+def _torn(each: ReportLine | SettingWish) -> ReportLine | SettingWish:
     """Return the row of a ref as NEEDS_YOU, because the files build different refs; others unchanged."""
-    if not isinstance(each, Row) or each.name != "ref":
+    if not isinstance(each, ReportLine) or each.name != "ref":
         return each
-    return each._replace(fate=Fate.NEEDS_YOU, what="the files build several refs: choose one, or the commit of the run")
+    return each._replace(
+        fate=InputFate.NEEDS_YOU, what="the files build several refs: choose one, or the commit of the run"
+    )
 
 
 def _unknown(caller: Caller) -> Iterator[Problem]:

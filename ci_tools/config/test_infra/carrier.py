@@ -11,7 +11,16 @@ from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config.commands import script_of
 from ci_tools.config.test_infra.callers import Given
 from ci_tools.config.test_infra.env_script import parse_exports
-from ci_tools.config.test_infra.inputs import SERVED, UNSERVED, Fate, Known, Row, Wish, load_fates, newest
+from ci_tools.config.test_infra.inputs import (
+    SERVED,
+    UNSERVED,
+    InputFate,
+    KnownInput,
+    ReportLine,
+    SettingWish,
+    load_fates,
+    newest,
+)
 from ci_tools.model.versions import CudaArch
 
 if TYPE_CHECKING:
@@ -27,7 +36,7 @@ OWN_ARCHITECTURE = {"aarch64": "linux-aarch64", "arm64": "windows-arm64"}
 BUILD_OPTIONS = frozenset({"--no-isolation", "--wheel", "-n", "-nw", "-w", "-wn", "-v", "-vv", "-vvv", "--verbose"})
 
 
-def carry_over(caller: Caller, folder: Path, catalog: Catalog) -> Iterator[Row | Wish]:
+def carry_over(caller: Caller, folder: Path, catalog: Catalog) -> Iterator[ReportLine | SettingWish]:
     """Yield a row for each input and secret of a job, and a wish for each that is carried over."""
     return _Carrier(caller, folder, catalog).everything()
 
@@ -42,44 +51,46 @@ class _Carrier:
         self.system = self.system_of()
         self.platforms = tuple(SERVED[pair] for pair in self.asked() if pair in SERVED)
 
-    def everything(self) -> Iterator[Row | Wish]:
+    def everything(self) -> Iterator[ReportLine | SettingWish]:
         """Yield a row for each input and secret, and a wish for each that is carried over."""
         yield from self.defaults()
         for name, given in (*self.caller.matrix.items(), *self.caller.inputs.items()):
             yield from self.fate_of(name, given)
         secrets = load_fates()["secrets"]
-        other = Known(Fate.NEEDS_YOU, "no build gets a secret: use it in a job of your own file")
+        other = KnownInput(InputFate.NEEDS_YOU, "no build gets a secret: use it in a job of your own file")
         for name, given in self.caller.secrets.items():
             yield self.row(name, given, *secrets.get(name, other))
         if "ref" not in self.caller.inputs:
             yield from self.fate_of("ref", Given("nightly", self.caller.where))
 
-    def fate_of(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def fate_of(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         """Yield the row and the wishes of one input."""
         fate, what = load_fates()["inputs"][name]
         if not given.value:
-            yield self.row(name, given, Fate.NOT_NEEDED, "it is empty")
+            yield self.row(name, given, InputFate.NOT_NEEDED, "it is empty")
         elif name == "delocate-wheel" and given.value == "false":
-            yield self.row(name, given, Fate.NOT_NEEDED, "no library is copied into a wheel")
-        elif fate is not Fate.CARRIED:
+            yield self.row(name, given, InputFate.NOT_NEEDED, "no library is copied into a wheel")
+        elif fate is not InputFate.CARRIED:
             yield self.row(name, given, fate, what)
         elif not given.is_known:
-            yield self.row(name, given, Fate.NEEDS_YOU, f"its value is known only while it runs: write it at {what}")
+            yield self.row(
+                name, given, InputFate.NEEDS_YOU, f"its value is known only while it runs: write it at {what}"
+            )
         else:
             yield from CARRIERS[name](self, name, given)
 
     # -- rows and wishes
 
-    def row(self, name: str, given: Given, fate: Fate, what: str) -> Row:
-        return Row(given.where, name, given.value, fate, what)
+    def row(self, name: str, given: Given, fate: InputFate, what: str) -> ReportLine:
+        return ReportLine(given.where, name, given.value, fate, what)
 
-    def carry(self, name: str, given: Given, key: str, value: str = "") -> Iterator[Row | Wish]:
+    def carry(self, name: str, given: Given, key: str, value: str = "") -> Iterator[ReportLine | SettingWish]:
         """Yield the wish and the row for an input that goes to a key, unchanged or as `value`."""
         yield self.wish(key, value or given.value, given.where)
-        yield self.row(name, given, Fate.CARRIED, load_fates()["inputs"][name].what)
+        yield self.row(name, given, InputFate.CARRIED, load_fates()["inputs"][name].what)
 
-    def wish(self, key: str, value: str, where: str) -> Wish:
-        return Wish(key, value, where, self.platforms)
+    def wish(self, key: str, value: str, where: str) -> SettingWish:
+        return SettingWish(key, value, where, self.platforms)
 
     # -- platforms
 
@@ -101,54 +112,54 @@ class _Carrier:
             if said == "enable" and pair in {*SERVED, *UNSERVED}:
                 yield pair
 
-    def defaults(self) -> Iterator[Row | Wish]:
+    def defaults(self) -> Iterator[ReportLine | SettingWish]:
         """Yield the platforms as wishes, and a row for each that is requested by default."""
         for platform in self.platforms:
-            yield Wish("platform", platform.value, self.caller.where, (platform,))
+            yield SettingWish("platform", platform.value, self.caller.where, (platform,))
         if not self.caller.matrix:
             what = "the job that makes its matrix was not found: choose the platforms"
-            yield Row(self.caller.where, "build-matrix", "", Fate.NEEDS_YOU, what)
+            yield ReportLine(self.caller.where, "build-matrix", "", InputFate.NEEDS_YOU, what)
             return
         for system, kind in self.asked():
             if f"with-{kind}" not in self.caller.matrix:
                 yield self.platform_row(f"with-{kind}", Given("(enable)", self.caller.where), system, kind)
 
-    def platform_row(self, name: str, given: Given, system: str, kind: str) -> Row:
+    def platform_row(self, name: str, given: Given, system: str, kind: str) -> ReportLine:
         platform = SERVED.get((system, kind))
         if platform is None:
-            return self.row(name, given, Fate.NEEDS_YOU, f"there is no platform for {kind} on {system}")
-        return self.row(name, given, Fate.CARRIED, f"platforms.{platform}")
+            return self.row(name, given, InputFate.NEEDS_YOU, f"there is no platform for {kind} on {system}")
+        return self.row(name, given, InputFate.CARRIED, f"platforms.{platform}")
 
-    def accelerator(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def accelerator(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         kind = name.removeprefix("with-")
         if given.value != "enable":
-            yield self.row(name, given, Fate.NOT_NEEDED, "it is not asked for")
+            yield self.row(name, given, InputFate.NOT_NEEDED, "it is not asked for")
         elif (self.system, kind) in {*SERVED, *UNSERVED}:
             yield self.platform_row(name, given, self.system, kind)
         else:
-            yield self.row(name, given, Fate.NOT_NEEDED, f"test-infra builds none for {self.system}")
+            yield self.row(name, given, InputFate.NOT_NEEDED, f"test-infra builds none for {self.system}")
 
-    def system_rows(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def system_rows(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         shown = ", ".join(f"platforms.{platform}" for platform in self.platforms)
         if shown:
-            yield self.row(name, given, Fate.CARRIED, shown)
+            yield self.row(name, given, InputFate.CARRIED, shown)
         else:
-            yield self.row(name, given, Fate.NEEDS_YOU, f"there is no platform for {self.system}")
+            yield self.row(name, given, InputFate.NEEDS_YOU, f"there is no platform for {self.system}")
 
-    def package_type(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def package_type(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         is_wheel = given.value in {"wheel", "all"}
         what = "wheels are built" if is_wheel else "only wheels are built"
-        yield self.row(name, given, Fate.NOT_NEEDED if is_wheel else Fate.NEEDS_YOU, what)
+        yield self.row(name, given, InputFate.NOT_NEEDED if is_wheel else InputFate.NEEDS_YOU, what)
 
-    def ref(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def ref(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         return self.carry(name, given, "ref")
 
-    def runner(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def runner(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         return self.carry(name, given, "runner")
 
     # -- versions
 
-    def pythons(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def pythons(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         """Carry over a JSON list of Pythons; an empty one means all."""
         try:
             listed = json.loads(given.value)
@@ -156,7 +167,7 @@ class _Carrier:
             listed = None
         if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
             yield self.row(
-                name, given, Fate.NEEDS_YOU, "this is not a JSON list of strings: list the Pythons at python"
+                name, given, InputFate.NEEDS_YOU, "this is not a JSON list of strings: list the Pythons at python"
             )
             return
         shipped = set(map(str, self.catalog.pythons))
@@ -164,13 +175,13 @@ class _Carrier:
             yield self.wish("python", python, given.where)
         unknown = ", ".join(one for one in listed if one not in shipped)
         if unknown:
-            yield self.row(name, given, Fate.NEEDS_YOU, f"the catalog has no Python {unknown}: left out")
+            yield self.row(name, given, InputFate.NEEDS_YOU, f"the catalog has no Python {unknown}: left out")
         elif listed:
-            yield self.row(name, given, Fate.CARRIED, "python")
+            yield self.row(name, given, InputFate.CARRIED, "python")
         else:
-            yield self.row(name, given, Fate.NOT_NEEDED, "python lists all that the project admits")
+            yield self.row(name, given, InputFate.NOT_NEEDED, "python lists all that the project admits")
 
-    def to_pypi(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def to_pypi(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         """Carry over the accelerators whose wheels go to PyPI: it can have those of one CUDA version."""
         labels = [label.strip() for label in given.value.split(",")]
         versions = list(filter(None, map(self.cuda, labels)))
@@ -180,9 +191,9 @@ class _Carrier:
         left = [label for label in labels if label != "cpu" and self.cuda(label) not in versions[:1]]
         if left:
             what = f"PyPI gets the wheels of one CUDA version that torch ships: {', '.join(left)} is left out"
-            yield self.row(name, given, Fate.NEEDS_YOU, what)
+            yield self.row(name, given, InputFate.NEEDS_YOU, what)
         else:
-            yield self.row(name, given, Fate.CARRIED, load_fates()["inputs"][name].what)
+            yield self.row(name, given, InputFate.CARRIED, load_fates()["inputs"][name].what)
 
     def cuda(self, label: str) -> str:
         """Return the CUDA version of a label such as cu130, or "" if torch ships none for it on these platforms."""
@@ -194,7 +205,7 @@ class _Carrier:
 
     # -- the build
 
-    def script(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def script(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         """Carry over a script as a command line; test-infra runs it with bash if it is not a command line itself."""
         key = {"pre-script": "before", "post-script": "after"}[name]
         command = given.value if " " in given.value else f"bash {shlex.quote(given.value)}"
@@ -204,32 +215,36 @@ class _Carrier:
             script = ""
         if given.value.endswith(".bat"):
             what = f"a batch file runs only on Windows: write a command that runs everywhere at build.{key}"
-            yield self.row(name, given, Fate.NEEDS_YOU, what)
+            yield self.row(name, given, InputFate.NEEDS_YOU, what)
         elif not script or not (self.folder / script).is_file():
-            yield self.row(name, given, Fate.NEEDS_YOU, f"the source has no such script: name it at build.{key}")
+            yield self.row(name, given, InputFate.NEEDS_YOU, f"the source has no such script: name it at build.{key}")
         else:
             yield from self.carry(name, given, key, command)
 
-    def smoke_test(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def smoke_test(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         if not (self.folder / given.value).is_file():
-            yield self.row(name, given, Fate.NOT_NEEDED, "the source has no such file; the validation tries the import")
+            yield self.row(
+                name, given, InputFate.NOT_NEEDED, "the source has no such file; the validation tries the import"
+            )
         else:
             yield from self.carry(name, given, "command", f"python {shlex.quote(given.value)}")
 
-    def package(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def package(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         if all(part.isidentifier() for part in given.value.split(".")):
             return self.carry(name, given, "import")
-        return iter([self.row(name, given, Fate.NEEDS_YOU, "this is not a module's name: list those that must import")])
+        return iter(
+            [self.row(name, given, InputFate.NEEDS_YOU, "this is not a module's name: list those that must import")]
+        )
 
-    def timeout(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def timeout(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         if given.value.isdecimal() and int(given.value):
             return self.carry(name, given, "timeout")
-        return iter([self.row(name, given, Fate.NEEDS_YOU, "this is not a number of minutes")])
+        return iter([self.row(name, given, InputFate.NEEDS_YOU, "this is not a number of minutes")])
 
-    def target(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def target(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         return self.carry(name, given, "env", f"BUILD_TARGET={given.value}")
 
-    def command(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def command(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         """Carry over the variables before `python -m build`; the effects of other commands are unknown."""
         try:
             words = shlex.split(given.value)
@@ -240,22 +255,24 @@ class _Carrier:
         calls_build = program in (["python", "-m", "build"], ["python3", "-m", "build"])
         if not calls_build or not BUILD_OPTIONS.issuperset(options) or "$" in given.value:
             yield self.row(
-                name, given, Fate.NEEDS_YOU, "Fatwheel calls the backend itself: do the rest in build.before"
+                name, given, InputFate.NEEDS_YOU, "Fatwheel calls the backend itself: do the rest in build.before"
             )
             return
         for pair in words[:first]:
             variable, _, value = pair.partition("=")
             yield from self.variable(variable, value, given.where)
         what = "build.env" if first else "Fatwheel calls the backend itself"
-        yield self.row(name, given, Fate.CARRIED if first else Fate.NOT_NEEDED, what)
+        yield self.row(name, given, InputFate.CARRIED if first else InputFate.NOT_NEEDED, what)
 
     # -- variables
 
-    def variables(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def variables(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         """Carry over the variables that a script exports as plain text, and report every line that does more."""
         script = self.folder / given.value
         if not script.is_file():
-            yield self.row(name, given, Fate.NEEDS_YOU, "the source has no such file: name the variables at build.env")
+            yield self.row(
+                name, given, InputFate.NEEDS_YOU, "the source has no such file: name the variables at build.env"
+            )
             return
         lines = list(parse_exports(script.read_text(encoding="utf-8", errors="replace")))
         for line in lines:
@@ -264,9 +281,9 @@ class _Carrier:
         for is_plain, group in groupby(lines, key=lambda line: bool(line.variables)):
             if not is_plain:
                 yield _script_row(name, given.value, list(group))
-        yield self.row(name, given, Fate.CARRIED, "build.env: the lines that export plain text")
+        yield self.row(name, given, InputFate.CARRIED, "build.env: the lines that export plain text")
 
-    def variable(self, name: str, value: str, where: str) -> Iterator[Row | Wish]:
+    def variable(self, name: str, value: str, where: str) -> Iterator[ReportLine | SettingWish]:
         """Carry over one variable: to the key with the same meaning, if there is one."""
         archs = value.replace(";", " ").split()
         if name == "TORCH_CUDA_ARCH_LIST" and archs and all(map(_is_arch, archs)):
@@ -279,12 +296,12 @@ class _Carrier:
             yield self.wish("env", f"{name}={value}", where)
 
 
-def _script_row(name: str, script: str, lines: Sequence[Exported]) -> Row:
+def _script_row(name: str, script: str, lines: Sequence[Exported]) -> ReportLine:
     """Return the row for lines of a script that do more than export plain text."""
     first, last = lines[0].line, lines[-1].line
     where = f"{script}:{first}" + (f"-{last}" if last > first else "")
     what = "this is not an export of plain text: write its result at build.env, or do it in build.before"
-    return Row(where, name, "; ".join(line.text for line in lines), Fate.NEEDS_YOU, what)
+    return ReportLine(where, name, "; ".join(line.text for line in lines), InputFate.NEEDS_YOU, what)
 
 
 def _is_arch(text: str) -> bool:
@@ -295,7 +312,7 @@ def _is_arch(text: str) -> bool:
     return True
 
 
-CARRIERS: Mapping[str, Callable[[_Carrier, str, Given], Iterator[Row | Wish]]] = {
+CARRIERS: Mapping[str, Callable[[_Carrier, str, Given], Iterator[ReportLine | SettingWish]]] = {
     "architecture": _Carrier.system_rows,
     "build-command": _Carrier.command,
     "build-target": _Carrier.target,

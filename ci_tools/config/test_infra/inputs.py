@@ -36,7 +36,7 @@ UNSERVED = frozenset({("windows", "xpu"), ("windows-arm64", "cpu"), ("macos", "c
 SYSTEMS = sorted({system for system, _ in (*SERVED, *UNSERVED)})
 
 
-class Fate(Name):
+class InputFate(Name):
     """The result for an input."""
 
     CARRIED = "carried"
@@ -44,24 +44,24 @@ class Fate(Name):
     NEEDS_YOU = "needs you"
 
 
-class Known(NamedTuple):
+class KnownInput(NamedTuple):
     """An input of test-infra and its fate: the key it goes to, why it is not needed, or what to do."""
 
-    fate: Fate
+    fate: InputFate
     what: str
 
 
-class Row(NamedTuple):
+class ReportLine(NamedTuple):
     """One line of the report."""
 
     where: str  # file:line
     name: str
     value: str
-    fate: Fate
+    fate: InputFate
     what: str
 
 
-class Wish(NamedTuple):
+class SettingWish(NamedTuple):
     """One setting for the config, and the platforms of the job that asks for it."""
 
     key: str
@@ -73,31 +73,31 @@ class Wish(NamedTuple):
 class Move(NamedTuple):
     """All requests of some workflows: the config's settings, the report, and the triggers."""
 
-    wishes: tuple[Wish, ...]
-    rows: tuple[Row, ...]
+    wishes: tuple[SettingWish, ...]
+    rows: tuple[ReportLine, ...]
     triggers: tuple[Any, ...]
     repository: str  # OWNER/NAME, or "" if no workflow names it
 
-    def of(self, key: str) -> tuple[Wish, ...]:
+    def of(self, key: str) -> tuple[SettingWish, ...]:
         """Return the wishes for a key, without duplicate values."""
-        found: dict[str, Wish] = {}
+        found: dict[str, SettingWish] = {}
         for wish in self.wishes:
             if wish.key == key:
                 other = found.get(wish.value, wish)
                 found[wish.value] = other._replace(platforms=tuple(dict.fromkeys((*other.platforms, *wish.platforms))))
         return tuple(found.values())
 
-    def is_everywhere(self, wish: Wish) -> bool:
+    def is_everywhere(self, wish: SettingWish) -> bool:
         """Whether the jobs with a wish cover every platform."""
         return {Platform(platform.value) for platform in self.of("platform")} <= {*wish.platforms}
 
 
 @functools.cache
-def load_fates() -> dict[str, dict[str, Known]]:
+def load_fates() -> dict[str, dict[str, KnownInput]]:
     """Return the fate of every input and secret, by name."""
     tables = tomllib.loads(FACTS.read_text(encoding="utf-8"))
     return {
-        kind: {name: Known(Fate(entry["fate"]), entry["what"]) for name, entry in table.items()}
+        kind: {name: KnownInput(InputFate(entry["fate"]), entry["what"]) for name, entry in table.items()}
         for kind, table in tables.items()
     }
 

@@ -10,7 +10,7 @@ from ci_tools.config import test_infra
 from ci_tools.config.project import (
     ARCHS,
     ENDINGS,
-    Project,
+    StarterProject,
     find_abi,
     list_pythons,
     package_lines,
@@ -20,7 +20,7 @@ from ci_tools.config.project import (
     to_comment,
     to_scalar,
 )
-from ci_tools.config.test_infra import Fate
+from ci_tools.config.test_infra import InputFate
 from ci_tools.config.test_infra.triggers import PLACE, workflow
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import CONFIG_FILE
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.catalog import Catalog, PlatformFacts
-    from ci_tools.config.test_infra import Move, Row, Wish
+    from ci_tools.config.test_infra import Move, ReportLine, SettingWish
 
 
-class Written(NamedTuple):
+class MoveReport(NamedTuple):
     """The files that a move wrote, and its report on every input."""
 
     paths: tuple[Path, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ReportLine, ...]
 
 
 def write_from_test_infra(
     folder: Path, workflows: Sequence[Path], catalog: Catalog, environ: Mapping[str, str]
-) -> Written:
+) -> MoveReport:
     """Write a config into `folder` with the requests of test-infra's callers, and a workflow that calls Fatwheel's.
 
     Raises InputError if one of the two exists, a file of `workflows` is not such a caller, or there is no project.
@@ -61,14 +61,14 @@ def write_from_test_infra(
     for path, content in zip(paths, texts, strict=True):
         with write_atomically(path) as file:
             file.write(content.encode())
-    return Written(paths, moved.rows)
+    return MoveReport(paths, moved.rows)
 
 
 def render_move(tree: Tree, catalog: Catalog, moved: Move) -> str:
     """Return a config for the project in `tree` with the requests of test-infra's callers."""
     imports = moved.of("import")
     project = project_of(tree, imports[0].value if imports else "")
-    needs_you = [row for row in moved.rows if row.fate is Fate.NEEDS_YOU]
+    needs_you = [row for row in moved.rows if row.fate is InputFate.NEEDS_YOU]
     lines = [
         "# Read by `fatwheel plan`, made from the callers of test-infra. Every key: docs/reference/config.md",
         *(["# Needs you:"] if needs_you else []),
@@ -93,7 +93,7 @@ def _section(key: str, lines: Iterable[str]) -> list[str]:
     return ["", f"{key}:", *inner] if inner else []
 
 
-def _move_pythons(project: Project, catalog: Catalog, moved: Move) -> list[str]:
+def _move_pythons(project: StarterProject, catalog: Catalog, moved: Move) -> list[str]:
     wishes = moved.of("python")
     if not wishes:
         known = test_infra.newest(catalog).pythons["linux-x86_64"]
@@ -105,7 +105,7 @@ def _move_pythons(project: Project, catalog: Catalog, moved: Move) -> list[str]:
     return [f"python: [{named}] {comment}"]
 
 
-def _move_torch(tree: Tree, project: Project, catalog: Catalog) -> str:
+def _move_torch(tree: Tree, project: StarterProject, catalog: Catalog) -> str:
     """Return the torch axis: the version the source targets, or the one torch that test-infra would build for."""
     abi = find_abi(tree, project)
     if abi.target in catalog.torch:
@@ -115,7 +115,7 @@ def _move_torch(tree: Tree, project: Project, catalog: Catalog) -> str:
     )
 
 
-def _move_platform(wish: Wish, tree: Tree, catalog: Catalog, moved: Move) -> Iterator[str]:
+def _move_platform(wish: SettingWish, tree: Tree, catalog: Catalog, moved: Move) -> Iterator[str]:
     """Yield the lines of a platform that test-infra built for: native globs, and the versions torch ships for."""
     platform = Platform(wish.value)
     facts = catalog.platforms[platform]
@@ -164,7 +164,7 @@ def _move_accelerator(facts: PlatformFacts, catalog: Catalog, moved: Move) -> It
     yield f"    archs: [{', '.join(quote_names(archs or ARCHS))}]{choose}"
 
 
-def _variables(wishes: Iterable[Wish]) -> list[str]:
+def _variables(wishes: Iterable[SettingWish]) -> list[str]:
     """Return a line for each variable; of two values the later one wins, as in a shell."""
     pairs = ((wish.value.partition("="), wish.where) for wish in wishes)
     lines = {name: f"{name}: {json.dumps(value)} {to_comment(where)}" for (name, _, value), where in pairs}

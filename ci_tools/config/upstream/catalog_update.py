@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 TORCH, LINUX = "torch", "linux-x86_64"
 VERSION_FILE = "torch/version.py"  # says cuda: Optional[str] = '13.2'
 BUILT_FOR = re.compile(r"^cuda\b[^=\n]*=\s*['\"](\d{1,4}\.\d{1,4})", re.MULTILINE)
-MOST_READ = 1 << 25  # bytes read of one wheel: its directory, and one small file
+MAX_READ = 1 << 25  # bytes read of one wheel: its directory, and one small file
 HEADER = "# Written by `fatwheel catalog update` from what upstream has published; rows of your own may stand beside.\n"
 PYTHONS = re.compile(r"^\[python\][ \t]*\n(?:[ \t]*(?:#[^\n]*)?\n)*releases[ \t]*=[ \t]*(\[[^\]#]*\])", re.MULTILINE)
 
 
-class News(NamedTuple):
+class CatalogNews(NamedTuple):
     """What upstream has and a catalog lacks: the file of the rows, its new text, and a line about each row."""
 
     file: Path
@@ -63,7 +63,7 @@ class News(NamedTuple):
     lines: tuple[str, ...]
 
 
-def find_updates(config: Path, base: Catalog, indexes: Sequence[str], outside: Outside) -> News:
+def find_updates(config: Path, base: Catalog, indexes: Sequence[str], outside: Outside) -> CatalogNews:
     """Return what upstream has published that neither `base` nor the rows of the project at `config` have.
 
     Raises InputError if the config has the tables itself, MachineError if an index does not answer.
@@ -96,7 +96,7 @@ def find_updates(config: Path, base: Catalog, indexes: Sequence[str], outside: O
         text = drop_rows(text, [nightly.version, *superseded])
         added += _write_release(nightly.version, nightly.facts)
     blank = "\n" if text and added else ""
-    return News(file, f"{text or HEADER}{blank}{added}".rstrip() + "\n", tuple(lines))
+    return CatalogNews(file, f"{text or HEADER}{blank}{added}".rstrip() + "\n", tuple(lines))
 
 
 def _list_known_indexes(known: Catalog) -> list[str]:
@@ -104,7 +104,7 @@ def _list_known_indexes(known: Catalog) -> list[str]:
     return [url for version, release in known.torch.items() if version.nightly for url in release.indexes]
 
 
-def write_updates(news: News) -> None:
+def write_updates(news: CatalogNews) -> None:
     """Write the new text of a catalog's file; nothing is written if there is nothing new."""
     if news.lines:
         with write_atomically(news.file) as sink:
@@ -208,7 +208,7 @@ def _one_per_linux(builds: Iterable[TorchBuild]) -> Iterable[TorchBuild]:
 def _read_cuda(build: TorchBuild, files: Mapping[str, DistributionPackage], listing: Listing) -> TorchBuild:
     """Return a build with the CUDA version that the wheel says it is built for, read from a part of it."""
     try:
-        with remote_wheel(listing.client.s, files[build.file].url, MOST_READ) as wheel:
+        with remote_wheel(listing.client.s, files[build.file].url, MAX_READ) as wheel:
             content = wheel.read(wheel.archive.getinfo(VERSION_FILE)) if VERSION_FILE in wheel.names else b""
     except (NoParts, TooLarge):
         return build

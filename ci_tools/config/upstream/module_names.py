@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 VALUE, CONDITIONAL = "?", "~"
-MOST_CONSTANT = 2000  # characters of a constant; a longer one is a table that no build script compares
-MOST_TEXT = 100  # characters of a text; a longer one is a message
+MAX_CONSTANT = 2000  # characters of a constant; a longer one is a table that no build script compares
+MAX_TEXT = 100  # characters of a text; a longer one is a message
 FEWEST = 2  # commas in a table within a function
 # Conditions that never hold where a build runs: of a type checker, and of Pythons within torch::deploy.
 NEVER = frozenset({"TYPE_CHECKING", "_running_with_deploy()"})
@@ -226,7 +226,7 @@ def _write_constant(node: ast.expr) -> str:
             text = repr(ast.literal_eval(node))
         except (TypeError, ValueError):
             return VALUE
-    return f"={text}" if len(text) <= (MOST_TEXT if text[0] in "\"'" else MOST_CONSTANT) else VALUE
+    return f"={text}" if len(text) <= (MAX_TEXT if text[0] in "\"'" else MAX_CONSTANT) else VALUE
 
 
 # ---------------------------------------------------------------- what statements cannot show

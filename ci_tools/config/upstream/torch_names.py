@@ -40,7 +40,7 @@ MODULES = (
 )
 STUB = "torch._C"  # compiled code; its stub lists functions that not every build has, and lacks others
 FLAGS, OF_TORCH = ("_bool",), ("dtype", "layout", "memory_format", "qscheme")  # annotations in it of what each has
-MOST_READ = 1 << 25  # bytes of one wheel
+MAX_READ = 1 << 25  # bytes of one wheel
 OPEN = "*"  # the name that stands for others, of a module that may have more than its text says
 CONSTANT = ("torch.backends", "torch.utils")  # elsewhere a build, or what it finds, may change a value
 # Types that compiled code puts into the module of a device.
@@ -73,7 +73,7 @@ def read_new_names(
 ) -> dict[str, dict[str, str]]:
     """Return the key of a catalog's row with the names of a torch that has this wheel; say why it has none."""
     try:
-        with remote_wheel(listing.client.s, file.url, MOST_READ) as wheel:
+        with remote_wheel(listing.client.s, file.url, MAX_READ) as wheel:
             rows = read_torch_names(wheel)
     except (InputError, NoParts, TooLarge) as error:
         say(f"the names of torch in {file.filename} are not known: {error}")

@@ -33,10 +33,10 @@ from ci_tools.doctor.rules.repository import (
 from ci_tools.doctor.rules.secrets import check_secrets, check_workflow_secrets, report_unseen_secrets
 
 if TYPE_CHECKING:
-    from ci_tools.doctor.report import Facts, Finding
+    from ci_tools.doctor.report import DoctorFinding, RepositoryFacts
 
 
-def diagnose(facts: Facts) -> tuple[Finding, ...]:
+def diagnose(facts: RepositoryFacts) -> tuple[DoctorFinding, ...]:
     """Return all findings, the worst first."""
     of_jobs = (
         finding

@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ci_tools.doctor.report import Facts, Finding, Fix, Kind, Unseen, Weight
+from ci_tools.doctor.report import DoctorFinding, Fix, Kind, RepositoryFacts, Unseen, Weight
 from ci_tools.doctor.rules.unseen import report_unseen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.doctor.report import Environment
-    from ci_tools.doctor.workflows import Job
+    from ci_tools.doctor.report import GithubEnvironment
+    from ci_tools.doctor.workflows import WorkflowJob
 
 ENVIRONMENTS = "Settings, Environments"
 CHOSEN = re.compile(r"\$\{\{[^'{}]*'nightly' && '([^'{}]+)' \|\| '' \}\}")  # an environment for all but nightlies
 
 
-def check_environments(facts: Facts) -> Iterator[Finding]:
+def check_environments(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     """Yield the environments that are missing, or open to everybody who can push a branch."""
-    named: dict[str, list[Job]] = {}
+    named: dict[str, list[WorkflowJob]] = {}
     for job in (job for workflow in facts.callers for job in workflow.jobs if job.environment):
         named.setdefault(job.environment, []).append(job)
     if isinstance(facts.environments, Unseen):
@@ -38,18 +38,20 @@ def check_environments(facts: Facts) -> Iterator[Finding]:
             yield from _environment(facts, name, jobs, known.get(name.lower()))
 
 
-def _environment(facts: Facts, name: str, jobs: list[Job], environment: Environment | None) -> Iterator[Finding]:
+def _environment(
+    facts: RepositoryFacts, name: str, jobs: list[WorkflowJob], environment: GithubEnvironment | None
+) -> Iterator[DoctorFinding]:
     page, where = facts.settings("environments"), jobs[0].where
     if environment is None:
         what = f'there is no environment "{name}"'
         why = "GitHub creates it when the job runs, open to every branch"
         fix = Fix(Kind.CREATE_ENVIRONMENT, name)
-        yield Finding("environment", Weight.ERROR, where, what, why, f"{page}: New environment", fix)
+        yield DoctorFinding("environment", Weight.ERROR, where, what, why, f"{page}: New environment", fix)
         return
     if not environment.has_approval and not environment.has_branches:
         what = f'the environment "{name}" is open to every branch, without approval'
         why = "anyone who can push a branch can use it to publish"
         how = f"{page}: {name}: Required reviewers, or Deployment branches and tags"
-        yield Finding("environment-open", Weight.WARNING, where, what, why, how)
+        yield DoctorFinding("environment-open", Weight.WARNING, where, what, why, how)
     if isinstance(environment.secrets, Unseen) and any(job.secrets for job in jobs):
         yield report_unseen(ENVIRONMENTS, environment.secrets)

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING
 
 from ci_tools.catalog.targets import is_local
 from ci_tools.doctor.grants import ATTEST_NEVER, ATTEST_PUBLIC
-from ci_tools.doctor.report import Facts, Finding, Weight
+from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Weight
 from ci_tools.doctor.rules.permissions import targets_of
 from ci_tools.doctor.workflows import EXPRESSION, Workflow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.doctor.workflows import Job
+    from ci_tools.doctor.workflows import WorkflowJob
 
 BY_EVENT = re.compile(r"\bgithub\.(?:event_name|ref|ref_name|ref_type)\b")
 
 
-def check_trigger(_: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
+def check_trigger(_: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
     """Yield a build that `pull_request_target` starts."""
     if "pull_request_target" in workflow.triggers and job.is_build:
         what = f"`pull_request_target` starts the build {job.name}"
         why = "code of a stranger's pull request is built with your secrets and a token that may write"
-        yield Finding("target", Weight.ERROR, job.where, what, why, "use `on: pull_request` instead")
+        yield DoctorFinding("target", Weight.ERROR, job.where, what, why, "use `on: pull_request` instead")
 
 
-def check_folders(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
+def check_folders(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
     """Yield the targets that are folders of the runner, which is discarded after the job."""
     if job.publishes or job.builds_one:
         for target in (one for one in targets_of(facts, workflow, job) or () if is_local(one)):
@@ -36,10 +36,10 @@ def check_folders(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Findin
                 "it is a folder of the runner, which is deleted with it",
             )
             how = "in that job: `to:` with the targets that are elsewhere"
-            yield Finding("folder", Weight.ERROR, job.where, what, f"{why}; the run fails there", how)
+            yield DoctorFinding("folder", Weight.ERROR, job.where, what, f"{why}; the run fails there", how)
 
 
-def check_attestation(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
+def check_attestation(facts: RepositoryFacts, _: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
     """Yield a private repository's missing choice about attestations, or one that is impossible there."""
     chose = job.attest == ATTEST_NEVER or EXPRESSION in job.attest
     if not (facts.is_private and (job.builds_all or job.builds_one or job.builds_recipes)) or chose:
@@ -50,10 +50,10 @@ def check_attestation(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
         choice = "`attest: always` on that plan, else `attest: never`" if facts.is_organization else "`attest: never`"
         where = "in that job" if job.builds_recipes else "in that job, and in the one that publishes"
         how = f"{where}: {choice}"
-        yield Finding("attestation", Weight.ERROR, job.where, what, why, how)
+        yield DoctorFinding("attestation", Weight.ERROR, job.where, what, why, how)
 
 
-def check_same_attestation(_: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
+def check_same_attestation(_: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
     """Yield a job that publishes with another choice about attestations than the job that builds."""
     words = {one.attest for one in workflow.jobs if one.builds_all}
     known = words and not any(EXPRESSION in word for word in (*words, job.attest))
@@ -62,19 +62,19 @@ def check_same_attestation(_: Facts, workflow: Workflow, job: Job) -> Iterator[F
         what = f"{job.name} has another `attest` than the job that builds"
         why = "it expects an attestation that does not exist, or ignores one that does"
         how = f"in that job: `attest: {min(words)}`"
-        yield Finding("attestation-differs", Weight.ERROR, job.where, what, why, how)
+        yield DoctorFinding("attestation-differs", Weight.ERROR, job.where, what, why, how)
 
 
-def check_publisher(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
+def check_publisher(_: RepositoryFacts, __: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
     """Yield a job that uploads to PyPI by trusted publishing, but from no environment."""
     if job.is_trusted_publisher and not job.environment:
         what = f"{job.name} uploads to PyPI without an environment"
         why = "PyPI then accepts uploads of the workflow from every branch, without approval"
         how = "in that job: `environment: pypi`, and the same name in the project's publisher on PyPI"
-        yield Finding("publisher", Weight.WARNING, job.where, what, why, how)
+        yield DoctorFinding("publisher", Weight.WARNING, job.where, what, why, how)
 
 
-def check_release_condition(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
+def check_release_condition(_: RepositoryFacts, __: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
     """Yield jobs whose environment or condition depends on the event that started the run, not on the release."""
     if not (job.publishes or job.is_trusted_publisher):
         return
@@ -82,9 +82,9 @@ def check_release_condition(_: Facts, __: Workflow, job: Job) -> Iterator[Findin
         what = f"the environment of {job.name} depends on how the run was started"
         why = "a tag can also be released by hand or from a branch, and then without approval"
         how = "environment: ${{ needs.wheels.outputs.channel != 'nightly' && 'release' || '' }}"
-        yield Finding("environment-by-event", Weight.ERROR, job.where, what, why, f"in that job: `{how}`")
+        yield DoctorFinding("environment-by-event", Weight.ERROR, job.where, what, why, f"in that job: `{how}`")
     if BY_EVENT.search(job.condition) and "outputs." not in job.condition.replace("outputs.any", ""):
         what = f"{job.name} depends on the event, not on what was built"
         why = "a commit without the tag of its version is refused by publish.yml, and the run fails"
         how = "if: ${{ needs.wheels.outputs.any == 'true' && needs.wheels.outputs.channel != 'none' }}"
-        yield Finding("published-by-event", Weight.HINT, job.where, what, why, f"in that job: `{how}`")
+        yield DoctorFinding("published-by-event", Weight.HINT, job.where, what, why, f"in that job: `{how}`")

@@ -6,22 +6,22 @@ import re
 from typing import TYPE_CHECKING
 
 from ci_tools.doctor.grants import Grants, access, lacking, needed_to_publish, unite_grants
-from ci_tools.doctor.report import Facts, Finding, Unseen, Weight
+from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight
 from ci_tools.doctor.rules.pins import newest_release, pinned_use
 from ci_tools.doctor.rules.unseen import report_unseen
-from ci_tools.doctor.workflows import EXPRESSION, Outline, Workflow
+from ci_tools.doctor.workflows import EXPRESSION, ConfigOutline, Workflow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.doctor.workflows import Job
+    from ci_tools.doctor.workflows import WorkflowJob
 
 RESTRICTED: Grants = {"contents": "read", "packages": "read"}  # GitHub's defaults if the setting is `read`
 PERMISSIVE: Grants = {"*": "write", "id-token": "none"}
 PUBLISH = re.compile(r"/publish\.ya?ml$")
 
 
-def check_permissions(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
+def check_permissions(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
     """Yield the permissions that a job lacks, including those of the workflow it calls."""
     called = facts.called.get(job.call[:3]) if job.call and job.call.is_call else None
     if isinstance(called, Unseen):
@@ -30,7 +30,7 @@ def check_permissions(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Fi
         tags = facts.tags.get(job.call.repository.lower(), ())
         how = pinned_use(job.call, None if isinstance(tags, Unseen) else newest_release(tags, job.call.ref))
         what = f"{job.call} does not exist"
-        yield Finding("not-there", Weight.ERROR, job.where, what, "the run ends before its first job", how)
+        yield DoctorFinding("not-there", Weight.ERROR, job.where, what, "the run ends before its first job", how)
     its_own, publishing = (
         _caller_grants(called) if isinstance(called, Workflow) else {},
         _publishing(facts, workflow, job),
@@ -39,7 +39,7 @@ def check_permissions(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Fi
     granted = workflow.grants_of(job)
     if granted is not None and access(granted, "*") == "write":
         what, why = f"{job.name} may write everything", "its steps need only a small part of that"
-        yield Finding("write-all", Weight.WARNING, job.where, what, why, _grant(needs))
+        yield DoctorFinding("write-all", Weight.WARNING, job.where, what, why, _grant(needs))
     is_open = isinstance(facts.default, Unseen) or facts.default.access == "read"
     may = granted if granted is not None else (RESTRICTED if is_open else PERMISSIVE)
     if missing := lacking(may, needs):
@@ -50,14 +50,14 @@ def check_permissions(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Fi
         yield from _in_vain(job, lacking(needs, granted), needs)
 
 
-def _in_vain(job: Job, more: Grants, needs: Grants) -> Iterator[Finding]:
+def _in_vain(job: WorkflowJob, more: Grants, needs: Grants) -> Iterator[DoctorFinding]:
     if more:
         what = f"{job.name} grants {', '.join(f'`{scope}: {given}`' for scope, given in more.items())}"
         why = "all steps that publish get what is granted, and none of the targets needs that"
-        yield Finding("permissions-in-vain", Weight.HINT, job.where, what, why, _grant(needs))
+        yield DoctorFinding("permissions-in-vain", Weight.HINT, job.where, what, why, _grant(needs))
 
 
-def _publishing(facts: Facts, workflow: Workflow, job: Job) -> Grants | None:
+def _publishing(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Grants | None:
     """Return the permissions a publishing job needs; None if it does not publish, or its workflow sets its own."""
     called = facts.called.get(job.call[:3]) if job.call else None
     publishes = job.publishes or (job.builds_one and job.given.get("publish", "false") != "false")
@@ -69,23 +69,23 @@ def _publishing(facts: Facts, workflow: Workflow, job: Job) -> Grants | None:
     return needed_to_publish(job.given, targets_of(facts, workflow, job) or ())
 
 
-def targets_of(facts: Facts, workflow: Workflow, job: Job) -> tuple[str, ...] | None:
+def targets_of(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> tuple[str, ...] | None:
     """Return the addresses that a job publishes to; None if they are unknown before a run."""
     if named := job.given.get("to", ""):
         return None if EXPRESSION in named else tuple(named.split())
     configs = {one.config for one in workflow.jobs if one.builds_all} or {job.config}
     found = facts.configs.get(next(iter(configs))) if len(configs) == 1 else None
-    return found.targets if isinstance(found, Outline) else None
+    return found.targets if isinstance(found, ConfigOutline) else None
 
 
-def _lacks(job: Job, missing: Grants, whole: Grants, weight: Weight) -> Finding:
+def _lacks(job: WorkflowJob, missing: Grants, whole: Grants, weight: Weight) -> DoctorFinding:
     what = f"{job.name} lacks {', '.join(f'`{scope}: {wanted}`' for scope, wanted in missing.items())}"
     why = (
         "GitHub refuses to start it: the called workflow asks for more than it is allowed"
         if job.call
         else 'GitHub answers HTTP 403, "Resource not accessible by integration"'
     )
-    return Finding("permissions", weight, job.where, what, why, _grant(whole))
+    return DoctorFinding("permissions", weight, job.where, what, why, _grant(whole))
 
 
 def _grant(grants: Grants) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ci_tools.doctor.report import Facts, Finding, Tag, Unseen, Weight
+from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, RepositoryTag, Unseen, Weight
 from ci_tools.doctor.rules.unseen import report_unseen
 from ci_tools.model.repository import COMMIT
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ci_tools.doctor.workflows import Used
 
 
-def check_pins(facts: Facts) -> Iterator[Finding]:
+def check_pins(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     """Yield the uses of tags and branches, which can move, and of outdated commits."""
     for used in list_once(used for workflow in facts.callers for job in workflow.jobs for used in job.uses):
         tags = facts.tags.get(used.repository.lower(), ())
@@ -26,13 +26,15 @@ def check_pins(facts: Facts) -> Iterator[Finding]:
             yield from _check_pin(facts, used, tags) if is_pinned else _moving(used, tags)
 
 
-def _moving(used: Used, tags: tuple[Tag, ...]) -> Iterator[Finding]:
+def _moving(used: Used, tags: tuple[RepositoryTag, ...]) -> Iterator[DoctorFinding]:
     what = f"{used} is a tag or a branch, which can be moved"
     why = "anyone who moves it runs code in your release"
-    yield Finding("moving", Weight.WARNING, used.where, what, why, pinned_use(used, newest_release(tags, used.ref)))
+    yield DoctorFinding(
+        "moving", Weight.WARNING, used.where, what, why, pinned_use(used, newest_release(tags, used.ref))
+    )
 
 
-def _check_pin(facts: Facts, used: Used, tags: tuple[Tag, ...]) -> Iterator[Finding]:
+def _check_pin(facts: RepositoryFacts, used: Used, tags: tuple[RepositoryTag, ...]) -> Iterator[DoctorFinding]:
     own = next((tag for tag in tags if tag.commit == used.ref and tag.version), None)
     newest = newest_release(tags, own.name if own else "")
     if own and newest:
@@ -42,21 +44,23 @@ def _check_pin(facts: Facts, used: Used, tags: tuple[Tag, ...]) -> Iterator[Find
         count = facts.behind.get((used.repository.lower(), used.ref), 0)
         if count is None:
             what, why = f"{used.repository} has no commit {used.ref[:12]}", "the run ends before its first job"
-            yield Finding("no-commit", Weight.ERROR, used.where, what, why, pinned_use(used, newest))
+            yield DoctorFinding("no-commit", Weight.ERROR, used.where, what, why, pinned_use(used, newest))
         behind = f"a commit without a release, {count} behind" if count else ""
     if behind and newest:
         weight = Weight.WARNING if used.is_fatwheel else Weight.HINT
         what = f"{used.repository} is at {behind} {newest.name}"
-        yield Finding("behind", weight, used.where, what, "the fixes since then are missing", pinned_use(used, newest))
+        yield DoctorFinding(
+            "behind", weight, used.where, what, "the fixes since then are missing", pinned_use(used, newest)
+        )
 
 
-def _is_between(tag: Tag, own: Tag, newest: Tag) -> bool:
+def _is_between(tag: RepositoryTag, own: RepositoryTag, newest: RepositoryTag) -> bool:
     """Whether a tag is a release after `own`, up to `newest`."""
     versions = own.version, tag.version, newest.version
     return bool(versions[0] and versions[1] and versions[2] and versions[0] < versions[1] <= versions[2])
 
 
-def newest_release(tags: tuple[Tag, ...], name: str) -> Tag | None:
+def newest_release(tags: tuple[RepositoryTag, ...], name: str) -> RepositoryTag | None:
     """Return the newest release of the major version in a name such as `v4` or `release/v1`; of all if it has none."""
     major = re.search(r"(?:^|/)v?(\d+)(?:\.|$)", name)
     versions = [(tag.version, tag) for tag in tags if tag.version]
@@ -64,7 +68,7 @@ def newest_release(tags: tuple[Tag, ...], name: str) -> Tag | None:
     return max(same, key=lambda pair: pair[0])[1] if same else None
 
 
-def pinned_use(used: Used, newest: Tag | None) -> str:
+def pinned_use(used: Used, newest: RepositoryTag | None) -> str:
     """Return the `uses:` line that pins a release, or a template of one."""
     pinned = f"{newest.commit} # {newest.name}" if newest else "SHA # vX.Y.Z"
     return f"uses: {used.repository}{used.path}@{pinned}"

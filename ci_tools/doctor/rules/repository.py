@@ -6,10 +6,10 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from ci_tools.doctor.report import Facts, Finding, Fix, Kind, Unseen, Weight
+from ci_tools.doctor.report import DoctorFinding, Fix, Kind, RepositoryFacts, Unseen, Weight
 from ci_tools.doctor.rules.pins import list_once
 from ci_tools.doctor.rules.unseen import report_unseen
-from ci_tools.doctor.workflows import EXPRESSION, Outline
+from ci_tools.doctor.workflows import EXPRESSION, ConfigOutline
 from ci_tools.model.repository import COMMIT
 
 if TYPE_CHECKING:
@@ -27,25 +27,29 @@ DISABLED = {
 }
 
 
-def check_archival(facts: Facts) -> Iterator[Finding]:
+def check_archival(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     """Yield a finding if the repository is archived."""
     if facts.is_archived:
         how = f"gh repo unarchive {facts.repository}"
-        yield Finding("archived", Weight.ERROR, facts.repository, "it is archived", "no workflow runs in it", how)
+        yield DoctorFinding("archived", Weight.ERROR, facts.repository, "it is archived", "no workflow runs in it", how)
 
 
-def check_callers(facts: Facts) -> Iterator[Finding]:
+def check_callers(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     """Yield the files that cannot be read, and a finding if no workflow calls Fatwheel."""
     for path, why in facts.unread:
         page = f"{facts.page}/blob/{facts.branch}/{path}"
-        yield Finding("unread", Weight.UNSEEN, path, f"not seen: {why}", "its effect on a release is not known", page)
+        yield DoctorFinding(
+            "unread", Weight.UNSEEN, path, f"not seen: {why}", "its effect on a release is not known", page
+        )
     if not facts.callers and not facts.unread:
         what = f"no workflow on {facts.branch} calls Fatwheel"
         how = "add a job with `uses: OWNER/fatwheel/.github/workflows/wheels.yml@SHA # vX.Y.Z`"
-        yield Finding("no-caller", Weight.WARNING, ".github/workflows", what, "nothing is released automatically", how)
+        yield DoctorFinding(
+            "no-caller", Weight.WARNING, ".github/workflows", what, "nothing is released automatically", how
+        )
 
 
-def check_policy(facts: Facts) -> Iterator[Finding]:
+def check_policy(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     """Yield the settings that prevent GitHub Actions, or the actions used, from running."""
     if isinstance(facts.policy, Unseen):
         yield report_unseen(ACTIONS, facts.policy)
@@ -53,28 +57,28 @@ def check_policy(facts: Facts) -> Iterator[Finding]:
     page = facts.settings("actions")
     if not facts.policy.is_enabled:
         how = f"{page}, or: gh api -X PUT repos/{facts.repository}/actions/permissions -F enabled=true"
-        yield Finding("actions-disabled", Weight.ERROR, ACTIONS, "Actions are off", "no job runs", how)
+        yield DoctorFinding("actions-disabled", Weight.ERROR, ACTIONS, "Actions are off", "no job runs", how)
         return
     for used in list_once(_list_uses(facts)):
         yield from _check_use(facts, facts.policy, used)
 
 
-def _check_use(facts: Facts, policy: Policy, used: Used) -> Iterator[Finding]:
+def _check_use(facts: RepositoryFacts, policy: Policy, used: Used) -> Iterator[DoctorFinding]:
     page, why = facts.settings("actions"), "a run that uses it ends before its first job"
     if policy.pins and not used.is_workflow and not COMMIT.fullmatch(used.ref):  # workflows may be called by tag
         what = f"{used} is not a full commit SHA, and the repository accepts no other actions"
-        yield Finding("sha-required", Weight.ERROR, used.where, what, why, "pin the commit, or a newer Fatwheel")
+        yield DoctorFinding("sha-required", Weight.ERROR, used.where, what, why, "pin the commit, or a newer Fatwheel")
     verdict = _is_allowed(facts, policy, used)
     allow = f'{page}: allow "{used.repository}{"/**" * bool(used.path)}@**"'
     if verdict is False:
         what = f"{used.repository} is not among the actions that may run"
-        yield Finding("not-allowed", Weight.ERROR, used.where, what, why, allow)
+        yield DoctorFinding("not-allowed", Weight.ERROR, used.where, what, why, allow)
     elif verdict is None:
         needs = f"a person who checks whether its creator is verified, or the list includes it; or {allow}"
         yield report_unseen(used.where, Unseen(f"whether {used.repository} may run", needs))
 
 
-def _is_allowed(facts: Facts, policy: Policy, used: Used) -> bool | None:
+def _is_allowed(facts: RepositoryFacts, policy: Policy, used: Used) -> bool | None:
     """Return whether an action may run; None if that depends on facts that the API does not tell."""
     owner, name = used.repository.lower().partition("/")[0], str(used).lower()
     if policy.allowed == "all" or owner == facts.repository.lower().partition("/")[0]:
@@ -97,7 +101,7 @@ def _matches(patterns: Iterable[str], name: str, star: str = "[^/]*") -> bool:
     return any(re.fullmatch(pattern, name) for pattern in spelled)
 
 
-def check_default_permissions(facts: Facts) -> Iterator[Finding]:
+def check_default_permissions(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     """Yield default permissions that are too wide: a release does not need write access by default."""
     page = facts.settings("actions")
     if isinstance(facts.default, Unseen):
@@ -111,13 +115,13 @@ def check_default_permissions(facts: Facts) -> Iterator[Finding]:
         how = f"{first}{command} -f default_workflow_permissions=read, or {page}"
         what, why = "jobs may write by default", "any code in a job can change the repository and its releases"
         fix = Fix(Kind.READ_BY_DEFAULT, "") if is_safe else None
-        yield Finding("default-write", Weight.WARNING, ACTIONS, what, why, how, fix)
+        yield DoctorFinding("default-write", Weight.WARNING, ACTIONS, what, why, how, fix)
     if facts.default.approves:
         what, why = "workflows may approve pull requests", "a workflow could approve a change that nobody has reviewed"
-        yield Finding("approves", Weight.HINT, ACTIONS, what, why, page)
+        yield DoctorFinding("approves", Weight.HINT, ACTIONS, what, why, page)
 
 
-def check_states(facts: Facts) -> Iterator[Finding]:
+def check_states(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     """Yield the disabled callers. Only those that GitHub disabled for inactivity get a fix, not those of a person."""
     if isinstance(facts.states, Unseen):
         yield report_unseen(".github/workflows", facts.states)
@@ -129,10 +133,10 @@ def check_states(facts: Facts) -> Iterator[Finding]:
             fix = Fix(Kind.ENABLE_WORKFLOW, workflow.path) if state == "disabled_inactivity" else None
             how = f"gh workflow enable {name} -R {facts.repository}"
             why = "neither its schedule nor a tag starts it"
-            yield Finding("disabled", Weight.ERROR, workflow.path, DISABLED[state], why, how, fix)
+            yield DoctorFinding("disabled", Weight.ERROR, workflow.path, DISABLED[state], why, how, fix)
 
 
-def check_immutability(facts: Facts) -> Iterator[Finding]:
+def check_immutability(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     """Yield a hint if published releases can be changed."""
     page = facts.settings("general")
     if isinstance(facts.is_immutable, Unseen):
@@ -140,10 +144,12 @@ def check_immutability(facts: Facts) -> Iterator[Finding]:
     elif not facts.is_immutable:
         what = "releases can be changed after they are published"
         why = "anyone who gets a token could replace the files of a release, and its tag"
-        yield Finding("mutable", Weight.HINT, GENERAL, what, why, f"{page}: Releases, Enable release immutability")
+        yield DoctorFinding(
+            "mutable", Weight.HINT, GENERAL, what, why, f"{page}: Releases, Enable release immutability"
+        )
 
 
-def check_own_workflows(facts: Facts) -> Iterator[Finding]:
+def check_own_workflows(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     """Yield the platforms that no workflow builds, and those that two workflows build."""
     jobs = [job for workflow in facts.callers for job in workflow.jobs]
     own = {(job.config, job.given.get("platform", "")): job for job in jobs if job.builds_one}
@@ -152,20 +158,20 @@ def check_own_workflows(facts: Facts) -> Iterator[Finding]:
         return  # their platforms are known only at run time
     yield from (report_unseen(path, outline) for path, outline in facts.configs.items() if isinstance(outline, Unseen))
     for path, outline in facts.configs.items():
-        for name, is_apart in outline.platforms.items() if isinstance(outline, Outline) else ():
+        for name, is_apart in outline.platforms.items() if isinstance(outline, ConfigOutline) else ():
             both = own.get((path, name)) if path in shared else None
             if is_apart and (path, name) not in own:
                 what = f"no workflow calls platform.yml for {name}"
                 why = "with `own-workflow: true`, no other workflow builds it"
                 how = f"a job that calls platform.yml with `platform: {name}`, or no `own-workflow`"
-                yield Finding("own-workflow", Weight.WARNING, path, what, why, how)
+                yield DoctorFinding("own-workflow", Weight.WARNING, path, what, why, how)
             if not is_apart and both:
                 what = f"{both.name} builds {name}, and so does {shared[path].name}"
                 why, how = "its wheels are built twice", f"in {path}: `own-workflow: true` for {name}"
-                yield Finding("built-twice", Weight.WARNING, both.where, what, why, how)
+                yield DoctorFinding("built-twice", Weight.WARNING, both.where, what, why, how)
 
 
-def _list_uses(facts: Facts) -> Iterator[Used]:
+def _list_uses(facts: RepositoryFacts) -> Iterator[Used]:
     """Yield everything the callers use, and everything used by the workflows they call."""
     for job in (job for workflow in facts.callers for job in workflow.jobs):
         yield from job.uses

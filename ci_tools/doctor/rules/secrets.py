@@ -5,30 +5,30 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from ci_tools.doctor.report import Facts, Finding, Unseen, Weight
+from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight
 from ci_tools.doctor.rules.unseen import report_unseen
 from ci_tools.doctor.workflows import INHERITED, Workflow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ci_tools.doctor.workflows import Job
+    from ci_tools.doctor.workflows import WorkflowJob
 
 
-def check_workflow_secrets(facts: Facts) -> Iterator[Finding]:
+def check_workflow_secrets(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     """Yield the secrets that a workflow names outside of its jobs but nobody has set."""
     for workflow in facts.callers:
         yield from _missing(facts, workflow.secrets, workflow.path, "")
 
 
-def report_unseen_secrets(facts: Facts) -> Iterator[Finding]:
+def report_unseen_secrets(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     """Yield a finding if the names of the secrets could not be read, and a job needs one."""
     is_named = any(job.secrets or job.passed for workflow in facts.callers for job in workflow.jobs)
     if is_named and isinstance(facts.secrets, Unseen):
         yield report_unseen("Settings, Secrets", facts.secrets)
 
 
-def check_secrets(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
+def check_secrets(facts: RepositoryFacts, _: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
     """Yield the secrets that a job names but nobody has set, and those that it must pass but does not."""
     yield from _missing(facts, job.secrets, job.where, job.environment)
     called = facts.called.get(job.call[:3]) if job.call else None
@@ -40,19 +40,19 @@ def check_secrets(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
     for name in sorted({name.upper() for name in called.required} - {name.upper() for name in job.passed}):
         what, why = f"{job.name} does not pass the secret {name}", "GitHub refuses to start it"
         how = f"in that job: `secrets: {{ {name}: ${{{{ secrets.{name} }}}} }}`"
-        yield Finding("secret-not-passed", Weight.ERROR, job.where, what, why, how)
+        yield DoctorFinding("secret-not-passed", Weight.ERROR, job.where, what, why, how)
 
 
-def _missing(facts: Facts, names: Iterable[str], where: str, environment: str) -> Iterator[Finding]:
+def _missing(facts: RepositoryFacts, names: Iterable[str], where: str, environment: str) -> Iterator[DoctorFinding]:
     known = _job_secrets(facts, environment)
     for name in sorted({name.upper() for name in names} - known) if known is not None else ():
         of = f" --env {shlex.quote(environment)}" if environment else ""
         how = f"gh secret set {name} -R {facts.repository}{of}"
         what, why = f"there is no secret {name}", "the job gets an empty text instead"
-        yield Finding("secret", Weight.ERROR, where, what, why, how)
+        yield DoctorFinding("secret", Weight.ERROR, where, what, why, how)
 
 
-def _job_secrets(facts: Facts, environment: str) -> set[str] | None:
+def _job_secrets(facts: RepositoryFacts, environment: str) -> set[str] | None:
     """Return the secrets available to a job in an environment; None if they could not be read."""
     of_environment: frozenset[str] | Unseen = frozenset()
     if environment and (isinstance(facts.environments, Unseen) or "${{" in environment):

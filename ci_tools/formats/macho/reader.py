@@ -24,7 +24,7 @@ THIN = {
     b"\xfe\xed\xfa\xcf": (">", 32),
     b"\xfe\xed\xfa\xce": (">", 28),
 }
-MOST_PARTS, MOST_COMMANDS = 16, 1 << 12
+MAX_PARTS, MAX_COMMANDS = 16, 1 << 12
 SYMTAB, ID_DYLIB, RPATH = 0x2, 0xD, 0x8000001C
 LOADS = {
     0xC: False,
@@ -65,8 +65,8 @@ def read_macho(file: BinaryIO) -> tuple[MachO, ...]:
         if form is None:
             return (_part(whole),)
         layout, count = struct.Struct(form), int.from_bytes(whole.read(4, 4), "big")
-        if count > MOST_PARTS:
-            msg = f"it has {count:,} parts, expected {MOST_PARTS} at most"
+        if count > MAX_PARTS:
+            msg = f"it has {count:,} parts, expected {MAX_PARTS} at most"
             raise ValueError(msg)
         rows = layout.iter_unpack(whole.read(8, count * layout.size))
         return tuple(_part(whole.part(offset, size)) for _, _, offset, size, *_ in rows)
@@ -75,8 +75,8 @@ def read_macho(file: BinaryIO) -> tuple[MachO, ...]:
 def _part(extent: Extent) -> MachO:
     order, size = THIN[extent.read(0, 4)]
     cpu, _, _, count, commands = struct.unpack(f"{order}5I", extent.read(4, 20))
-    if count > MOST_COMMANDS:
-        msg = f"it has {count:,} load commands, expected {MOST_COMMANDS:,} at most"
+    if count > MAX_COMMANDS:
+        msg = f"it has {count:,} load commands, expected {MAX_COMMANDS:,} at most"
         raise ValueError(msg)
     minimum, name, needed, paths = None, "", [], []
     symbols: list[tuple[str, int, int]] = []

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ARCHIVE_MAGIC = b"!<arch>\n"
 ARCHIVE_MEMBER = struct.Struct("<16s32x10s2s")  # name, size in decimal, then a backtick and a line feed
 LZ4, ZSTD = 0x2000, 0x8000  # as NVIDIA's fatbinary names the methods; 0 is zlib
-MOST_UNPACKED = 1 << 30  # bytes of one image; the largest seen, in vLLM, has 59 million
+MAX_UNPACKED = 1 << 30  # bytes of one image; the largest seen, in vLLM, has 59 million
 
 
 def cut(extent: Extent, position: int, size: int, what: str = "fatbinary") -> Extent:
@@ -51,8 +51,8 @@ def read_members(archive: Extent, what: str = "static library") -> Iterator[tupl
 
 def unpack(packed: bytes, method: int, size: int) -> bytes:
     """Decompress bytes with zstd, lz4 or zlib (method 0); raise Rejected unless the result has `size` bytes."""
-    if size > MOST_UNPACKED:
-        msg = f"an image claims to unpack to {size:,} bytes, expected at most {MOST_UNPACKED:,}"
+    if size > MAX_UNPACKED:
+        msg = f"an image claims to unpack to {size:,} bytes, expected at most {MAX_UNPACKED:,}"
         raise Rejected(msg)
     try:
         content = _inflate(packed, method, size)

@@ -43,7 +43,7 @@ SYCL_KIND, PACKED = 4, 4  # the kind of SYCL, and the format of an image that zs
 BEFORE_IMAGE = {1: 48, 2: 48, 3: 32}  # bytes of a descriptor before the image's address, by version
 POINTER, ENTRY = 8, 32  # bytes of a pointer, and of the entry of one kernel, whose second pointer is its name
 LONGEST = 1 << 16  # bytes of a name; SYCL names a kernel by its type, with all template arguments
-MOST_IMAGES, MOST_KERNELS = 1 << 16, 1 << 20
+MAX_IMAGES, MAX_KERNELS = 1 << 16, 1 << 20
 MEMBER = re.compile(r"(?:64|32)\.(.+)")  # `generic_ir` is SPIR-V again, and `pad_0` is padding
 GRAPHICS = 205  # e_machine: Intel Graphics Technology
 OWNER, CONFIG = b"IntelGT\0", 6  # the note of a machine code file that names the GPU, NT_INTELGT_PRODUCT_CONFIG
@@ -100,7 +100,7 @@ class _Library:
         for section, header in zip(self.elf.sections, self.elf.headers, strict=True):
             if section.name != LIST:
                 continue
-            if section.size % LISTED.size or section.size > MOST_IMAGES * LISTED.size:
+            if section.size % LISTED.size or section.size > MAX_IMAGES * LISTED.size:
                 msg = f"a list of {section.size:,} bytes, expected {LISTED.size} for each image"
                 raise ValueError(msg)
             for place in range(header[3], header[3] + section.size, LISTED.size):
@@ -122,8 +122,8 @@ class _Library:
         target = self.text(self.pointers[descriptor + POINTER])
         start, end = self.pointers[place], self.pointers[place + POINTER]
         first, last = (self.pointers.get(place + POINTER * number, 0) for number in (2, 3))
-        if last - first > MOST_KERNELS * ENTRY:
-            msg = f"an image with over {MOST_KERNELS:,} kernels"
+        if last - first > MAX_KERNELS * ENTRY:
+            msg = f"an image with over {MAX_KERNELS:,} kernels"
             raise ValueError(msg)
         kernels = frozenset(self.text(self.pointers[one + POINTER]) for one in range(first, last, ENTRY))
         if target != NATIVE:

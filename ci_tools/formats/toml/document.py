@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError
 from ci_tools.formats.toml.text import parse_toml
-from ci_tools.formats.yaml_file import Document, Place, text_of
+from ci_tools.formats.yaml_file import Document, YamlPlace, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,8 +86,8 @@ class _Scanner:
         self.name = name
         self.at = 0
         self.lines = [0, *(found.end() for found in re.finditer("\n", text))]
-        self.keys: dict[Keys, Place] = {}
-        self.values: dict[Keys, Place] = {}
+        self.keys: dict[Keys, YamlPlace] = {}
+        self.values: dict[Keys, YamlPlace] = {}
         self.counts: dict[Keys, int] = {}  # of each array of tables, how many tables it has so far
 
     def scan(self) -> None:
@@ -109,11 +109,11 @@ class _Scanner:
         self.at = found.end() if found else self.at + 1  # valid TOML always matches
         return found[0] if found else ""
 
-    def _place(self) -> Place:
+    def _place(self) -> YamlPlace:
         line = bisect(self.lines, self.at)
-        return Place(line, self.at - self.lines[line - 1] + 1, self.name)
+        return YamlPlace(line, self.at - self.lines[line - 1] + 1, self.name)
 
-    def _note(self, keys: Keys, key: Place, value: Place) -> None:
+    def _note(self, keys: Keys, key: YamlPlace, value: YamlPlace) -> None:
         """Note a key and its value, and the tables around it that have no header of their own."""
         for depth in range(len(keys)):
             self.keys.setdefault(keys[:depth], key)
@@ -162,7 +162,7 @@ class _Scanner:
         self._skip(GAP)
         self._value(keys, place)
 
-    def _value(self, keys: Keys, key: Place) -> None:
+    def _value(self, keys: Keys, key: YamlPlace) -> None:
         self._note(keys, key, self._place())
         first = self.text[self.at]
         if first in "\"'":

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from ci_tools.model.versions import Minor
 
-MOST_CHARACTERS = 4 << 20  # the longest real Cargo.toml and pyproject.toml files have about 100,000
+MAX_CHARACTERS = 4 << 20  # the longest real Cargo.toml and pyproject.toml files have about 100,000
 # tomllib stores every prefix of a dotted key, so a key of n parts takes memory in n²: 50,000 parts take 10 GB.
-MOST_PREFIXES = 25_000_000
+MAX_PREFIXES = 25_000_000
 
 
 PLACE = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")  # as tomllib says it
@@ -34,10 +34,10 @@ def parse_toml(text: str, name: str, numbers: Callable[[str], object] = float) -
 
     `numbers` makes the value of a number with a decimal point.
     """
-    if len(text) > MOST_CHARACTERS:
-        msg = f"{name} has {len(text):,} characters, expected a TOML file of at most {MOST_CHARACTERS:,}"
+    if len(text) > MAX_CHARACTERS:
+        msg = f"{name} has {len(text):,} characters, expected a TOML file of at most {MAX_CHARACTERS:,}"
         raise InputError(msg)
-    if sum(line.count(".") ** 2 for line in text.splitlines()) > MOST_PREFIXES:
+    if sum(line.count(".") ** 2 for line in text.splitlines()) > MAX_PREFIXES:
         msg = f"{name}: a key has more dotted parts than a TOML parser can read, expected a few"
         raise InputError(msg)
     try:

@@ -26,7 +26,7 @@ BASE = {PE32: (28, 4), PE32_PLUS: (24, 8)}  # where the preferred address of the
 DIRECTORIES = {PE32: 92, PE32_PLUS: 108}  # where the number of data directories is; they follow
 DIRECTORY = struct.Struct("<II")  # address, size
 EXPORTS, IMPORTS, DELAYED = 0, 1, 13  # the numbers of data directories
-MOST_DIRECTORIES = 16
+MAX_DIRECTORIES = 16
 IMPORT = struct.Struct("<IIIII")  # names of the symbols, date, forwarder, name of the library, addresses of the symbols
 DELAYED_IMPORT = struct.Struct("<IIIIIIII")  # attributes, library, handle, addresses, names of the symbols, …
 BY_ADDRESS = 1  # an attribute of a delayed import: its fields are relative to the file's address, as all others are
@@ -35,8 +35,8 @@ SYMBOL_SIZE = 18  # bytes of one entry of the symbol table; a table of long name
 HINT = 2  # bytes before the name of an imported symbol
 LONGEST_NAME = 1 << 13  # bytes; names of C++ have 4,096 characters at most (Microsoft C/C++, "Decorated names")
 NAME_CHUNK = 256  # bytes that are read at a time in search of a name's end
-MOST_LIBRARIES, MOST_SYMBOLS = 1 << 12, 1 << 18  # that a file imports, or exports
-MOST_SECTIONS = 96  # the loader takes no more (PE Format, "COFF File Header")
+MAX_LIBRARIES, MAX_SYMBOLS = 1 << 12, 1 << 18  # that a file imports, or exports
+MAX_SECTIONS = 96  # the loader takes no more (PE Format, "COFF File Header")
 # The errors of reading a damaged file.
 DAMAGE = (EOFError, IndexError, KeyError, ValueError, OverflowError, struct.error)
 
@@ -77,7 +77,7 @@ class Pe:
     def imports(self) -> tuple[Import, ...]:
         """Return the libraries that the file imports, those that are loaded with it first."""
         with _whole():
-            left = _Limit(MOST_SYMBOLS)
+            left = _Limit(MAX_SYMBOLS)
             return (*self._imports(left), *self._delayed_imports(left))
 
     def exports(self) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class Pe:
             if not (address := self._directory(EXPORTS)):
                 return ()
             count, _, names, _ = EXPORT.unpack(self._read(address, EXPORT.size))
-            _Limit(MOST_SYMBOLS).take(count)
+            _Limit(MAX_SYMBOLS).take(count)
             places = struct.iter_unpack("<I", self._read(names, count * 4)) if count else ()
             return tuple(self._name(place) for (place,) in places)
 
@@ -107,10 +107,10 @@ class Pe:
     def _rows(self, directory: int, layout: struct.Struct) -> Iterator[tuple[int, ...]]:
         """Yield the rows of a table; an empty row ends it, whatever size its directory gives."""
         address = self._directory(directory)
-        for number in range(MOST_LIBRARIES if address else 0):
+        for number in range(MAX_LIBRARIES if address else 0):
             yield layout.unpack(self._read(address + number * layout.size, layout.size))
         if address:
-            msg = f"it imports more than {MOST_LIBRARIES:,} libraries"
+            msg = f"it imports more than {MAX_LIBRARIES:,} libraries"
             raise ValueError(msg)
 
     def _symbols(self, address: int, left: _Limit, shift: int = 0) -> Iterator[str]:
@@ -183,8 +183,8 @@ def read_pe(extent: Extent) -> Pe:
         if magic != b"PE\0\0":
             msg = f"its header starts with {magic!r}"
             raise ValueError(msg)
-        if count > MOST_SECTIONS:
-            msg = f"it has {count:,} sections, expected {MOST_SECTIONS} at most"
+        if count > MAX_SECTIONS:
+            msg = f"it has {count:,} sections, expected {MAX_SECTIONS} at most"
             raise ValueError(msg)
         start = place + HEADER.size
         base, pointer_size, directories = _optional_header(extent.part(start, size))
@@ -211,7 +211,7 @@ def _optional_header(header: Extent) -> tuple[int, int, tuple[tuple[int, int], .
         raise ValueError(msg)
     place, pointer_size = BASE[kind]
     count = int.from_bytes(header.read(DIRECTORIES[kind], 4), "little")
-    rows = header.read(DIRECTORIES[kind] + 4, min(count, MOST_DIRECTORIES) * DIRECTORY.size)
+    rows = header.read(DIRECTORIES[kind] + 4, min(count, MAX_DIRECTORIES) * DIRECTORY.size)
     found = tuple((address, size) for address, size in DIRECTORY.iter_unpack(rows))
     return int.from_bytes(header.read(place, pointer_size), "little"), pointer_size, found
 

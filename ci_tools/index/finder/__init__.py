@@ -9,14 +9,14 @@ from __future__ import annotations
 from ci_tools.index.finder.about import About, read_newest
 from ci_tools.index.finder.data import DATA, data_path, project_data
 from ci_tools.index.finder.page import front_page
-from ci_tools.index.finder.shelf import File, Listing, Shelf, shelf_of
+from ci_tools.index.finder.shelf import File, Shelf, ShelfVersion, shelf_of
 
 __all__ = [
     "DATA",
     "About",
     "File",
-    "Listing",
     "Shelf",
+    "ShelfVersion",
     "data_path",
     "front_page",
     "project_data",

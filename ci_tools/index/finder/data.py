@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
 
     from ci_tools.catalog import Catalog
-    from ci_tools.index.finder.shelf import Listing, Shelf
+    from ci_tools.index.finder.shelf import Shelf, ShelfVersion
     from ci_tools.index.units import Offer
     from ci_tools.install.lock import LockedWheel
 
@@ -94,7 +94,7 @@ def structure_call(content: bytes, name: str, kind: type[Table]) -> Table:
         raise ValueError(error.problems[0].what) from error
 
 
-def _listing(listing: Listing, tables: _Tables) -> dict[str, object]:
+def _listing(listing: ShelfVersion, tables: _Tables) -> dict[str, object]:
     outcomes: _Table[tuple[int, int]] = _Table()  # a file, and the text with the reason
     places = {file.name: place for place, file in enumerate(listing.files)} if listing.offers else {}
     rows: dict[tuple[int, int, int], dict[int, int]] = {}
@@ -120,7 +120,7 @@ def _listing(listing: Listing, tables: _Tables) -> dict[str, object]:
     }
 
 
-def _combinations_of_others(listing: Listing, tables: _Tables) -> Iterator[tuple[str, tuple[int, int, int], int]]:
+def _combinations_of_others(listing: ShelfVersion, tables: _Tables) -> Iterator[tuple[str, tuple[int, int, int], int]]:
     """Yield each wheel that no release offers, by its name, with the places of each machine and Python it is for."""
     offered, torches = {offer.file for offer in listing.offers}, {offer.torch: None for offer in listing.offers}
     for file in listing.files:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.catalog.accelerators import read_label
 from ci_tools.errors import InputError, nearest
-from ci_tools.index.finder.search import Machine
+from ci_tools.index.finder.search import UserMachine
 from ci_tools.model.versions import Python
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ TORCH = re.compile(r"(\d{1,4}\.\d{1,4})(\.\d{1,4})?")
 MINOR = re.compile(r"\d{1,4}\.\d{1,2}")
 
 
-class Wanted(NamedTuple):
+class GivenMachine(NamedTuple):
     """Values of a machine that are given to a search; an empty field is taken from this machine."""
 
     system: str = ""
@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
     gpu: str = ""
 
 
-def describe_machine(facts: Facts, wanted: Wanted) -> Machine:
+def describe_machine(facts: Facts, wanted: GivenMachine) -> UserMachine:
     """Return a machine: `facts` with what is wanted in their place; raise InputError for a value that none can have.
 
     The GPUs and the driver of this machine count only where nothing but them decides: another system or CUDA is
@@ -56,7 +56,7 @@ def describe_machine(facts: Facts, wanted: Wanted) -> Machine:
         facts = facts._replace(python=wanted.python.rstrip("t"), free_threaded=wanted.python.endswith("t"))
     facts = _with_torch(facts, wanted)
     torch = facts.torch or ""
-    return Machine(
+    return UserMachine(
         facts,
         _system_of(facts),
         _accelerator_of(facts),
@@ -65,7 +65,7 @@ def describe_machine(facts: Facts, wanted: Wanted) -> Machine:
     )
 
 
-def _refuse_wrong(wanted: Wanted) -> None:
+def _refuse_wrong(wanted: GivenMachine) -> None:
     if wanted.system and wanted.system not in SYSTEMS:
         msg = f'--system: "{wanted.system}" is not known, {nearest(wanted.system, SYSTEMS)}'
         raise InputError(msg)
@@ -83,7 +83,7 @@ def _refuse_wrong(wanted: Wanted) -> None:
             raise InputError(msg)
 
 
-def _with_torch(facts: Facts, wanted: Wanted) -> Facts:
+def _with_torch(facts: Facts, wanted: GivenMachine) -> Facts:
     """Return the facts with the torch that is named, for the CUDA that is named or else for this machine's."""
     cuda = wanted.cuda or facts.torch_cuda or (facts.driver_cuda if wanted.torch else None) or ""
     cuda = "" if cuda == NONE else cuda

@@ -34,7 +34,7 @@ class FileTable(NamedTuple):
     attested: str = ""
 
 
-class ListingTable(NamedTuple):
+class VersionTable(NamedTuple):
     """A version in the data."""
 
     version: str
@@ -48,7 +48,7 @@ class ProjectTable(NamedTuple):
     """The data of a project, as `project_data` writes it."""
 
     project: str
-    listings: tuple[ListingTable, ...]
+    listings: tuple[VersionTable, ...]
     systems: tuple[tuple[str, str], ...]
     accelerators: tuple[tuple[str, str], ...]
     torches: tuple[str, ...]
@@ -58,7 +58,7 @@ class ProjectTable(NamedTuple):
     grids: tuple[tuple[int, ...], ...]
 
 
-class Machine(NamedTuple):
+class UserMachine(NamedTuple):
     """A machine by what decides about its wheel, and by the four names of the page's choice."""
 
     facts: backend.Facts
@@ -95,7 +95,7 @@ def parse_project(content: bytes) -> ProjectTable:
     return structure_call(content, "finder", ProjectTable)
 
 
-def search(projects: Iterable[ProjectTable], makers: Sequence[Maker], machine: Machine) -> list[Match]:
+def search(projects: Iterable[ProjectTable], makers: Sequence[Maker], machine: UserMachine) -> list[Match]:
     """Return a match for each project, and for each that only a recipe makes; those with a wheel first, by name."""
     found = {one.project: _search_project(one, machine) for one in projects}
     for maker in makers:
@@ -107,7 +107,7 @@ def search(projects: Iterable[ProjectTable], makers: Sequence[Maker], machine: M
     return sorted(whole, key=lambda match: (match.file is None, match.project))
 
 
-def _recipes_for(project: str, makers: Iterable[Maker], machine: Machine) -> tuple[tuple[str, str], ...]:
+def _recipes_for(project: str, makers: Iterable[Maker], machine: UserMachine) -> tuple[tuple[str, str], ...]:
     own = (maker for maker in makers if maker.project == project)
     return tuple((maker.recipe, refuse_maker(maker, machine)) for maker in own)
 
@@ -115,7 +115,7 @@ def _recipes_for(project: str, makers: Iterable[Maker], machine: Machine) -> tup
 # -- one project
 
 
-def _search_project(project: ProjectTable, machine: Machine) -> Match:
+def _search_project(project: ProjectTable, machine: UserMachine) -> Match:
     final = [one for one in project.listings if not one.pre and not all(file.yanked is not None for file in one.files)]
     listings = final or project.listings
     why = "it has no file here"
@@ -127,7 +127,7 @@ def _search_project(project: ProjectTable, machine: Machine) -> Match:
     return Match(project.project, listings[0].version if listings else "", why=why)
 
 
-def _answer(project: ProjectTable, listing: ListingTable, machine: Machine) -> tuple[FileTable | None, str]:
+def _answer(project: ProjectTable, listing: VersionTable, machine: UserMachine) -> tuple[FileTable | None, str]:
     """Return what `pip install` takes of a version, among what its release offers; or None and the reason."""
     refused = _refusal_of_offer(project, listing, machine)
     if refused:
@@ -140,7 +140,7 @@ def _answer(project: ProjectTable, listing: ListingTable, machine: Machine) -> t
     return None, _none_fits(choice.rows)
 
 
-def _refusal_of_offer(project: ProjectTable, listing: ListingTable, machine: Machine) -> str:
+def _refusal_of_offer(project: ProjectTable, listing: VersionTable, machine: UserMachine) -> str:
     """Return the reason for which the release has no file for exactly this machine; "" if it does not say."""
     wanted = (machine.system, machine.accelerator, machine.torch, machine.python)
     grid = project.grids[listing.grid]
@@ -172,7 +172,7 @@ def _none_fits(rows: Sequence[tuple[str, str]]) -> str:
 # -- the recipe that makes it
 
 
-def refuse_maker(maker: Maker, machine: Machine) -> str:
+def refuse_maker(maker: Maker, machine: UserMachine) -> str:
     """Return why a recipe cannot make a wheel for a machine, or "" if it can; the twin of the page's `refuseRecipe`."""
     if (machine.system, machine.kind) not in maker.systems:
         return f"it is for {' and '.join(' with '.join(filter(None, one)) for one in maker.systems)}"
@@ -185,7 +185,7 @@ def refuse_maker(maker: Maker, machine: Machine) -> str:
     return ""
 
 
-def ask_by(maker: Maker, machine: Machine) -> str:
+def ask_by(maker: Maker, machine: UserMachine) -> str:
     """Return the command that writes the config of the release that makes the wheel."""
     words = ["fatwheel recipe copy", maker.recipe, "build --release", f"--python {machine.python}"]
     words += [f"--torch {machine.torch}"] if maker.uses_torch and machine.torch else []

@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 from ci_tools.index.file_names import release_of
 from ci_tools.index.finder.about import About
 from ci_tools.index.pages import quote_key
-from ci_tools.index.wheel_facts import Built, add_facts, lowest_torch
+from ci_tools.index.wheel_facts import WheelMachines, add_facts, lowest_torch
 from ci_tools.install.lock import LockedWheel
 from ci_tools.model.names import FileName, Sha256
 from ci_tools.model.pep440 import parse_version
@@ -45,7 +45,7 @@ class File(NamedTuple):
     attested: str = ""  # yes or no: whether GitHub keeps a provenance of it; empty: not known
 
 
-class Listing(NamedTuple):
+class ShelfVersion(NamedTuple):
     """One version of a project: its files, and the file or reason for each combination that a visitor may have."""
 
     version: str  # without a local version
@@ -57,7 +57,7 @@ class Shelf(NamedTuple):
     """All versions and files of one project in an index."""
 
     project: str
-    listings: tuple[Listing, ...]  # the newest first
+    listings: tuple[ShelfVersion, ...]  # the newest first
     about: About = About()
 
 
@@ -79,7 +79,7 @@ def shelf_of(
         found.setdefault(public, []).append(_file(file, pin, catalog, lowest.get(file.name, "")))
     newest_first = sorted(found, key=parse_version, reverse=True)
     listings = (
-        Listing(version, tuple(sorted(found[version], key=lambda file: file.name)), tuple(offers.get(version, ())))
+        ShelfVersion(version, tuple(sorted(found[version], key=lambda file: file.name)), tuple(offers.get(version, ())))
         for version in newest_first
     )
     return Shelf(canonicalize_name(project), tuple(listings), about)
@@ -127,7 +127,7 @@ def _lock(file: IndexedFile, catalog: Catalog, lowest: str) -> LockedWheel:
     own = (file.folder, *file.also)
     folders = own if file.folder or not file.only_in else tuple(sorted(file.only_in, key=lambda name: not name))
     wheel = LockedWheel(FileName(file.name), (), Sha256(file.sha256), file.size, archs=file.archs)
-    known = add_facts(wheel, Built(folders[0].partition("torch")[0], file.platform, folders, lowest), catalog)
+    known = add_facts(wheel, WheelMachines(folders[0].partition("torch")[0], file.platform, folders, lowest), catalog)
     if file.drivers and known.driver_sass is None:
         known = known._replace(driver_sass=file.drivers[0], driver_ptx=file.drivers[-1])
     return known

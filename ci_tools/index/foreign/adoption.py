@@ -21,7 +21,7 @@ from ci_tools.index.file_names import version_of
 from ci_tools.index.foreign.entries import join, removed_files, store_metadata, unknown_files
 from ci_tools.index.foreign.files import METADATA_SUFFIX, complete, explain_link, resolve
 from ci_tools.index.foreign.layout import Layout, Left, find_layout, is_list_of_files, is_page
-from ci_tools.index.foreign.listings import Found, merge_listings
+from ci_tools.index.foreign.listings import ForeignLinks, merge_listings
 from ci_tools.index.foreign.pages import Listed, links_elsewhere, parse_project_page
 from ci_tools.index.foreign.replay import replay
 from ci_tools.index.foreign.strangers import Stranger, stranger_in
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside
 
-MOST_NAMED = 20  # differences that a refusal names
+MAX_NAMED = 20  # differences that a refusal names
 NO_PAGE = "this page does not exist here, and our page has not this link; the old one stays in .fatwheel/replaced"
 
 
@@ -74,7 +74,7 @@ class Outline(NamedTuple):
 class _OnPages(NamedTuple):
     """The listed files of a project, and the pages of others that list them."""
 
-    found: Found
+    found: ForeignLinks
     strangers: tuple[Stranger, ...]
     gone: Callable[[Manifest], frozenset[str]]  # the files of a manifest that were removed since they were listed
     views: tuple[tuple[str, tuple[Listed, ...]], ...]  # the links of each page, with its folder
@@ -128,8 +128,8 @@ def _foresee(
 def _refuse_changes(changes: Sequence[str]) -> None:
     """Raise RejectedInput if installers would get other files from our pages than from those of others."""
     if changes:
-        more = [f"and {len(changes) - MOST_NAMED:,} more of this kind"] if len(changes) > MOST_NAMED else []
-        problems = [Problem("", change) for change in (*changes[:MOST_NAMED], *more)]
+        more = [f"and {len(changes) - MAX_NAMED:,} more of this kind"] if len(changes) > MAX_NAMED else []
+        problems = [Problem("", change) for change in (*changes[:MAX_NAMED], *more)]
         hint = "nothing was changed; correct these pages, or adopt other projects with --project"
         raise RejectedInput(problems, hint=hint, page="how-to/adopt-an-index.md")
 
@@ -185,7 +185,7 @@ def _is_away(file: IndexedFile, layout: Layout) -> bool:
     return not file.sha256 and not is_there
 
 
-def _disputed(found: Found) -> Iterator[Left]:
+def _disputed(found: ForeignLinks) -> Iterator[Left]:
     counts = Counter(link.at for link in found.links)
     why = "its pages say different things of it: each keeps what it says"
     yield from (Left(at, why) for at, count in counts.items() if count > 1)

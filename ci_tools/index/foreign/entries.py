@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ci_tools.index.foreign.files import Completed
-    from ci_tools.index.foreign.listings import Found as OnPages
+    from ci_tools.index.foreign.listings import ForeignLinks as OnPages
     from ci_tools.index.manifest import Manifest
     from ci_tools.index.objects.store import Store
 

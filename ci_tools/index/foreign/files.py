@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from ci_tools.index.objects.store import Entry, Store
 
 METADATA_SUFFIX = ".metadata"  # PEP 658
-MOST_METADATA = 16 << 20  # bytes
-MOST_READ = 64 << 20  # bytes read of a wheel for its METADATA
+MAX_METADATA = 16 << 20  # bytes
+MAX_READ = 64 << 20  # bytes read of a wheel for its METADATA
 PAGES = ("", "index.html", "index.json")  # the possible names of a page in its folder
 CHECKED = {name for name in hashlib.algorithms_available if not name.startswith("shake")}  # those have any length
 SHARED = frozenset(Link._fields) & frozenset(IndexedFile._fields) - {"at", "only_in"}
@@ -91,7 +91,7 @@ def complete(
         return Completed(file, read=read)
     if metadata and file.metadata_sha256 and file.requires_python:
         return Completed(file, read=read)
-    found = store.read(f"{key}{METADATA_SUFFIX}") if metadata and metadata.size <= MOST_METADATA else None
+    found = store.read(f"{key}{METADATA_SUFFIX}") if metadata and metadata.size <= MAX_METADATA else None
     content = found[0] if found else b"" if metadata else _metadata_in(store, key, entry.size)
     if not is_metadata_of(file.name, content):  # the METADATA of others stays, but is not offered
         return Completed(file._replace(metadata_sha256=""), read=read)
@@ -177,7 +177,7 @@ class _StoredWheel(RangedFile):
 
     def __init__(self, store: Store, key: str, size: int) -> None:
         self.store, self.key = store, key
-        super().__init__(size, store.part(key, -min(TAIL, size), TAIL) if size else b"", MOST_READ)
+        super().__init__(size, store.part(key, -min(TAIL, size), TAIL) if size else b"", MAX_READ)
 
     def fetch(self, position: int, view: memoryview) -> None:
         """Fill `view` with the bytes from a position on; raise ValueError if the store has fewer."""
@@ -190,7 +190,7 @@ def _metadata_in(store: Store, key: str, size: int) -> bytes:
         with closing(_StoredWheel(store, key, size)) as file, zipfile.ZipFile(io.BufferedReader(file, TAIL)) as archive:
             names = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
             member = next((name for name in names if name.count("/") == 1), "")
-            if not member or archive.getinfo(member).file_size > MOST_METADATA:
+            if not member or archive.getinfo(member).file_size > MAX_METADATA:
                 return b""
             return archive.read(member)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, RuntimeError, TooLarge):

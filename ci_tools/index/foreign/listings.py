@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WEB_PAGES = (".html", ".htm")  # pages for people
 
 
-class Found(NamedTuple):
+class ForeignLinks(NamedTuple):
     """The links on the pages of one project: files, some with missing facts, and other links."""
 
     files: tuple[IndexedFile, ...]
@@ -38,7 +38,9 @@ class _Entry(NamedTuple):
     folders: frozenset[str]
 
 
-def merge_listings(project: NormalizedName, pages: Mapping[str, Iterable[Listed]], folders: Collection[str]) -> Found:
+def merge_listings(
+    project: NormalizedName, pages: Mapping[str, Iterable[Listed]], folders: Collection[str]
+) -> ForeignLinks:
     """Return the files and links on a project's pages, given by the folder of their index; `folders` are all folders.
 
     A file that every folder lists is for every folder, including future ones, unless it has an accelerator's version.
@@ -53,7 +55,7 @@ def merge_listings(project: NormalizedName, pages: Mapping[str, Iterable[Listed]
             files.append(_file(said, listing, folders)._replace(rank=rank))
         elif not said.at.endswith("/") and "." in said.name.strip(".") and not said.name.endswith(WEB_PAGES):
             others.append(Link(only_in=tuple(sorted(listing)), rank=rank, **said._asdict()))
-    return Found(tuple(files), tuple(others))
+    return ForeignLinks(tuple(files), tuple(others))
 
 
 def _has_twins(entries: Iterable[_Entry]) -> bool:

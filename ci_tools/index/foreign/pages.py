@@ -39,7 +39,7 @@ END_OF_LINK = re.compile(r"</a>", re.IGNORECASE)
 END_OF_BODY = re.compile(r"</(body|html)>", re.IGNORECASE)
 AS_IT_IS = "surrogateescape"  # invalid bytes are written back unchanged
 LIST_OF_PROJECTS = re.compile(r'"projects"\s*:\s*(?=\[)')
-MOST_TRIES = 20  # places tried for a line, the best first
+MAX_TRIES = 20  # places tried for a line, the best first
 # HTML as installers' parsers read it: an unclosed element hides everything after it.
 OPENING = re.compile(r"<(?P<close>/?)(?P<name>[a-zA-Z][^\s/>]*)")
 ATTRIBUTE = re.compile(
@@ -155,7 +155,7 @@ def _places(text: str, key: str) -> Iterator[tuple[int, str, str]]:
     links = _links(text, key)
     starts = [text.rfind("\n", 0, link.start) + 1 for link in links]
     counts = Counter(starts)
-    for start, link in [*zip(starts, links, strict=True)][: -MOST_TRIES - 1 : -1]:
+    for start, link in [*zip(starts, links, strict=True)][: -MAX_TRIES - 1 : -1]:
         found = _around(text, start, link.start) if counts[start] == 1 and _project(link, _folder(key)) else None
         if found:
             yield found
@@ -180,7 +180,7 @@ def _around(text: str, start: int, at: int) -> tuple[int, str, str] | None:
 
 def _ends(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield the ends of a page, the last first, or the end of its text if it has none."""
-    ends = [len(text[: found.start()].rstrip(" \t")) for found in END_OF_BODY.finditer(text)][: -MOST_TRIES - 1 : -1]
+    ends = [len(text[: found.start()].rstrip(" \t")) for found in END_OF_BODY.finditer(text)][: -MAX_TRIES - 1 : -1]
     for place in (*ends[1:], *ends[:1], len(text)):
         yield place, "", "<br>\n"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ci_tools.index.objects.store import Found, Store
 
 GZIP = 31  # zlib's wbits for `Content-Encoding: gzip`
-MOST_UNPACKED = 64 << 20  # bytes of an unpacked page
+MAX_UNPACKED = 64 << 20  # bytes of an unpacked page
 
 
 class Stranger(NamedTuple):
@@ -43,7 +43,7 @@ def _decompress_page(store: Store, key: str, data: bytes, encoding: str) -> byte
     """Return a page as browsers and installers see it."""
     with suppress(zlib.error):
         if encoding in {"gzip", "identity"}:
-            return data if encoding == "identity" else zlib.decompressobj(GZIP).decompress(data, MOST_UNPACKED)
+            return data if encoding == "identity" else zlib.decompressobj(GZIP).decompress(data, MAX_UNPACKED)
     msg = f"{store.url(key)} is compressed ({encoding}), expected an uncompressed page, or gzip"
     raise InputError(msg, hint="upload it again without a Content-Encoding")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci_tools.index.maintain.flaws import DAMAGED, GONE, NO_METADATA, OTHERS, STALE, UNFINISHED, UNLISTED, Flaw
+from ci_tools.index.maintain.flaws import DAMAGED, GONE, NO_METADATA, OTHERS, STALE, UNFINISHED, UNLISTED, IndexFlaw
 from ci_tools.index.maintain.look import verify
 from ci_tools.index.maintain.marks import yank
 from ci_tools.index.maintain.repairs import repair
@@ -16,7 +16,7 @@ __all__ = [
     "STALE",
     "UNFINISHED",
     "UNLISTED",
-    "Flaw",
+    "IndexFlaw",
     "repair",
     "undo_repair",
     "verify",

@@ -25,7 +25,7 @@ UNFINISHED = "it lacks a project or a folder: a publisher was interrupted, or is
 BROKEN = "it is damaged"  # followed by the reason
 
 
-class Flaw(NamedTuple):
+class IndexFlaw(NamedTuple):
     """A part of an index that disagrees with its manifests, and how it was repaired."""
 
     key: str

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.foreign.files import METADATA_SUFFIX
 from ci_tools.index.ledger import Ledger
-from ci_tools.index.maintain.flaws import BROKEN, UNLISTED, Flaw
+from ci_tools.index.maintain.flaws import BROKEN, UNLISTED, IndexFlaw
 from ci_tools.index.manifest import parse_staged_keys
 from ci_tools.index.pages import VARIANTS
 from ci_tools.index.wheel_index import keys_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ci_tools.index.wheel_index import WheelIndex
 
 
-def leftovers(ledger: Ledger, named: AbstractSet[str]) -> Iterator[Flaw]:
+def leftovers(ledger: Ledger, named: AbstractSet[str]) -> Iterator[IndexFlaw]:
     """Yield a flaw for every noted file that exists and is not in a manifest; any other unlisted file is of others.
 
     This includes a file that was at a noted key before the note: the publisher then puts its own file elsewhere.
@@ -29,7 +29,7 @@ def leftovers(ledger: Ledger, named: AbstractSet[str]) -> Iterator[Flaw]:
     noted = _read_note_times(ledger)
     keys = sorted(key for key in noted.keys() - named if _is_publishers(key) and ledger.store.find(key))
     times = {entry.key: entry.modified for entry in ledger.store.entries()} if keys else {}
-    yield from (Flaw(key, UNLISTED) for key in keys if times.get(key, "") >= noted[key])
+    yield from (IndexFlaw(key, UNLISTED) for key in keys if times.get(key, "") >= noted[key])
 
 
 def _read_note_times(ledger: Ledger) -> dict[str, str]:

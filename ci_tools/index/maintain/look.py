@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError
 from ci_tools.index.ledger import RESTORE, Damaged, Ledger
-from ci_tools.index.maintain.flaws import BROKEN, UNFINISHED, Flaw
+from ci_tools.index.maintain.flaws import BROKEN, UNFINISHED, IndexFlaw
 from ci_tools.index.maintain.leftovers import leftovers
 from ci_tools.index.maintain.pages import front_flaws, page_flaws
 from ci_tools.index.maintain.reading import file_flaws, read_file
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 class Look(NamedTuple):
     """An index as read: its flaws, and its directory and manifests."""
 
-    flaws: tuple[Flaw, ...]
+    flaws: tuple[IndexFlaw, ...]
     directory: Directory  # with every existing project and folder
     manifests: tuple[Manifest, ...]  # the readable ones
     generation: int  # the highest generation of its pages
 
 
-def verify(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
+def verify(index: WheelIndex, outside: Outside) -> tuple[IndexFlaw, ...]:
     """Read every file and every page of an index, and return everything that disagrees with its manifests.
 
     An unlisted file is a flaw only if one of our publishers noted it before. Raises InputError if there is no index.
@@ -76,11 +76,11 @@ def look_at(index: WheelIndex, only: AbstractSet[str] | None = None) -> Look:
     ledger = Ledger(index.store, "")
     known, flaws = inspect_directory(index, ledger)
     found = [_manifest(ledger, project) for project in sorted(known.projects)]
-    manifests = tuple(one for one in found if not isinstance(one, Flaw))
+    manifests = tuple(one for one in found if not isinstance(one, IndexFlaw))
     directory = _complete_directory(known, manifests)
     if directory != known and not flaws:
-        flaws.append(Flaw(ledger.directory_key, UNFINISHED))
-    flaws += (one for one in found if isinstance(one, Flaw))
+        flaws.append(IndexFlaw(ledger.directory_key, UNFINISHED))
+    flaws += (one for one in found if isinstance(one, IndexFlaw))
     is_known = not any(flaw.what.startswith(BROKEN) for flaw in flaws)
     files = [file for manifest in manifests for file in manifest.files.values()]
     flaws += file_flaws(index, (file for file in files if only is None or only & keys_of(file)))
@@ -93,17 +93,17 @@ def look_at(index: WheelIndex, only: AbstractSet[str] | None = None) -> Look:
     return Look(tuple(flaws), directory, manifests, max(look.generation for look in looks))
 
 
-def inspect_directory(index: WheelIndex, ledger: Ledger) -> tuple[Directory, list[Flaw]]:
+def inspect_directory(index: WheelIndex, ledger: Ledger) -> tuple[Directory, list[IndexFlaw]]:
     """Return the directory, rebuilt if lost or damaged, with its missing projects added; and its flaws."""
     flaws, is_there = [], ledger.is_there()
     try:
         known = _directory(index, ledger) if is_there else directory_from_pages(index)
     except Damaged as error:
-        flaws = [Flaw(error.key, f"{BROKEN}: {error.why}")]
+        flaws = [IndexFlaw(error.key, f"{BROKEN}: {error.why}")]
         known = directory_from_pages(index)
     missing = ledger.projects() - known.projects
     if (missing or not is_there) and not flaws:
-        flaws = [Flaw(ledger.directory_key, UNFINISHED)]
+        flaws = [IndexFlaw(ledger.directory_key, UNFINISHED)]
     return known._replace(projects=known.projects | missing), flaws
 
 
@@ -123,12 +123,12 @@ def manifest_of(ledger: Ledger, project: NormalizedName) -> Manifest:
     return ledger.manifest(project)
 
 
-def _manifest(ledger: Ledger, project: NormalizedName) -> Manifest | Flaw:
+def _manifest(ledger: Ledger, project: NormalizedName) -> Manifest | IndexFlaw:
     """Return the manifest of a project, or a flaw if it cannot be read."""
     try:
         return manifest_of(ledger, project)
     except Damaged as error:
-        return Flaw(error.key, f"{BROKEN}: {error.why}")
+        return IndexFlaw(error.key, f"{BROKEN}: {error.why}")
 
 
 def _complete_directory(known: Directory, manifests: Iterable[Manifest]) -> Directory:

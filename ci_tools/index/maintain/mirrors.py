@@ -13,7 +13,7 @@ from ci_tools.index.arrivals import metadata_of
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.foreign.files import METADATA_SUFFIX
 from ci_tools.index.ledger import Ledger
-from ci_tools.index.maintain.flaws import Flaw
+from ci_tools.index.maintain.flaws import IndexFlaw
 from ci_tools.index.maintain.reading import fetch
 from ci_tools.index.objects.store import content_of_bytes, content_of_file
 from ci_tools.machine.storage import sha256_of
@@ -43,12 +43,12 @@ class _Gap(NamedTuple):
     what: str
 
 
-def differences(first: WheelIndex, mirror: WheelIndex) -> tuple[Flaw, ...]:
+def differences(first: WheelIndex, mirror: WheelIndex) -> tuple[IndexFlaw, ...]:
     """Return the differences of a mirror from the first index; of files that both have, the first is right."""
-    return tuple(Flaw(gap.place.store.url(gap.file.key), gap.what) for gap in _gaps(first, mirror))
+    return tuple(IndexFlaw(gap.place.store.url(gap.file.key), gap.what) for gap in _gaps(first, mirror))
 
 
-def copy_missing(first: WheelIndex, mirror: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
+def copy_missing(first: WheelIndex, mirror: WheelIndex, outside: Outside) -> tuple[IndexFlaw, ...]:
     """Copy to each place the files that only the other has, and return the results.
 
     A file whose bytes do not match its manifest is not copied. Raises MachineError if a store fails.
@@ -77,8 +77,8 @@ def _common_fields(file: IndexedFile) -> IndexedFile:
     return file._replace(apart="", lost="")
 
 
-def _close_gap(gap: _Gap, outside: Outside) -> Flaw:
-    flaw = Flaw(gap.place.store.url(gap.file.key), gap.what)
+def _close_gap(gap: _Gap, outside: Outside) -> IndexFlaw:
+    flaw = IndexFlaw(gap.place.store.url(gap.file.key), gap.what)
     if gap.what == UNLIKE:
         return flaw._replace(done=LEFT, is_left=True)
     with outside.reporter.step(f"copy {gap.file.name} to {gap.place.address}"):

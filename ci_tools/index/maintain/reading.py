@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import FatwheelError, MachineError
 from ci_tools.index.foreign.files import METADATA_SUFFIX
-from ci_tools.index.maintain.flaws import BACK, DAMAGED, GONE, LOST, NO_METADATA, OTHER_SIZE, UNREAD, Flaw
+from ci_tools.index.maintain.flaws import BACK, DAMAGED, GONE, LOST, NO_METADATA, OTHER_SIZE, UNREAD, IndexFlaw
 from ci_tools.machine.storage import write_atomically
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ci_tools.index.pages import IndexedFile
     from ci_tools.index.wheel_index import WheelIndex
 
-MOST_UNREAD = 10  # unreadable files in a row: then the store fails, not a file
+MAX_UNREAD = 10  # unreadable files in a row: then the store fails, not a file
 
 
 class Reading(NamedTuple):
@@ -53,7 +53,7 @@ def _read(index: WheelIndex, key: str) -> Reading:
         raise MachineError(msg) from error
 
 
-def file_flaws(index: WheelIndex, files: Iterable[IndexedFile]) -> Iterator[Flaw]:
+def file_flaws(index: WheelIndex, files: Iterable[IndexedFile]) -> Iterator[IndexFlaw]:
     """Yield the flaws of some files; files on other servers are not read.
 
     Raises FatwheelError if many in a row cannot be read.
@@ -64,38 +64,38 @@ def file_flaws(index: WheelIndex, files: Iterable[IndexedFile]) -> Iterator[Flaw
         unread = unread + 1 if isinstance(found, FatwheelError) else 0
         if not isinstance(found, FatwheelError):
             yield from found
-        elif unread == MOST_UNREAD:
+        elif unread == MAX_UNREAD:
             raise found
         else:
-            yield Flaw(file.key, f"{UNREAD}: {found.message}")
+            yield IndexFlaw(file.key, f"{UNREAD}: {found.message}")
 
 
-def _try(index: WheelIndex, file: IndexedFile) -> tuple[Flaw, ...] | FatwheelError:
+def _try(index: WheelIndex, file: IndexedFile) -> tuple[IndexFlaw, ...] | FatwheelError:
     try:
         return tuple(_flaws(index, file))
     except FatwheelError as error:
         return error
 
 
-def _flaws(index: WheelIndex, file: IndexedFile) -> Iterator[Flaw]:
+def _flaws(index: WheelIndex, file: IndexedFile) -> Iterator[IndexFlaw]:
     read = read_file(index, file.key, file.sha256)
     beside = f"{file.key}{METADATA_SUFFIX}"
     if file.lost:
         yield from _check_lost_file(file, read)
     elif read.sha256 != file.sha256:
-        yield Flaw(file.key, DAMAGED if read.sha256 else GONE)
+        yield IndexFlaw(file.key, DAMAGED if read.sha256 else GONE)
     elif read.size != file.size:
-        yield Flaw(file.key, OTHER_SIZE)
+        yield IndexFlaw(file.key, OTHER_SIZE)
     elif file.metadata_sha256 and read_file(index, beside, file.metadata_sha256).sha256 != file.metadata_sha256:
-        yield Flaw(beside, NO_METADATA)
+        yield IndexFlaw(beside, NO_METADATA)
 
 
-def _check_lost_file(file: IndexedFile, read: Reading) -> Iterator[Flaw]:
+def _check_lost_file(file: IndexedFile, read: Reading) -> Iterator[IndexFlaw]:
     """Yield the flaw of an unlisted file: its bytes are back, or still lost; a lost file that is yanked has none."""
     if read.sha256 == file.sha256:
-        yield Flaw(file.key, BACK)
+        yield IndexFlaw(file.key, BACK)
     elif file.yanked is None:
-        yield Flaw(file.key, LOST.get(file.lost, LOST["gone"]))
+        yield IndexFlaw(file.key, LOST.get(file.lost, LOST["gone"]))
 
 
 def fetch(index: WheelIndex, key: str, folder: Path) -> Path:

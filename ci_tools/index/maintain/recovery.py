@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import MachineError
 from ci_tools.index.ledger import Damaged, Ledger
-from ci_tools.index.maintain.flaws import BROKEN, Flaw
+from ci_tools.index.maintain.flaws import BROKEN, IndexFlaw
 from ci_tools.index.maintain.look import inspect_directory, manifest_of
 from ci_tools.index.maintain.reading import read_file
 from ci_tools.index.maintain.rebuild import manifest_from_pages
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
 
 
-def recover_manifests(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
+def recover_manifests(index: WheelIndex, outside: Outside) -> tuple[IndexFlaw, ...]:
     """Rebuild manifests that are damaged or lost, and return the facts of each that could not be recovered.
 
     If no page of a project is complete, its manifest stays as it is. Raises MachineError if it changes meanwhile.
     """
     ledger = Ledger(index.store, "")
     directory, _ = inspect_directory(index, ledger)
-    flaws: list[Flaw] = []
+    flaws: list[IndexFlaw] = []
     for project in sorted(directory.projects):
         error = _damage(ledger, project)
         if error:
@@ -47,7 +47,7 @@ def _damage(ledger: Ledger, project: NormalizedName) -> Damaged | None:
     return None
 
 
-def _recover(index: WheelIndex, directory: Directory, project: NormalizedName, error: Damaged) -> Iterator[Flaw]:
+def _recover(index: WheelIndex, directory: Directory, project: NormalizedName, error: Damaged) -> Iterator[IndexFlaw]:
     """Rebuild one manifest; the damaged bytes are kept for undo, as by a repair."""
     found = index.store.find(error.key)
     damaged = read_file(index, error.key, "?").sha256  # read twice: a truncated answer is not damage
@@ -65,4 +65,4 @@ def _recover(index: WheelIndex, directory: Directory, project: NormalizedName, e
     lost = f"; not recovered: {', '.join(rebuilt.unknown)}" if rebuilt.unknown else ""
     count = f"{len(manifest.files)} file{'' if len(manifest.files) == 1 else 's'}"
     done = f"rebuilt from its pages: {count}{lost}"
-    yield Flaw(error.key, f"{BROKEN}: {error.why}", done)
+    yield IndexFlaw(error.key, f"{BROKEN}: {error.why}", done)

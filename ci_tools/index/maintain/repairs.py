@@ -24,7 +24,7 @@ from ci_tools.index.maintain.flaws import (
     OTHERS,
     UNLISTED,
     UNREAD,
-    Flaw,
+    IndexFlaw,
 )
 from ci_tools.index.maintain.leftovers import forget_notes
 from ci_tools.index.maintain.look import look_at, read, refuse_no_index
@@ -67,7 +67,7 @@ IN_DOUBT = frozenset({GONE, DAMAGED, OTHER_SIZE, BACK})
 AGAIN = "repair it again when nothing is damaged and nobody publishes"
 
 
-def repair(index: WheelIndex, outside: Outside, *, remove_unlisted: bool = False) -> tuple[Flaw, ...]:
+def repair(index: WheelIndex, outside: Outside, *, remove_unlisted: bool = False) -> tuple[IndexFlaw, ...]:
     """Repair the flaws that `verify` finds, and return what a second check finds done about each.
 
     A file that is gone or has other bytes is not listed until its bytes are back; its entry stays. A manifest that is
@@ -91,12 +91,12 @@ def repair(index: WheelIndex, outside: Outside, *, remove_unlisted: bool = False
     return (*recovered, *(_describe_repair(flaw, left) for flaw in look.flaws))
 
 
-def _is_repairable(flaw: Flaw, *, remove_unlisted: bool) -> bool:
+def _is_repairable(flaw: IndexFlaw, *, remove_unlisted: bool) -> bool:
     is_others = flaw.what.startswith((*LOST.values(), UNREAD)) or (flaw.what == UNLISTED and not remove_unlisted)
     return not is_others
 
 
-def _describe_repair(flaw: Flaw, left: AbstractSet[Flaw]) -> Flaw:
+def _describe_repair(flaw: IndexFlaw, left: AbstractSet[IndexFlaw]) -> IndexFlaw:
     """Return a flaw with its repair, or with the reason why there was none."""
     if flaw not in left:
         return flaw._replace(done=DONE.get(flaw.what, "written again"))

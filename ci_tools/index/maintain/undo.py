@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.index.ledger import OWN, Damaged, Ledger
-from ci_tools.index.maintain.flaws import Flaw
+from ci_tools.index.maintain.flaws import IndexFlaw
 from ci_tools.index.maintain.look import refuse_no_index
 from ci_tools.index.maintain.pages import is_page
 from ci_tools.index.maintain.reading import fetch
@@ -66,7 +66,7 @@ class FileEdit(NamedTuple):
     after: str = UNKNOWN
 
 
-class Record(NamedTuple):
+class RepairRecord(NamedTuple):
     """The changes of a repair."""
 
     edits: Mapping[NormalizedName, Edit]  # by project
@@ -91,21 +91,21 @@ class RecordTable(NamedTuple):
     files: tuple[tuple[str, str, str], ...]
 
 
-def _parse(data: bytes) -> Record:
+def _parse(data: bytes) -> RepairRecord:
     """Read a record; raise ValueError if it is invalid."""
     table = read_table(data, RecordTable)
     named = [(canonicalize_name(project), before, after) for project, before, after in table.edits]
     edits = {
         project: Edit(project, _entries(before, project), _entries(after, project)) for project, before, after in named
     }
-    return Record(edits, {key: FileEdit(key, before, after) for key, before, after in table.files}, table.done)
+    return RepairRecord(edits, {key: FileEdit(key, before, after) for key, before, after in table.files}, table.done)
 
 
 def _entries(text: str, project: NormalizedName) -> dict[str, IndexedFile]:
     return {file.key: file for file in parse_manifest(text.encode(), project).files.values()}
 
 
-def _read(index: WheelIndex) -> Record | None:
+def _read(index: WheelIndex) -> RepairRecord | None:
     """Return the record; raise InputError if it cannot be read."""
     read = index.store.read(RECORD)
     try:
@@ -126,8 +126,8 @@ def record_edits(index: WheelIndex, edits: Iterable[Edit], files: Iterable[FileE
     old = None
     with suppress(InputError):  # a damaged record is useless
         old = _read(index)
-    begun = old if old and not old.is_done else Record({}, {})
-    new = Record(
+    begun = old if old and not old.is_done else RepairRecord({}, {})
+    new = RepairRecord(
         {**begun.edits, **{edit.project: _join_edits(begun.edits.get(edit.project), edit) for edit in edits}},
         {**begun.files, **{file.key: _since(begun.files.get(file.key), file) for file in files}},
     )
@@ -183,7 +183,7 @@ def _store_bytes(index: WheelIndex, key: str, data: bytes) -> None:
         raise MachineError(msg, hint="another repair is running; run the same command again")
 
 
-def _forget(index: WheelIndex, kept: Record | None) -> None:
+def _forget(index: WheelIndex, kept: RepairRecord | None) -> None:
     """Remove the kept files that a record does not name."""
     needed = {f"{KEPT}{file.before}" for file in kept.files.values()} if kept else set()
     for key in tuple(index.store.listed(KEPT)):
@@ -194,7 +194,7 @@ def _forget(index: WheelIndex, kept: Record | None) -> None:
 # ---------------------------------------------------------------- undoing
 
 
-def undo_repair(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
+def undo_repair(index: WheelIndex, outside: Outside) -> tuple[IndexFlaw, ...]:
     """Undo the last repair, except for parts that were changed since; return the result of each part.
 
     Raises InputError if there is no index, or no repair to undo.
@@ -212,7 +212,7 @@ def undo_repair(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
     return flaws
 
 
-def _undo(index: WheelIndex, found: Record) -> Iterator[Flaw]:
+def _undo(index: WheelIndex, found: RepairRecord) -> Iterator[IndexFlaw]:
     """Undo everything: first entries and their pages, then files, some of which may be pages."""
     ledger, changed = Ledger(index.store, ""), []
     for project, edit in sorted(found.edits.items()):
@@ -228,30 +228,30 @@ def _undo(index: WheelIndex, found: Record) -> Iterator[Flaw]:
         yield _undo_file(index, file)
 
 
-def _entry_flaws(found: Manifest, edit: Edit) -> Iterator[Flaw]:
+def _entry_flaws(found: Manifest, edit: Edit) -> Iterator[IndexFlaw]:
     """Yield the result of each entry, by its value in the manifest."""
     now = {file.key: file for file in found.files.values()}
     for key in sorted(edit.before):
         is_left = now.get(key) not in (edit.before[key], edit.after[key])
-        yield Flaw(key, ENTRY, CHANGED if is_left else "put back", is_left=is_left)
+        yield IndexFlaw(key, ENTRY, CHANGED if is_left else "put back", is_left=is_left)
 
 
-def _undo_file(index: WheelIndex, file: FileEdit) -> Flaw:
+def _undo_file(index: WheelIndex, file: FileEdit) -> IndexFlaw:
     """Restore one file, if it is still as the repair left it."""
     there = index.store.find(file.key)
     now = index.sha256_at(file.key)
     if now == file.before:
-        return Flaw(file.key, FILE, "put back")
+        return IndexFlaw(file.key, FILE, "put back")
     if now != file.after and not _is_our_page(index, file.key):
-        return Flaw(file.key, FILE, CHANGED, is_left=True)
+        return IndexFlaw(file.key, FILE, CHANGED, is_left=True)
     if not file.before:
         index.store.remove(file.key)
-        return Flaw(file.key, FILE, "removed again")
+        return IndexFlaw(file.key, FILE, "removed again")
     with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
         path = fetch(index, f"{KEPT}{file.before}", Path(folder))
         content = content_of_file(path, sha256_of(path))
         is_there = content.sha256 == file.before and index.store.put(file.key, content, instead_of=there)
-    return Flaw(file.key, FILE, "put back" if is_there else CHANGED, is_left=not is_there)
+    return IndexFlaw(file.key, FILE, "put back" if is_there else CHANGED, is_left=not is_there)
 
 
 def _is_our_page(index: WheelIndex, key: str) -> bool:

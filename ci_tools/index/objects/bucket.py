@@ -20,7 +20,7 @@ from botocore.exceptions import ClientError
 from ci_tools.errors import InputError, MachineError
 from ci_tools.index.objects.bucket_reader import GENERATION, GONE, SHA256, BucketReader, md5
 from ci_tools.index.objects.lease import Lock, Terms
-from ci_tools.index.objects.lock_board import Board
+from ci_tools.index.objects.lock_board import LockBoard
 from ci_tools.index.objects.refusals import HINT, code_of, refuse_page, tag_of
 from ci_tools.index.objects.store import INDEX, Content, Found, content_of_bytes
 from ci_tools.machine.http.policy import REQUEST
@@ -246,7 +246,7 @@ class BucketStore(BucketReader):
             return
         place = f"{self.address.partition('?')[0]}/{root}".rstrip("/")
         who = f"process {os.getpid()} on {platform.node() or 'another machine'}"
-        lock = Lock(Board(self.place, self.reporter, self.terms.lease), f"{root}{LOCK}", place, who, self.terms)
+        lock = Lock(LockBoard(self.place, self.reporter, self.terms.lease), f"{root}{LOCK}", place, who, self.terms)
         with lock.held(self.reporter.say) as lease:
             self._leases[root] = lease
             try:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.http.policy import RetryPolicy
 
 CONNECTIONS = 32  # at the same time, one for each thread
-MOST_READ = 64 << 20  # bytes of a manifest or a page
+MAX_READ = 64 << 20  # bytes of a manifest or a page
 SHA256 = "checksum-sha256"  # a metadata key, the same as in PyTorch's own bucket
 GENERATION = "fatwheel-generation"  # a metadata key: the generation of the manifest that a page was made from
 GONE = frozenset({"404", "NoSuchKey", "NotFound"})
@@ -137,9 +137,9 @@ class BucketReader:
             return None
         with closing(answer["Body"]) as body:
             size = int(answer.get("ContentLength", 0))
-            data = _read_body(body, MOST_READ) if size <= MOST_READ else b""
-            if max(size, len(data)) > MOST_READ:
-                msg = f"{self._describe_key(key)} has {max(size, len(data)):,} bytes, expected at most {MOST_READ:,}"
+            data = _read_body(body, MAX_READ) if size <= MAX_READ else b""
+            if max(size, len(data)) > MAX_READ:
+                msg = f"{self._describe_key(key)} has {max(size, len(data)):,} bytes, expected at most {MAX_READ:,}"
                 raise MachineError(msg, hint="look at what is there: no manifest or page is as large")
             return data, _found({"ContentLength": len(data), **answer}, self._describe_key(key))
 

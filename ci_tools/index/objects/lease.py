@@ -32,7 +32,7 @@ from ci_tools.machine.http.policy import QUEUE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ci_tools.index.objects.lock_board import Board
+    from ci_tools.index.objects.lock_board import LockBoard
 
 CHOOSING = "choosing-"
 ABOUT = "about"  # the key of a permanent note for people who find the folder
@@ -52,7 +52,7 @@ class Terms(NamedTuple):
 class Lease:
     """A number in the queue, which a thread renews until it is released."""
 
-    def __init__(self, board: Board, key: str, who: str, seconds: float) -> None:
+    def __init__(self, board: LockBoard, key: str, who: str, seconds: float) -> None:
         self.key = key
         self._board, self._who, self._seconds = board, who.encode(), seconds
         self._renewed = time.monotonic()
@@ -100,7 +100,7 @@ class Lease:
 class Lock:
     """The lock whose claims lie below `folder`; `where` names the locked index and `who` this process, for messages."""
 
-    def __init__(self, board: Board, folder: str, where: str, who: str, terms: Terms) -> None:
+    def __init__(self, board: LockBoard, folder: str, where: str, who: str, terms: Terms) -> None:
         self.board, self.folder, self.where, self.who, self.terms = board, folder, where, who, terms
 
     @contextmanager

@@ -21,7 +21,7 @@ class Claim(NamedTuple):
     age: float  # seconds since it was written, by the server's clock
 
 
-class Board(BucketReader):
+class LockBoard(BucketReader):
     """The claims of a lock in a bucket, with its own client, whose timeouts are shorter than a lease (seconds)."""
 
     def __init__(self, place: Place, reporter: Reporter, lease: float) -> None:

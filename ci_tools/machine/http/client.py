@@ -12,7 +12,7 @@ from urllib3.exceptions import HTTPError, ReadTimeoutError
 from urllib3.util import Retry
 
 from ci_tools.machine.http.faults import BrokenOff, NoParts, TooLarge
-from ci_tools.machine.http.policy import MOST_ASKED, MOST_DOCUMENT, NOT_YET, REQUEST, SERVER_ERROR, TIMEOUT
+from ci_tools.machine.http.policy import MAX_ASKED, MAX_DOCUMENT, NOT_YET, REQUEST, SERVER_ERROR, TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ class _BoundedRetry(Retry):
     def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
         """Return the seconds that a server asks to wait, up to a limit."""
         asked = super().get_retry_after(response)
-        return None if asked is None else min(asked, MOST_ASKED)
+        return None if asked is None else min(asked, MAX_ASKED)
 
     def increment(self, *arguments: Any, **more: Any) -> Retry:  # type: ignore[override]  # noqa: ANN401 - urllib3's
         """Count a failed try; raise the error of the last, or of a server that was silent."""
@@ -58,7 +58,7 @@ def open_session(certificates: str = "") -> Iterator[requests.Session]:
         yield session
 
 
-def read_document(session: requests.Session, url: str, most: int = MOST_DOCUMENT) -> bytes | None:
+def read_document(session: requests.Session, url: str, most: int = MAX_DOCUMENT) -> bytes | None:
     """Return what is at an address, unpacked if the server packed it; None if nothing is there (404).
 
     Raises requests' errors for any other answer than the document, and TooLarge if it has more than `most` bytes.

@@ -18,8 +18,8 @@ _T = TypeVar("_T")
 CONNECTING = 10  # seconds until a server has to be reached
 SILENCE = 60  # seconds without a byte; a server that was silent for so long is not asked again
 TIMEOUT = (CONNECTING, SILENCE)
-MOST_DOCUMENT = 64 << 20  # bytes of a list or a page, which is read as a whole
-MOST_ASKED = 60.0  # seconds that a Retry-After can make a request wait (RFC 9110, 10.2.3)
+MAX_DOCUMENT = 64 << 20  # bytes of a list or a page, which is read as a whole
+MAX_ASKED = 60.0  # seconds that a Retry-After can make a request wait (RFC 9110, 10.2.3)
 NOT_YET = (408, 425, 429)  # too slow, too early, too many: statuses that may be others a moment later
 SERVER_ERROR = 500
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 TAIL = 1 << 16  # bytes at the end of a file, fetched first: the directory of most wheels, and their METADATA
 GAP = 1 << 17  # bytes between two members that are read and dropped: a request of its own takes longer
-MOST_BYTES = 1 << 40  # bytes fetched of one file, unless the caller sets a limit
+MAX_BYTES = 1 << 40  # bytes fetched of one file, unless the caller sets a limit
 
 
-class Run(NamedTuple):
+class Stretch(NamedTuple):
     """A stretch of a file: the offsets of its first byte, and of the one after its last."""
 
     start: int
@@ -34,7 +34,7 @@ class RangedFile(io.RawIOBase):
     def __init__(self, size: int, tail: bytes, most: int) -> None:
         self.size, self.fetched, self._tail, self._most = size, len(tail), tail, most
         self._position = 0
-        self._runs: tuple[Run, ...] = ()
+        self._runs: tuple[Stretch, ...] = ()
 
     def fetch(self, position: int, view: memoryview) -> None:
         """Fill `view` with the bytes from a position on."""
@@ -53,7 +53,7 @@ class RangedFile(io.RawIOBase):
         self._position = offset + (0, self._position, self.size)[whence]
         return self._position
 
-    def expect(self, runs: Iterable[Run]) -> None:
+    def expect(self, runs: Iterable[Stretch]) -> None:
         """Request each of these runs as a whole once a byte of it is read, and nothing beyond its end."""
         self._runs = tuple(runs)
 
@@ -86,7 +86,7 @@ class RemoteFile(RangedFile):
     A server may know no ranges that count from the end, and still send parts: then its end has no request of its own.
     """
 
-    def __init__(self, session: requests.Session, url: str, most: int = MOST_BYTES) -> None:
+    def __init__(self, session: requests.Session, url: str, most: int = MAX_BYTES) -> None:
         self._session, self._url, self.requests = session, url, 1
         tail = b""
         try:

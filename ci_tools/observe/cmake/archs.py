@@ -14,7 +14,7 @@ from ci_tools.observe.gpus.images import read_images
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ci_tools.observe.cmake.reply import Target
+    from ci_tools.observe.cmake.reply import CmakeTarget
 
 VARIABLE = "CMAKE_CUDA_ARCHITECTURES"
 CUDA = "CUDA"  # the language, as the file API names it
@@ -27,7 +27,7 @@ class Images(NamedTuple):
     differing: tuple[str, ...] = ()  # targets and their images, where they differ
 
 
-def images_of(targets: Iterable[Target]) -> Images:
+def images_of(targets: Iterable[CmakeTarget]) -> Images:
     """Return the device images that all targets with CUDA sources have in common; none without such a target."""
     found: dict[str, frozenset[str] | None] = {}
     for target in targets:

@@ -10,13 +10,13 @@ from ci_tools.observe.cmake.options import LANGUAGE, SPEAKS_OF_CUDA
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ci_tools.observe.cmake.options import Option
+    from ci_tools.observe.cmake.options import CmakeOption
     from ci_tools.observe.cmake.run import Configured
     from ci_tools.source.backends.cmake_call import CmakeCall
 
 CONFIGURED = "observed by running cmake's configure step"
-MOST_TRIED = 6  # options
-MOST_LISTED = 8
+MAX_TRIED = 6  # options
+MAX_LISTED = 8
 PATTERN = "*.cu"
 ANOTHER_PROJECT = "another project"  # in the doubt of a step that leaves some of the build to a second one
 
@@ -49,7 +49,7 @@ def find_lacking(configure: Callable[[CmakeCall], Configured], call: CmakeCall, 
     if call.doubt or _compiles_kernels(found):
         return LeftOff(off)
     is_known = not found.failure and not _may_be_of_kernels(found)
-    for option in found.off[:MOST_TRIED] if is_known else ():
+    for option in found.off[:MAX_TRIED] if is_known else ():
         turned_on = _turn_on(call, option)
         if new := _find_new(found, configure(turned_on)):
             source, where = _choose_source(new, kernels), option.condition or option.place
@@ -57,8 +57,8 @@ def find_lacking(configure: Callable[[CmakeCall], Configured], call: CmakeCall, 
     return LeftOff(off, warnings=tuple(_warn(found, off, kernels)))
 
 
-def _list_off(options: Sequence[Option], variable: str) -> Iterator[tuple[str, str]]:
-    for one in [one for one in options if one.is_listed][:MOST_LISTED]:
+def _list_off(options: Sequence[CmakeOption], variable: str) -> Iterator[tuple[str, str]]:
+    for one in [one for one in options if one.is_listed][:MAX_LISTED]:
         given = (
             f"{variable}={one.definition}" if variable else f"{one.definition}, which its setup.py would have to pass"
         )
@@ -86,7 +86,7 @@ def _find_new(before: Configured, after: Configured) -> list[str]:
     return sorted((what for what, _ in after.kernels if what not in known), key=lambda what: what == LANGUAGE)
 
 
-def _turn_on(call: CmakeCall, option: Option) -> CmakeCall:
+def _turn_on(call: CmakeCall, option: CmakeOption) -> CmakeCall:
     env = dict(call.env)
     if option.is_variable:
         return call._replace(env=tuple({**env, option.name: option.value}.items()))
@@ -94,7 +94,7 @@ def _turn_on(call: CmakeCall, option: Option) -> CmakeCall:
     return call._replace(arguments=(*call.arguments, option.definition), env=tuple({**env, **told}.items()))
 
 
-def _list_switches(turned_on: CmakeCall, option: Option) -> tuple[tuple[str, str], ...]:
+def _list_switches(turned_on: CmakeCall, option: CmakeOption) -> tuple[tuple[str, str], ...]:
     name = option.name if option.is_variable else turned_on.variable
     return ((name, dict(turned_on.env)[name]),) if name else ()
 

@@ -45,7 +45,7 @@ OFF = frozenset({"", "0", "FALSE", "IGNORE", "N", "NO", "OFF"})  # cmake-languag
 ON = "ON"
 
 
-class Option(NamedTuple):
+class CmakeOption(NamedTuple):
     """A variable that may turn kernels on: the value that would, the condition, and the line that declares it."""
 
     name: str
@@ -79,43 +79,43 @@ def read_kernels(event: Mapping[str, Any], place: str) -> Iterator[tuple[str, st
             yield from ((name, place) for name in KERNEL.findall(str(word)))
 
 
-def read_options(event: Mapping[str, Any], place: str, line: Callable[[str], str]) -> Iterator[Option]:
+def read_options(event: Mapping[str, Any], place: str, line: Callable[[str], str]) -> Iterator[CmakeOption]:
     """Yield the options of CUDA in a command of the project; `line` gives the text of a place.
 
     The trace has `${NAME}` replaced by its value: only the text has the name.
     """
     command, words = str(event["cmd"]).lower(), [str(word) for word in event.get("args", ())]
     if command in DECLARING and words and _is_switch(words[0]):
-        yield Option(words[0], declared=place)
+        yield CmakeOption(words[0], declared=place)
     if command == "set" and words[2:4] == ["CACHE", "BOOL"] and _is_switch(words[0]):
-        yield Option(words[0], declared=place)
+        yield CmakeOption(words[0], declared=place)
     if command in CONDITIONS:
         yield from _read_condition(words, line(place), place)
 
 
-def _read_condition(words: Sequence[str], text: str, place: str) -> Iterator[Option]:
+def _read_condition(words: Sequence[str], text: str, place: str) -> Iterator[CmakeOption]:
     names = [word for word in words if NAME.fullmatch(word)] + REFERENCE.findall(text)
     for name in dict.fromkeys(names):
         if _is_switch(name):
-            yield Option(name, condition=place)
+            yield CmakeOption(name, condition=place)
     for name in VARIABLE.findall(text):
         if _is_switch(name):
-            yield Option(name, "1", place, is_variable=True)
+            yield CmakeOption(name, "1", place, is_variable=True)
     for name, value in CHOICE.findall(text):
         if SPEAKS_OF_CUDA.search(value.upper()) and not NO_OPTION.search(name) and NAME.fullmatch(name):
-            yield Option(name, value, place)
+            yield CmakeOption(name, value, place)
 
 
 def _is_switch(name: str) -> bool:
     return bool(SPEAKS_OF_CUDA.search(name.upper())) and not NO_OPTION.search(name)
 
 
-def select_off(options: Iterable[Option], values: Mapping[str, str]) -> Iterator[Option]:
+def select_off(options: Iterable[CmakeOption], values: Mapping[str, str]) -> Iterator[CmakeOption]:
     """Yield the options that are off after a configure step, each once, with its first condition and declaration.
 
     The likeliest come first: those that say CUDA by name, those that are declared, and of those the shortest.
     """
-    found: dict[tuple[str, str], Option] = {}
+    found: dict[tuple[str, str], CmakeOption] = {}
     for one in options:
         first = found.get(one[:2], one)
         found[one[:2]] = first._replace(
@@ -125,11 +125,11 @@ def select_off(options: Iterable[Option], values: Mapping[str, str]) -> Iterator
     yield from sorted(off, key=_rank)
 
 
-def _rank(option: Option) -> tuple[bool, bool, int]:
+def _rank(option: CmakeOption) -> tuple[bool, bool, int]:
     return "CUDA" not in f"{option.name} {option.value}".upper(), not option.is_listed, len(option.name)
 
 
-def _is_off(option: Option, value: str | None) -> bool:
+def _is_off(option: CmakeOption, value: str | None) -> bool:
     if value is None or option.value != ON:
         return value != option.value
     return value.upper() in OFF or value.upper().endswith("NOTFOUND")

@@ -21,7 +21,7 @@ COMPILED = LINKED | {"STATIC_LIBRARY", "OBJECT_LIBRARY"}
 LINKS_TORCH = "-DFATWHEEL_LINKS_TORCH"  # the stand-in for torch gives it to every target that links torch
 
 
-class Target(NamedTuple):
+class CmakeTarget(NamedTuple):
     """A target that compiles something: its kind, its file, its compiler calls, and what its linker gets."""
 
     name: str
@@ -38,7 +38,7 @@ class Target(NamedTuple):
         return self.kind in LINKED
 
 
-def read_targets(build: Path, source: str) -> tuple[Target, ...] | None:
+def read_targets(build: Path, source: str) -> tuple[CmakeTarget, ...] | None:
     """Return the targets that compile sources, relative to the folder `source`; None without a readable reply."""
     try:
         return tuple(_read_all(build / REPLY, source))
@@ -46,7 +46,7 @@ def read_targets(build: Path, source: str) -> tuple[Target, ...] | None:
         return None  # the project's own commands can write there, too
 
 
-def _read_all(reply: Path, source: str) -> Iterator[Target]:
+def _read_all(reply: Path, source: str) -> Iterator[CmakeTarget]:
     (index,) = reply.glob("index-*.json")
     (model,) = (one for one in _load(index)["objects"] if one["kind"] == "codemodel")
     model = _load(reply / model["jsonFile"])
@@ -68,12 +68,12 @@ def _load(path: Path) -> dict[str, Any]:
     return value
 
 
-def _target(found: dict[str, Any], top: str, source: str, targets: dict[str, str]) -> Target:
+def _target(found: dict[str, Any], top: str, source: str, targets: dict[str, str]) -> CmakeTarget:
     flags = [tuple(_flags(group)) for group in found.get("compileGroups", ())]
     languages = [str(group["language"]) for group in found.get("compileGroups", ())]
     compiled = [one for one in found.get("sources", ()) if "compileGroupIndex" in one]
     names = {one["path"]: posixpath.normpath(posixpath.join(top, one["path"])) for one in compiled}
-    return Target(
+    return CmakeTarget(
         str(found["name"]),
         str(found["type"]),
         str(found.get("nameOnDisk", found["name"])),

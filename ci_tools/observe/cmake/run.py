@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.evidence import Compile
-from ci_tools.observe.cmake.options import Option, select_off
-from ci_tools.observe.cmake.reply import Target, read_targets
+from ci_tools.observe.cmake.options import CmakeOption, select_off
+from ci_tools.observe.cmake.reply import CmakeTarget, read_targets
 from ci_tools.observe.cmake.stage import ConfigureStage
 from ci_tools.observe.cmake.tool import Cmake, open_cmake, pinned_version
 from ci_tools.observe.cmake.trace import FACTS, GIT, Heard, read_trace
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from ci_tools.source.files import Tree
 
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=16, written=2 << 30)
-MOST_TRACE = 256 << 20  # bytes
-MOST_CACHE = 64 << 20
-MOST_TOLD = 200  # characters of an error
+MAX_TRACE = 256 << 20  # bytes
+MAX_CACHE = 64 << 20
+MAX_TOLD = 200  # characters of an error
 ERROR = re.compile(
     r"""
     ^CMake\ Error (?:
@@ -57,13 +57,13 @@ IDLE = re.compile(
 class Configured(NamedTuple):
     """The result of a configure step: its targets, its questions with their places, and why it shows nothing."""
 
-    targets: tuple[Target, ...] = ()
+    targets: tuple[CmakeTarget, ...] = ()
     asked: tuple[tuple[str, str], ...] = ()  # in order
     doubt: str = ""
     failure: str = ""  # why it ends in an error; a check's other answer may not
     archs: str = ""  # the last line that names GPU architectures
     kernels: tuple[tuple[str, str], ...] = ()  # what compiles kernels of CUDA, or enables it, by its line
-    off: tuple[Option, ...] = ()  # options that may turn such kernels on
+    off: tuple[CmakeOption, ...] = ()  # options that may turn such kernels on
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ class Configurer(Laboratory):
             server=self.starter,
         )
         stopped = self.explain_end(ended.verdict)
-        trace = None if stopped else read_safely(stage.trace, MOST_TRACE)
+        trace = None if stopped else read_safely(stage.trace, MAX_TRACE)
         if trace is None:
             found = Configured(doubt=stopped or "cmake's configure step left no trace that can be read")
             return TrialResult(found._asdict(), stopped=True)
@@ -180,7 +180,7 @@ class Configurer(Laboratory):
     def _read(self, stage: ConfigureStage, heard: Heard, status: int, log: str) -> Configured:
         """Return what a configure step that ended by itself has left."""
         source = str(stage.source)
-        cache = _read_cache(read_safely(stage.build / "CMakeCache.txt", MOST_CACHE) or b"")
+        cache = _read_cache(read_safely(stage.build / "CMakeCache.txt", MAX_CACHE) or b"")
         found = Configured(
             asked=tuple(heard.asked.items()),
             kernels=tuple(heard.kernels.items()),
@@ -230,7 +230,7 @@ def _decisive(view: View) -> tuple[object, ...]:
 
 def _parse(entry: Mapping[str, Any]) -> Configured:
     targets = tuple(
-        Target(a, b, c, tuple(Compile(x, y, tuple(z)) for x, y, z in compiles), tuple(links), tuple(needs), own)
+        CmakeTarget(a, b, c, tuple(Compile(x, y, tuple(z)) for x, y, z in compiles), tuple(links), tuple(needs), own)
         for a, b, c, compiles, links, needs, own in entry["targets"]
     )
     return Configured(
@@ -240,7 +240,7 @@ def _parse(entry: Mapping[str, Any]) -> Configured:
         str(entry["failure"]),
         str(entry["archs"]),
         tuple((what, place) for what, place in entry["kernels"]),
-        tuple(Option(*one) for one in entry["off"]),
+        tuple(CmakeOption(*one) for one in entry["off"]),
     )
 
 
@@ -250,7 +250,7 @@ def _describe_error(log: str, source: str, end: str) -> str:
     text = " ".join((found["line"] or found["text"] if found else "it gives no reason").split())
     named = (found["place"] or "") if found else ""
     place = named.removeprefix(f"{source}/") if named.startswith(source) or not named.startswith("/") else end
-    return f"{place or end}: cmake's configure step fails: {text[:MOST_TOLD]}".removeprefix(": ")
+    return f"{place or end}: cmake's configure step fails: {text[:MAX_TOLD]}".removeprefix(": ")
 
 
 def _read_cache(cache: bytes) -> dict[str, str]:

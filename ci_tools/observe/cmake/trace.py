@@ -15,7 +15,7 @@ from ci_tools.observe.cmake.options import ENABLES, read_kernels, read_options
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ci_tools.observe.cmake.options import Option
+    from ci_tools.observe.cmake.options import CmakeOption
 
 FACTS = frozenset({"cuda", "python", "torch"})  # questions that the cell answers; all others are the builder's
 HOST = "cmake_host_system_information"
@@ -29,7 +29,7 @@ DOUBTS: Mapping[str, Mapping[str, str] | str] = {
     "file": {"DOWNLOAD": "opens the network", "UPLOAD": "opens the network", "REAL_PATH": "asks where a link leads"},
     "string": {"RANDOM": "asks for a random value", "UUID": "asks for a random value"},
 }
-MOST_LINES = 1 << 31  # cmake gives a larger number to what it calls by itself
+MAX_LINES = 1 << 31  # cmake gives a larger number to what it calls by itself
 STAND_INS = "/world.cmake"  # from the first command in it on, programs are answered for
 # Commands that read files, and the first words of those that only list, name, make or remove them.
 READING = frozenset({"configure_file", "file", "include", "load_cache"})
@@ -68,7 +68,7 @@ class Heard(NamedTuple):
     archs: dict[str, str]  # the last line that names GPU architectures, by what it does
     read: set[str]  # the words of all commands that read files, of cmake's own modules too
     kernels: dict[str, str]  # what compiles kernels
-    options: list[Option]
+    options: list[CmakeOption]
     values: dict[str, str]  # of variables that the project sets, the last one
     end: str = ""  # the project's last line
 
@@ -84,7 +84,7 @@ def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str], line_of:
         file = str(event["file"])
         answers = answers or file.endswith(STAND_INS)
         is_project = file.startswith(f"{source}/")
-        if is_project and event["line"] < MOST_LINES:
+        if is_project and event["line"] < MAX_LINES:
             place = f"{file[len(source) + 1 :]}:{event['line']}"
         if is_project and not answers and event["cmd"].lower() == "execute_process" and not _runs_git(event):
             heard.doubts.setdefault("runs a program before its first project()", place)

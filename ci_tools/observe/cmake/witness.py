@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Compile, PythonApi
-    from ci_tools.observe.cmake.reply import Target
+    from ci_tools.observe.cmake.reply import CmakeTarget
     from ci_tools.observe.views import View
     from ci_tools.source.backends.cmake_call import CmakeCall
     from ci_tools.source.includes import Includes
 
 MOST = 16  # ways through a project's checks that are tried, if they are all
-MOST_CHECKS = 24  # that are tried one by one
+MAX_CHECKS = 24  # that are tried one by one
 TORCH_LIBRARY = re.compile(r"(?:^|[/\s]|-l|lib)(?:torch|c10)(?:_\w+)?(?:\.\w+)*(?:$|\s)")
 WITHOUT_ARCHS = "without which it would not be for the architectures of the request"
-MOST_NAMED = 3  # targets of a message
+MAX_NAMED = 3  # targets of a message
 
 
 class Ask(NamedTuple):
@@ -207,7 +207,7 @@ class CmakeWitness:
         answers together would compile is left to the audit, which looks for torch in each wheel.
         """
         names = list(yes.checks)
-        if len(names) > MOST_CHECKS:
+        if len(names) > MAX_CHECKS:
             return _doubt_check([yes])
         found = {name: self.configurer.configure(view, call, (name,)) for name in names}
         no = tuple(name for name in names if not found[name].failure)  # without the others nothing is configured
@@ -241,7 +241,7 @@ class CmakeWitness:
             warnings=(*(one for one in files.warnings if not one.endswith(FORCED)), *found.told),
         )
 
-    def list_unread(self, targets: Iterable[Target]) -> Iterator[str]:
+    def list_unread(self, targets: Iterable[CmakeTarget]) -> Iterator[str]:
         """Yield a doubt for each source that the build writes."""
         for command in (command for target in targets for command in target.compiles):
             if not self.includes.has(command.source):
@@ -258,7 +258,7 @@ class CmakeWitness:
         found = self.includes.find(command.source) or self.cython(command.source)
         return command._replace(source=found or command.source)
 
-    def torch_abi(self, targets: Sequence[Target]) -> TorchAbi:
+    def torch_abi(self, targets: Sequence[CmakeTarget]) -> TorchAbi:
         """Return the torch ABI that the targets need: by what they include, and by what they link."""
         commands = tuple(dict.fromkeys(command for target in targets for command in target.compiles))
         abi = abi_of_commands(self.includes, commands)
@@ -271,7 +271,7 @@ class CmakeWitness:
         return TorchAbi(Binding.NONE, f"{CONFIGURED}: it builds {names}, and no file that is compiled includes torch")
 
 
-def _list_parts(target: Target, targets: Mapping[str, Target]) -> tuple[Compile, ...]:
+def _list_parts(target: CmakeTarget, targets: Mapping[str, CmakeTarget]) -> tuple[Compile, ...]:
     """Return the compiler calls of a linked target, and those of the static libraries and objects in it."""
     parts, waiting = dict.fromkeys(target.compiles), list(target.needs)
     seen: set[str] = set()
@@ -297,7 +297,7 @@ def _describe_own_archs(found: Configured, asked: Sequence[str]) -> Refinement:
     archs = CUDA.name_archs(images.names or frozenset())
     shown = " ".join(archs or sorted(images.names or ()))
     if images.names is None:
-        of_targets = "; ".join(images.differing[:MOST_NAMED]) or "those that its compiler chooses"
+        of_targets = "; ".join(images.differing[:MAX_NAMED]) or "those that its compiler chooses"
         said = f"it compiles for its own architectures, {of_targets}, and not for {' '.join(asked)} of the request"
     elif archs:
         said = f"its wheels are for {shown}, and not for {' '.join(asked)} of the request"
@@ -313,7 +313,7 @@ def _explain_difference(asks: Sequence[Ask], found: Sequence[Configured], cell: 
     shown = [{one.name: one for one in found[index].targets} for index in (first, other)]
     names = [name for name in {**shown[0], **shown[1]} if shown[0].get(name) != shown[1].get(name)]
     doubt = next((one.doubt for one in found if one.doubt), "")
-    what = doubt or f"cmake makes different targets ({', '.join(names[:MOST_NAMED])})"
+    what = doubt or f"cmake makes different targets ({', '.join(names[:MAX_NAMED])})"
     asked = {name: place for one in found for name, place in one.asked if name in {"cuda", "torch"}}
     place = next((f"{place}: " for place in asked.values()), "")
     versions = " and ".join(asks[index].view.torch for index in (first, other))
@@ -338,12 +338,12 @@ def _agree(found: Sequence[Configured]) -> Configured:
     return known[0] if len({_list_decided(one.targets) for one in known}) == 1 else _doubt_check(found)
 
 
-def _links_torch(target: Target) -> bool:
+def _links_torch(target: CmakeTarget) -> bool:
     by_name = any(TORCH_LIBRARY.search(one) for one in target.links)
     return by_name or any(LINKS_TORCH in command.flags for command in target.compiles)
 
 
-def _list_decided(targets: Sequence[Target]) -> tuple[object, ...]:
+def _list_decided(targets: Sequence[CmakeTarget]) -> tuple[object, ...]:
     """Return what a plan takes from targets: their names, their sources, and whether they link torch."""
     return tuple(
         (one.name, one.kind, tuple((command.source, _list_torch_flags(command)) for command in one.compiles))

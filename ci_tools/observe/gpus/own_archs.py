@@ -14,7 +14,7 @@ from ci_tools.observe.switches import OWN_ARCHS, list_arch_variables, list_defin
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ci_tools.observe.build import Build
+    from ci_tools.observe.build import ObservedBuild
     from ci_tools.observe.observation import Observed
     from ci_tools.observe.views import View
 
@@ -58,17 +58,17 @@ def _images(number: str, ending: str | None) -> tuple[str, ...]:
 class ArchVariables:
     """The variables that choose the architectures of a project, each tried once: a build takes a second or more."""
 
-    def __init__(self, look: Callable[[View], Build | None]) -> None:
+    def __init__(self, look: Callable[[View], ObservedBuild | None]) -> None:
         self.look = look  # None: the build fails, or is not understood
         self.known: dict[tuple[object, ...], str] = {}
 
-    def warn(self, build: Build, view: View) -> Iterator[str]:
+    def warn(self, build: ObservedBuild, view: View) -> Iterator[str]:
         """Yield the warnings about architectures, with the setting of the config that would answer them."""
         for warning in find_arch_warnings(build.built, view):
             setting = self.find_setting(build, view)
             yield f"{warning}; {setting} in the config chooses them" if setting else warning
 
-    def find_setting(self, build: Build, view: View) -> str:
+    def find_setting(self, build: ObservedBuild, view: View) -> str:
         """Return the `arch-env` with which the machine code is what the request names; "" if none is known."""
         if view.kind != CUDA:
             return ""

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ci_tools.observe.inside.facts import Facts
+    from ci_tools.observe.inside.facts import AskedFacts
 
 REQUEST = 1
 SERVE = "--serve"
@@ -32,7 +32,7 @@ TEXT_ENDINGS = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
     ".c .cc .cmake .cpp .cu .cuh .cxx .h .hh .hip .hpp .inc .inl .pyx .sycl CMakeLists.txt".split()
 )
-MOST_TEXT = 1 << 20  # characters of one generated source
+MAX_TEXT = 1 << 20  # characters of one generated source
 READER = f"{sys.version_info[0]}.{sys.version_info[1]}"  # before it is another one
 # What setuptools imports in the course of a build; none of it looks at the machine when it is imported.
 USED_LATER = (
@@ -151,7 +151,7 @@ def _disguise(request: dict[str, Any], env: dict[str, str]) -> None:
     gc.enable()
 
 
-def _facts() -> Facts:
+def _facts() -> AskedFacts:
     from ci_tools.observe.inside.facts import FACTS
 
     return FACTS
@@ -311,7 +311,7 @@ def _read_written_sources(root: str, before: dict[str, tuple[int, ...]]) -> dict
     """Return the sources that the build wrote or changed, with their text."""
     written = sorted(name for name, stamp in _stamp_sources(root).items() if before.get(name) != stamp)
     texts = {name: Path(root, name).read_text(encoding="utf-8", errors="replace") for name in written}
-    return {name: text for name, text in texts.items() if len(text) <= MOST_TEXT}
+    return {name: text for name, text in texts.items() if len(text) <= MAX_TEXT}
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ ENDINGS = {
     "static_lib_extension": ".lib",
 }
 PROBES = ("check_func", "check_header", "check_lib", "search_cpp", "search_text", "try_cpp", "try_link", "try_run")
-MOST_SAID = 60  # characters of a question
+MAX_SAID = 60  # characters of a question
 SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx", ".hip", ".sycl")
 MARK = "in place of what would be linked as number {}\n"
 
@@ -314,9 +314,9 @@ def _show_call(name: str, args: Any, kwargs: Any) -> str:
     """Return a call in words, the same for the same arguments; of long ones, the start and a hash."""
     said = ", ".join([*(f"{one}" for one in args), *(f"{key}={value}" for key, value in sorted(kwargs.items()))])
     said = said.replace(FACTS.root, "")
-    if len(said) <= MOST_SAID and "\n" not in said:
+    if len(said) <= MAX_SAID and "\n" not in said:
         return f"{name} {said}"
-    first = said.lstrip().partition("\n")[0][:MOST_SAID]
+    first = said.lstrip().partition("\n")[0][:MAX_SAID]
     return f"{name} {first}… ({hashlib.sha256(said.encode()).hexdigest()[:8]})"
 
 

@@ -47,7 +47,7 @@ class _Guarded(type):
         FACTS.doubt(CHANGES)
 
 
-class Facts(metaclass=_Guarded):
+class AskedFacts(metaclass=_Guarded):
     """The cell's answers, and the questions asked so far."""
 
     def __init__(self) -> None:
@@ -223,4 +223,4 @@ def _frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-FACTS = Facts()
+FACTS = AskedFacts()

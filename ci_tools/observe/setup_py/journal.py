@@ -25,9 +25,9 @@ MADE = {
     "configured": "configured",
     "linked": "links",
 }  # event → the answer's list of such events
-MOST_TOLD = 16 << 20  # bytes of the other lines: parsed, they take twenty times as much memory
-MOST_LINES = 100_000
-MOST_COMMANDS = 100
+MAX_TOLD = 16 << 20  # bytes of the other lines: parsed, they take twenty times as much memory
+MAX_LINES = 100_000
+MAX_COMMANDS = 100
 UNENDED = "starts a Python whose end is not observed"
 ELSEWHERE = "compiles in a separate Python"
 TAKEN_BACK = "changes the record of its compilations"
@@ -43,10 +43,10 @@ def read(content: bytes, word: str) -> dict[str, Any] | None:
         answer = sealed or answer
         told.tables["doubts"] |= {} if sealed else {FORGED: ""}
     rest = ANSWER.sub(b"", content)
-    for line in rest[:MOST_TOLD].split(b"\n", MOST_LINES)[:MOST_LINES]:
+    for line in rest[:MAX_TOLD].split(b"\n", MAX_LINES)[:MAX_LINES]:
         if line:
             told.add(line)
-    told.tables["doubts"] |= {ENDLESS: ""} if len(rest) > MOST_TOLD or rest.count(b"\n") > MOST_LINES else {}
+    told.tables["doubts"] |= {ENDLESS: ""} if len(rest) > MAX_TOLD or rest.count(b"\n") > MAX_LINES else {}
     return told.merge_into(answer) if answer else None
 
 
@@ -80,7 +80,7 @@ class JournalEvents:
         """Record one line; a line that is not a JSON object is a compiler's command."""
         value = _object(line)
         if value is None:
-            self.commands += [line.decode(errors="replace")][: MOST_COMMANDS - len(self.commands)]
+            self.commands += [line.decode(errors="replace")][: MAX_COMMANDS - len(self.commands)]
             return
         for name, table in self.tables.items():
             found = value.get(name)

@@ -69,7 +69,7 @@ WORD = "FATWHEEL_WORD"  # the observer removes it from its variables before the 
 JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": str(EPOCH)}  # every job sets these
 
 
-class Subject(NamedTuple):
+class ObservedProject(NamedTuple):
     """The observed project."""
 
     tree: Tree
@@ -86,7 +86,7 @@ class Observer(Laboratory):
 
     code, shows, unit, store = "setup.py", "setup.py builds", "build", "observations"
 
-    def __init__(self, subject: Subject, outside: Outside) -> None:
+    def __init__(self, subject: ObservedProject, outside: Outside) -> None:
         super().__init__(subject.tree, outside, LIMITS)
         self.subject = subject
         self.seen: list[tuple[View, Observed]] = []

@@ -1,6 +1,6 @@
 """Decides which builds of a cell are tried beside its own: with GPUs, with the switches that it reads, with both.
 
-What a build shows is read by `observe.interpretation`, which runs none.
+`observe.interpretation` reads what a build shows, and runs none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Switches = tuple[tuple[str, str], ...]
 
 STARTS_A_BUILD = ("runs make", "compiles by its own command")
-MOST_TRIED = 8  # switches of one build
+MAX_TRIED = 8  # switches of one build
 
 
 class BuildTrials:
@@ -145,7 +145,7 @@ class BuildTrials:
         names = [name for name in list_switches(observed, view) if words.search(name)]
         if words is not SWITCH:
             names = [name for name in names if not is_opt_in(name, observed, self.tree)]
-        names = names[:MOST_TRIED]
+        names = names[:MAX_TRIED]
         archs = ";".join(arch.removesuffix("+PTX") for arch in list_request_archs(view))
         sets = [[(name, value) for name in names] for value in VALUES if names]
         sets += [[(name, archs)] for name in list_arch_variables(observed, view) if archs]

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 SCRIPT = Path(__file__).with_name("inside.py")
 LIMITS = Limits(seconds=120, memory=2 << 30, processes=64, written=1 << 30)
-MOST_READ = 1 << 20  # bytes: a larger file states no version
-MOST_TAGS = 8  # of one commit that are tried each by itself
+MAX_READ = 1 << 20  # bytes: a larger file states no version
+MAX_TAGS = 8  # of one commit that are tried each by itself
 VERSION = "~"  # git-check-ref-format(1) admits it in no name
 SETUPTOOLS = "setuptools"
 PLAINLY_STATED = ("maturin", "uv_build")  # their backends run no code of the project for its version
@@ -60,7 +60,7 @@ def ask_version(project: ProjectFile, outside: Outside, tag: str = "", *, is_tol
     is_shallow = bool(checkout and checkout.shallow)
     name = _key(project, tag)
     path = outside.cache.resolve() / "versions" / f"{name}.json"
-    kept = read_safely(path, MOST_READ)
+    kept = read_safely(path, MAX_READ)
     key = read_key(outside.environ)
     found = unseal(name, kept, key) if kept is not None else None
     if found is None:
@@ -125,10 +125,10 @@ def _ask(project: ProjectFile, outside: Outside, tag: str) -> dict[str, Any]:
         request = _request(project, place, tools, installed, tag)
         (place / "request.json").write_text(json.dumps(request), encoding="utf-8")
         _run(project, place, installed, stores or (), outside)
-        text = (read_safely(Path(request["answer"]), MOST_READ) or b"{}").decode()
+        text = (read_safely(Path(request["answer"]), MAX_READ) or b"{}").decode()
         answer = json.loads(text.replace(str(top), "the checkout"))
     here = sorted(checkout.tags_here) if checkout else []
-    return {**answer, "modified": modified, "here": [tag] if tag else here[:MOST_TAGS]}
+    return {**answer, "modified": modified, "here": [tag] if tag else here[:MAX_TAGS]}
 
 
 def _request(project: ProjectFile, place: Path, tools: Tools, installed: Path, tag: str) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _list_ways(checkout: Checkout | None, tag: str) -> Iterator[tuple[str, str]]
         return
     tags = [tag, *sorted(checkout.tags)]
     found = Counter(match[0] for name in tags if (match := re.match(r"[^0-9]*(?=[0-9])", name)))
-    for prefix, _ in found.most_common(MOST_TAGS):
+    for prefix, _ in found.most_common(MAX_TAGS):
         yield prefix, checkout.pack_refs([f"{prefix}{VERSION}"], past=False)
 
 
@@ -176,7 +176,7 @@ def _views(checkout: Checkout | None, tag: str) -> Iterator[tuple[str, str | Non
         yield BEFORE, checkout.pack_refs((), past=True)
     if checkout.tags - checkout.tags_here:
         yield NONE, checkout.pack_refs((), past=False)
-    for one in here[:MOST_TAGS] if len(here) > 1 else ():
+    for one in here[:MAX_TAGS] if len(here) > 1 else ():
         yield f"{ONE}{one}", checkout.pack_refs([one], past=True)
 
 

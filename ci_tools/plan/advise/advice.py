@@ -69,7 +69,7 @@ class Advised(NamedTuple):
         return limits if all(one.option.is_known for one in self.advice) else f"{limits}, at best"
 
 
-class Case(NamedTuple):
+class AdvisedPlan(NamedTuple):
     """A plan, its inputs, and the receipts of its wheels that were built earlier, by file name."""
 
     plan: Plan
@@ -79,7 +79,7 @@ class Case(NamedTuple):
     receipts: Mapping[str, Receipt]
 
 
-def advise(case: Case) -> Advised:
+def advise(case: AdvisedPlan) -> Advised:
     """Return the advice that makes the plan smaller; empty if there is none."""
     found = options(case.plan, case.evidence, case.tree)
     weighed = [advice for option in found if (advice := _assess_option(option, case))]
@@ -91,7 +91,7 @@ def advise(case: Case) -> Advised:
 # ---------------------------------------------------------------- the savings of an option
 
 
-def _assess_option(option: Option, case: Case) -> Advice | None:
+def _assess_option(option: Option, case: AdvisedPlan) -> Advice | None:
     """Return an option with its savings, or None if it saves nothing or leaves a cell unserved."""
     situation = option.base(Situation(case.plan.request, case.evidence))
     before, after = _try_plan(situation, case), _try_plan(option.change(situation), case)
@@ -104,7 +104,7 @@ def _assess_option(option: Option, case: Case) -> Advice | None:
     return Advice(option, len(before.jobs), len(after.jobs), *_estimate_savings(before, after, case))
 
 
-def _try_plan(situation: Situation, case: Case) -> Plan | None:
+def _try_plan(situation: Situation, case: AdvisedPlan) -> Plan | None:
     """Return the plan of a situation, or None if its parts contradict each other."""
     try:
         return planner.make_plan(*situation, case.catalog)
@@ -116,7 +116,7 @@ def _cells(plan: Plan) -> set[Cell]:
     return {item.cell for item in plan.covered}
 
 
-def _together(weighed: Sequence[Advice], case: Case) -> int:
+def _together(weighed: Sequence[Advice], case: AdvisedPlan) -> int:
     """Return the number of jobs with all advice applied, except advice that gives up cells."""
     situation = Situation(case.plan.request, case.evidence)
     for option in (advice.option for advice in weighed if not advice.option.gives_up):
@@ -125,7 +125,7 @@ def _together(weighed: Sequence[Advice], case: Case) -> int:
     return len(after.jobs if after else case.plan.jobs)
 
 
-def _estimate_savings(before: Plan, after: Plan, case: Case) -> tuple[float | None, float | None]:
+def _estimate_savings(before: Plan, after: Plan, case: AdvisedPlan) -> tuple[float | None, float | None]:
     """Return the minutes and megabytes saved, or None for both unless every removed wheel has a receipt.
 
     A wheel that replaces several is counted as the costliest of them.

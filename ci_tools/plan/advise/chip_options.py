@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ci_tools.model.evidence import OWN_SUFFIX, Extension
 from ci_tools.plan.advise.option import Option, identity
 from ci_tools.plan.advise.project_view import ProjectView, describe_include
-from ci_tools.source.includes import Place
+from ci_tools.source.includes import SourceLine
 from ci_tools.source.limited_api import closure
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _find_chip_use(source: ProjectView, file: str) -> str:
     for own in closure(source.includes, [file]):
         text = source.includes.text(own)
         if match := OF_ONE_CHIP.search(text):
-            return f"{Place(own, text.count(chr(10), 0, match.start()) + 1)}: {match[0]}"
+            return f"{SourceLine(own, text.count(chr(10), 0, match.start()) + 1)}: {match[0]}"
         for include in source.includes.of(own):
             if MAY_USE_IT.match(include.header):
                 return describe_include(include)
@@ -68,4 +68,4 @@ def _forcing(source: ProjectView, arch: str) -> Iterator[str]:
     for file in source.build_files():
         for number, line in enumerate(source.tree.text(file).splitlines(), 1):
             if match := words.search(line):
-                yield f"{Place(file, number)}: {match[0]}"
+                yield f"{SourceLine(file, number)}: {match[0]}"

@@ -22,7 +22,7 @@ from ci_tools.plan.advise.project_view import (
     keep,
     pluralize,
 )
-from ci_tools.source.includes import PYTHON_HEADER, UNLIMITED_HEADER, Place
+from ci_tools.source.includes import PYTHON_HEADER, UNLIMITED_HEADER, SourceLine
 from ci_tools.source.limited_api import uses
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _pybind(source: ProjectView, pybind: list[Include], oldest: Minor) -> Option
 
 def _generator_options(source: ProjectView, where: tuple[str, ...], oldest: Minor) -> Iterator[Option]:
     """Yield the option for generated code to use the limited API; no text shows whether the code keeps to it."""
-    found = [f"{Place(name, 1)}: {GENERATED[PurePosixPath(name).suffix]}" for name in source.generators]
+    found = [f"{SourceLine(name, 1)}: {GENERATED[PurePosixPath(name).suffix]}" for name in source.generators]
     ways = [BY_GENERATOR[PurePosixPath(name).suffix] for name in source.generators]
     known = [way.format(digits=oldest.digits) for way in dict.fromkeys(ways) if way]
     if known and all(ways):
@@ -151,7 +151,7 @@ def _extension_places(source: ProjectView) -> Iterator[str]:
     if source.is_setuptools:
         name = source.project.path("setup.py")
         for line in edits.extension_lines(source.tree.text(name)):
-            yield f"{Place(name, line)}: an extension without py_limited_api"
+            yield f"{SourceLine(name, line)}: an extension without py_limited_api"
 
 
 def _describe_declaration(source: ProjectView, lowest: Minor) -> str:

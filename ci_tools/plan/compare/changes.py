@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.model.evidence import CellEvidence, Evidence
-    from ci_tools.model.facts import Row
+    from ci_tools.model.facts import CatalogRow
     from ci_tools.model.plan import Plan
     from ci_tools.model.platforms import Platform
     from ci_tools.model.request import PlatformRequest, Request
@@ -35,7 +35,7 @@ class Side(NamedTuple):
     sizes: Mapping[str, int] = {}  # job → known bytes of its wheel
 
 
-class Change(NamedTuple):
+class PlaceChange(NamedTuple):
     """A change to one place, and a function that makes it in the request or in the evidence."""
 
     where: str
@@ -64,7 +64,7 @@ def strip_line_numbers(text: str) -> str:
 # ---------------------------------------------------------------- changes of the evidence
 
 
-def shown(old: Evidence, new: Evidence, before: Side, after: Side) -> Iterator[Change]:
+def shown(old: Evidence, new: Evidence, before: Side, after: Side) -> Iterator[PlaceChange]:
     """Yield the changes of the evidence; parts that are read in one place are one change."""
     first: dict[_Part, tuple[str, bool]] = {}
     for where, gone, part in _differences(old, new, before, after):
@@ -73,7 +73,7 @@ def shown(old: Evidence, new: Evidence, before: Side, after: Side) -> Iterator[C
     for part, place in first.items():
         found.setdefault(place, []).append(part)
     for (where, gone), parts in found.items():
-        yield Change(where, "", False, _taking(new, parts), gone)  # noqa: FBT003 - see Change
+        yield PlaceChange(where, "", False, _taking(new, parts), gone)  # noqa: FBT003 - see Change
 
 
 class _Part(NamedTuple):
@@ -177,7 +177,7 @@ def _globs(request: Request, platform: Platform) -> object:
 # ---------------------------------------------------------------- changes of the config
 
 
-def asked(before: Side, after: Side) -> Iterator[Change]:
+def asked(before: Side, after: Side) -> Iterator[PlaceChange]:
     """Yield the changes of the config, one key after the other."""
     old, new = before.plan.request, after.plan.request
     added, dropped = _minus(new.catalog, old.catalog), _minus(old.catalog, new.catalog)
@@ -198,13 +198,13 @@ def asked(before: Side, after: Side) -> Iterator[Change]:
         yield made._replace(where=dropped[0].where, gone=True)
 
 
-def _minus(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
+def _minus(rows: Sequence[CatalogRow], others: Sequence[CatalogRow]) -> list[CatalogRow]:
     """Return the rows that say what none of the others does, wherever they are written."""
     known = {row._replace(where="") for row in others}
     return [row for row in rows if row._replace(where="") not in known]
 
 
-def _name_rows(rows: Iterable[Row]) -> str:
+def _name_rows(rows: Iterable[CatalogRow]) -> str:
     return ", ".join(dict.fromkeys(row.title for row in rows))
 
 
@@ -216,7 +216,7 @@ def _torch_words(old: Request, new: Request) -> str:
     return _describe_list_change("torch", old.torch.versions, new.torch.versions)
 
 
-def _diff_platform_requests(old: Request, new: Request, after: Side) -> Iterator[Change]:
+def _diff_platform_requests(old: Request, new: Request, after: Side) -> Iterator[PlaceChange]:
     """Yield the platforms that are new, gone, or requested differently."""
     earlier = {asked.platform: asked for asked in old.platforms}
     later = {asked.platform: asked for asked in new.platforms}
@@ -224,10 +224,10 @@ def _diff_platform_requests(old: Request, new: Request, after: Side) -> Iterator
         was = earlier.get(platform)
         what = "; ".join(_wishes(was, asked)) if was else f"adds {platform}"
         if what:
-            yield Change(asked.where, what, asked=True, make=_asking(asked, after.evidence))
+            yield PlaceChange(asked.where, what, asked=True, make=_asking(asked, after.evidence))
     for platform in earlier:
         if platform not in later:
-            yield Change(_line(after, "platforms"), f"drops {platform}", asked=True, make=_dropping(platform))
+            yield PlaceChange(_line(after, "platforms"), f"drops {platform}", asked=True, make=_dropping(platform))
 
 
 def _wishes(was: PlatformRequest, now: PlatformRequest) -> Iterator[str]:
@@ -271,7 +271,7 @@ def _dropping(platform: Platform) -> Make:
     return made
 
 
-def _change(after: Side, key: str, what: str, make: Callable[[Request], Request]) -> Change:
+def _change(after: Side, key: str, what: str, make: Callable[[Request], Request]) -> PlaceChange:
     """Return a change of one key of the config; the cells that it adds get the later evidence."""
 
     def made(request: Request, evidence: Evidence) -> tuple[Request, Evidence]:
@@ -279,7 +279,7 @@ def _change(after: Side, key: str, what: str, make: Callable[[Request], Request]
         platforms = tuple(later.get(found.platform, found) for found in evidence.platforms)
         return make(request), replace(evidence, platforms=platforms)
 
-    return Change(_line(after, key), what, asked=True, make=made)
+    return PlaceChange(_line(after, key), what, asked=True, make=made)
 
 
 def _line(side: Side, key: str) -> str:

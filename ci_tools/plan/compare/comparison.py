@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from ci_tools.model.evidence import Evidence
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.request import Request
-    from ci_tools.plan.compare.changes import Change, Side
+    from ci_tools.plan.compare.changes import PlaceChange, Side
 
     Quote = Callable[[str], str]
 
-MOST_STEPS = 12  # with more changed places, they are reported as one step
+MAX_STEPS = 12  # with more changed places, they are reported as one step
 OF_CODE = re.compile(r"native code: (?P<place>.+?)(?: and \d+ more)?$")
 ANY = "any"  # the platform of the pure wheel, in words
 
@@ -231,13 +231,13 @@ def _steps(before: Side, after: Side, catalog: Catalog | None) -> Iterator[PlanS
         yield from _whole(before.plan, after.plan, wanted)
         return
     seen = list(shown(before.evidence, after.evidence, before, after))
-    if len(seen) + len(wanted) > MOST_STEPS:
+    if len(seen) + len(wanted) > MAX_STEPS:
         yield from _whole(before.plan, after.plan, wanted)
         return
     yield from _walk_changes([*seen, *wanted], before, after, catalog)
 
 
-def _whole(before: Plan, after: Plan, changes: Sequence[Change]) -> Iterator[PlanStep]:
+def _whole(before: Plan, after: Plan, changes: Sequence[PlaceChange]) -> Iterator[PlanStep]:
     """Yield one step from plan to plan, with all places that the reasons and the config name."""
     told = _find_causes(before, after)
     wanted = tuple(ChangedPlace(change.where, change.what) for change in changes)
@@ -247,10 +247,10 @@ def _whole(before: Plan, after: Plan, changes: Sequence[Change]) -> Iterator[Pla
         yield PlanStep(wanted, len(before.jobs), len(after.jobs), asked=True)
 
 
-def _walk_changes(changes: Sequence[Change], before: Side, after: Side, catalog: Catalog) -> Iterator[PlanStep]:
+def _walk_changes(changes: Sequence[PlaceChange], before: Side, after: Side, catalog: Catalog) -> Iterator[PlanStep]:
     """Apply one change after the other and plan each time; a change without a valid plan joins the next."""
     request, evidence, plan = before.plan.request, before.evidence, before.plan
-    waiting: list[Change] = []
+    waiting: list[PlaceChange] = []
     for number, change in enumerate(changes, 1):
         if evidence is None:
             return
@@ -274,7 +274,7 @@ def _try_plan(request: Request, evidence: Evidence, like: Plan, catalog: Catalog
         return None
 
 
-def _step(changes: Sequence[Change], before: Plan, after: Plan) -> PlanStep:
+def _step(changes: Sequence[PlaceChange], before: Plan, after: Plan) -> PlanStep:
     told = _find_causes(before, after)
     causes = []
     for change in changes:
@@ -284,7 +284,7 @@ def _step(changes: Sequence[Change], before: Plan, after: Plan) -> PlanStep:
     return PlanStep(tuple(causes), len(before.jobs), len(after.jobs), asked=all(change.asked for change in changes))
 
 
-def _places(changes: Sequence[Change]) -> frozenset[str]:
+def _places(changes: Sequence[PlaceChange]) -> frozenset[str]:
     return frozenset(change.where for change in changes)
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     Quote = Callable[[str], str]
 
-MOST_NAMED = 2  # places that a sentence names
+MAX_NAMED = 2  # places that a sentence names
 
 
 # ---------------------------------------------------------------- in words
@@ -58,8 +58,8 @@ def _sentence(step: PlanStep, quote: Quote, say: Quote) -> str:
         causes = "; ".join(f"{quote(cause.where)} {say(cause.what)}" for cause in step.causes)
         return f"{causes}: {_effect(step)}."
     places = [f"{quote(cause.where)}{', which is gone,' if cause.gone else ''}" for cause in step.causes]
-    more = len(places) - MOST_NAMED
-    named = [*places[:MOST_NAMED], f"{more} more places"] if more > 0 else places
+    more = len(places) - MAX_NAMED
+    named = [*places[:MAX_NAMED], f"{more} more places"] if more > 0 else places
     subject = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
     if step.before == step.after:
         return f"{subject} changed the plan, but not the number of its jobs: {step.after}."

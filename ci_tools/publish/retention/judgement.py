@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import Problem, RejectedInput, nearest
-from ci_tools.publish.retention.tags import Tag, read_tag
+from ci_tools.publish.retention.tags import ReleaseTag, read_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ GIGABYTE = 10**9
 MISNAMED = "no template gives this tag"
 
 
-class Fate(str, Enum):
+class ReleaseFate(str, Enum):
     """Whether a release stays."""
 
     KEEP = "keep"
@@ -59,17 +59,17 @@ class Judged(NamedTuple):
     """A release, what its tag says, whether it stays, and why."""
 
     release: Stored
-    tag: Tag | None  # None: of no template
-    fate: Fate
+    tag: ReleaseTag | None  # None: of no template
+    fate: ReleaseFate
     reason: str
     is_superseded: bool = False  # whether it may go where the quota is exceeded
 
     def remove(self, reason: str) -> Judged:
         """Return the same release, to be removed for that reason."""
-        return self._replace(fate=Fate.REMOVE, reason=reason)
+        return self._replace(fate=ReleaseFate.REMOVE, reason=reason)
 
 
-class Excess(NamedTuple):
+class QuotaExcess(NamedTuple):
     """A project whose remaining releases exceed its quota."""
 
     project: str
@@ -92,40 +92,45 @@ def judge(releases: Sequence[Stored], namings: Sequence[Naming], *, misnamed: bo
 
 
 def _judge_one(
-    release: Stored, tag: Tag | None, ours: Sequence[Tag], retentions: Mapping[str, Retention], *, misnamed: bool
+    release: Stored,
+    tag: ReleaseTag | None,
+    ours: Sequence[ReleaseTag],
+    retentions: Mapping[str, Retention],
+    *,
+    misnamed: bool,
 ) -> Judged:
     if release.is_draft:
-        return Judged(release, tag, Fate.KEEP, "a draft: somebody may be publishing it")
+        return Judged(release, tag, ReleaseFate.KEEP, "a draft: somebody may be publishing it")
     if not release.is_ours:
         what = "" if tag else f", and {MISNAMED}"
-        return Judged(release, tag, Fate.KEEP, f"Fatwheel did not publish it{what}")
+        return Judged(release, tag, ReleaseFate.KEEP, f"Fatwheel did not publish it{what}")
     patterns = retentions[tag.project].keep if tag else [text for one in retentions.values() for text in one.keep]
     if pattern := next((text for text in patterns if fnmatchcase(release.tag, text)), ""):
-        return Judged(release, tag, Fate.KEEP, f'kept by "{pattern}"')
+        return Judged(release, tag, ReleaseFate.KEEP, f'kept by "{pattern}"')
     if tag is None:
-        return Judged(release, tag, Fate.REMOVE if misnamed else Fate.KEEP, MISNAMED)
+        return Judged(release, tag, ReleaseFate.REMOVE if misnamed else ReleaseFate.KEEP, MISNAMED)
     if tag.is_nightly:
         return _judge_nightly(release, tag, ours, retentions[tag.project].nightlies)
     return _judge_version(release, tag, ours)
 
 
-def _judge_version(release: Stored, tag: Tag, ours: Sequence[Tag]) -> Judged:
+def _judge_version(release: Stored, tag: ReleaseTag, ours: Sequence[ReleaseTag]) -> Judged:
     """Return the fate of a release that is no nightly: it stays, unless its project's quota is exceeded."""
     if tag.candidate and tag._replace(candidate=0) in ours:
-        return Judged(release, tag, Fate.KEEP, "a candidate of a release that is published", is_superseded=True)
+        return Judged(release, tag, ReleaseFate.KEEP, "a candidate of a release that is published", is_superseded=True)
     newest = max(one.rebuild for one in ours if one._replace(rebuild=0) == tag._replace(rebuild=0))
     if newest > tag.rebuild:
-        return Judged(release, tag, Fate.KEEP, f"rebuilt since, as -r{newest}", is_superseded=True)
-    return Judged(release, tag, Fate.KEEP, "a candidate" if tag.candidate else "a stable release")
+        return Judged(release, tag, ReleaseFate.KEEP, f"rebuilt since, as -r{newest}", is_superseded=True)
+    return Judged(release, tag, ReleaseFate.KEEP, "a candidate" if tag.candidate else "a stable release")
 
 
-def _judge_nightly(release: Stored, tag: Tag, ours: Sequence[Tag], most: int) -> Judged:
+def _judge_nightly(release: Stored, tag: ReleaseTag, ours: Sequence[ReleaseTag], most: int) -> Judged:
     same = [one for one in ours if one.is_nightly and (one.project, one.series) == (tag.project, tag.series)]
     newer = sum((one.version, one.rebuild) > (tag.version, tag.rebuild) for one in same)
     word = "nightly is" if newer == 1 else "nightlies are"
     reason = f"{newer} {word} newer" if newer else "the newest nightly"
-    fate = Fate.REMOVE if newer >= most else Fate.KEEP
-    if fate is Fate.REMOVE:
+    fate = ReleaseFate.REMOVE if newer >= most else ReleaseFate.KEEP
+    if fate is ReleaseFate.REMOVE:
         reason += f", {most} {'is' if most == 1 else 'are'} kept"
     return Judged(release, tag, fate, reason, is_superseded=newer > 0)
 
@@ -136,7 +141,7 @@ def _fit_quota(judged: Sequence[Judged], project: str, retention: Retention) -> 
     spare = [
         (_rank(one.tag), number)
         for number, one in enumerate(found)
-        if one.is_superseded and one.fate is Fate.KEEP and one.tag and one.tag.project == project
+        if one.is_superseded and one.fate is ReleaseFate.KEEP and one.tag and one.tag.project == project
     ]
     for _, number in sorted(spare):
         exceeded = next(_excess(found, project, retention), None)
@@ -146,27 +151,27 @@ def _fit_quota(judged: Sequence[Judged], project: str, retention: Retention) -> 
     return found
 
 
-def _rank(tag: Tag) -> tuple[bool, bool, Version, int]:
+def _rank(tag: ReleaseTag) -> tuple[bool, bool, Version, int]:
     """Return a key of how much a superseded release is needed: nightlies least, then candidates, older ones first."""
     return not tag.is_nightly, not tag.candidate, tag.version, tag.candidate
 
 
-def list_excess(judged: Sequence[Judged], namings: Sequence[Naming]) -> list[Excess]:
+def list_excess(judged: Sequence[Judged], namings: Sequence[Naming]) -> list[QuotaExcess]:
     """Return the projects whose quota is exceeded even by the releases that stay."""
     retentions = {naming.package: naming.retention for naming in reversed(namings)}
     return [one for project, retention in retentions.items() for one in _excess(judged, project, retention)]
 
 
-def _excess(judged: Sequence[Judged], project: str, retention: Retention) -> Iterator[Excess]:
+def _excess(judged: Sequence[Judged], project: str, retention: Retention) -> Iterator[QuotaExcess]:
     """Yield the excess of a project's releases, if there is any."""
-    stay = [one.release for one in judged if one.fate is Fate.KEEP and one.tag and one.tag.project == project]
+    stay = [one.release for one in judged if one.fate is ReleaseFate.KEEP and one.tag and one.tag.project == project]
     stay = [release for release in stay if release.is_ours]
     size, assets = sum(release.size for release in stay), sum(len(release.assets) for release in stay)
     if size > retention.gigabytes * GIGABYTE or assets > retention.assets:
-        yield Excess(project, size, assets, retention)
+        yield QuotaExcess(project, size, assets, retention)
 
 
-def describe(excess: Excess) -> str:
+def describe(excess: QuotaExcess) -> str:
     """Return in words which quota is exceeded."""
     parts = []
     if excess.size > excess.retention.gigabytes * GIGABYTE:

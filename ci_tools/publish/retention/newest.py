@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
     from ci_tools.publish.retention.judgement import Stored
     from ci_tools.publish.retention.naming import Naming
-    from ci_tools.publish.retention.tags import Tag
+    from ci_tools.publish.retention.tags import ReleaseTag
 
 
 def newest_of_series(
     releases: Sequence[Stored], namings: Sequence[Naming]
-) -> dict[tuple[str, tuple[tuple[str, str], ...]], tuple[Tag, Stored]]:
+) -> dict[tuple[str, tuple[tuple[str, str], ...]], tuple[ReleaseTag, Stored]]:
     """Return the newest stable release by its project and series; drafts, candidates and nightlies do not count."""
-    newest: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[Tag, Stored]] = {}
+    newest: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[ReleaseTag, Stored]] = {}
     for release in releases:
         tag = read_tag(release.tag, namings)
         if tag is None or release.is_draft or tag.candidate or tag.is_nightly:

@@ -11,8 +11,8 @@ from ci_tools.catalog.targets import kind_of
 from ci_tools.catalog.targets.github import GITHUB
 from ci_tools.errors import InputError
 from ci_tools.github.client import Hub, printable
-from ci_tools.index.of_releases import MOST_BYTES, read_listing
-from ci_tools.publish.retention.judgement import Asset, Fate, Stored
+from ci_tools.index.of_releases import MAX_BYTES, read_listing
+from ci_tools.publish.retention.judgement import Asset, ReleaseFate, Stored
 from ci_tools.publish.targets.github_release.assets import download_asset, read_assets
 from ci_tools.publish.targets.github_release.releases import MARK
 
@@ -75,7 +75,7 @@ def _mark(release: GitRelease) -> str:
 def spare_guests(hub: Hub, judged: Sequence[Judged]) -> list[Judged]:
     """Keep the releases that would be removed but hold files that Fatwheel did not put there."""
     with hub.opened(anonymous=True) as repository:
-        return [_spare(hub, repository, one) if one.fate is Fate.REMOVE else one for one in judged]
+        return [_spare(hub, repository, one) if one.fate is ReleaseFate.REMOVE else one for one in judged]
 
 
 def _spare(hub: Hub, repository: Repository, judged: Judged) -> Judged:
@@ -85,7 +85,7 @@ def _spare(hub: Hub, repository: Repository, judged: Judged) -> Judged:
         return judged
     guests = _guests(hub, release)
     what = f"it holds {printable(guests[0])}, which Fatwheel did not put there" if guests else ""
-    return judged._replace(fate=Fate.KEEP, reason=what) if guests else judged
+    return judged._replace(fate=ReleaseFate.KEEP, reason=what) if guests else judged
 
 
 def _guests(hub: Hub, release: GitRelease) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def _guests(hub: Hub, release: GitRelease) -> tuple[str, ...]:
 
 def _listed(hub: Hub, asset: GitReleaseAsset) -> Iterator[str]:
     """Yield the files that a list names; none if it cannot be read."""
-    if asset.size > MOST_BYTES:
+    if asset.size > MAX_BYTES:
         return
     try:
         found = read_listing(hub.ask(lambda _: b"".join(download_asset(asset))), "")
@@ -118,7 +118,7 @@ def remove(hub: Hub, judged: Sequence[Judged]) -> Iterator[Removed]:
     """
     with hub.opened() as repository:
         for one in judged:
-            if one.fate is not Fate.REMOVE:
+            if one.fate is not ReleaseFate.REMOVE:
                 continue
 
             def once(again: bool, seen: Stored = one.release) -> tuple[str, str]:  # noqa: FBT001 - Hub.ask calls it so

@@ -30,7 +30,7 @@ FIELDS = {
 ENDS = r"(?:-rc(?P<_candidate>[1-9][0-9]{0,3}))?(?:-r(?P<_rebuild>[1-9][0-9]{0,3}))?"
 
 
-class Tag(NamedTuple):
+class ReleaseTag(NamedTuple):
     """The fields of a tag, read by a project's template."""
 
     project: str
@@ -45,7 +45,7 @@ class Tag(NamedTuple):
         return self.version.is_devrelease
 
 
-def read_tag(text: str, namings: Sequence[Naming]) -> Tag | None:
+def read_tag(text: str, namings: Sequence[Naming]) -> ReleaseTag | None:
     """Return what a tag says by the first template that gives it; None if no template does."""
     for naming in namings:
         found = re.fullmatch("".join(_patterns(naming)) + ENDS, text)
@@ -57,7 +57,7 @@ def read_tag(text: str, namings: Sequence[Naming]) -> Tag | None:
             continue
         candidate = int(values.pop("_candidate", 0))
         rebuild = int(values.pop("_rebuild", 0) or values.pop("rebuild", 0))
-        return Tag(naming.package, tuple(sorted(values.items())), version, candidate, rebuild)
+        return ReleaseTag(naming.package, tuple(sorted(values.items())), version, candidate, rebuild)
     return None
 
 

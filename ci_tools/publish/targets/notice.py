@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ci_tools.errors import RejectedInput
 from ci_tools.formats import json_file, markdown
 
-MOST_CHARACTERS = 4_000  # of a notice; our notes leave room for it
+MAX_CHARACTERS = 4_000  # of a notice; our notes leave room for it
 TITLE = "[YANKED] "  # before the release's title: the word of changelogs (keepachangelog.com) and PyPI
 END = "<!-- /fatwheel retracted -->"
 # GitHub's editor ends every line with CR LF.

@@ -14,7 +14,7 @@ from ci_tools.errors import InputError
 from ci_tools.github.client import Busy, printable
 from ci_tools.index.file_names import project_and_version
 from ci_tools.model.pep440 import parse_version
-from ci_tools.publish.notes import MOST_CHARACTERS
+from ci_tools.publish.notes import MAX_CHARACTERS
 from ci_tools.publish.targets.notice import TITLE, Notice, add_notice, notice_of, remove_notice, title_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ci_tools.github.client import Hub
 
 
-class Found(NamedTuple):
+class RecalledRelease(NamedTuple):
     """A published release with files of a version."""
 
     number: int
@@ -35,7 +35,7 @@ class Found(NamedTuple):
     page: str  # its address
 
 
-def releases_of(hub: Hub, project: str, version: Version) -> tuple[Found, ...]:
+def releases_of(hub: Hub, project: str, version: Version) -> tuple[RecalledRelease, ...]:
     """Return the published releases with files of a version: the stable one, and those of its candidates.
 
     Raises InputError if a release cannot be marked: the repository is archived, the token may not change it, or the
@@ -52,7 +52,7 @@ def releases_of(hub: Hub, project: str, version: Version) -> tuple[Found, ...]:
             where = f"{printable(release.tag_name)} of {hub.repository}"
             msg = f"{where} also has files of {others[0]}, and a release is marked as a whole"
             raise InputError(msg, hint=f"say it in that release's notes by hand: {release.html_url}")
-    return tuple(Found(release.id, printable(release.tag_name), release.html_url) for release, _ in found)
+    return tuple(RecalledRelease(release.id, printable(release.tag_name), release.html_url) for release, _ in found)
 
 
 def _refuse_unwritable(hub: Hub, repository: Repository) -> None:
@@ -97,10 +97,10 @@ def retract(hub: Hub, number: int, reason: str) -> bool:
 
 
 def _refuse_full(release: GitRelease, notes: str) -> None:
-    if len(notes) > MOST_CHARACTERS:
+    if len(notes) > MAX_CHARACTERS:
         notes_of = f"the notes of {printable(release.tag_name)}"
-        msg = f"{notes_of} would have {len(notes):,} characters, GitHub accepts {MOST_CHARACTERS:,}"
-        raise InputError(msg, hint=f"shorten them by {len(notes) - MOST_CHARACTERS:,}: {release.html_url}")
+        msg = f"{notes_of} would have {len(notes):,} characters, GitHub accepts {MAX_CHARACTERS:,}"
+        raise InputError(msg, hint=f"shorten them by {len(notes) - MAX_CHARACTERS:,}: {release.html_url}")
 
 
 def _latest(repository: Repository) -> int:

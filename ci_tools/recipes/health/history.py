@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.doctor.runs import Outcome
+from ci_tools.doctor.runs import RunOutcome
 from ci_tools.model.platforms import Platform
 from ci_tools.publish.retention.newest import newest_of_series
 from ci_tools.publish.retention.tags import read_tag
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from ci_tools.doctor.runs import Job, Run
+    from ci_tools.doctor.runs import RepositoryRun, RunJob
     from ci_tools.publish.retention.judgement import Stored
     from ci_tools.publish.retention.naming import Naming
-    from ci_tools.publish.retention.tags import Tag
+    from ci_tools.publish.retention.tags import ReleaseTag
 
     Series = tuple[tuple[str, str], ...]
-    Newest = Mapping[tuple[str, Series], tuple[Tag, Stored]]
+    Newest = Mapping[tuple[str, Series], tuple[ReleaseTag, Stored]]
 
 # The jobs of wheels.yml and recipes.yml that are about one job of a plan, or about the tag of one release. A workflow
 # that calls another puts the name of its own job and " / " in front.
@@ -42,7 +42,7 @@ class SeriesKey(NamedTuple):
     series: Series
 
 
-class Known(NamedTuple):
+class KnownConfig(NamedTuple):
     """A config: how it names its releases, and the owner of each platform, "" for none."""
 
     naming: Naming
@@ -52,7 +52,7 @@ class Known(NamedTuple):
 class Result(NamedTuple):
     """What one run says of a line."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     when: datetime
     page: str
 
@@ -68,25 +68,25 @@ class Line(NamedTuple):
     page: str = ""  # its address
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunOutcome:
         """The newest outcome that says something; else that of the newest run."""
-        spoken = [one.outcome for one in self.results if one.outcome in {Outcome.GOOD, Outcome.BAD}]
+        spoken = [one.outcome for one in self.results if one.outcome in {RunOutcome.GOOD, RunOutcome.BAD}]
         return spoken[0] if spoken else self.results[0].outcome
 
     @property
     def tried(self) -> int:
         """The number of runs that ended in success or failure."""
-        return sum(one.outcome in {Outcome.GOOD, Outcome.BAD} for one in self.results)
+        return sum(one.outcome in {RunOutcome.GOOD, RunOutcome.BAD} for one in self.results)
 
     @property
     def succeeded(self) -> int:
         """The number of runs that ended in success."""
-        return sum(one.outcome is Outcome.GOOD for one in self.results)
+        return sum(one.outcome is RunOutcome.GOOD for one in self.results)
 
     @property
     def last_success(self) -> datetime | None:
         """When the newest run that succeeded had begun."""
-        return next((one.when for one in self.results if one.outcome is Outcome.GOOD), None)
+        return next((one.when for one in self.results if one.outcome is RunOutcome.GOOD), None)
 
 
 class Summary(NamedTuple):
@@ -97,7 +97,7 @@ class Summary(NamedTuple):
 
 
 def list_lines(
-    runs: Sequence[Run], known: Sequence[Known], releases: Sequence[Stored], package: str = ""
+    runs: Sequence[RepositoryRun], known: Sequence[KnownConfig], releases: Sequence[Stored], package: str = ""
 ) -> list[Line]:
     """Return a line for each recipe's series and each platform that a job has built, then one for each workflow.
 
@@ -115,7 +115,7 @@ def list_lines(
     return lines + [Line(name, "", "", tuple(results)) for name, results in sorted(wholes.items())]
 
 
-def _list_built(run: Run, known: Sequence[Known], package: str) -> Iterator[tuple[SeriesKey, Job]]:
+def _list_built(run: RepositoryRun, known: Sequence[KnownConfig], package: str) -> Iterator[tuple[SeriesKey, RunJob]]:
     """Yield the jobs of a run that are about a release's tag, or about a job of a plan, with what they are about."""
     for job in run.jobs:
         named = NAMED.fullmatch(job.name)
@@ -128,7 +128,7 @@ def _list_built(run: Run, known: Sequence[Known], package: str) -> Iterator[tupl
             yield SeriesKey(package or run.workflow, (("job", _platform_of(named["what"])),)), job
 
 
-def _line(key: SeriesKey, results: tuple[Result, ...], known: Sequence[Known], newest: Newest) -> Line:
+def _line(key: SeriesKey, results: tuple[Result, ...], known: Sequence[KnownConfig], newest: Newest) -> Line:
     owners = next((one.owners for one in known if one.naming.package == key.project), {})
     platform = dict(key.series).get("job")
     found = owners.values() if platform is None else [owners.get(platform, "")]
@@ -146,12 +146,12 @@ def summarize(lines: Sequence[Line]) -> Summary:
     """Return how many lines are good; the workflows count only where no job is known to have built anything."""
     parts = [line for line in lines if line.part] or list(lines)
     outcomes = [line.outcome for line in parts if line.tried]
-    return Summary(outcomes.count(Outcome.GOOD), len(outcomes))
+    return Summary(outcomes.count(RunOutcome.GOOD), len(outcomes))
 
 
 def _worst(known: Result | None, new: Result) -> Result:
     """Return the result that counts of two of one run: a failure, then what has not ended."""
-    order = (Outcome.BAD, Outcome.RUNNING, Outcome.GOOD, Outcome.NONE)
+    order = (RunOutcome.BAD, RunOutcome.RUNNING, RunOutcome.GOOD, RunOutcome.NONE)
     return new if known is None or order.index(new.outcome) < order.index(known.outcome) else known
 
 

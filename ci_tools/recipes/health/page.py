@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from ci_tools.doctor.runs import Outcome
+from ci_tools.doctor.runs import RunOutcome
 from ci_tools.recipes.health.history import summarize
 
 if TYPE_CHECKING:
@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from ci_tools.recipes.health.history import Line, Result
 
 HERE = Path(__file__).parent
-WORDS = {Outcome.GOOD: "succeeded", Outcome.BAD: "failed", Outcome.RUNNING: "is running", Outcome.NONE: "was cancelled"}
-SIGNS = {Outcome.GOOD: "✓", Outcome.BAD: "✗", Outcome.RUNNING: "…", Outcome.NONE: "-"}
+WORDS = {
+    RunOutcome.GOOD: "succeeded",
+    RunOutcome.BAD: "failed",
+    RunOutcome.RUNNING: "is running",
+    RunOutcome.NONE: "was cancelled",
+}
+SIGNS = {RunOutcome.GOOD: "✓", RunOutcome.BAD: "✗", RunOutcome.RUNNING: "…", RunOutcome.NONE: "-"}
 SCHEMES = ("https://", "http://")
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.model.evidence import Binding, Extensions, PythonApi
 from ci_tools.model.versions import Minor
-from ci_tools.source.includes import Place
+from ci_tools.source.includes import SourceLine
 from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _read_declared_api(project: ProjectFile) -> PythonApi | None:
     return PythonApi(Binding.STABLE, f"{where}: {SECTION}'s {NAME} is {text.strip()}", Minor(3, int(match[1])))
 
 
-def _read_literal(project: ProjectFile) -> tuple[Place, str] | None:
+def _read_literal(project: ProjectFile) -> tuple[SourceLine, str] | None:
     """Return the value of `{"bdist_wheel": {"py_limited_api": …}}` in setup.py and its place; None if it has none."""
     file = project.path("setup.py")
     module = parse_module(project.tree.text(file) if file in project.tree.names else "")
@@ -63,7 +63,7 @@ def _read_literal(project: ProjectFile) -> tuple[Place, str] | None:
     inner = (value for key, value in tables if key == SECTION)
     found = ((value.lineno, value.value) for table in inner for key, value in _items(table)
              if key == NAME and isinstance(value, ast.Constant))  # fmt: skip
-    return next(((Place(file, line), str(text)) for line, text in found), None)
+    return next(((SourceLine(file, line), str(text)) for line, text in found), None)
 
 
 def _items(node: ast.AST) -> Iterator[tuple[object, ast.expr]]:

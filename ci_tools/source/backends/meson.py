@@ -14,7 +14,7 @@ from ci_tools.model.evidence import Binding, Extensions, PythonApi, TorchAbi
 from ci_tools.model.versions import Minor
 from ci_tools.source.backends.facts import Forced, Read, oldest
 from ci_tools.source.backends.sdist_contents import MAY_SHIP, select_binaries
-from ci_tools.source.includes import Place
+from ci_tools.source.includes import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,7 +47,7 @@ class Token(NamedTuple):
 
     kind: str
     text: str
-    place: Place
+    place: SourceLine
 
 
 class Call(NamedTuple):
@@ -55,7 +55,7 @@ class Call(NamedTuple):
 
     name: str
     keywords: dict[str, str]
-    place: Place
+    place: SourceLine
 
 
 def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:  # noqa: ARG001 - one signature for all
@@ -110,7 +110,7 @@ def _tokens(file: str, text: str) -> Iterator[Token]:
     for match in TOKEN.finditer(text):
         line, done = line + text.count("\n", done, match.start()), match.start()
         if match.lastgroup != "comment":
-            yield Token(str(match.lastgroup), match[0], Place(file, line))
+            yield Token(str(match.lastgroup), match[0], SourceLine(file, line))
 
 
 class Bracket:
@@ -169,7 +169,7 @@ def _extensions(project: ProjectFile, tokens: list[Token], calls: list[Call]) ->
     return Extensions.NONE, f"{calls[0].place}: no meson.build compiles anything"
 
 
-def _unseen(tokens: list[Token], calls: list[Call]) -> Iterator[tuple[Place, str]]:
+def _unseen(tokens: list[Token], calls: list[Call]) -> Iterator[tuple[SourceLine, str]]:
     """Yield the places that may compile, or make the wheel platform-specific, without a target of their own."""
     for call in calls:
         if call.name in UNSEEN:
@@ -181,7 +181,7 @@ def _unseen(tokens: list[Token], calls: list[Call]) -> Iterator[tuple[Place, str
             yield token.place, "installs for one machine"
 
 
-def _run(calls: list[Call]) -> Iterator[tuple[Place, str]]:
+def _run(calls: list[Call]) -> Iterator[tuple[SourceLine, str]]:
     """Yield the places that run a command: it may write a file that is then installed."""
     for call in calls:
         if call.name == "run_command" or "command" in call.keywords:

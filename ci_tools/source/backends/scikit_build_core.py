@@ -16,7 +16,7 @@ from ci_tools.source.backends.conditions import holds
 from ci_tools.source.backends.facts import Forced, Read
 from ci_tools.source.backends.sdist_contents import MAY_SHIP, select_binaries
 from ci_tools.source.backends.toml import table
-from ci_tools.source.includes import CMAKE_IF, Place, uncommented
+from ci_tools.source.includes import CMAKE_IF, SourceLine, uncommented
 from ci_tools.source.macros import is_unconditional
 
 if TYPE_CHECKING:
@@ -166,13 +166,13 @@ def _depth(text: str, match: re.Match[str]) -> int:
     return sum(-1 if found[1] else 1 for found in CMAKE_IF.finditer(text, 0, match.start()))
 
 
-def _find_floors(project: ProjectFile, name: str) -> Iterator[tuple[Minor, Place]]:
+def _find_floors(project: ProjectFile, name: str) -> Iterator[tuple[Minor, SourceLine]]:
     """Yield the Pythons whose limited API a file asks for outside any condition, each with its place."""
     text = uncommented(name, project.tree.text(name))
     for match in FLOOR.finditer(text):
         if not _depth(text, match) and is_unconditional(text, match):
             minor = int(match[1]) if match[1] else int(match[2], 16)
-            yield Minor(3, minor), Place(name, text.count("\n", 0, match.start()) + 1)
+            yield Minor(3, minor), SourceLine(name, text.count("\n", 0, match.start()) + 1)
 
 
 @functools.lru_cache(maxsize=1)  # it is the same for every cell

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.formats.toml.text import parse_toml
-from ci_tools.source.includes import Place
+from ci_tools.source.includes import SourceLine
 
 if TYPE_CHECKING:
     from ci_tools.source.files import Tree
@@ -37,13 +37,13 @@ class TomlFile(NamedTuple):
         value = self.value(*keys)
         return value if isinstance(value, dict) else {}
 
-    def place(self, *words: str) -> Place:
+    def place(self, *words: str) -> SourceLine:
         """Return the first line that has all the words, or line 1."""
         patterns = [re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])") for word in words]
         numbers = (
             number for number, line in enumerate(self.lines, 1) if all(pattern.search(line) for pattern in patterns)
         )
-        return Place(self.path, next(numbers, 1))
+        return SourceLine(self.path, next(numbers, 1))
 
 
 def table(value: object, key: str) -> dict[str, Any]:

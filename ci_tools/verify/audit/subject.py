@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 
 SMALL = 1 << 16  # bytes; a member up to this size is kept in memory, since writing a file would cost more
-MOST_IN_MEMORY = 64 << 20  # bytes of all members in memory
-MOST_TEXT = 4 << 20  # bytes; a longer file is data
+MAX_MEMORY = 64 << 20  # bytes of all members in memory
+MAX_TEXT = 4 << 20  # bytes; a longer file is data
 # Members that are installed into site-packages, whatever folder of the wheel they are in.
 DATA = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
 # Words by which a package loads libraries itself, wherever they are and whatever their names.
@@ -115,7 +115,7 @@ class Subject:
     @cached_property
     def members(self) -> tuple[Member, ...]:
         """Every file of the wheel, each decompressed once."""
-        room = MOST_IN_MEMORY
+        room = MAX_MEMORY
         found = []
         try:
             for number, info in enumerate(self.wheel.infos):
@@ -183,7 +183,7 @@ class Subject:
     @cached_property
     def loads_by_path(self) -> bool:
         """Whether Python code of the wheel loads libraries itself, as `torch.ops.load_library` and ctypes do."""
-        code = (member for member in self.members if member.base.endswith(".py") and member.info.file_size <= MOST_TEXT)
+        code = (member for member in self.members if member.base.endswith(".py") and member.info.file_size <= MAX_TEXT)
         return any(BY_PATH.search(member.read()) for member in code)
 
     def _read_into_memory(self, info: zipfile.ZipInfo) -> Member:

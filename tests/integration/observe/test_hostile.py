@@ -43,7 +43,7 @@ def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait a minute for what hangs, nor read all that can be read of what tells too much."""
     limits = Limits(seconds=1.5, memory=512 << 20, processes=16, written=64 << 20)
     monkeypatch.setattr(run, "LIMITS", limits)
-    monkeypatch.setattr(journal, "MOST_LINES", 5000)
+    monkeypatch.setattr(journal, "MAX_LINES", 5000)
 
 
 @pytest.fixture

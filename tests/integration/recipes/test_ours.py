@@ -37,7 +37,7 @@ from ci_tools.plan.make import make_plan
 from ci_tools.publish.foresight import core_of
 from ci_tools.publish.notes import notes
 from ci_tools.recipes.check import check_recipes
-from ci_tools.recipes.choice import Choice
+from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.releases import copy_release
 from ci_tools.recipes.shelf import find_recipe
 from ci_tools.verify import files
@@ -164,7 +164,7 @@ def add_next_series(cupy: Path) -> None:
 
 @pytest.mark.parametrize("case", SOURCES)
 def test_a_recipe_as_it_stands_plans_its_upstream(case: Case, place: Place) -> None:
-    choice = Choice() if case.ref else Choice(version=VERSION)
+    choice = RecipeChoice() if case.ref else RecipeChoice(version=VERSION)
     checks = check_recipes([find_recipe(case.recipe)], choice, place.outside())
     mine, *others = checks
     assert [str(check.error) for check in checks if check.error] == []
@@ -196,7 +196,9 @@ CUDA = ("platforms", "linux-cuda", "env")
     ],
 )  # fmt: skip
 def test_what_a_recipe_changes_is_needed(case: Case, place: Place, dropped: tuple[str | int, ...], said: str) -> None:
-    config = copy_release(find_recipe(case.recipe), Choice("", (PYTHON,)), place.folder / "config", place.outside())
+    config = copy_release(
+        find_recipe(case.recipe), RecipeChoice("", (PYTHON,)), place.folder / "config", place.outside()
+    )
     values = yaml.safe_load(config.read_text(encoding="utf-8"))
     *path, last = dropped
     del reduce(getitem, path, values)[last]
@@ -240,7 +242,7 @@ def test_a_recipe_is_built_audited_described_and_installed(case: Case, place: Pl
 
 def plan_release(case: Case, place: Place) -> Planned:
     """Return the plan of the release for Python 3.13, whose source is fetched from the case's upstream."""
-    chosen = Choice("" if case.ref else VERSION, (PYTHON,), (case.torch,) if case.torch else ())
+    chosen = RecipeChoice("" if case.ref else VERSION, (PYTHON,), (case.torch,) if case.torch else ())
     copied = copy_release(find_recipe(case.recipe), chosen, place.folder / "config", place.outside())
     for_this_machine(copied)
     return make_plan(copied, place.outside())

@@ -9,7 +9,7 @@ import pytest
 
 from ci_tools.build.sdist import list_lacking, refuse_lacking
 from ci_tools.errors import Rejected
-from ci_tools.source.includes import Place
+from ci_tools.source.includes import SourceLine
 from tests.builders.sources import write
 
 if TYPE_CHECKING:
@@ -26,11 +26,13 @@ def sdist(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("needed", "sentence"),
     [
-        pytest.param({"csrc/b.h": Place("csrc/a.c", 2)}, "csrc/a.c:2: includes csrc/b.h, which demo-1.0", id="header"),
-        pytest.param({"csrc/b.c": Place("csrc/b.c", 1)}, "csrc/b.c: a job compiles it, and demo-1.0", id="source"),
+        pytest.param(
+            {"csrc/b.h": SourceLine("csrc/a.c", 2)}, "csrc/a.c:2: includes csrc/b.h, which demo-1.0", id="header"
+        ),
+        pytest.param({"csrc/b.c": SourceLine("csrc/b.c", 1)}, "csrc/b.c: a job compiles it, and demo-1.0", id="source"),
     ],
 )
-def test_a_file_that_a_job_reads_is_in_the_sdist(needed: dict[str, Place], sentence: str, tmp_path: Path) -> None:
+def test_a_file_that_a_job_reads_is_in_the_sdist(needed: dict[str, SourceLine], sentence: str, tmp_path: Path) -> None:
     with pytest.raises(Rejected) as caught:
         refuse_lacking(sdist(tmp_path), needed, "")
     assert caught.value.message.startswith(sentence)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci_tools.catalog.failures import BUILD, INSTALL, MOST_QUOTED, TRIAL, Cause, explain, read_causes
+from ci_tools.catalog.failures import BUILD, INSTALL, MAX_QUOTED, TRIAL, Cause, explain, read_causes
 
 ALL = [(table, cause) for table in (BUILD, INSTALL, TRIAL) for cause in read_causes(table)]
 CAUSES = [pytest.param(table, cause, id=f"{table}-{cause.name}") for table, cause in ALL]
@@ -75,7 +75,7 @@ def test_colours_and_typographic_quotes_change_nothing() -> None:
 def test_a_quote_is_short_and_has_its_line_in_the_whole_log() -> None:
     found = explain("x" * (1 << 20) + "\n" + "y\n" * 9 + "a.c:1:10: fatal error: x.h: No such file or directory\n")
     assert found is not None
-    assert (found.line, len(found.quote.splitlines()) <= MOST_QUOTED) == (11, True)
+    assert (found.line, len(found.quote.splitlines()) <= MAX_QUOTED) == (11, True)
 
 
 def test_no_two_causes_of_a_table_have_the_same_words() -> None:

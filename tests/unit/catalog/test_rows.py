@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ci_tools.catalog.rows import merge
-from ci_tools.model.facts import Row
+from ci_tools.model.facts import CatalogRow
 
 TABLES: dict[str, Any] = {
     "python": {"releases": ["3.12"]},
@@ -29,5 +29,5 @@ SAID = {"patch": "2.10.1", "headers": {"a": 2}, "pythons": {"linux": ["3.12", "3
 )
 def test_the_tables_stay_as_they_are(table: str, name: str, said: dict[str, Any]) -> None:
     before = copy.deepcopy(TABLES)
-    merged, wrong = merge(TABLES, [Row(table, name, json.dumps(said), "rows.toml:1")])
+    merged, wrong = merge(TABLES, [CatalogRow(table, name, json.dumps(said), "rows.toml:1")])
     assert (wrong, merged == TABLES, before == TABLES) == ((), False, True)

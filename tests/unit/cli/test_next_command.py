@@ -18,7 +18,7 @@ from ci_tools.cli.next_command import (
     after_validation,
 )
 from ci_tools.doctor.check import Checked
-from ci_tools.doctor.report import Finding, Fix, Kind, Weight
+from ci_tools.doctor.report import DoctorFinding, Fix, Kind, Weight
 from ci_tools.index.units import Published
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.runner import host
@@ -145,7 +145,7 @@ def test_what_is_published_can_be_checked(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_repository_is_fixed_or_checked_again() -> None:
-    fixed = Finding("rule", Weight.ERROR, "a", "b", "c", "d", Fix(Kind.CREATE_ENVIRONMENT, "pypi"))
+    fixed = DoctorFinding("rule", Weight.ERROR, "a", "b", "c", "d", Fix(Kind.CREATE_ENVIRONMENT, "pypi"))
     assert after_doctor(Checked("me/demo", (), ())) == ""
     assert after_doctor(Checked("me/demo", (fixed,), ())) == "next: fatwheel doctor me/demo --fix"
     by_hand = fixed._replace(fix=None)

@@ -20,7 +20,7 @@ from ci_tools.cli.tables.layout import plain, show
 from ci_tools.cli.tables.plan import evidence_table, plan_tables
 from ci_tools.cli.tables.release import preview_tables, publication_tables
 from ci_tools.cli.tables.upkeep import flaws_table
-from ci_tools.index.maintain import Flaw
+from ci_tools.index.maintain import IndexFlaw
 from ci_tools.index.units import Change, Published, Withheld
 from ci_tools.model.names import FileName
 from ci_tools.plan.make import make_plan
@@ -37,7 +37,7 @@ HOSTILE = "a\x1b[31mred\x9b2J\u202eb\udcff\r[bold]c[/] :x: github:x:"
 ESCAPED = r"a\x1b[31mred\x9b2J\u202eb\udcff\r[bold]c[/] :x: github:x:"
 TAGS = "cp312-cp312-manylinux_2_28_x86_64.whl"
 TABLES: list[Iterable[Table]] = [
-    flaws_table([Flaw(HOSTILE, "what")]),
+    flaws_table([IndexFlaw(HOSTILE, "what")]),
     publication_tables([Shown("there", (Published("demo", HOSTILE, new=False),))], ()),
     publication_tables([], [Withheld("linux-cuda", HOSTILE)]),
     preview_tables([("core", HOSTILE, Change("add", "there"))], ()),

@@ -9,7 +9,7 @@ from ci_tools import catalog
 from ci_tools.config import loader
 from ci_tools.config.native import read_archs
 from ci_tools.errors import InputError, RejectedInput
-from ci_tools.recipes.choice import Choice
+from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.releases import list_releases
 from ci_tools.recipes.shelf import Recipe
 from tests.builders.sources import world, write
@@ -78,7 +78,7 @@ def test_a_config_that_is_read_for_no_machine_guesses_nothing(tmp_path: Path) ->
         loader.load(config, catalog.load())
 
 
-DEFAULT = Choice()
+DEFAULT = RecipeChoice()
 RECIPE = """\
 package: demo
 version: "1.0"
@@ -88,7 +88,7 @@ platforms: {{ linux-cuda: {{ cuda: ["13.0"], archs: {archs} }}, linux-cpu: }}
 """
 
 
-def archs_of(folder: Path, archs: str, path: str, choice: Choice = DEFAULT) -> tuple[str, ...]:
+def archs_of(folder: Path, archs: str, path: str, choice: RecipeChoice = DEFAULT) -> tuple[str, ...]:
     """Return the architectures of a recipe's release."""
     recipe = Recipe("demo", write(folder / "demo", {"fatwheel.yml": RECIPE.format(archs=archs)}), is_ours=False)
     (release,) = list_releases(recipe, choice, folder / "out", world(folder, PATH=path))
@@ -108,4 +108,4 @@ def test_a_native_recipe_without_a_gpu_says_what_to_write(tmp_path: Path, answer
 
 
 def test_a_choice_takes_the_place_of_native(tmp_path: Path) -> None:
-    assert archs_of(tmp_path, "native", str(tmp_path), Choice(archs=("9.0",))) == ("9.0",)
+    assert archs_of(tmp_path, "native", str(tmp_path), RecipeChoice(archs=("9.0",))) == ("9.0",)

@@ -15,7 +15,7 @@ import yaml
 from ci_tools import catalog
 from ci_tools.cli import main as command_line
 from ci_tools.config import loader, test_infra
-from ci_tools.config.test_infra import Fate, migration
+from ci_tools.config.test_infra import InputFate, migration
 from ci_tools.config.test_infra.env_script import parse_exports
 from ci_tools.config.test_infra.triggers import merge_triggers, workflow
 from ci_tools.errors import InputError
@@ -63,7 +63,7 @@ def project(root: Path, files: dict[str, str]) -> Path:
     return write(root / "tally", {"pyproject.toml": PROJECT, "tally.py": '"""Tally."""\n', **files})
 
 
-def moved(folder: Path, *names: str) -> dict[str, test_infra.Row]:
+def moved(folder: Path, *names: str) -> dict[str, test_infra.ReportLine]:
     """Move, and return the report, by the names of inputs."""
     workflows = [folder / name for name in names or (LINUX,)]
     written = migration.write_from_test_infra(folder, workflows, catalog.load(), {})
@@ -112,7 +112,7 @@ def test_the_page_s_tables_name_every_input_and_secret() -> None:
 
 
 def test_every_input_that_is_carried_has_a_carrier() -> None:
-    carried = {name for name, (fate, _) in test_infra.load_fates()["inputs"].items() if fate is Fate.CARRIED}
+    carried = {name for name, (fate, _) in test_infra.load_fates()["inputs"].items() if fate is InputFate.CARRIED}
     assert carried == set(test_infra.CARRIERS)
 
 
@@ -218,7 +218,7 @@ def test_a_line_that_is_no_plain_export_is_named(tmp_path: Path) -> None:
     folder = project(tmp_path, files)
     written = migration.write_from_test_infra(folder, [folder / LINUX], catalog.load(), {})
     assert [(row.where, row.fate) for row in written.rows if row.name == "env-var-script"] == [
-        ("env.sh:2-5", Fate.NEEDS_YOU), (f"{folder / LINUX}:14", Fate.CARRIED),
+        ("env.sh:2-5", InputFate.NEEDS_YOU), (f"{folder / LINUX}:14", InputFate.CARRIED),
     ]  # fmt: skip
 
 
@@ -255,7 +255,7 @@ def test_linux_windows_and_macos_are_merged(tmp_path: Path) -> None:
     text = (folder / "fatwheel.yml").read_text()
     assert request.build.after == ()
     assert "it was only for linux-cpu, linux-cuda, linux-rocm" in text
-    assert (rows["pre-script"].fate, rows["post-script"].fate) == (Fate.CARRIED, Fate.NEEDS_YOU)
+    assert (rows["pre-script"].fate, rows["post-script"].fate) == (InputFate.CARRIED, InputFate.NEEDS_YOU)
     assert rows["with-xpu"].what == "there is no platform for xpu on windows"
     push, schedule = {"branches": ["main", "rc"]}, [{"cron": "0 0 * * *"}]
     assert ours(folder)["on"] == {"push": push, "schedule": schedule, "pull_request": None}

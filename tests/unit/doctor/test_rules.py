@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.doctor.report import Default, Environment, Facts, Finding, Kind, Policy, Tag, Unseen, Weight
+from ci_tools.doctor.report import (
+    Default,
+    DoctorFinding,
+    GithubEnvironment,
+    Kind,
+    Policy,
+    RepositoryFacts,
+    RepositoryTag,
+    Unseen,
+    Weight,
+)
 from ci_tools.doctor.rules import diagnose
 from ci_tools.doctor.workflows import qualify_calls
 from tests.builders.repository_facts import CALLED, FACTS, FATWHEEL, NEW, OLD, found, with_job, workflow
@@ -87,13 +97,17 @@ def test_no_finding_ever_asks_for_a_wider_default() -> None:
     ("environments", "rules"),
     [
         pytest.param({}, [("environment", "error")], id="missing"),
-        pytest.param({"PyPI": Environment(True, False, frozenset())}, [], id="approved"),  # noqa: FBT003 - a table
-        pytest.param({"pypi": Environment(False, True, frozenset())}, [], id="branches"),  # noqa: FBT003 - a table
-        pytest.param({"pypi": Environment(False, False, frozenset())}, [("environment-open", "warning")], id="open"),  # noqa: FBT003 - a table
+        pytest.param({"PyPI": GithubEnvironment(True, False, frozenset())}, [], id="approved"),  # noqa: FBT003 - a table
+        pytest.param({"pypi": GithubEnvironment(False, True, frozenset())}, [], id="branches"),  # noqa: FBT003 - a table
+        pytest.param(
+            {"pypi": GithubEnvironment(False, False, frozenset())},  # noqa: FBT003 - a table
+            [("environment-open", "warning")],
+            id="open",
+        ),
         pytest.param(Unseen("the environments", "x"), [("unseen", "not seen")], id="not-seen"),
     ],
-)  # fmt: skip
-def test_environments(environments: dict[str, Environment] | Unseen, rules: list[tuple[str, str]]) -> None:
+)
+def test_environments(environments: dict[str, GithubEnvironment] | Unseen, rules: list[tuple[str, str]]) -> None:
     text = f"{{uses: '{FATWHEEL}', permissions: {{contents: write}}, environment: pypi}}"
     assert found(with_job(text, environments=environments)) == rules
 
@@ -113,7 +127,7 @@ def test_secrets(
 ) -> None:  # fmt: skip
     named = "environment: e, env: {A: '${{ secrets.key }}'}"
     text = f"{{uses: '{FATWHEEL}', permissions: {{contents: write}}, {named}}}"
-    environments = {"e": Environment(True, True, of_environment)}  # noqa: FBT003 - rules and branches
+    environments = {"e": GithubEnvironment(True, True, of_environment)}  # noqa: FBT003 - rules and branches
     rules = {True: [], False: [("secret", "error")], None: [("unseen", "not seen")]}
     assert found(with_job(text, environments=environments, secrets=of_repository)) == rules[is_known]
 
@@ -121,13 +135,27 @@ def test_secrets(
 @pytest.mark.parametrize(
     ("ref", "tags", "words"),
     [
-        pytest.param("v1", (Tag("v2.0.0", OLD), Tag("v1.9.1", NEW), Tag("v1", NEW)), f"@{NEW} # v1.9.1", id="a-major"),
-        pytest.param("release/v1", (Tag("v1.10.0", NEW), Tag("v1.9.0", OLD)), f"@{NEW} # v1.10.0", id="its-branch"),
-        pytest.param("main", (Tag("v2.0.0", NEW), Tag("v1.0.0", OLD)), f"@{NEW} # v2.0.0", id="branch"),
-        pytest.param("v3", (Tag("v3.0.0-rc1", NEW), Tag("nightly", NEW)), "@SHA # vX.Y.Z", id="no-release"),
+        pytest.param(
+            "v1",
+            (RepositoryTag("v2.0.0", OLD), RepositoryTag("v1.9.1", NEW), RepositoryTag("v1", NEW)),
+            f"@{NEW} # v1.9.1",
+            id="a-major",
+        ),
+        pytest.param(
+            "release/v1",
+            (RepositoryTag("v1.10.0", NEW), RepositoryTag("v1.9.0", OLD)),
+            f"@{NEW} # v1.10.0",
+            id="its-branch",
+        ),
+        pytest.param(
+            "main", (RepositoryTag("v2.0.0", NEW), RepositoryTag("v1.0.0", OLD)), f"@{NEW} # v2.0.0", id="branch"
+        ),
+        pytest.param(
+            "v3", (RepositoryTag("v3.0.0-rc1", NEW), RepositoryTag("nightly", NEW)), "@SHA # vX.Y.Z", id="no-release"
+        ),
     ],
-)  # fmt: skip
-def test_what_moves_is_to_be_pinned_to_a_commit(ref: str, tags: tuple[Tag, ...], words: str) -> None:
+)
+def test_what_moves_is_to_be_pinned_to_a_commit(ref: str, tags: tuple[RepositoryTag, ...], words: str) -> None:
     call = FATWHEEL.replace(NEW, ref)
     facts = with_job(f"{{uses: '{call}', permissions: {{contents: write}}}}", tags={"octo/fatwheel": tags})
     facts = replace(facts, called={("octo/fatwheel", "/.github/workflows/wheels.yml", ref): CALLED})
@@ -138,23 +166,27 @@ def test_what_moves_is_to_be_pinned_to_a_commit(ref: str, tags: tuple[Tag, ...],
 @pytest.mark.parametrize(
     ("tags", "what"),
     [
-        pytest.param((Tag("v1.1.0", OLD), Tag("v1.0.0", NEW)), "v1.0.0, 1 release behind v1.1.0", id="one"),
         pytest.param(
-            (Tag("v1.2.0", OLD), Tag("v1.1.0", "3" * 40), Tag("v1.0.0", NEW)), "2 releases behind v1.2.0", id="two"
+            (RepositoryTag("v1.1.0", OLD), RepositoryTag("v1.0.0", NEW)), "v1.0.0, 1 release behind v1.1.0", id="one"
         ),
-        pytest.param((Tag("v2.0.0", OLD), Tag("v1.0.0", NEW)), "", id="another-major"),
-        pytest.param((Tag("v1.1.0rc1", OLD), Tag("v1.0.0", NEW)), "", id="a-candidate"),
+        pytest.param(
+            (RepositoryTag("v1.2.0", OLD), RepositoryTag("v1.1.0", "3" * 40), RepositoryTag("v1.0.0", NEW)),
+            "2 releases behind v1.2.0",
+            id="two",
+        ),
+        pytest.param((RepositoryTag("v2.0.0", OLD), RepositoryTag("v1.0.0", NEW)), "", id="another-major"),
+        pytest.param((RepositoryTag("v1.1.0rc1", OLD), RepositoryTag("v1.0.0", NEW)), "", id="a-candidate"),
         pytest.param((), "", id="no-release"),
     ],
 )
-def test_how_far_a_pin_is_behind(tags: tuple[Tag, ...], what: str) -> None:
+def test_how_far_a_pin_is_behind(tags: tuple[RepositoryTag, ...], what: str) -> None:
     findings = diagnose(replace(FACTS, tags={"octo/fatwheel": tags}))
     assert [finding.what.endswith(what) for finding in findings] == ([True] if what else []), findings
 
 
 def test_what_is_not_of_fatwheel_is_behind_as_a_hint() -> None:
     text = f"\n    permissions: {{}}\n    steps: [{{uses: octo/x@{OLD}}}, {{uses: octo/fatwheel@{NEW}}}]"
-    tags = {**FACTS.tags, "octo/x": (Tag("v1.1.0", NEW), Tag("v1.0.0", OLD))}
+    tags = {**FACTS.tags, "octo/x": (RepositoryTag("v1.1.0", NEW), RepositoryTag("v1.0.0", OLD))}
     assert found(with_job(text, tags=tags)) == [("behind", "hint")]
 
 
@@ -171,7 +203,7 @@ def test_our_own_workflows_are_called_without_a_ref() -> None:
     assert ([job.is_build for job in own.jobs], found(facts)) == ([True, True], [("permissions", "error")])
 
 
-def with_recipes(file: str, permissions: str, **facts: object) -> Facts:
+def with_recipes(file: str, permissions: str, **facts: object) -> RepositoryFacts:
     """Return the facts of a repository of recipes, whose workflow calls ours as it stands."""
     ours = qualify_calls(workflow((ROOT / ".github/workflows" / file).read_text(encoding="utf-8")), "octo/fatwheel")
     call = f"octo/fatwheel/.github/workflows/{file}@{NEW}"
@@ -212,7 +244,7 @@ def test_a_stranger_may_not_start_a_build() -> None:
 
 
 def test_every_finding_says_all_that_a_reader_needs() -> None:
-    nothing = Facts(
+    nothing = RepositoryFacts(
         repository="octo/demo",
         page="https://github.com/octo/demo",
         branch="main",
@@ -229,7 +261,7 @@ def test_every_finding_says_all_that_a_reader_needs() -> None:
     )
     findings = diagnose(nothing)
     assert len(findings) > 4
-    assert all(all(finding[: Finding._fields.index("fix")]) for finding in findings)
+    assert all(all(finding[: DoctorFinding._fields.index("fix")]) for finding in findings)
 
 
 def test_the_guide_has_every_rule() -> None:

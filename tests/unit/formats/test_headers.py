@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import pytest
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.pypi_rules import Archive, Release, classifier_problems, description_problems, strangers
+from ci_tools.formats.pypi_rules import Archive, UploadRelease, classifier_problems, description_problems, strangers
 from ci_tools.formats.wheel import read_headers
 
 START = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"
@@ -27,7 +27,7 @@ def test_headers_that_no_project_has_are_refused_soon(more: str, said: str) -> N
     with pytest.raises(Rejected, match=said):
         read_headers(START + more, "METADATA")
     content = (START + more).encode()
-    release = Release("demo", "1.0", None, datetime.now(timezone.utc))
+    release = UploadRelease("demo", "1.0", None, datetime.now(timezone.utc))
     assert said in str(strangers([Archive("demo-1.0-py3-none-any.whl", 1000, content, ())], release))
     assert not [*description_problems(content), *classifier_problems(content)]
     assert time.process_time() - started < 3.0

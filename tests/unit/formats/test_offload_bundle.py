@@ -95,6 +95,6 @@ def test_what_is_for_no_gpu_by_hip_is_passed_by(name: str) -> None:
 
 def test_bundles_that_unpack_to_more_than_any_library_holds_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     content = with_section(".hip_fatbin", COMPRESSED.read_bytes().ljust(4096, b"\0") * 3)
-    monkeypatch.setattr(fatbinary, "MOST_UNPACKED_IN_ALL", 40_000)
+    monkeypatch.setattr(fatbinary, "MAX_UNPACKED_IN_ALL", 40_000)
     with pytest.raises(Rejected, match="over 40,000 bytes"):
         listed(content)

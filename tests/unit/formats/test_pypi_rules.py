@@ -14,7 +14,7 @@ from ci_tools.errors import Rejected
 from ci_tools.formats import pypi_rules
 from ci_tools.formats.pypi_rules import (
     Held,
-    Release,
+    UploadRelease,
     identity,
     pypi_problems,
     strangers,
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
-DEMO = Release("demo", "1.0", (), NOW)
-NEW = Release("demo", "1.0", None, NOW)
+DEMO = UploadRelease("demo", "1.0", (), NOW)
+NEW = UploadRelease("demo", "1.0", None, NOW)
 MODULES = ("json", "email", "_thread")
 
 
-def said(*paths: Path, release: Release = DEMO) -> list[str]:
+def said(*paths: Path, release: UploadRelease = DEMO) -> list[str]:
     files = [archive_of(path) for path in paths]
     return [str(problem) for problem in (*strangers(files, release), *pypi_problems(files, release, MODULES))]
 
@@ -80,7 +80,7 @@ def test_a_name_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_sdist_is_named_as_pep_625_says(tmp_path: Path) -> None:
-    problems = said(sdist(tmp_path, "de-mo-1.0.tar.gz"), release=Release("de-mo", "1.0", (), NOW))
+    problems = said(sdist(tmp_path, "de-mo-1.0.tar.gz"), release=UploadRelease("de-mo", "1.0", (), NOW))
     assert problems == ["de-mo-1.0.tar.gz: an sdist of this release is named de_mo-1.0.tar.gz (PEP 625)"]
 
 
@@ -281,7 +281,7 @@ def test_an_sdist_has_its_metadata_in_a_file(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- what the release holds already
 
 
-def held(files: Mapping[str, int]) -> Release:
+def held(files: Mapping[str, int]) -> UploadRelease:
     """Return the release with files that are so many days old."""
     return DEMO._replace(held=tuple(Held(name, "", "", NOW - timedelta(days=days)) for name, days in files.items()))
 

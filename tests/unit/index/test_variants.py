@@ -19,7 +19,7 @@ from ci_tools.index import maintain
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.manifest import parse_manifest
 from ci_tools.index.pages import project_and_version, variant_label
-from ci_tools.index.units import Made
+from ci_tools.index.units import JobEntry
 from ci_tools.index.variants import (
     SCHEMA,
     Variant,
@@ -55,8 +55,8 @@ DRIVER = "nvidia :: cuda_version_lower_bound :: 13.0"
 NEEDS = (DRIVER, *(f"nvidia :: sm_arch :: {value}" for value in ("100_real", "100_virtual", "90_real")))
 
 
-def made(accelerator: str, *archs: str) -> Made:
-    return Made("job", "native", "linux-cuda", "3.10", "2.10", accelerator, archs, "pypi", "", ())
+def made(accelerator: str, *archs: str) -> JobEntry:
+    return JobEntry("job", "native", "linux-cuda", "3.10", "2.10", accelerator, archs, "pypi", "", ())
 
 
 def variants(items: tuple[Item, ...], folder: Path) -> tuple[Item, ...]:

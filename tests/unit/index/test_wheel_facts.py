@@ -9,9 +9,9 @@ import pytest
 from ci_tools import catalog
 from ci_tools.index.manifest import ManifestTable, manifest_of
 from ci_tools.index.pages import IndexedFile
-from ci_tools.index.wheel_facts import Built, add_facts, drivers_of
+from ci_tools.index.wheel_facts import WheelMachines, add_facts, drivers_of
 from ci_tools.install.lock import LockedWheel
-from ci_tools.model.facts import Row
+from ci_tools.model.facts import CatalogRow
 from ci_tools.model.names import FileName, Sha256
 
 ROW = {
@@ -21,12 +21,12 @@ ROW = {
     "driver": "999.10",
     "sass_driver": "900",
 }
-ROWS = (Row("cuda", "99.9", json.dumps(ROW), "fatwheel.catalog.toml:1"),)
+ROWS = (CatalogRow("cuda", "99.9", json.dumps(ROW), "fatwheel.catalog.toml:1"),)
 WHEEL = LockedWheel(FileName("demo-1.0+cu999-py3-none-manylinux_2_28_x86_64.whl"), (), Sha256("ab" * 32), 7)
 
 
 def test_a_lock_has_the_drivers_of_a_new_cuda() -> None:
-    found = add_facts(WHEEL, Built("cu999", "linux-cuda", ("cu999", "cu998")), catalog.load(ROWS))
+    found = add_facts(WHEEL, WheelMachines("cu999", "linux-cuda", ("cu999", "cu998")), catalog.load(ROWS))
     assert (found.cuda, found.serves) == ("99.9", ("99.9", "99.8"))
     assert (found.driver_sass, found.driver_ptx) == ("900", "999.10")
 

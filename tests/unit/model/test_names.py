@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.model.names import MOST_OF_A_NAME, is_tag, safe_name
+from ci_tools.model.names import MAX_NAME, is_tag, safe_name
 from tests.workflows.repositories import STANDINS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ HOSTILE = {
     "lock": "a.lock", "dots": "a..b", "at": "a@{1}", "blank": " a b ", "end": "a.", "device": "nul.txt", "empty": "",
     "long": "a" * 300, "letters": "über", "surrogate": "a\udc80", "expression": "${{ github.token }}", "home": "~root",
 }  # fmt: skip
-KEPT = ["demo-v1.0", "demo-v1.0+cu130", "cupy-cuda13x-v13.6.0-py313-torch2.10.0-cu130", "a", "_x", "a" * MOST_OF_A_NAME]
+KEPT = ["demo-v1.0", "demo-v1.0+cu130", "cupy-cuda13x-v13.6.0-py313-torch2.10.0-cu130", "a", "_x", "a" * MAX_NAME]
 (FORBIDDEN,) = re.findall(r"FORBIDDEN = re.compile\(r'(.+)'\)", (STANDINS / "upload_artifact.py").read_text("utf-8"))
 
 

@@ -14,13 +14,13 @@ from ci_tools.index.units import (
     NOT_TRIED,
     Alias,
     Item,
-    Made,
+    JobEntry,
     Unit,
 )
 from ci_tools.model.files import BuiltWith
 from ci_tools.publish.notes import notes
 
-NATIVE = Made(
+NATIVE = JobEntry(
     "linux-cuda-cu130",
     "native",
     "linux-cuda",
@@ -32,7 +32,7 @@ NATIVE = Made(
     "",
     (),
 )
-PURE = Made("pure", "pure", "", "3.10", "", "", (), "", "", ())
+PURE = JobEntry("pure", "pure", "", "3.10", "", "", (), "", "", ())
 HOSTILE = (
     "<script>alert(1)</script>",
     "<!-- comment",
@@ -71,7 +71,7 @@ def unit(*items: Item, project: str = "demo", version: str = "1.0", commit: str 
     return Unit(name=CORE, project=project, version=version, items=items, commit=commit, tag="v1.0", title="Demo 1.0")
 
 
-def item(name: str, made: Made | None, size: int = 1_234_567) -> Item:
+def item(name: str, made: JobEntry | None, size: int = 1_234_567) -> Item:
     return Item(Path("dist") / name, "0" * 64, size, made)
 
 
@@ -152,13 +152,13 @@ def test_where_there_are_local_versions_each_has_its_command_for_pip_would_take_
     assert '"demo==1.0"' not in notes(USUAL, links="https://x.invalid")
 
 
-def _hostile(text: str, made: Made, by: BuiltWith) -> Item:
+def _hostile(text: str, made: JobEntry, by: BuiltWith) -> Item:
     return item(text.replace("/", "!"), made)._replace(gpu=text, built_with=by)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_text_shows_as_text(text: str) -> None:
-    made = Made("x", "native", text, text, text, text, (text,), text, text, ())
+    made = JobEntry("x", "native", text, text, text, text, (text,), text, text, ())
     by = BuiltWith(*[text] * 6)
     usual, hostile = (
         Shown(notes(unit(*(built(f"{n}.whl", "", "") for n in range(3))))),

@@ -13,7 +13,7 @@ from ci_tools.model.request import Channel, Edition
 from ci_tools.publish import retraction
 from ci_tools.publish.targets.addresses import channel_of, index_of
 from ci_tools.publish.targets.notice import (
-    MOST_CHARACTERS,
+    MAX_CHARACTERS,
     Notice,
     add_notice,
     notice_of,
@@ -185,7 +185,7 @@ def test_notes_without_a_notice_at_their_top_stay(body: str) -> None:
 
 
 def test_the_longest_notice_fits_into_its_room() -> None:
-    assert len(add_notice("", NOTICE._replace(reason="word " * 100))) < MOST_CHARACTERS
+    assert len(add_notice("", NOTICE._replace(reason="word " * 100))) < MAX_CHARACTERS
 
 
 def test_a_title_is_marked_once() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ci_tools import catalog
-from ci_tools.index.units import Made
+from ci_tools.index.units import JobEntry
 from ci_tools.install.lock import Compiling
 from ci_tools.model.request import Globs
 from ci_tools.publish.smart import estimate
@@ -14,9 +14,9 @@ FILES = ("setup.py", "csrc/a.cpp", "csrc/a.cu", "csrc/b.cu", "csrc/b.cuh", "csrc
 RATE = catalog.SourceSeconds(host=10, device=5)
 
 
-def made(include: tuple[str, ...], exclude: tuple[str, ...] = (), subdirectory: str = "", archs: int = 2) -> Made:
+def made(include: tuple[str, ...], exclude: tuple[str, ...] = (), subdirectory: str = "", archs: int = 2) -> JobEntry:
     """Return a wheel that is built from the files that patterns name."""
-    job = Made("x", "native", "linux-cuda", "3.10", "", "cu130", ("9.0",) * archs, "pypi", "", ())
+    job = JobEntry("x", "native", "linux-cuda", "3.10", "", "cu130", ("9.0",) * archs, "pypi", "", ())
     return job._replace(native=Globs(include, exclude), subdirectory=subdirectory)
 
 
@@ -31,7 +31,7 @@ def made(include: tuple[str, ...], exclude: tuple[str, ...] = (), subdirectory: 
         pytest.param(made(()), None, id="pure"),
     ],
 )
-def test_compiling_is_estimated_from_the_files_of_the_sdist(wheel: Made, expected: Compiling | None) -> None:
+def test_compiling_is_estimated_from_the_files_of_the_sdist(wheel: JobEntry, expected: Compiling | None) -> None:
     assert estimate(wheel, FILES, RATE) == expected
 
 

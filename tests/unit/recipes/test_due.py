@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from ci_tools.cli.tables.recipes import due_rows, verdicts_page
-from ci_tools.recipes.due import State, Wanted, decide
+from ci_tools.recipes.due import State, WantedRelease, decide
 
 TAG = "demo-v1.0-py313"
-WANTED = Wanted("demo", TAG, "Demo", "a" * 64, "1.0", "3.13", "2.10", "13.0", "8.9", "no release has its tag")
+WANTED = WantedRelease("demo", TAG, "Demo", "a" * 64, "1.0", "3.13", "2.10", "13.0", "8.9", "no release has its tag")
 OTHER = "b" * 64
 
 
@@ -27,7 +27,7 @@ OTHER = "b" * 64
     ],
 )  # fmt: skip
 def test_a_release_is_due_for_a_reason(
-    wanted: Wanted, published: dict[str, str], state: State, reason: str, rebuild: int
+    wanted: WantedRelease, published: dict[str, str], state: State, reason: str, rebuild: int
 ) -> None:
     verdict = decide(wanted, published)
     assert (verdict.state, verdict.reason, verdict.rebuild) == (state, reason, rebuild)

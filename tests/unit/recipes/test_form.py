@@ -8,7 +8,7 @@ import pytest
 
 from ci_tools.errors import RejectedInput
 from ci_tools.formats import yaml_file
-from ci_tools.recipes.choice import Choice
+from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.form import EMPTY, HEADINGS, read_form
 
 TEMPLATE = Path(__file__).parents[3] / ".github" / "ISSUE_TEMPLATE" / "wheel.yml"
@@ -34,7 +34,7 @@ def test_the_headings_are_those_of_the_form() -> None:
 
 def test_a_form_is_a_recipe_and_a_choice() -> None:
     wish = read_form(body(**ASKED).replace("\n", "\r\n"))
-    assert wish == ("sageattention", Choice("2.2.0", ("3.13", "3.14t"), (), (), ("8.9", "12.0+PTX")))
+    assert wish == ("sageattention", RecipeChoice("2.2.0", ("3.13", "3.14t"), (), (), ("8.9", "12.0+PTX")))
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import InputError, RejectedInput
-from ci_tools.index.finder.machines import Wanted, describe_machine
+from ci_tools.index.finder.machines import GivenMachine, describe_machine
 from ci_tools.index.finder.recipes import Maker, parse_recipes, recipes_data
 from ci_tools.index.finder.search import ask_by, refuse_maker
 from ci_tools.install.fatwheel_backend import Facts
-from ci_tools.recipes.choice import Choice
+from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.makers import list_makers
 from ci_tools.recipes.releases import list_releases
 from ci_tools.recipes.shelf import OURS, Recipe, list_recipes
@@ -36,10 +36,10 @@ def maker_of(recipe: Recipe) -> Maker:
 @pytest.mark.parametrize("python", ["3.12", "3.13", "3.14", "3.14t"])
 def test_the_finder_names_a_recipe_where_it_has_a_release(recipe: Recipe, python: str, tmp_path: Path) -> None:
     maker = maker_of(recipe)
-    wanted = Wanted(system="linux-x86_64", torch="2.10", cuda="13.0", python=python)
+    wanted = GivenMachine(system="linux-x86_64", torch="2.10", cuda="13.0", python=python)
     machine = describe_machine(Facts(), wanted)
     torches = ("2.10",) if maker.uses_torch else ()
-    choice = Choice(pythons=(python,), torches=torches, cudas=("13.0",))
+    choice = RecipeChoice(pythons=(python,), torches=torches, cudas=("13.0",))
     try:
         (release,) = list_releases(recipe, choice, tmp_path, world(tmp_path))
         cannot = " ".join(release.cannot)
@@ -53,7 +53,7 @@ def test_the_finder_names_a_recipe_where_it_has_a_release(recipe: Recipe, python
 
 
 def test_another_system_is_refused_with_those_that_it_is_for(recipe: Recipe) -> None:
-    machine = describe_machine(Facts(), Wanted(system="windows-x86_64", torch="2.10", cuda="13.0", python="3.13"))
+    machine = describe_machine(Facts(), GivenMachine(system="windows-x86_64", torch="2.10", cuda="13.0", python="3.13"))
     assert refuse_maker(maker_of(recipe), machine) == "it is for linux-x86_64 with cuda"
 
 

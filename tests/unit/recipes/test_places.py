@@ -8,7 +8,7 @@ import pytest
 
 from ci_tools.errors import InputError, RejectedInput
 from ci_tools.recipes.check import check_recipes
-from ci_tools.recipes.choice import Choice
+from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.releases import copy_release, list_or_reject, list_releases
 from ci_tools.recipes.shelf import Recipe
 from tests.builders.sources import committed, git, world, write
@@ -35,7 +35,7 @@ def recipe_of(folder: Path, text: str) -> Recipe:
     return Recipe("hello", write(folder / "recipes" / "hello", {"fatwheel.yml": text}), is_ours=False)
 
 
-def mistakes(tmp_path: Path, text: str, choice: Choice) -> list[str]:
+def mistakes(tmp_path: Path, text: str, choice: RecipeChoice) -> list[str]:
     """Return the mistakes of a recipe's releases, with what a place has of this machine left out."""
     with pytest.raises(RejectedInput) as caught:
         list_releases(recipe_of(tmp_path, text), choice, tmp_path / "out", world(tmp_path))
@@ -57,28 +57,34 @@ def mistakes(tmp_path: Path, text: str, choice: Choice) -> list[str]:
 )
 def test_a_mistake_has_its_place_in_the_recipe(tmp_path: Path, before: str, after: str, said: str) -> None:
     assert before in RECIPE
-    found = mistakes(tmp_path, RECIPE.replace(before, after), Choice())
+    found = mistakes(tmp_path, RECIPE.replace(before, after), RecipeChoice())
     assert [one for one in found if one.startswith(f"recipes/hello/fatwheel.yml:{said}")] == found
 
 
 @pytest.mark.parametrize(
     ("choice", "said"),
     [
-        pytest.param(Choice(pythons=("3.99",)), '--python: there is no Python "3.99" in the catalog', id="python"),
-        pytest.param(Choice(torches=("2.99",)), '--torch: there is no torch "2.99" in the catalog', id="torch"),
-        pytest.param(Choice(cudas=("99.0",)), '--cuda: there is no CUDA "99.0" in the catalog', id="cuda"),
-        pytest.param(Choice(archs=("5.0",)), "--archs: nvcc of CUDA 13.0 does not know the architecture", id="archs"),
-        pytest.param(Choice(version="new"), '--version: "new" is not a version, expected one such as', id="version"),
+        pytest.param(
+            RecipeChoice(pythons=("3.99",)), '--python: there is no Python "3.99" in the catalog', id="python"
+        ),
+        pytest.param(RecipeChoice(torches=("2.99",)), '--torch: there is no torch "2.99" in the catalog', id="torch"),
+        pytest.param(RecipeChoice(cudas=("99.0",)), '--cuda: there is no CUDA "99.0" in the catalog', id="cuda"),
+        pytest.param(
+            RecipeChoice(archs=("5.0",)), "--archs: nvcc of CUDA 13.0 does not know the architecture", id="archs"
+        ),
+        pytest.param(
+            RecipeChoice(version="new"), '--version: "new" is not a version, expected one such as', id="version"
+        ),
     ],
 )
-def test_a_mistake_of_a_choice_is_told_by_its_option(tmp_path: Path, choice: Choice, said: str) -> None:
+def test_a_mistake_of_a_choice_is_told_by_its_option(tmp_path: Path, choice: RecipeChoice, said: str) -> None:
     (found,) = mistakes(tmp_path, RECIPE, choice)
     assert found.startswith(said)
 
 
 def test_a_chosen_python_that_is_no_version_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r'--python: "banana" is not a version, expected one such as 3\.14'):
-        copy_release(recipe_of(tmp_path, RECIPE), Choice(pythons=("banana",)), tmp_path / "x", world(tmp_path))
+        copy_release(recipe_of(tmp_path, RECIPE), RecipeChoice(pythons=("banana",)), tmp_path / "x", world(tmp_path))
     assert not (tmp_path / "x").exists()
 
 
@@ -87,7 +93,7 @@ def test_what_only_the_plan_finds_has_its_place_in_the_recipe_too(tmp_path: Path
     committed(source)
     git(source, "tag", "v1.0")
     text = RECIPE.replace("SOURCE, ", f"{source}, patches: [{{file: gone.patch, reason: it is gone}}], ")
-    checks = check_recipes([recipe_of(tmp_path, text)], Choice(pythons=("3.12",)), world(tmp_path))
+    checks = check_recipes([recipe_of(tmp_path, text)], RecipeChoice(pythons=("3.12",)), world(tmp_path))
     said = str(checks[0].error).replace(f"{tmp_path}/", "")
     assert said.startswith("recipes/hello/fatwheel.yml:5:")
     assert 'there is no patch "gone.patch", expected a file in UTF-8 beside the config' in said

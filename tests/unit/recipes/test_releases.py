@@ -9,7 +9,7 @@ from packaging.utils import parse_wheel_filename
 
 from ci_tools.errors import InputError
 from ci_tools.recipes import shelf
-from ci_tools.recipes.choice import Choice, cut
+from ci_tools.recipes.choice import RecipeChoice, cut
 from ci_tools.recipes.releases import copy_release, list_releases, name_release, write_config
 from ci_tools.recipes.shelf import copy_recipe, find_recipe, list_recipes
 from tests.builders.sources import world, write
@@ -23,7 +23,7 @@ NAMES = ["cupy-cuda13x", "flash-attn", "nunchaku", "opencv-python", "sageattenti
 
 def released(folder: Path, recipe: str, **chosen: object) -> RecipeRelease:
     """Return the one release of a recipe for a choice; an sdist's hash is not asked for."""
-    (part,) = cut(find_recipe(recipe, folder).read(), Choice(**chosen), recipe)  # type: ignore[arg-type]
+    (part,) = cut(find_recipe(recipe, folder).read(), RecipeChoice(**chosen), recipe)  # type: ignore[arg-type]
     sdist = part["source"].get("sdist")
     if sdist:
         sdist["version"] = part["version"]
@@ -82,7 +82,7 @@ def test_a_recipe_of_ours_is_short_and_gives_each_of_its_patches_a_reason(recipe
 
 
 def test_a_recipe_without_a_choice_gives_a_release_for_each_python(tmp_path: Path) -> None:
-    parts = cut(find_recipe("cupy-cuda13x", tmp_path).read(), Choice(), "cupy-cuda13x")
+    parts = cut(find_recipe("cupy-cuda13x", tmp_path).read(), RecipeChoice(), "cupy-cuda13x")
     assert [(part["version"], part["python"]) for part in parts] == [
         ("13.6.0", ["3.13"]), ("14.1.0", ["3.14"]), ("14.1.0", ["3.14t"])]  # fmt: skip
 
@@ -100,7 +100,9 @@ def test_what_a_package_cannot_do_is_said_before_its_source_is_fetched(tmp_path:
 
 
 def test_one_release_of_opencv_has_the_wheel_of_every_python_that_has_a_limited_api(tmp_path: Path) -> None:
-    (release,) = list_releases(find_recipe("opencv-python", tmp_path), Choice(), tmp_path / "out", world(tmp_path))
+    (release,) = list_releases(
+        find_recipe("opencv-python", tmp_path), RecipeChoice(), tmp_path / "out", world(tmp_path)
+    )
     assert [str(python) for python in release.request.pythons] == ["3.13", "3.14", "3.14t"]
     (reason,) = released(tmp_path, "opencv-python", pythons=("3.14t",)).cannot
     assert "the limited API" in reason
@@ -108,7 +110,7 @@ def test_one_release_of_opencv_has_the_wheel_of_every_python_that_has_a_limited_
 
 @pytest.mark.parametrize("recipe", [name for name in NAMES if name != "opencv-python"])
 def test_each_of_our_recipes_has_three_pythons_and_says_which_it_cannot_serve(tmp_path: Path, recipe: str) -> None:
-    found = list_releases(find_recipe(recipe, tmp_path), Choice(), tmp_path / "out", world(tmp_path))
+    found = list_releases(find_recipe(recipe, tmp_path), RecipeChoice(), tmp_path / "out", world(tmp_path))
     assert [(str(python), bool(release.cannot)) for release in found for python in release.request.pythons] == [
         ("3.13", False), ("3.14", False), ("3.14t", recipe != "cupy-cuda13x")]  # fmt: skip
 
@@ -145,7 +147,7 @@ def test_a_wrong_choice_is_one_clear_sentence(
     tmp_path: Path, recipe: str, chosen: dict[str, object], expected: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        copy_release(find_recipe(recipe, tmp_path), Choice(**chosen), tmp_path / "x", world(tmp_path))  # type: ignore[arg-type]
+        copy_release(find_recipe(recipe, tmp_path), RecipeChoice(**chosen), tmp_path / "x", world(tmp_path))  # type: ignore[arg-type]
     assert expected in caught.value.message
     assert not (tmp_path / "x").exists()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.model.facts import Row
+from ci_tools.model.facts import CatalogRow
 from ci_tools.model.request import Validation
 from ci_tools.verify.nightlies import lend_nightly
 from ci_tools.verify.validator import Validator
@@ -16,7 +16,7 @@ from tests.builders.wheels import make
 
 TORCH = "9.9.0.dev20261125"
 INDEX = "http://127.0.0.1:9/whl/nightly"
-ROW = Row("torch", TORCH, f'{{"indexes": ["{INDEX}"], "pythons": {{"linux-x86_64": ["3.12"]}}}}', "torch.toml:1")
+ROW = CatalogRow("torch", TORCH, f'{{"indexes": ["{INDEX}"], "pythons": {{"linux-x86_64": ["3.12"]}}}}', "torch.toml:1")
 
 
 @pytest.mark.parametrize(

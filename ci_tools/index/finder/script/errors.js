@@ -26,7 +26,7 @@ const NO_MATCH = /No matching distribution found for ([\w.-]+)(\S*)/;
 const MISMATCH = /CUDA version \(([\d.]+)\) mismatches the version that was used to compile\s+PyTorch \((\d+)\.(\d)/;
 const UNSUPPORTED = /([^\s/\\'"]{5,200})\.whl is not a supported wheel on this platform/;
 const LONGEST_LINE = 1000; // characters of a line, and
-const MOST_LINES = 5000; // lines that are read: a pattern may take long for a text that was made to keep it busy
+const MAX_LINES = 5000; // lines that are read: a pattern may take long for a text that was made to keep it busy
 
 const RULES = [
   {
@@ -191,7 +191,7 @@ const RULES = [
 
 /** Return what is wrong by a rule, with its name, for each rule that knows words of a text; and what is seen in it. */
 function diagnose(pasted) {
-  const lines = pasted.split("\n", MOST_LINES).map((line) => line.slice(0, LONGEST_LINE));
+  const lines = pasted.split("\n", MAX_LINES).map((line) => line.slice(0, LONGEST_LINE));
   const text = lines.join("\n");
   const machine = readMachine(text);
   const errors = [];

@@ -1,7 +1,7 @@
 // Every package for one machine: what the data of all projects says, and the recipes that make what is missing.
 
 const AT_ONCE = 8; // scripts that are loaded at a time
-const MOST_NAMED = 3; // projects whose data cannot be read
+const MAX_NAMED = 3; // projects whose data cannot be read
 
 const every = {
   data: null, // of each project by its name, null until they are asked for
@@ -182,8 +182,8 @@ function showEvery() {
   const having = known.filter(({ file }) => file).sort(byName);
   const lacking = [...known.filter(({ file }) => !file), ...absent].sort(byName);
   const count = every.failed.length;
-  const more = count > MOST_NAMED ? [`${count - MOST_NAMED} more`] : [];
-  const unread = count ? ` What ${listed([...every.failed.slice(0, MOST_NAMED), ...more])} has cannot be read.` : "";
+  const more = count > MAX_NAMED ? [`${count - MAX_NAMED} more`] : [];
+  const unread = count ? ` What ${listed([...every.failed.slice(0, MAX_NAMED), ...more])} has cannot be read.` : "";
   byId("every-count").textContent =
     `${having.length} of ${having.length + lacking.length} packages have a wheel for it.${unread}`;
   byId("every-list").replaceChildren(...havingTable(having), ...lackingTable(lacking));

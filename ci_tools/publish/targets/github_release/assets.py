@@ -13,7 +13,7 @@ from ci_tools.github.client import printable
 from ci_tools.index import of_releases
 from ci_tools.index.arrivals import metadata_of
 from ci_tools.index.foreign.files import METADATA_SUFFIX
-from ci_tools.index.of_releases import Facts, listing, listing_name
+from ci_tools.index.of_releases import WheelMetadata, listing, listing_name
 from ci_tools.machine.storage import CHUNK
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ci_tools.github.client import Hub
     from ci_tools.index.units import Item, Unit
 
-MOST_ASSETS = 1000
+MAX_ASSETS = 1000
 
 
 class Sent(NamedTuple):
@@ -63,19 +63,19 @@ def _make_asset(name: str, content: bytes) -> Sent:
     return Sent(name, hashlib.sha256(content).hexdigest(), len(content), None, content)
 
 
-def _facts_of(item: Item) -> Facts:
+def _facts_of(item: Item) -> WheelMetadata:
     """Return the metadata of a wheel; that of an sdist is not reliable for installers."""
     if item.path.suffix != ".whl":
-        return Facts()
+        return WheelMetadata()
     metadata, requires = metadata_of(item.path)
-    return Facts(requires, metadata)
+    return WheelMetadata(requires, metadata)
 
 
 def select_assets(unit: Unit, there: Collection[str]) -> tuple[Sent, ...]:
     """Return the files for the unit's release, without METADATA if the release would have too many assets."""
     files = assets_of(unit)
     others = set(there) - {sent.name for sent in files}
-    if len(others) + len(files) <= MOST_ASSETS:
+    if len(others) + len(files) <= MAX_ASSETS:
         return files
     return tuple(sent for sent in files if not sent.name.endswith(METADATA_SUFFIX))
 

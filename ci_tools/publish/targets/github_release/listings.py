@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from github.GitReleaseAsset import GitReleaseAsset
 
     from ci_tools.github.client import Hub
-    from ci_tools.index.of_releases import Listing
+    from ci_tools.index.of_releases import UnitListing
     from ci_tools.index.pages import IndexedFile
 
 LIST = re.compile(r"fatwheel-[A-Za-z0-9-]+\.json")
 
 
-def read_listings(hub: Hub, *, others: bool = False) -> tuple[tuple[str, Listing], ...]:
+def read_listings(hub: Hub, *, others: bool = False) -> tuple[tuple[str, UnitListing], ...]:
     """Return the lists of a repository's published releases, each with its channel of an index, newest first.
 
     Their files stay on GitHub, and those of a retracted release are yanked. A file that was deleted from its release is
@@ -48,7 +48,9 @@ def read_listings(hub: Hub, *, others: bool = False) -> tuple[tuple[str, Listing
     return tuple((channel, _say_whose(one, hub.repository, wheels, attested)) for channel, one in found)
 
 
-def _say_whose(one: Listing, repository: str, asked: Collection[str], attested: Collection[str] | None) -> Listing:
+def _say_whose(
+    one: UnitListing, repository: str, asked: Collection[str], attested: Collection[str] | None
+) -> UnitListing:
     """Return a list with the repository of each file, and whether GitHub keeps a provenance of it."""
 
     def said(sha256: str) -> str:
@@ -59,7 +61,7 @@ def _say_whose(one: Listing, repository: str, asked: Collection[str], attested: 
     )
 
 
-def _read_listings(hub: Hub, release: GitRelease, *, others: bool) -> Iterator[tuple[str, Listing]]:
+def _read_listings(hub: Hub, release: GitRelease, *, others: bool) -> Iterator[tuple[str, UnitListing]]:
     """Yield a release's lists, each with its channel, and report the wheels that no list names, or list them, too."""
     if not others and not any(asset.name.startswith("fatwheel-") for asset in release.assets):
         return
@@ -79,11 +81,11 @@ def _read_listings(hub: Hub, release: GitRelease, *, others: bool) -> Iterator[t
         yield f"{Channel.TEST}/" if release.prerelease else _channel_of(release, one), one
 
 
-def _read_listing(hub: Hub, release: GitRelease, asset: GitReleaseAsset) -> Listing:
+def _read_listing(hub: Hub, release: GitRelease, asset: GitReleaseAsset) -> UnitListing:
     """Return the content of a list; raise MachineError if it is damaged."""
     try:
-        if asset.size > of_releases.MOST_BYTES:
-            msg = f"it has {asset.size:,} bytes, expected at most {of_releases.MOST_BYTES:,}"
+        if asset.size > of_releases.MAX_BYTES:
+            msg = f"it has {asset.size:,} bytes, expected at most {of_releases.MAX_BYTES:,}"
             raise ValueError(msg)  # noqa: TRY301 - every defect gives the same error
         content = hub.ask(lambda _: b"".join(download_asset(asset)))
         return read_listing(content, release.published_at.strftime("%Y-%m-%dT%H:%M:%SZ"))
@@ -104,7 +106,7 @@ def _link_file(hub: Hub, file: IndexedFile, there: Mapping[str, GitReleaseAsset]
     )
 
 
-def _channel_of(release: GitRelease, listing: Listing) -> str:
+def _channel_of(release: GitRelease, listing: UnitListing) -> str:
     """Return a release's folder in an index; by its version, since its flags may have been changed."""
     version = parse_version(listing.version)
     if version.is_devrelease:

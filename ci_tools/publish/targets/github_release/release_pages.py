@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ci_tools.github.client import Hub
     from ci_tools.index.finder.recipes import Maker
-    from ci_tools.index.of_releases import Listing
+    from ci_tools.index.of_releases import UnitListing
     from ci_tools.index.page_writer import Page
     from ci_tools.machine.context import Outside
 
@@ -98,7 +98,7 @@ def _collect(
     """Return the files of each project by channel; raise InputError if there is none of a project."""
     from ci_tools.publish.targets.github_release.listings import read_listings  # noqa: PLC0415 - only this verb needs it
 
-    found: dict[NormalizedName, dict[str, list[Listing]]] = {}
+    found: dict[NormalizedName, dict[str, list[UnitListing]]] = {}
     seen: dict[str, tuple[str, str]] = {}  # the sha256 of each file name, and the repository that has it
     for hub in hubs:
         for channel, one in read_listings(hub, others=others):
@@ -114,7 +114,7 @@ def _collect(
     }
 
 
-def _first_ones(hub: Hub, one: Listing, seen: dict[str, tuple[str, str]]) -> Listing:
+def _first_ones(hub: Hub, one: UnitListing, seen: dict[str, tuple[str, str]]) -> UnitListing:
     """Return a list without the files whose names an earlier repository has; report those of other bytes."""
     kept = []
     for file in one.files:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from github.GithubException import UnknownObjectException
 
 from ci_tools.model.request import Channel
-from ci_tools.publish.notes import MOST_CHARACTERS
+from ci_tools.publish.notes import MAX_CHARACTERS
 from ci_tools.publish.targets import notice
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ci_tools.index.units import Unit
 
-FULL = MOST_CHARACTERS - notice.MOST_CHARACTERS  # characters of notes, with room for the notice of a retraction
+FULL = MAX_CHARACTERS - notice.MAX_CHARACTERS  # characters of notes, with room for the notice of a retraction
 MARK = re.compile(r"<!-- fatwheel ([A-Za-z0-9-]+) sha256:([0-9a-f]{64}) -->")
 FIRST = "publish the core first: its files make the release"
 

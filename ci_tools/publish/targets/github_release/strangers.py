@@ -11,8 +11,8 @@ from ci_tools.catalog.index_folders import FOLDER
 from ci_tools.errors import InputError, MachineError
 from ci_tools.github.client import printable
 from ci_tools.index.file_names import project_and_version
-from ci_tools.index.foreign.files import MOST_METADATA, MOST_READ, is_metadata_of, requires_python_in
-from ci_tools.index.of_releases import Listing
+from ci_tools.index.foreign.files import MAX_METADATA, MAX_READ, is_metadata_of, requires_python_in
+from ci_tools.index.of_releases import UnitListing
 from ci_tools.index.pages import ROOT, IndexedFile
 from ci_tools.machine.http.client import open_session
 from ci_tools.machine.http.faults import NoParts, TooLarge
@@ -35,7 +35,7 @@ FREE_THREADED = re.compile(r"cp[0-9]+t")
 TORCH = re.compile(r"torch([0-9]+\.[0-9]+)")
 
 
-def read_strangers(hub: Hub, release: GitRelease, assets: Mapping[str, GitReleaseAsset]) -> Iterator[Listing]:
+def read_strangers(hub: Hub, release: GitRelease, assets: Mapping[str, GitReleaseAsset]) -> Iterator[UnitListing]:
     """Yield a list for each wheel of a release; report those that no index should have, with the reason.
 
     Raises MachineError if a wheel cannot be reached.
@@ -49,7 +49,7 @@ def read_strangers(hub: Hub, release: GitRelease, assets: Mapping[str, GitReleas
                 hub.outside.reporter.say(f"left out: {printable(name)} of {printable(release.tag_name)}: {reason}")
                 continue
             project, version = project_and_version(name)
-            yield Listing(project, version.public, (file,), ())
+            yield UnitListing(project, version.public, (file,), ())
 
 
 def _describe(session: requests.Session, hub: Hub, asset: GitReleaseAsset, release: GitRelease) -> IndexedFile:
@@ -92,10 +92,10 @@ def _read_metadata(session: requests.Session, hub: Hub, asset: GitReleaseAsset, 
     if kept.is_file():
         return kept.read_bytes()
     try:
-        with remote_wheel(session, asset.browser_download_url, MOST_READ) as wheel:
+        with remote_wheel(session, asset.browser_download_url, MAX_READ) as wheel:
             found = [one for one in wheel.archive.infolist() if MEMBER.fullmatch(one.filename)]
-            if len(found) != 1 or found[0].file_size > MOST_METADATA:
-                msg = f"it has {len(found)} METADATA, expected one of at most {MOST_METADATA:,} bytes"
+            if len(found) != 1 or found[0].file_size > MAX_METADATA:
+                msg = f"it has {len(found)} METADATA, expected one of at most {MAX_METADATA:,} bytes"
                 raise ValueError(msg)
             content = wheel.read(found[0])
     except (InputError, NoParts, TooLarge) as error:

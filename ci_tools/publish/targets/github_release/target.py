@@ -18,7 +18,7 @@ from ci_tools.index.units import CORE, Change, Published
 from ci_tools.model.repository import COMMIT
 from ci_tools.publish.notes import notes
 from ci_tools.publish.targets.github_release.assets import (
-    MOST_ASSETS,
+    MAX_ASSETS,
     Sent,
     assets_of,
     find_difference,
@@ -107,7 +107,7 @@ class GitHubTarget:
             self._refuse_commit(repository, unit, seen.published)
             base = f"{repository.html_url}/releases"
         if len(files) < len(assets_of(unit)):
-            self.outside.reporter.say(f"{unit.tag} would have more than {MOST_ASSETS:,} files: {WITHOUT_METADATA}")
+            self.outside.reporter.say(f"{unit.tag} would have more than {MAX_ASSETS:,} files: {WITHOUT_METADATA}")
         changes = [
             Change("keep" if sent.name in there else "add", f"{base}/download/{quote(unit.tag)}/{quote(sent.name)}")
             for sent in files

@@ -38,7 +38,7 @@ class Progress(NamedTuple):
     total: int
 
 
-class Reading(io.RawIOBase):
+class HashedFile(io.RawIOBase):
     """A file that is hashed while it is read, with its progress; never completely in memory."""
 
     def __init__(self, source: BinaryIO, sent: Sent, progress: Progress) -> None:
@@ -135,7 +135,7 @@ def _refuse_other(asset: GitReleaseAsset, sent: Sent, sha256: str) -> None:
 
 
 @contextmanager
-def _open_asset(sent: Sent, progress: Progress) -> Iterator[Reading]:
+def _open_asset(sent: Sent, progress: Progress) -> Iterator[HashedFile]:
     """Yield a file's reader; raise MachineError if the file cannot be read."""
     try:
         source = sent.path.open("rb") if sent.path else io.BytesIO(sent.content or b"")
@@ -143,7 +143,7 @@ def _open_asset(sent: Sent, progress: Progress) -> Iterator[Reading]:
         msg = f"{sent.path} cannot be read: {error.strerror}"
         raise MachineError(msg) from error
     with source:
-        yield Reading(source, sent, progress)
+        yield HashedFile(source, sent, progress)
 
 
 def _change_error(sent: Sent) -> MachineError:

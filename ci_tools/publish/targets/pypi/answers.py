@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ci_tools.formats.wheel import CONTROL
 
-MOST_SAID = 400  # characters of a server's message
+MAX_SAID = 400  # characters of a server's message
 UNAUTHORISED = (401, 403)
 AGAIN = "run the same command again: it continues where it stopped"
 
 
 def clean_text(text: str) -> str:
     """Return a server's message as one short line, without terminal control characters."""
-    return CONTROL.sub(" ", " ".join(text.split()))[:MOST_SAID]
+    return CONTROL.sub(" ", " ".join(text.split()))[:MAX_SAID]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-MOST_PKG_INFO = 16 << 20  # bytes
+MAX_PKG_INFO = 16 << 20  # bytes
 
 
 def archive_of(path: Path) -> Archive:
@@ -56,7 +56,7 @@ def _sdist(path: Path) -> Archive:
         with tarfile.open(path, "r:gz") as archive:
             members = tuple(archive.getnames())
             found = f"{top}/PKG-INFO" in members and archive.getmember(f"{top}/PKG-INFO")
-            file = archive.extractfile(found) if found and found.size <= MOST_PKG_INFO else None
+            file = archive.extractfile(found) if found and found.size <= MAX_PKG_INFO else None
             return Archive(path.name, path.stat().st_size, file.read() if file else b"", members)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         msg = f"{path.name} is not an sdist: {error}"

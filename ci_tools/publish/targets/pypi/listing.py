@@ -22,7 +22,7 @@ from ci_tools.machine.http.policy import SERVER_ERROR, TIMEOUT
 from ci_tools.machine.waits import Waits
 from ci_tools.model.pep440 import parse_version
 from ci_tools.publish.targets.pypi.answers import AGAIN, UNAUTHORISED, clean_text
-from ci_tools.publish.targets.pypi.place import READ_AT, Place
+from ci_tools.publish.targets.pypi.place import READ_AT, UploadIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,10 +39,10 @@ SIMPLE_NEARBY = ("+simple/", "simple/", "../simple/")
 SIMPLE_TYPES = ("text/html", "application/vnd.pypi.simple.v1+")
 
 
-class Listing:
+class IndexPages:
     """The pages of one index, read with the user's credentials."""
 
-    def __init__(self, address: str, place: Place, outside: Outside) -> None:
+    def __init__(self, address: str, place: UploadIndex, outside: Outside) -> None:
         self._address = address
         self._place = place
         self._outside = outside

@@ -33,7 +33,7 @@ SIMPLE = MappingProxyType(
 READ_AT = "UV_PUBLISH_CHECK_URL"  # uv's variable for the same address
 
 
-class Place(NamedTuple):
+class UploadIndex(NamedTuple):
     """One index for uploads."""
 
     name: str  # of its section in .pypirc; empty: the user gave an address
@@ -43,7 +43,7 @@ class Place(NamedTuple):
     has_rules: bool  # whether it has PyPI's rules
 
 
-def place_of(name: str, environ: Mapping[str, str]) -> Place:
+def place_of(name: str, environ: Mapping[str, str]) -> UploadIndex:
     """Return the index that the user means; raise InputError if there is none of that name."""
     is_address = "://" in name
     section: RepositoryConfig = {"repository": name} if is_address else _section(name, environ)
@@ -52,7 +52,9 @@ def place_of(name: str, environ: Mapping[str, str]) -> Place:
     simple = SIMPLE.get(parts.hostname)
     if simple:
         upload = parts._replace(scheme="https").geturl()
-    return Place("" if is_address else name, upload, simple or environ.get(READ_AT, ""), section, simple is not None)
+    return UploadIndex(
+        "" if is_address else name, upload, simple or environ.get(READ_AT, ""), section, simple is not None
+    )
 
 
 def _parts(upload: str, name: str) -> SplitResult:

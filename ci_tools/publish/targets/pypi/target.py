@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ci_tools.errors import InputError, MachineError, Problem, Rejected, RejectedInput, nearest
-from ci_tools.formats.pypi_rules import Held, Release, pypi_problems, strangers
+from ci_tools.formats.pypi_rules import Held, UploadRelease, pypi_problems, strangers
 from ci_tools.index.units import Change, Published
 from ci_tools.machine.http.policy import LISTING
 from ci_tools.machine.storage import sha256_of
@@ -16,7 +16,7 @@ from ci_tools.model.pep440 import parse_version
 from ci_tools.publish.targets import UPLOADERS
 from ci_tools.publish.targets.pypi.answers import AGAIN, clean_text
 from ci_tools.publish.targets.pypi.archives import archive_of
-from ci_tools.publish.targets.pypi.listing import Listing
+from ci_tools.publish.targets.pypi.listing import IndexPages
 from ci_tools.publish.targets.pypi.place import place_of
 from ci_tools.publish.targets.pypi.route import select_items, select_known
 from ci_tools.publish.targets.pypi.uploader import TAKEN, Uploader, parse_answer
@@ -52,7 +52,7 @@ class PyPITarget:
         self._outside = outside
         self._patience = patience
         self._place = place_of(name or "pypi", outside.environ)
-        self._listing = Listing(self.address, self._place, outside)
+        self._listing = IndexPages(self.address, self._place, outside)
         self._uploader = Uploader(uploader, self.address, self._place, outside)
 
     def locate(self, item: Item, unit: Unit) -> None:
@@ -126,7 +126,7 @@ class PyPITarget:
         there = {file.name: file.sha256 for file in held or ()}
         new = [item for item in items if item.name not in there]
         changed = [item for item in items if item not in new and there[item.name] != item.sha256]
-        release = Release(unit.project, unit.version, held, datetime.now(timezone.utc))
+        release = UploadRelease(unit.project, unit.version, held, datetime.now(timezone.utc))
         problems = [
             *(self._describe_conflict(item, there[item.name]) for item in changed),
             *self._problems([*new, *(draft for draft in drafts if draft.name not in there)], release),
@@ -140,7 +140,7 @@ class PyPITarget:
         what = f"{self.address} has it with other bytes ({hashes}), and a published file never changes"
         return Problem(item.name, f"{what}: raise the version")
 
-    def _problems(self, items: Iterable[Item], release: Release) -> Iterator[Problem]:
+    def _problems(self, items: Iterable[Item], release: UploadRelease) -> Iterator[Problem]:
         files = []
         for item in items:
             if sha256_of(item.path) != item.sha256:

@@ -17,7 +17,7 @@ from ci_tools.machine.http.policy import is_temporary
 from ci_tools.machine.process import run, start_module
 from ci_tools.machine.waits import Waits
 from ci_tools.publish.targets.pypi.answers import AGAIN, UNAUTHORISED, clean_text
-from ci_tools.publish.targets.pypi.place import READ_AT, Place
+from ci_tools.publish.targets.pypi.place import READ_AT, UploadIndex
 
 if TYPE_CHECKING:
     from ci_tools.index.units import Item
@@ -45,7 +45,7 @@ class Uploader(NamedTuple):
 
     program: str  # twine or uv
     address: str  # of the target, in the user's notation
-    place: Place
+    place: UploadIndex
     outside: Outside
 
     def run(self, item: Item) -> str | None:

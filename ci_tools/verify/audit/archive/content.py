@@ -10,13 +10,13 @@ from contextlib import suppress
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from ci_tools.formats.magic import MOST_OF_A_POINTER, is_lfs_pointer
+from ci_tools.formats.magic import MAX_POINTER, is_lfs_pointer
 from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.versions import Minor, admits
 from ci_tools.verify.audit.archive.hidden import SAMPLE
-from ci_tools.verify.audit.subject import MOST_TEXT, Flaw, abbreviate
+from ci_tools.verify.audit.subject import MAX_TEXT, Flaw, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +97,7 @@ def build_paths(subject: Subject) -> Iterator[Flaw]:
             with member.open() as file:
                 found = {_folder(path) for path in _paths(file)}
             holding.update({member.name: found} if found else {})
-        elif POINTERS.search(member.name) and member.info.file_size <= MOST_TEXT:
+        elif POINTERS.search(member.name) and member.info.file_size <= MAX_TEXT:
             yield from _check_pointers(member)
     if holding:
         message = f"{abbreviate(holding)} hold paths of the machine they were built on"
@@ -137,7 +137,7 @@ def _check_pointers(member: Member) -> Iterator[Flaw]:
 def pointers(subject: Subject) -> Iterator[Flaw]:
     """No member is a pointer of Git LFS, which a checkout has in place of a file that was not fetched."""
     for member in subject.members:
-        if member.info.file_size < MOST_OF_A_POINTER and not member.damage and is_lfs_pointer(member.read()):
+        if member.info.file_size < MAX_POINTER and not member.damage and is_lfs_pointer(member.read()):
             yield Flaw(f"{member.name} is a pointer of Git LFS", "a pointer", "the file: `git lfs pull`")
 
 
@@ -146,7 +146,7 @@ def text(subject: Subject) -> Iterator[Flaw]:
     requires = subject.wheel.metadata.get("Requires-Python", "")
     is_for_us, oldest = _admits_this_python(requires), _find_oldest(requires)
     for member in subject.members:
-        if member.damage or member.format or member.info.file_size > MOST_TEXT:
+        if member.damage or member.format or member.info.file_size > MAX_TEXT:
             continue
         if member.base.endswith(".py"):
             yield from _python(member, oldest) if is_for_us else ()

@@ -40,8 +40,8 @@ COMMON = frozenset(
     "README README.md README.rst README.txt CHANGELOG.md pyproject.toml setup.cfg requirements.txt Makefile".split()
 )
 DEEPEST = 200  # folders within folders
-MOST_OF_A_PART, MOST_OF_A_PATH = 255, 3800  # bytes: NAME_MAX, and PATH_MAX less a folder to install into (limits.h)
-MOST_ON_WINDOWS = 200  # characters, of the 260 that Windows allows (Win32, "Maximum Path Length Limitation")
+MAX_PART, MAX_PATH = 255, 3800  # bytes: NAME_MAX, and PATH_MAX less a folder to install into (limits.h)
+MAX_WINDOWS_PATH = 200  # characters, of the 260 that Windows allows (Win32, "Maximum Path Length Limitation")
 SCHEMES = ("purelib", "platlib", "headers", "scripts", "data")
 DRIVE = re.compile(r"^[A-Za-z]:")
 
@@ -73,11 +73,11 @@ def _odd_parts(name: str) -> Iterator[Flaw]:
     elif "." in parts or "" in folders[1:]:
         yield Flaw(f"{name} has an empty part or a dot, and is one place by two names", name, "a plain path")
     longest = max(len(part.encode("utf-8", "surrogateescape")) for part in parts)
-    if longest > MOST_OF_A_PART or len(name.encode("utf-8", "surrogateescape")) > MOST_OF_A_PATH:
+    if longest > MAX_PART or len(name.encode("utf-8", "surrogateescape")) > MAX_PATH:
         found = f"{len(name):,} characters, {longest:,} bytes in one part"
-        yield Flaw(f"{abbreviate([name[:80]])}… is too long a path", found, f"{MOST_OF_A_PART} bytes in a part")
-    elif len(name) > MOST_ON_WINDOWS:
-        expected = f"at most {MOST_ON_WINDOWS}, which Windows has room for below a user's folder"
+        yield Flaw(f"{abbreviate([name[:80]])}… is too long a path", found, f"{MAX_PART} bytes in a part")
+    elif len(name) > MAX_WINDOWS_PATH:
+        expected = f"at most {MAX_WINDOWS_PATH}, which Windows has room for below a user's folder"
         yield Flaw(f"{abbreviate([name[:80]])}… is a long path", f"{len(name):,} characters", expected, Level.WARNING)
 
 

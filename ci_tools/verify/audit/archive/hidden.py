@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ci_tools.verify.audit.subject import Subject
 
 ZIP = b"PK\x03\x04"
-MOST_NESTED = 10_000  # at most so many members of a nested archive are read
-MOST_DEPTH = 3  # archives within archives
-MOST_NESTED_BYTES = 64 << 20  # bytes read of an archive within an archive
+MAX_NESTED = 10_000  # at most so many members of a nested archive are read
+MAX_DEPTH = 3  # archives within archives
+MAX_NESTED_BYTES = 64 << 20  # bytes read of an archive within an archive
 ELF_START = re.compile(rb"\x7fELF[\x01\x02][\x01\x02]\x01[\x00-\x12]")
 PADDING = re.compile(rb"([\x00\t\n\r \xff])\1*")  # one byte, repeated
 CREDENTIALS = re.compile(
@@ -43,7 +43,7 @@ TOKEN = re.compile(
 )
 FEWEST = 8  # different characters; a placeholder such as ghp_xxxx has fewer
 PLACEHOLDER = re.compile(rb"EXAMPLE|example|X{4}|x{4}|1234567")
-MOST_TEXT = 1 << 20  # bytes; keys are in short files
+MAX_TEXT = 1 << 20  # bytes; keys are in short files
 SAMPLE = re.compile(r"(?:^|/)(?:[^/]*_)?(?:tests?|testing|testdata|examples?|samples?|docs?|fixtures?)(?:_[^/]*)?/")
 TEXT = re.compile(r"\.(?:pyi?|md|rst|txt)$")
 TOP_PTH = re.compile(r"[^/]+\.(?:pth|start)")  # PEP 829 adds .start
@@ -67,7 +67,7 @@ def hidden(subject: Subject) -> Iterator[Flaw]:
             if _is_padded(file):
                 yield Flaw(f"{member.name} is a library behind padding", "ELF", "a file that begins as what it is")
         with member.open() as file:
-            found = dict(_find_compiled_members(file, MOST_DEPTH))
+            found = dict(_find_compiled_members(file, MAX_DEPTH))
         if found:
             level = Level.ERROR if subject.job else Level.WARNING
             yield Flaw(f"{member.name} holds compiled files", abbreviate(found), "no compiled file", level)
@@ -90,10 +90,10 @@ def _find_compiled_members(file: BinaryIO, depth: int) -> Iterator[tuple[str, st
         return
     try:
         with zipfile.ZipFile(file) as archive:
-            for info in [info for info in archive.infolist() if not is_folder(info)][:MOST_NESTED]:
+            for info in [info for info in archive.infolist() if not is_folder(info)][:MAX_NESTED]:
                 with archive.open(info) as inner:
                     head = inner.read(CHUNK)
-                    more = inner.read(MOST_NESTED_BYTES) if head.startswith(ZIP) else b""
+                    more = inner.read(MAX_NESTED_BYTES) if head.startswith(ZIP) else b""
                 kind = binary_format(io.BytesIO(head))
                 if kind:
                     yield info.filename, kind
@@ -113,7 +113,7 @@ def startup(subject: Subject) -> Iterator[Flaw]:
     for member in subject.members:
         name = DATA.sub("", member.name)
         is_custom = CUSTOM.fullmatch(name) is not None
-        if is_custom or (TOP_PTH.fullmatch(name) and member.info.file_size <= MOST_TEXT):
+        if is_custom or (TOP_PTH.fullmatch(name) and member.info.file_size <= MAX_TEXT):
             level = Level.ERROR if is_custom or VEILED.search(member.read()) else Level.WARNING
             expected = "an import by who uses it"
             yield Flaw(f"{member.name} is read at every start of Python", member.base, expected, level)
@@ -129,7 +129,7 @@ def secrets(subject: Subject) -> Iterator[Flaw]:
     for member in subject.members:
         if CREDENTIALS.search(member.name):
             yield Flaw(f"{member.name} is where programs keep credentials", member.base, "no such file")
-        elif not member.format and member.info.file_size <= MOST_TEXT:
+        elif not member.format and member.info.file_size <= MAX_TEXT:
             content = member.read()
             if kind := _key(content):
                 is_sample = kind.startswith("ENCRYPTED") or SAMPLE.search(member.name) or TEXT.search(member.name)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.process import Ended
     from ci_tools.verify.audit.subject import Member, Subject
 
-MOST_PYTHONS = 20  # newer than that of a tag
+MAX_PYTHONS = 20  # newer than that of a tag
 EVERY_PYTHON = re.compile(r"py\d+-none-")
 ABI3 = re.compile(r"cp3(\d+)-abi3-")
 EXTENSIONS = (".so", ".pyd")  # the files that abi3audit can read
@@ -84,7 +84,7 @@ def _find_oldest_admitted(subject: Subject, lowest: Minor) -> Minor:
         specifier = parse_specifiers(subject.wheel.metadata.get("Requires-Python", ""))
     except ValueError:  # said by the rule for Requires-Python
         return lowest
-    newer = (Minor(3, minor) for minor in range(lowest.minor, lowest.minor + MOST_PYTHONS))
+    newer = (Minor(3, minor) for minor in range(lowest.minor, lowest.minor + MAX_PYTHONS))
     return next((python for python in newer if admits(specifier, python)), lowest)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ci_tools.formats.linking import Linking
     from ci_tools.verify.audit.subject import Member, Subject
 
-MOST_DEBUG_BYTES = 16 << 20
+MAX_DEBUG_BYTES = 16 << 20
 
 FORMATS = {"linux": ("ELF",), "win": ("PE",), "macosx": ("Mach-O", "Mach-O universal")}
 MACHINES = {  # the machines of a library, by the end of the platform tag
@@ -250,7 +250,7 @@ def debug(subject: Subject) -> Iterator[Flaw]:
     on purpose.
     """
     for name, one in subject.readable_linkings.items():
-        if one.debug_bytes > MOST_DEBUG_BYTES:
+        if one.debug_bytes > MAX_DEBUG_BYTES:
             found = f"{one.debug_bytes:,} bytes of .debug_*"
             yield Flaw(f"{name} carries debug information", found, "-g0, or strip --strip-debug", Level.WARNING)
 

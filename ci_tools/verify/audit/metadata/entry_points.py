@@ -30,7 +30,7 @@ MODULE = re.compile(r"(?P<path>.+?)(?:/__init__)?(?P<kind>\.py|\.[\w.-]*so|\.[\w
 COMMAND = re.compile(r"[\w.-]+")  # PyPA, entry points: other characters are not recommended
 GROUP = re.compile(r"\w+(?:[.-]\w+)*")
 DEEPEST = 200  # folders within folders
-MOST_CODE = 1 << 20  # bytes; a larger module is not parsed for its names
+MAX_CODE = 1 << 20  # bytes; a larger module is not parsed for its names
 MAKES_MODULES = re.compile(rb"\bsys\.(?:modules|meta_path)\b|\b__path__\b")
 MAKES_NAMES = frozenset({"globals", "vars", "exec", "setattr", "__getattr__", "modules"})
 
@@ -148,7 +148,7 @@ def own_imports(subject: Subject) -> Iterator[Flaw]:
 
 
 def _is_opaque(member: Member) -> bool:
-    return not member.base.endswith(".py") or bool(member.damage) or member.info.file_size > MOST_CODE
+    return not member.base.endswith(".py") or bool(member.damage) or member.info.file_size > MAX_CODE
 
 
 def _may_be_made(name: str, modules: Mapping[str, Member | None]) -> bool:

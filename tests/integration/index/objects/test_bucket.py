@@ -12,7 +12,7 @@ from ci_tools.index import maintain
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.objects import bucket_reader
 from ci_tools.index.objects.bucket import BucketStore
-from ci_tools.index.objects.lock_board import Board
+from ci_tools.index.objects.lock_board import LockBoard
 from ci_tools.index.objects.place import place_of
 from ci_tools.index.objects.store import content_of_bytes
 from ci_tools.index.wheel_index import WheelIndex
@@ -141,7 +141,7 @@ def test_a_release_is_published_where_no_tag_is_a_hash(here: Here, tmp_path: Pat
 READS = {
     "whole": lambda store: (store.read("page") or (b"",))[0],
     "part": lambda store: store.part("page", 0, 99),
-    "claim": lambda store: (Board(store.place, store.reporter, 60).read("page") or (b"",))[0],
+    "claim": lambda store: (LockBoard(store.place, store.reporter, 60).read("page") or (b"",))[0],
 }
 
 
@@ -187,7 +187,7 @@ def test_bytes_that_a_server_stores_wrong_are_sent_again_a_few_times(times: int,
 
 
 def test_more_than_any_page_has_is_not_read(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bucket_reader, "MOST_READ", 10)
+    monkeypatch.setattr(bucket_reader, "MAX_READ", 10)
     with proxy(here.bucket.port) as between:
         store = store_of(here, between)
         assert put(store, "page", b"1234567890")

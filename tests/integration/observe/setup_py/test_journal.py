@@ -11,8 +11,8 @@ from ci_tools.observe.setup_py.journal import (
     ELSEWHERE,
     ENDLESS,
     FORGED,
-    MOST_LINES,
-    MOST_TOLD,
+    MAX_LINES,
+    MAX_TOLD,
     TAKEN_BACK,
     UNENDED,
     read,
@@ -56,8 +56,8 @@ def doubts(content: bytes) -> list[str]:
         pytest.param(line(began=1, by=2) + line(ended=1, by=3), UNENDED, id="the-end-of-another"),
         pytest.param(line(began=1, by=2) + line(compiled="a.c", by=2) + line(ended=1, by=2), ELSEWHERE, id="elsewhere"),
         pytest.param(answer("other"), FORGED, id="an-answer-without-the-word"),
-        pytest.param(b"{}\n" * (MOST_LINES + 1), ENDLESS, id="lines-without-an-end"),
-        pytest.param(b'{"a": "' + b"x" * MOST_TOLD + b'"}\n', ENDLESS, id="a-line-without-an-end"),
+        pytest.param(b"{}\n" * (MAX_LINES + 1), ENDLESS, id="lines-without-an-end"),
+        pytest.param(b'{"a": "' + b"x" * MAX_TOLD + b'"}\n', ENDLESS, id="a-line-without-an-end"),
     ],
 )
 def test_a_line_adds_a_doubt_that_the_answer_has_not(content: bytes, doubt: str) -> None:

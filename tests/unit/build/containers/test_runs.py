@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.build.containers.engines import Engine, Image
+from ci_tools.build.containers.engines import Engine, EngineImage
 from ci_tools.build.containers.mounts import ContainerIndex, Mount
 from ci_tools.build.containers.runs import Runs
 from tests.builders.engines import write_engine
@@ -33,7 +33,7 @@ def _runs(folder: Path, *lines: str, is_rootless: bool = False, **variables: str
     settings = ContainerIndex({"PIP_INDEX_URL": "https://user:word@index.example"}, {"PIP_CERT": "/ca.pem"}, ())
     return Runs(
         engine=Engine("podman", str(program), is_rootless),
-        image=Image("c0ffee", "a/b:1"),
+        image=EngineImage("c0ffee", "a/b:1"),
         settings=settings,
         outside=world(folder, **environ),
     )

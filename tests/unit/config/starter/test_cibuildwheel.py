@@ -16,7 +16,7 @@ from tests.builders.sources import shared_world, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.config.starter import Written
+    from ci_tools.config.starter import WrittenConfig
     from ci_tools.model.request import Request
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ setup(packages=["demo"], ext_modules=built, options={"bdist_wheel": {"py_limited
 """
 
 
-def start(root: Path, lines: str, *, limited: bool = False) -> tuple[Written, Request]:
+def start(root: Path, lines: str, *, limited: bool = False) -> tuple[WrittenConfig, Request]:
     """Write a starter for a project that tells cibuildwheel some lines; its plan warns of nothing."""
     setup = SETUP.replace("LIMITED", str(limited))
     code = "#define Py_LIMITED_API 0x030A0000\n#include <Python.h>\n" if limited else "#include <Python.h>\n"

@@ -20,7 +20,7 @@ from tests.builders.sources import committed, git, shared_world, world, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.config.starter import Written
+    from ci_tools.config.starter import WrittenConfig
     from ci_tools.model.request import Request
 
 SYSTEM = '[build-system]\nrequires = [REQUIRES]\nbuild-backend = "BACKEND"\n'
@@ -39,7 +39,7 @@ def pyproject(backend: str = "hatchling.build", requires: str = "", project: str
 
 
 class Started(NamedTuple):
-    written: Written
+    written: WrittenConfig
     request: Request
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ci_tools.doctor.report import Facts, Unseen
+from ci_tools.doctor.report import RepositoryFacts, Unseen
 from ci_tools.doctor.rules import diagnose
 from ci_tools.doctor.workflow_files import read_config, read_included, read_workflow
 from ci_tools.errors import InputError
@@ -65,7 +65,7 @@ publish: { targets: ["s3://wheels/whl", "github:octo/demo"] }
 """
 
 
-def calling(*jobs: str, config: str = CONFIG, **more: object) -> Facts:
+def calling(*jobs: str, config: str = CONFIG, **more: object) -> RepositoryFacts:
     """Return the facts of a repository with jobs that call Fatwheel: each a workflow's name, and the rest in YAML."""
     lines = [
         f"  j{number}: {{uses: {PINNED.format(name)}, {rest}}}"

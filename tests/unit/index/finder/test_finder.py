@@ -11,8 +11,8 @@ from pypi_simple import IndexPage
 from ci_tools import catalog
 from ci_tools.index.finder import (
     File,
-    Listing,
     Shelf,
+    ShelfVersion,
     data_path,
     front_page,
     project_data,
@@ -215,7 +215,7 @@ def test_platforms_of_one_machine_are_one_system() -> None:
 def test_hostile_texts_cannot_leave_the_data() -> None:
     file = File(name=HOSTILE, address=HOSTILE, size=1, sha256=HOSTILE, yanked=HOSTILE + "\u2028", archs=(HOSTILE,))
     offer = Offer(HOSTILE, HOSTILE, HOSTILE, HOSTILE, "", HOSTILE)
-    content = project_data(Shelf("demo", (Listing(HOSTILE, (file,), (offer,)),)), CATALOG)
+    content = project_data(Shelf("demo", (ShelfVersion(HOSTILE, (file,), (offer,)),)), CATALOG)
     assert b"<" not in content
     content.decode("ascii")
 

@@ -7,8 +7,8 @@ import pytest
 from ci_tools.errors import RejectedInput
 from ci_tools.publish.retention.judgement import (
     Asset,
-    Fate,
     Judged,
+    ReleaseFate,
     Stored,
     describe,
     judge,
@@ -30,7 +30,7 @@ def stored(tag: str, *, size: int = 1, ours: bool = True, draft: bool = False) -
 
 
 def removed(judged: list[Judged]) -> list[str]:
-    return [one.release.tag for one in judged if one.fate is Fate.REMOVE]
+    return [one.release.tag for one in judged if one.fate is ReleaseFate.REMOVE]
 
 
 def reason(judged: list[Judged], tag: str) -> str:

@@ -6,27 +6,29 @@ from datetime import datetime, timezone
 
 import pytest
 
-from ci_tools.doctor.runs import Job, Outcome, Run
+from ci_tools.doctor.runs import RepositoryRun, RunJob, RunOutcome
 from ci_tools.publish.retention.judgement import Stored
 from ci_tools.publish.retention.naming import Naming, Retention
-from ci_tools.recipes.health import Known, Line, list_lines, summarize
+from ci_tools.recipes.health import KnownConfig, Line, list_lines, summarize
 
-GOOD, BAD, RUNNING, NONE = Outcome.GOOD, Outcome.BAD, Outcome.RUNNING, Outcome.NONE
-RECIPE = Known(
+GOOD, BAD, RUNNING, NONE = RunOutcome.GOOD, RunOutcome.BAD, RunOutcome.RUNNING, RunOutcome.NONE
+RECIPE = KnownConfig(
     Naming("demo", "{package}-v{version}-py{python}-cu{cuda}", "Demo", Retention()), {"linux-cuda": "@o/gpu"}
 )
-CONFIG = Known(
+CONFIG = KnownConfig(
     Naming("own", "v{version}", "Own", Retention()), {"linux-cuda": "@o/cuda", "linux-cpu": "", "windows": ""}
 )
 
 
-def run(day: int, *jobs: tuple[str, Outcome], outcome: Outcome = GOOD, workflow: str = "recipes.yml") -> Run:
+def run(
+    day: int, *jobs: tuple[str, RunOutcome], outcome: RunOutcome = GOOD, workflow: str = "recipes.yml"
+) -> RepositoryRun:
     when = datetime(2026, 11, day, tzinfo=timezone.utc)
-    found = tuple(Job(name, result, f"https://github.com/{day}/{name}") for name, result in jobs)
-    return Run(workflow, day, when, outcome, f"https://github.com/{day}", found)
+    found = tuple(RunJob(name, result, f"https://github.com/{day}/{name}") for name, result in jobs)
+    return RepositoryRun(workflow, day, when, outcome, f"https://github.com/{day}", found)
 
 
-def lines(*runs: Run, package: str = "own") -> dict[tuple[str, str], Line]:
+def lines(*runs: RepositoryRun, package: str = "own") -> dict[tuple[str, str], Line]:
     found = list_lines(sorted(runs, key=lambda one: one.when, reverse=True), [CONFIG, RECIPE], (), package)
     return {(line.name, line.part): line for line in found}
 

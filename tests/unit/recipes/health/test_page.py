@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ci_tools.doctor.runs import Outcome
+from ci_tools.doctor.runs import RunOutcome
 from ci_tools.recipes.health import Line, write_badge, write_page
 from ci_tools.recipes.health.history import Result, Summary
 
@@ -15,12 +15,12 @@ NOW = datetime(2026, 11, 21, 4, 17, tzinfo=timezone.utc)
 HOSTILE = "</th><script>alert(1)</script>\"' $page @octo"
 
 
-def line(*outcomes: Outcome, name: str = "demo", page: str = "https://github.com/octo/demo") -> Line:
+def line(*outcomes: RunOutcome, name: str = "demo", page: str = "https://github.com/octo/demo") -> Line:
     return Line(name, "Python 3.13", "@o/gpu", tuple(Result(one, NOW, page) for one in outcomes), "demo-v1.0", page)
 
 
 def test_each_line_is_a_row_with_its_past_the_oldest_first() -> None:
-    page = write_page("octo/demo", [line(Outcome.BAD, Outcome.GOOD)], NOW).decode()
+    page = write_page("octo/demo", [line(RunOutcome.BAD, RunOutcome.GOOD)], NOW).decode()
     row = page.partition("<tbody>")[2].partition("</tbody>")[0]
     assert row.index("2026-11-21: succeeded") < row.index("2026-11-21: failed")
     assert "<strong>failed</strong>" in row
@@ -29,7 +29,7 @@ def test_each_line_is_a_row_with_its_past_the_oldest_first() -> None:
 
 
 def test_the_text_of_others_has_no_effect() -> None:
-    page = write_page(HOSTILE, [line(Outcome.GOOD, name=HOSTILE, page=f"javascript:{HOSTILE}")], NOW).decode()
+    page = write_page(HOSTILE, [line(RunOutcome.GOOD, name=HOSTILE, page=f"javascript:{HOSTILE}")], NOW).decode()
     assert "<script" not in page
     assert "javascript:" not in page
     assert page.count("$page @octo") == 3

@@ -23,7 +23,7 @@ OPERATORS = frozenset(
     "_efficient_attention_backward _efficient_attention_forward _flash_attention_backward "
     "_flash_attention_forward".split()
 )
-MOST_SAID = 50  # characters of a schema in a question
+MAX_SAID = 50  # characters of a schema in a question
 FUNCTIONS = frozenset({"import_module", "load_library", "loaded_libraries"})
 
 
@@ -37,7 +37,7 @@ class _Schema:
         """Whether each call that fits the other schema fits this one."""
         FACTS.ask("torch")
         said = hashlib.sha256(other.text.encode()).hexdigest()[:8]
-        return FACTS.suppose(f"torch's {self.name} takes calls of the schema {other.text[:MOST_SAID]}… ({said})")
+        return FACTS.suppose(f"torch's {self.name} takes calls of the schema {other.text[:MAX_SAID]}… ({said})")
 
     def __getattr__(self, name: str) -> Any:
         return FACTS.unknown(f"the schema of torch.ops.{self.name}, and of it {name}")

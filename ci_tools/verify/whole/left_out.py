@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ci_tools.plan.make import Planned
     from ci_tools.source.files import Tree
 
-MOST_NAMED = 4  # files that a sentence names
+MAX_NAMED = 4  # files that a sentence names
 # Sources for a compiler: data only where the package reads them.
 COMPILED = (
     r"\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hxx|hip|inl|inc|ipp|tpp|m|mm|s|asm|f|f90|for|ptx|sycl|pyx|pxd|pxi|rs|go|zig|i|def|ld"
@@ -76,9 +76,9 @@ def find_left_out(tree: Tree, folder: str, wheels: Iterable[Path], *, compiles: 
 
 
 def _named(missing: list[str]) -> str:
-    more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+    more = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
     one = len(missing) == 1
-    shown = f"{', '.join(missing[:MOST_NAMED])}{more}"
+    shown = f"{', '.join(missing[:MAX_NAMED])}{more}"
     advice = f"name {'it' if one else 'them'} as package data, or leave {'it' if one else 'them'} out by a rule"
     return f"{'a file' if one else f'{len(missing)} files'} that no wheel built here has: {shown}; {advice}"
 

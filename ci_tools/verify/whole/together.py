@@ -24,7 +24,7 @@ EFFECT = "uv and Poetry lock what one file of a version says for all: users of a
 SAME_AS_WHEELS = (2, 2)  # since Metadata-Version 2.2, an sdist says what its wheels will say, but for Dynamic (PEP 643)
 
 
-class Said(NamedTuple):
+class StatedMetadata(NamedTuple):
     """The statements of a file that others of its version have to make, too."""
 
     file: str
@@ -38,7 +38,7 @@ def find_disagreements(paths: Iterable[Path]) -> Iterator[Finding]:
     A requirement of torch is left to the rule `requires-torch`: a wheel's own is that of its plan. Wheels of another
     local version are another version to installers.
     """
-    versions: dict[tuple[str, str], list[Said]] = {}
+    versions: dict[tuple[str, str], list[StatedMetadata]] = {}
     for path in paths:
         with suppress(Rejected, ValueError, OSError, KeyError, tarfile.TarError):  # the audit names what is unreadable
             said = _read_wheel(path) if path.suffix == ".whl" else _read_sdist(path)
@@ -48,7 +48,7 @@ def find_disagreements(paths: Iterable[Path]) -> Iterator[Finding]:
             yield from _compare(field, [said for said in files if field in said.fields])
 
 
-def _compare(field: str, files: list[Said]) -> Iterator[Finding]:
+def _compare(field: str, files: list[StatedMetadata]) -> Iterator[Finding]:
     usual = Counter(said.fields[field] for said in files).most_common(1)[0][0]
     model = next(said.file for said in files if said.fields[field] == usual)
     for said in (said for said in files if said.fields[field] != usual):
@@ -63,7 +63,7 @@ def _show(values: frozenset[str]) -> str:
     return ", ".join(sorted(values)) or "none"
 
 
-def _read_wheel(path: Path) -> Said:
+def _read_wheel(path: Path) -> StatedMetadata:
     wheel = open_wheel(path)
     with wheel.archive:
         points = read_entry_points(wheel)
@@ -71,10 +71,10 @@ def _read_wheel(path: Path) -> Said:
         fields["entry points"] = frozenset(
             f"{group}: {name} = {value}" for group, found in points.items() for name, value in found.items()
         )
-        return Said(path.name, _identity(wheel.dist_info_text("METADATA")), fields)
+        return StatedMetadata(path.name, _identity(wheel.dist_info_text("METADATA")), fields)
 
 
-def _read_sdist(path: Path) -> Said:
+def _read_sdist(path: Path) -> StatedMetadata:
     top = path.name.removesuffix(".tar.gz")
     with tarfile.open(path) as archive:
         file = archive.extractfile(f"{top}/PKG-INFO")
@@ -83,7 +83,7 @@ def _read_sdist(path: Path) -> Said:
     version = tuple(map(int, (metadata.metadata_version or "1.0").split(".")))
     dynamic = {name.lower() for name in metadata.dynamic or ()}
     kept = {name: value for name, value in _fields(metadata).items() if name.lower() not in dynamic}
-    return Said(path.name, _identity(text), kept if version >= SAME_AS_WHEELS else {})
+    return StatedMetadata(path.name, _identity(text), kept if version >= SAME_AS_WHEELS else {})
 
 
 def _identity(text: str) -> tuple[str, str]:
