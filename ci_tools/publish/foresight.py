@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
+from ci_tools.catalog.targets import is_local, split_places
 from ci_tools.errors import FatwheelError, InputError, MachineError, RejectedInput
 from ci_tools.index.ledger import Damaged
 from ci_tools.index.units import CORE, Item, Unit
@@ -115,7 +116,8 @@ def say_shared(unit: Unit, targets: Iterable[Target], say: Callable[[str], None]
     Of a wheel only the directory is read. Manifests have no lists of members, so other kinds of index are not asked.
     """
     owned = {name: item.name for item in unit.items for name in _list_installed(item.path)}
-    for index in (Path(target.address[4:]) for target in targets if target.address.startswith("dir:")):
+    places = (place for target in targets for place in split_places(target.address) if is_local(place))
+    for index in (Path(place.partition(":")[2]) for place in places):
         newest: dict[str, tuple[Version, Path]] = {}
         for path in sorted(index.rglob("*.whl")):
             with suppress(InvalidWheelFilename):

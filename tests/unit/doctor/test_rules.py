@@ -268,5 +268,5 @@ def test_the_guide_has_every_rule() -> None:
     guide = (ROOT / "docs/how-to/check-a-repository.md").read_text(encoding="utf-8")
     modules = sorted((ROOT / "ci_tools/doctor/rules").glob("*.py"))
     code = "\n".join(path.read_text(encoding="utf-8") for path in modules)
-    rules = set(re.findall(r'Finding\("([a-z-]+)"', code))
+    rules = set(re.findall(r'Finding\(\s*"([a-z-]+)"', code))
     assert set(re.findall(r"^\| `([a-z-]+)` \|", guide, re.MULTILINE)) == rules
