@@ -1,6 +1,6 @@
 """Finds the device code of a source, and what its build files leave off that would compile it.
 
-The files are only read: where a build can be observed, `evidence.observe` says what it compiles.
+The files are only read: where a build can be observed, `observe` says what it compiles.
 """
 
 from __future__ import annotations

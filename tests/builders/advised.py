@@ -96,7 +96,11 @@ MESON = {
     "py.extension_module('_demo', 'demo.c', install: true)\n",
     "demo.c": MODULE,
 }
-NEWER = {**SCIKIT_MODULE, "pyproject.toml": f"{SCIKIT}wheel.py-api = 'cp312'\n"}
+NEWER = {
+    **SCIKIT_MODULE,
+    "pyproject.toml": f"{SCIKIT}wheel.py-api = 'cp312'\n",
+    "CMakeLists.txt": CMAKE.replace("Module)", "SABIModule)").replace("MODULE", "MODULE USE_SABI 3.12"),
+}
 CYTHON = {**SCIKIT_MODULE, "demo.pyx": "from libc.math cimport sin\n", "demo.c": ""}
 FORTRAN = {**SCIKIT_MODULE, "demo.f90": "", "demo.c": ""}
 RUST = {

@@ -23,7 +23,7 @@ from tests.language.modules import list_modules
 SYSTEM = Path("/usr/bin/python3")  # Debian 12's is 3.11.2, Ubuntu 22.04's 3.10.12 and 24.04's 3.12.3
 DECLARED = ("3.10", "3.11", "3.12", "3.13", "3.14")
 # These lie in a project's build, or need torch, which the toolkit does without.
-ELSEWHERE = ("evidence.observe.inside", "build.sdk.inside", "install.guard")
+ELSEWHERE = ("observe.inside", "build.sdk.inside", "install.guard")
 IMPORT = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(f'ci_tools.{name}')"
 CONFIG = 'package: demo\npython: ["3.12"]\nplatforms:\n  linux-cpu: {owner: us, native: ["*.c"]}\n'
 PROJECT = '[build-system]\nrequires = ["setuptools"]\n[project]\nname = "demo"\nversion = "1.0"\n'

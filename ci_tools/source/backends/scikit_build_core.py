@@ -1,6 +1,6 @@
 """Reads scikit-build-core's configuration: `[tool.scikit-build]`, its overrides, and the GPUs in CMake files.
 
-CMake's files are only read here; `evidence.observe.cmake` runs its configure step where they leave too much open.
+CMake's files are only read here; `observe.cmake` runs its configure step where they leave too much open.
 """
 
 from __future__ import annotations
