@@ -19,10 +19,10 @@ MACHINE = ("addresses", "errors", "machine")
 INDEX = (*MACHINE, "catalog", "formats", "github", "index", "install", "model")
 CONTEXT = {"index": ("machine.context",)}  # what a run of the room is given
 STARTED = {"machine.process": "machine._lifeline"}  # a script is started by its path
-PYTEST = ["coverage", "hypothesis", "pytest", "pytest-xdist"]
-# Tests of the index that reach it as a release does, by the address of a target or with a plan.
+PYTEST = ("hypothesis", "pypi-simple", "pytest")
+# Tests that reach the index as a release does, by the address of a target or with a plan, or read the repository.
 WITH_TARGETS = "foreign/test_adoption foreign/test_guests foreign/test_kept maintain/test_look maintain/test_mirrors"
-WITH_TARGETS += " maintain/test_recovery test_units test_variants"
+WITH_TARGETS += " maintain/test_recovery test_units test_variants finder/test_style"
 
 
 def closure_of(room: str) -> set[str]:
@@ -49,7 +49,12 @@ def test_a_room_that_could_stand_alone_imports_few_others(room: str, rooms: tupl
     ("room", "requires", "folder", "others"),
     [
         ("sandbox", (), "tests/integration/sandbox", ""),
-        ("index", ("PyGithub", "boto3", "cattrs", "packaging", "requests"), "tests/unit/index", WITH_TARGETS),
+        (
+            "index",
+            ("PyGithub", "boto3", "cattrs", "filelock", "packaging", "requests"),
+            "tests/unit/index",
+            WITH_TARGETS,
+        ),
     ],
 )
 def test_a_room_is_installed_alone(
