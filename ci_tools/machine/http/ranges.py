@@ -119,5 +119,6 @@ class RemoteFile(RangedFile):
 
     def close(self) -> None:
         """Close the stream and the open answer."""
-        self._body.close()
+        if "_body" in vars(self):  # else it could not be opened
+            self._body.close()
         super().close()

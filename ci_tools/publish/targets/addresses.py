@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -185,6 +186,8 @@ def _folder(path: str) -> Path:
     """Return the absolute name of a folder, the same for every spelling."""
     try:
         folder = Path(path).expanduser().resolve()
+        with suppress(FileNotFoundError):
+            folder.stat()  # since Python 3.13, only this sees a cycle of links
     except (OSError, RuntimeError) as error:  # an unknown user, or a cycle of links
         msg = f"dir:{path} is not a folder: {error}"
         raise InputError(msg, hint="expected a path such as dir:/srv/wheels") from error
