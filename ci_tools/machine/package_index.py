@@ -35,10 +35,14 @@ def users_index(environ: Mapping[str, str]) -> Index:
     """Return the index and CA bundle that pip uses: from its variables, its configuration, or the default here."""
     settings = read_pip_settings(environ)
     named = environ.get("PIP_CERT") or environ.get("REQUESTS_CA_BUNDLE") or settings.get("PIP_CERT")
-    url = settings.get("PIP_INDEX_URL", "")
-    if not url:
-        from pypi_simple import PYPI_SIMPLE_ENDPOINT as url  # noqa: PLC0415, N811 - it loads longer than a plan is made
+    url = settings.get("PIP_INDEX_URL") or _default_url()
     return Index(url, named or ssl.get_default_verify_paths().cafile or "")
+
+
+def _default_url() -> str:
+    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # noqa: PLC0415 - it loads longer than a plan is made
+
+    return PYPI_SIMPLE_ENDPOINT
 
 
 @contextmanager

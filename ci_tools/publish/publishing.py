@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ci_tools.publish.targets import Target
     from ci_tools.publish.transaction import Shown
 
+MAX_NAMED = 3  # jobs that a message names
 HOW_UNTAGGED = (
     "release its tag, which `fetch-depth: 0` of actions/checkout fetches, or a nightly;"
     " `release: { untagged: true }` in the config does without tags"
@@ -156,9 +157,12 @@ def targets_at(to: Destination, outside: Outside) -> tuple[Target, ...]:
     if not to.addresses:
         msg = "no target is named, neither with --to nor in the config under `publish: targets`"
         raise InputError(msg, hint="--to dir:PATH makes a folder a package index")
+    refuse_wrong(to.addresses, distant=False)
     places = (place for address in to.addresses for place in split_places(address))
     distant = [place for place in places if not is_local(place)]
     if to.without and distant:
-        msg = f"{distant[0]} cannot take a release without {', '.join(sorted(to.without))}, only a folder can"
+        more = f" and {len(to.without) - MAX_NAMED} more jobs" if len(to.without) > MAX_NAMED else ""
+        named = f"{', '.join(sorted(to.without)[:MAX_NAMED])}{more}"
+        msg = f"{distant[0]} cannot take a release without {named}, only a folder can"
         raise InputError(msg, hint="--here is for trying a release on one machine: publish it with --to dir:PATH")
     return targets_of(to.addresses, outside, replace=to.replace, uploader=to.uploader)

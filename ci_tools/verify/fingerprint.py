@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 GENERATOR = re.compile(r"^Generator:.*\n?", re.MULTILINE)
 SYSTEM_VERSION = re.compile(r"GLIBC(XX)?_|CXXABI_|GCC_")
 TEXTS = re.compile(rb"[\x20-\x7e]{6,}")
+BLOCK = 1 << 16
 MAX_SHOWN = 6  # lines or symbols of one member
 
 
@@ -136,8 +137,7 @@ def describe_difference(own: Path, other: Path, name: str) -> str:
     one, two = contents
     if one is None or two is None:
         return f"only the wheel {'from the sdist' if one is None else 'of the source'} has {name}"
-    pairs = enumerate(zip(one, two, strict=False))
-    at = next((at for at, (left, right) in pairs if left != right), min(len(one), len(two)))
+    at = _find_first_difference(one, two)
     if b"\0" not in one:
         number = one.count(b"\n", 0, at) + 1
         return f"{name} differs first in line {number}"
@@ -149,6 +149,14 @@ def describe_difference(own: Path, other: Path, name: str) -> str:
     apart = [min(left).decode() for left in (texts[0] - texts[1], texts[1] - texts[0]) if left]
     shown = f", such as {' and '.join(apart)}" if apart else ""
     return f"{name} differs in the sections {', '.join(changed[:MAX_SHOWN])}{shown}"
+
+
+def _find_first_difference(one: bytes, two: bytes) -> int:
+    """Return the offset of the first byte that differs; blocks are compared first, as a library may have gigabytes."""
+    blocks = range(0, len(one), BLOCK)
+    start = next((at for at in blocks if one[at : at + BLOCK] != two[at : at + BLOCK]), len(one))
+    pairs = enumerate(zip(one[start : start + BLOCK], two[start : start + BLOCK], strict=False), start)
+    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(two)))
 
 
 def _elves(*contents: bytes) -> list[Elf]:

@@ -65,6 +65,7 @@ def test_a_lock_file_in_the_source_hides_nothing(fatwheel: CommandLine, project:
     [
         pytest.param(["--to", "dir:pyproject.toml"], "dir:pyproject.toml is a file", id="a-file"),
         pytest.param(["--to", "ftp://x"], '"ftp://x" is not a target, expected dir:PATH', id="none-that-is-known"),
+        pytest.param(["--to", "zip:x", "--here"], '"zip:x" is not a target, expected dir:PATH', id="on-one-machine"),
         pytest.param([], "no target is named, neither with --to nor in the config", id="none-at-all"),
     ],
 )
@@ -129,3 +130,32 @@ def test_a_build_cannot_write_into_what_later_builds_use(fatwheel: CommandLine, 
     assert ran.status == 0, ran.stderr
     assert "#define X" not in (headers / "torch/include/torch/csrc/stable/library.h").read_text()
     assert digest_of(headers) == headers.with_name("2.10.0.sha256").read_text()
+
+
+LINKER = """\
+#!/bin/sh
+case " $* " in *" -shared "*) set -- "$@" "-Wl,--build-id=0x$(od -An -N8 -tx1 /dev/urandom | tr -d ' ')" ;; esac
+exec c++ "$@"
+"""
+
+
+@slow
+@pytest.mark.parametrize(
+    ("key", "status", "said"),
+    [
+        ("", 1, "`build: {reproducible: false}` accepts it"),
+        (", reproducible: false", 0, "the config says so: `build: {reproducible: false}`"),
+    ],
+)
+def test_a_library_that_is_another_in_each_build_is_released_only_if_the_config_says_so(
+    key: str, status: int, said: str, fatwheel: CommandLine, native_project: Path
+) -> None:
+    compiler = native_project.parent / "compiler"
+    compiler.write_text(LINKER)
+    compiler.chmod(0o755)
+    with (native_project / "fatwheel.yml").open("a") as file:
+        file.write(f"build: {{env: {{CXX: {compiler}}}{key}}}\n")
+    ran = fatwheel("release", "--to", "dir:dist/index", "--here", cwd=native_project)
+    assert (ran.status, ".note.gnu.build-id" in f"{ran.stdout}{ran.stderr}") == (status, True), ran.stderr
+    assert said in f"{ran.stdout}{ran.stderr}"
+    assert (native_project / "dist/index").exists() == (status == 0)

@@ -61,10 +61,9 @@ REQUEST = RetryPolicy(5, 0.5, 8.0)  # one request, or the rest of one answer
 BEAT = RetryPolicy(2, 0.5, 0.5)  # a request for a lock, which is useless when it is late
 TORN = RetryPolicy(5, 0.1, 0.4)  # an object that is not whole: not every server writes atomically
 CONTENTION = RetryPolicy(200, 0.2, 3.0)  # a file that others change too
-LISTING = RetryPolicy(
-    1 << 30, 0.25, 8.0
-)  # an index's page, which a cache may hold back; its reader has its own patience
-QUEUE = RetryPolicy(1 << 30, 0.3, 1.0)  # a lock that another publisher holds; likewise
+# An index's page, which a cache may hold back, and a lock that another publisher holds: who waits has a limit of time.
+LISTING = RetryPolicy(1 << 30, 0.25, 8.0)
+QUEUE = RetryPolicy(1 << 30, 0.3, 1.0)
 
 
 def is_temporary(status: int) -> bool:
