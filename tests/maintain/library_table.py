@@ -41,11 +41,12 @@ NOT_SO = frozenset(
     "_collections_abc.dict_items.isdisjoint _collections_abc.dict_keys.isdisjoint _dbm _gdbm "
     "bdb.Breakpoint.clearBreakpoints bdb.Bdb.set_enterframe collections.UserDict.get dis.Instruction.is_jump_target "
     "email._header_value_parser.MessageIDList email._header_value_parser.parse_message_ids "
-    "email.headerregistry.ReferencesHeader gzip.GzipFile.readinto gzip.GzipFile.readinto1 "
+    "email.headerregistry.ReferencesHeader enum.pickle_by_enum_name enum.pickle_by_global_name "
+    "gzip.GzipFile.readinto gzip.GzipFile.readinto1 "
     "importlib.machinery.AppleFrameworkLoader importlib.resources.Anchor "
     "importlib.resources.simple.ResourceContainer.joinpath io.text_encoding ntpath.isdevdrive os.PIDFD_NONBLOCK "
     "posix.PIDFD_NONBLOCK pydoc.HTMLDoc.parentlink pydoc_data.module_docs sqlite3.version sys._monitoring "
-    "sys.last_exc termios.TIOCTTYGSTRUCT tokenize.Untokenizer.add_backslash_continuation "
+    "sre_parse.MAXWIDTH sys.last_exc termios.TIOCTTYGSTRUCT tokenize.Untokenizer.add_backslash_continuation "
     "tokenize.Untokenizer.escape_brackets wave.WAVE_FORMAT_EXTENSIBLE zipfile._path.glob.match_dirs "
     "zipfile._path.glob.translate_core".split()
 )
