@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from ci_tools import catalog as catalogs
 from ci_tools.catalog.config_keys import add_platforms
 from ci_tools.config import include, project_catalog, release_names
-from ci_tools.config.deviations import read_drops, read_patches, read_unsupported
 from ci_tools.config.location import read_document
 from ci_tools.config.mistakes import find_mistakes, list_labels
 from ci_tools.config.native import resolve_native, spell_native
@@ -19,17 +18,20 @@ from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats import json_file
 from ci_tools.formats import schema as shape
 from ci_tools.formats.yaml_file import Document
+from ci_tools.machine.storage import sha256_of
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import (
     Build,
     BuildTorch,
     Care,
     Command,
+    Drop,
     Enabled,
     GitSource,
     Globs,
     GpuTrial,
     Hook,
+    Patch,
     PathSource,
     PlatformRequest,
     Publish,
@@ -37,17 +39,19 @@ from ci_tools.model.request import (
     Route,
     SdistSource,
     ToolchainKind,
+    Unsupported,
     Validation,
 )
 from ci_tools.model.versions import CudaArch, Minor, Python
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.catalog import Catalog, PlatformFacts
-    from ci_tools.formats.yaml_file import YamlPlace
+    from ci_tools.formats.yaml_file import Keys, YamlPlace
     from ci_tools.machine.context import Outside
     from ci_tools.model.facts import CatalogRow
+
 
 SCHEMA = Path(__file__).with_name("fatwheel.schema.json")
 NO_CONTAINER = "none"
@@ -321,3 +325,49 @@ def _publish(table: Table) -> Publish:
         targets=tuple(table.get("targets", ())),
         variants=table.get("variants", False),
     )
+
+
+def read_patches(document: Document, config: str, folder: Path) -> tuple[Patch, ...]:
+    """Return the patches of a document whose config has this name; their files are below `folder`."""
+    items = _items(document, config, "source", "patches")
+    return tuple(Patch(table["file"], table["reason"], where, _hash(folder / table["file"])) for table, where in items)
+
+
+def _hash(patch: Path) -> str:
+    return sha256_of(patch) if patch.is_file() else ""  # who applies it says that it is missing
+
+
+def read_unsupported(document: Document, config: str) -> tuple[Unsupported, ...]:
+    """Return what a document says that its package cannot do."""
+    return tuple(
+        Unsupported(
+            table["reason"],
+            where,
+            tuple(map(Python.parse, table.get("python", ()))),
+            _minors(table.get("torch", ())),
+            _minors(table.get("cuda", ())),
+        )
+        for table, where in _items(document, config, "unsupported")
+    )
+
+
+def read_drops(build: Table) -> tuple[Drop, ...]:
+    """Return the requirements that the table `build` drops."""
+    return tuple(
+        Drop(table["name"], table["reason"], tuple(map(Python.parse, table.get("python", ()))))
+        for table in build.get("drop", ())
+    )
+
+
+def _items(document: Document, config: str, *keys: str) -> Iterator[tuple[Table, str]]:
+    """Yield the tables of a list, each with the config's name and its line."""
+    found: Any = document.value
+    for key in keys:
+        found = (found or {}).get(key)
+    for index, table in enumerate(found or ()):
+        place: Keys = (*keys, index)
+        yield table, f"{config}:{document.values[place].line}"
+
+
+def _minors(texts: Iterable[str]) -> tuple[Minor, ...]:
+    return tuple(map(Minor.parse, texts))

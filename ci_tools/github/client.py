@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import requests
 from github import Auth, Github
 from github.Consts import DEFAULT_BASE_URL
-from github.GithubException import GithubException
+from github.GithubException import GithubException, UnknownObjectException
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.machine.http.policy import REQUEST, SILENCE, is_temporary
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from github.Requester import Requester
 
     from ci_tools.machine.context import Outside
+
 
 Answer = TypeVar("Answer")
 
@@ -352,3 +353,29 @@ def printable(text: str, most: int = 300) -> str:
     """Return an untrusted text as one printable line, cut to `most` characters."""
     line = "".join(char if char.isprintable() else " " for char in text)
     return line if len(line) <= most else f"{line[:most]}…"
+
+
+WRITES = frozenset({"admin", "write"})  # one of these, too, for `maintain` and for an organisation's own roles
+PERSON = re.compile(r"[A-Za-z0-9_-]{1,100}")  # of a person; an app such as dependabot[bot] has no such permission
+
+
+def ask_permission(hub: Hub, login: str) -> str:
+    """Return what a person may do in a repository: "admin", "write", "read" or "none".
+
+    What counts is the answer of now: an event's `author_association` says MEMBER of who may only read, and CONTRIBUTOR
+    of a member that is private. Raises FatwheelError if GitHub does not say it. It takes `metadata: read`, which a
+    workflow's token always has (Metadata, in "Permissions required for GitHub Apps").
+    https://docs.github.com/en/rest/collaborators/collaborators#get-repository-permissions-for-a-user
+    https://docs.github.com/en/rest/authentication/permissions-required-for-github-apps
+    """
+    if not PERSON.fullmatch(login):
+        return "none"
+
+    def call(repository: Repository) -> str:
+        try:
+            return str(repository.get_collaborator_permission(login))
+        except UnknownObjectException:  # nobody of that name
+            return "none"
+
+    with hub.opened() as repository:
+        return hub.ask(lambda _: call(repository))

@@ -7,29 +7,31 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog
 from ci_tools.catalog.targets import is_local, kind_of, split_places
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, Rejected
 from ci_tools.formats import receipts
+from ci_tools.formats.relabel import write_plain
 from ci_tools.index import variants
 from ci_tools.index.pages import VARIANTS
-from ci_tools.index.units import units_of
-from ci_tools.machine.storage import hold_lock
+from ci_tools.index.units import Alias, units_of
+from ci_tools.install.fatwheel_backend import LABEL
+from ci_tools.machine.storage import fill_once, hold_lock, sha256_of
 from ci_tools.model.request import STABLE, UNTAGGED, Route
 from ci_tools.plan import plan_file
 from ci_tools.publish import release_plan, transaction
-from ci_tools.publish.aliases import FOLDER, aliases_of
 from ci_tools.publish.smart import SMART, make_sdists_smart
 from ci_tools.publish.targets import UPLOADERS
 from ci_tools.publish.targets.addresses import refuse_wrong, targets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from ci_tools.index.units import Change, Unit, Withheld
+    from ci_tools.index.units import Change, Item, Unit, Withheld
     from ci_tools.machine.context import Outside
     from ci_tools.model.request import Edition
     from ci_tools.publish.targets import Target
     from ci_tools.publish.transaction import Shown
+
 
 MAX_NAMED = 3  # jobs that a message names
 HOW_UNTAGGED = (
@@ -166,3 +168,33 @@ def targets_at(to: Destination, outside: Outside) -> tuple[Target, ...]:
         msg = f"{distant[0]} cannot take a release without {named}, only a folder can"
         raise InputError(msg, hint="--here is for trying a release on one machine: publish it with --to dir:PATH")
     return targets_of(to.addresses, outside, replace=to.replace, uploader=to.uploader)
+
+
+# ---------------------------------------------------------------- second names of wheels
+
+
+FOLDER = ".aliases"  # of these copies, in a folder of finished files
+
+
+def aliases_of(
+    items: Iterable[Item], names: Mapping[str, str], folder: Path, say: Callable[[str], None]
+) -> tuple[Alias, ...]:
+    """Return the files of some wheels under their second names; each wheel is written once, below `folder`."""
+    return tuple(alias for item in items for alias in _aliases(item, names, folder, say))
+
+
+def _aliases(item: Item, names: Mapping[str, str], folder: Path, say: Callable[[str], None]) -> Iterator[Alias]:
+    own = sorted(name for name, wheel in names.items() if wheel == item.name)
+    if not own:
+        return
+    local = item.name.split("-")[1].partition("+")[2]
+
+    def fill(empty: Path) -> None:
+        if sha256_of(item.path) != item.sha256:
+            msg = f"{item.path} changed while it was published"
+            raise Rejected(msg)
+        write_plain(item.path, empty / item.name, {LABEL: local.encode()})
+
+    path = fill_once(folder / item.sha256[:16], fill, say) / item.name
+    sha256, size = sha256_of(path), path.stat().st_size
+    yield from (Alias(name, path, sha256, size) for name in own)

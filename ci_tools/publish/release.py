@@ -23,7 +23,7 @@ from ci_tools.publish import foresight
 from ci_tools.publish.publishing import folder_edition, publish, refuse_missing_tag, targets_at
 from ci_tools.publish.smart import refuse_unreachable
 from ci_tools.publish.targets.addresses import index_of, targets_of
-from ci_tools.verify.accelerated_torch import lend_accelerated_torch
+from ci_tools.verify.accelerated_torch import lend_accelerated_torch, lend_nightly
 from ci_tools.verify.files import (
     CHECKS,
     Here,
@@ -38,7 +38,6 @@ from ci_tools.verify.files import (
     validator_for,
 )
 from ci_tools.verify.modules import own_imports
-from ci_tools.verify.nightlies import lend_nightly
 from ci_tools.verify.torch_stock import open_stock
 from ci_tools.verify.validator import gpu_here, own_python
 from ci_tools.verify.whole.left_out import warn_left_out

@@ -1,6 +1,8 @@
 """Lets a wheel that is linked with a torch for CUDA, ROCm or XPU be tried with one where installers prefer another.
 
-That may be a CPU build in a folder: no library of the wheel could be loaded with it.
+A wheel that is bound to a nightly of torch is tried with that nightly, from the indexes that have it.
+
+The other may be a CPU build in a folder: no library of the wheel could be loaded with it.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ci_tools import catalog as catalogs
 from ci_tools.build.sdk.offers import find_offers
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_parts import label_of
@@ -20,7 +23,8 @@ from ci_tools.formats.linking import linking
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.http.faults import UNANSWERED
 from ci_tools.machine.python import identity
-from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.pep440 import parse_requirement, parse_specifiers
+from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +33,9 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from ci_tools.build.sdk.offers import Offers, WheelOffer
+    from ci_tools.model.facts import CatalogRow
     from ci_tools.verify.validator import Validator
+
 
 # What only such a torch brings; of CUDA's own libraries, that of every program, whose name has the major version.
 LIBRARY = re.compile(r"lib(?:c10|torch)_(?P<kind>cuda|hip|xpu)\w*\.so|libcudart\.so\.(?P<major>\d+)")
@@ -93,3 +99,32 @@ def _labels(
         else:
             with open_parts(builds[version], offers.session, validator.outside.reporter.say) as parts:
                 yield version, label_of(parts.peek("torch/version.py"))[1]
+
+
+def lend_nightly(validator: Validator, wheel: Path, rows: tuple[CatalogRow, ...]) -> Validator:
+    """Return a validator with the nightly that a wheel requires, if it requires one that the project's rows name.
+
+    The trial's own torch is another one, so the nightly takes its place, with the same accelerator if that is named.
+    """
+    torch = _find_nightly(wheel)
+    known = catalogs.load(rows).torch if torch else {}
+    if torch is None or torch not in known:
+        return validator
+    local = (validator.validation.torch or "").partition("+")[2]
+    named = f"{torch}+{local}" if local else None  # without a name, pip takes the one that the wheel requires
+    validation = validator.validation._replace(torch=named, torch_index=None)
+    return replace(validator, validation=validation, indexes=known[torch].indexes)
+
+
+def _find_nightly(wheel: Path) -> Minor | None:
+    """Return the nightly of torch that a wheel's METADATA requires; None if it requires none."""
+    opened = open_wheel(wheel)
+    with opened.archive:
+        said = opened.metadata.get_all("Requires-Dist", [])
+    for text in said:
+        with suppress(ValueError):  # an invalid requirement, which the audit reports, or a torch such as 2.13.0
+            required = parse_requirement(text)
+            exact = [one.version for one in required.specifier if required.name == "torch" and one.operator == "=="]
+            if exact and (torch := Minor.parse_torch(exact[0])).nightly:
+                return torch
+    return None

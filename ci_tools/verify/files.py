@@ -26,11 +26,10 @@ from ci_tools.model.request import Validation
 from ci_tools.plan import plan_file
 from ci_tools.plan.axes import PURE
 from ci_tools.source.files import Tree
-from ci_tools.verify.accelerated_torch import lend_accelerated_torch
+from ci_tools.verify.accelerated_torch import lend_accelerated_torch, lend_nightly
 from ci_tools.verify.audit import audit, device_images
 from ci_tools.verify.fingerprint import are_libraries, describe_difference
 from ci_tools.verify.modules import own_imports
-from ci_tools.verify.nightlies import lend_nightly
 from ci_tools.verify.torch_stock import open_stock
 from ci_tools.verify.validator import Validator, gpu_here, has_gpu, own_python
 from ci_tools.verify.whole.together import RULE as TOGETHER

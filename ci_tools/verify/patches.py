@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools import catalog as catalogs
 from ci_tools.build import jobs as building
 from ci_tools.config import loader
 from ci_tools.errors import InputError, Rejected
@@ -21,8 +22,10 @@ from ci_tools.model.files import Outcome
 from ci_tools.observe.collector import gather
 from ci_tools.plan import planner
 from ci_tools.plan.advise.advice import Advice, Advised, AdvisedPlan, advise
+from ci_tools.plan.advise.mend_options import find_guard_options, find_tag_options
 from ci_tools.plan.advise.option import identity
 from ci_tools.plan.make import Planned
+from ci_tools.source import files as source
 from ci_tools.source import git
 from ci_tools.verify import files
 
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from ci_tools.model.versions import Python
     from ci_tools.plan.advise.option import Edits
     from ci_tools.source.files import Tree
+
 
 ALL = "all patches together"
 WHOLE_LINES = re.compile(r"[^\n]*\n|[^\n]+\Z")
@@ -268,3 +272,24 @@ def _brief(error: FatwheelError) -> str:
     """Return an error's first line and its last one, which may be the end of a log."""
     lines = error.message.splitlines()
     return " ".join([lines[0], *lines[1:][-1:]])
+
+
+def find_mends(path: Path, outside: Outside) -> tuple[Planned, Advised, tuple[Patched, ...]] | None:
+    """Return the plan of the config at `path` with all mends of its source, and each mend; None if that has no plan.
+
+    Advice without a patch mends nothing: then the others are not enough either.
+    """
+    request = loader.load(path, catalogs.load(), outside=outside)
+    catalog = catalogs.load(request.catalog)
+    tree = source.open_tree(request, path.parent, outside)
+    platforms = gather(request, tree, catalog, outside).platforms
+    shown = tuple(dict.fromkeys(one for found in platforms for one in (found.shown, *found.apart.values())))
+    options = (*find_tag_options(shown, tree), *find_guard_options(shown, tree))
+    patch = patch_of(tree, tuple(edit for option in options for edit in option.edits))
+    planned = try_patch(request, tree, catalog, patch, outside) if patch else None
+    if planned is None:
+        return None
+    jobs = len(planned.plan.jobs)
+    advice = tuple(Advice(option, jobs, jobs) for option in options)
+    patched = tuple(Patched(one, patch_of(tree, one.option.edits)) for one in advice)
+    return planned._replace(tree=tree), Advised(advice, jobs, jobs), patched

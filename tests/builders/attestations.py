@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import CertificateBuilder, Name, UnrecognizedExtension
 
-from ci_tools.github.provenance import IN_TOTO, SIGNER, SOURCE
+from ci_tools.github.attested import IN_TOTO, SIGNER, SOURCE
 
 WORKFLOW = "https://github.com/octo-tools/fatwheel/.github/workflows/recipes.yml@refs/tags/v1.4.0"
 START = dt.datetime(2026, 11, 1, tzinfo=dt.timezone.utc)

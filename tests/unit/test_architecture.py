@@ -19,7 +19,7 @@ MAX_MODULES = 15  # in a room; docs/explanation/architecture.md
 # These decide and do not act: what they know of the world is in their arguments.
 PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
-    "cli.pages cli.pages.change cli.pages.layout cli.pages.plan cli.pages.release cli.pages.trials config.overrides "
+    "cli.pages cli.pages.layout cli.pages.plan cli.pages.release config.overrides "
     "errors source.includes source.limited_api formats.json_file formats.edits formats.markdown "
     "formats.pypi_rules formats.schema github.commands doctor.grants doctor.report "
     "doctor.rules doctor.rules.environments doctor.rules.jobs doctor.rules.permissions "
@@ -31,7 +31,7 @@ PURE = tuple(
     "plan.cell_ranges "
     "plan.compare.changes plan.compare.comparison plan.compare.sentences plan.contradictions plan.matrix plan.planner "
     "plan.sites plan.wheel_names index.directory index.manifest index.pages publish.notes "
-    "publish.retention.judgement publish.retention.naming publish.retention.tags index.units recipes.choice "
+    "publish.retention.judgement publish.retention.tags index.units recipes.choice "
     "recipes.due".split()
 )
 OUTSIDE_WORLD = frozenset(

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.pages.change import describe_change
 from ci_tools.cli.pages.layout import (
     MAX_STEP,
     assemble,
     count,
     fold,
 )
-from ci_tools.cli.pages.plan import heading, list_skips, list_warnings, list_wheels, note_idle, note_left
-from ci_tools.cli.pages.release import describe_state, list_failures, list_files, list_findings, list_withheld
-from ci_tools.cli.pages.trials import list_missing_trials, list_trials
+from ci_tools.cli.pages.plan import (
+    describe_change,
+    heading,
+    list_skips,
+    list_warnings,
+    list_wheels,
+    note_idle,
+    note_left,
+)
+from ci_tools.cli.pages.release import (
+    describe_state,
+    list_failures,
+    list_files,
+    list_findings,
+    list_missing_trials,
+    list_trials,
+    list_withheld,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

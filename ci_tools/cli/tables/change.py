@@ -1,23 +1,26 @@
-"""Tables about the effect of a change on the plan, and about advice for smaller plans."""
+"""Tables about the effect of a change on the plan, about advice, and about a starter config."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.tables.layout import add_row, count, new_table, readable_size
+from ci_tools.cli.tables.layout import add_row, count, new_table, plain, readable_size
 from ci_tools.config.test_infra import InputFate
 from ci_tools.plan.advise.option import identity
 from ci_tools.plan.compare.sentences import sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ci_tools.cli.tables.layout import Table
+    from ci_tools.config.starter import WrittenConfig
+    from ci_tools.config.starter.choices import PlatformChoice, Starter
     from ci_tools.config.test_infra import ReportLine
     from ci_tools.model.plan import Plan
     from ci_tools.plan.advise.advice import Advice, Advised
     from ci_tools.plan.compare.comparison import Comparison
     from ci_tools.verify.patches import Patched, PatchProof
+
 
 MAX_JOBS = 15  # changed jobs that get a row each
 
@@ -109,3 +112,48 @@ def move_table(rows: Sequence[ReportLine]) -> Table:
     for row in sorted(rows, key=lambda row: list(InputFate).index(row.fate)):
         add_row(table, row.where, row.name, row.value, row.fate.value, row.what)
     return table
+
+
+def describe_starter(written: WrittenConfig) -> Iterator[str]:
+    """Yield what was found, a line for each platform and each thing to look at."""
+    found = written.starter
+    where = f" in {found.folder}" if found.folder else ""
+    yield plain(f"found {found.name} {found.version or '(version not stated)'}{where}, built by {found.backend}")
+    for names, why in _group((_name(one), one.why) for one in found.platforms):
+        yield plain(f"  {names}: {why}")
+    for names, why in _group((one.platform, one.why) for one in found.left):
+        yield plain(f"  left out: {names}: {why}")
+    yield plain(f"  Python {', '.join(map(str, found.pythons))}; {_torch(found)}")
+    for note in found.told.notes:
+        yield plain(f"  {note.place}: cibuildwheel's {note.option}: {note.what}")
+    if written.callers:
+        names = " ".join(written.callers)
+        call, ask = ("call", "they ask") if written.callers[1:] else ("calls", "it asks")
+        command = f"`fatwheel init --from-test-infra {names}` takes what {ask} for"
+        yield plain(f"  {names} {call} pytorch/test-infra: {command}")
+    if written.others:
+        yield plain(f"  also in this source: {', '.join(map(str, written.others))}; --package names another one")
+    if not found.version:
+        yield "  look at `version`: the source does not state it"
+
+
+def _group(reasons: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the names that share a reason together."""
+    names: dict[str, list[str]] = {}
+    for name, why in reasons:
+        names.setdefault(why, []).append(name)
+    yield from ((", ".join(found), why) for why, found in names.items())
+
+
+def _name(one: PlatformChoice) -> str:
+    versions = f" ({one.kind} {', '.join(map(str, one.versions))})" if one.versions else ""
+    return f"{one.platform}{versions}"
+
+
+def _torch(found: Starter) -> str:
+    torch = found.torch
+    if not torch.versions:
+        return "no torch axis: nothing that is compiled uses torch"
+    if torch.is_open:
+        return f"every torch from {torch.versions[0]} on: {torch.why}"
+    return f"torch {', '.join(map(str, torch.versions))} only: {torch.why}"

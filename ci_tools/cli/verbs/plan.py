@@ -42,7 +42,7 @@ def declare_init(parser: Parser) -> None:
 def run_init(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel init`."""
     from ci_tools import catalog
-    from ci_tools.cli.tables.starter import describe_starter
+    from ci_tools.cli.tables.change import describe_starter
     from ci_tools.cli.values import find_project
     from ci_tools.config import starter
     from ci_tools.config.starter.sdist_choice import choose_sdist
@@ -331,13 +331,13 @@ def _find_advice(options: argparse.Namespace, outside: Outside) -> tuple[Planned
     from ci_tools.cli.values import find_config
     from ci_tools.errors import RejectedInput
     from ci_tools.plan import make
-    from ci_tools.verify import mends, patches
+    from ci_tools.verify import patches
 
     path = find_config(options, outside)
     try:
         planned = make.make_plan(path, outside)
     except RejectedInput as error:
-        found = None if options.prove else mends.find_mends(path, outside)
+        found = None if options.prove else patches.find_mends(path, outside)
         if found is None:
             raise
         outside.reporter.say(f"the plan is refused: {error.message}")

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ci_tools.github.client import Hub
     from ci_tools.machine.context import Outside
     from ci_tools.publish.retention.judgement import Judged
-    from ci_tools.publish.retention.naming import Naming
     from ci_tools.publish.retention.removal import Removed
+    from ci_tools.publish.retention.tags import Naming
 
 
 def _add_target(parser: Parser) -> None:
@@ -115,8 +115,8 @@ def _namings(options: argparse.Namespace, outside: Outside) -> list[Naming]:
     from ci_tools import catalog
     from ci_tools.cli.values import find_config_or_none
     from ci_tools.config import loader, location
-    from ci_tools.publish.retention.naming import read_naming
-    from ci_tools.recipes.naming import read_namings
+    from ci_tools.publish.retention.tags import read_naming
+    from ci_tools.recipes.shelf import read_namings
 
     found = []
     path = find_config_or_none(options, outside)

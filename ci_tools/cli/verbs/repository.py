@@ -63,7 +63,7 @@ def run_status(options: argparse.Namespace, outside: Outside) -> int:
     from datetime import datetime, timezone
 
     from ci_tools.cli.tables.layout import show, show_json
-    from ci_tools.cli.tables.status import status_table, status_values
+    from ci_tools.cli.tables.releases import status_table, status_values
     from ci_tools.doctor.runs import read_runs
     from ci_tools.publish.retention.removal import open_hub, read_releases
     from ci_tools.recipes import health
@@ -91,9 +91,9 @@ def _read_known(options: argparse.Namespace, outside: Outside) -> tuple[list[Kno
     from ci_tools import catalog
     from ci_tools.cli.values import find_config_or_none
     from ci_tools.config import loader, location
-    from ci_tools.publish.retention.naming import read_naming
+    from ci_tools.publish.retention.tags import read_naming
     from ci_tools.recipes.health import KnownConfig
-    from ci_tools.recipes.naming import read_namings_and_owners
+    from ci_tools.recipes.shelf import read_namings_and_owners
 
     found, path = [], find_config_or_none(options, outside)
     if path:

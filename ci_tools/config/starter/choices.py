@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.cuda_parts import redist_facts
-from ci_tools.config.starter.archs import Archs, choose_archs
 from ci_tools.config.starter.cibuildwheel import Told
-from ci_tools.config.starter.imports import find_imports
 from ci_tools.config.starter.survey import HOST, admitted, choose_versions
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, close_names
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
+from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import PathSource, ToolchainKind
 from ci_tools.model.versions import CudaArch
 from ci_tools.observe.collector import read_metadata
+from ci_tools.observe.gpus.images import list_images
+from ci_tools.observe.gpus.own_archs import SETTING
 from ci_tools.source.imported import find_lacking
 from ci_tools.source.includes import uncommented
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ci_tools.catalog import Catalog, Cuda
     from ci_tools.config.starter.survey import Survey, Switch
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ci_tools.model.versions import Minor, Python
     from ci_tools.source.imported import Lacking
     from ci_tools.source.project_file import ProjectFile
+
 
 # A project() of CMake that finds no CUDA compiler fails.
 NEEDS_CUDA = re.compile(r"^[ \t]*(project|enable_language)\s*\([^)]*\bCUDA\b", re.MULTILINE | re.IGNORECASE)
@@ -302,3 +304,67 @@ def _choose_torch(
     if versions[1:]:
         why += f": of {versions[0]} to {versions[-1]}, only this; list each that you serve"
     return TorchChoice((best,), why=why, tried=catalog.torch[best].patch)
+
+
+class Archs(NamedTuple):
+    """The architectures that a project chooses itself, if any, and the variable of its own that would choose others."""
+
+    names: tuple[str, ...] = ()
+    variable: tuple[str, str] | None = None  # with the notation of `arch-env`
+
+
+def choose_archs(shown: CellEvidence, asked: Sequence[str], kind: AcceleratorKind) -> Archs:
+    """Return what a build is for that was asked for some architectures, as PyTorch's own builds are."""
+    images = {image for one in shown.built for image in one.images or ()}
+    if not shown.archs and (not images or images == list_images(kind, asked)):
+        return Archs()
+    own = kind.name_archs(images)
+    found = next(filter(None, map(SETTING.search, shown.warnings)), None)
+    return Archs(shown.archs or own, (found["name"], found["notation"]) if found else None)
+
+
+# Packages beside the real one, which wheels should not have and often do.
+BESIDE = frozenset({"benchmarks", "build", "docs", "examples", "scripts", "test", "tests", "tools"})
+SAYS_A_PROJECT = frozenset({"pyproject.toml", "setup.py"})
+DEEPEST = 2  # folders between a package's root and the folder of its modules: src, bindings/python
+
+
+def find_imports(name: str, project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> tuple[str, ...]:
+    """Return the module that a project of this name installs, in a tuple; empty if it is not known."""
+    wanted = re.sub(r"[-_.]+", "_", name).lower()
+    observed = {module for one in platforms for module in _top_modules(one.shown.members or ())}
+    stated = project.text("tool", "maturin", "module-name").partition(".")[0]
+    found = sorted(observed or {stated} - {""} or set(_modules_in(project)) - _required(project))
+    same = [module for module in found if module.lower() == wanted]
+    named = same or [module for module in found if module not in BESIDE and not module.startswith("_")]
+    if len(named) > 1:
+        # the whole of a name before its parts: "fast_transformers" for pytorch-fast-transformers
+        named = close_names(wanted, named)
+    return tuple(named)
+
+
+def _required(project: ProjectFile) -> set[str]:
+    """Return what the project requires: a folder of such a name is its part for that, in a namespace."""
+    return {name_of_required(text).replace("-", "_") for text, _ in project.dependencies()}
+
+
+def _top_modules(members: Iterable[str]) -> Iterator[str]:
+    """Yield the packages and modules at the top of a wheel with these members."""
+    for member in members:
+        top, _, below = member.partition("/")
+        module = top if below else re.sub(r"(\.[\w-]+)?\.(so|pyd)$|\.py$", "", top)
+        if module.isidentifier():
+            yield module
+
+
+def _modules_in(project: ProjectFile) -> Iterator[str]:
+    """Yield the packages that lie near the top of the project's folder, but those of another project inside it."""
+    prefix = project.path("pyproject.toml").removesuffix("pyproject.toml")
+    others = {file.rpartition("/")[0] for file in project.tree.files if file.rpartition("/")[2] in SAYS_A_PROJECT}
+    for file in project.tree.files:
+        *folders, last = file.removeprefix(prefix).split("/") if file.startswith(prefix) else ("",)
+        if last == "__init__.py" and folders and len(folders) - 1 <= DEEPEST and not BESIDE & {*folders}:
+            above = "/".join((*folders[:-1], "__init__.py"))
+            within = {f"{prefix}{'/'.join(folders[:depth])}" for depth in range(1, len(folders))}
+            if f"{prefix}{above}" not in project.tree.names and folders[-1].isidentifier() and not within & others:
+                yield folders[-1]

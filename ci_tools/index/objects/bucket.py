@@ -19,8 +19,7 @@ from botocore.exceptions import ClientError
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.index.objects.bucket_reader import GENERATION, GONE, SHA256, BucketReader, md5
-from ci_tools.index.objects.lease import Lock, Terms
-from ci_tools.index.objects.lock_board import LockBoard
+from ci_tools.index.objects.lease import Lock, LockBoard, Terms
 from ci_tools.index.objects.refusals import HINT, code_of, refuse_page, tag_of
 from ci_tools.index.objects.store import INDEX, Content, Found, content_of_bytes
 from ci_tools.machine.http.policy import REQUEST

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ci_tools.config import edit as config_edit
+from ci_tools.config import include as config_edit
 from ci_tools.model.evidence import Extensions
 from ci_tools.model.request import Enabled
 from ci_tools.plan.advise.option import Option, Situation, change_platform

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-    from ci_tools.publish.retention.naming import Naming, Retention
+    from ci_tools.publish.retention.tags import Naming, Retention
 
 GIGABYTE = 10**9
 MISNAMED = "no template gives this tag"

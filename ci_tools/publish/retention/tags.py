@@ -1,19 +1,56 @@
-"""Reads the tags of releases by the templates of configs. No I/O."""
+"""How long a project's GitHub Releases stay, and what their tags say by the template of its config. No I/O.
+
+The retention is not a part of the request: it changes nothing that is built, and makes no recipe due.
+"""
 
 from __future__ import annotations
 
 import re
 from string import Formatter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.model.pep440 import read_version
+from ci_tools.model.request import Release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from packaging.version import Version
 
-    from ci_tools.publish.retention.naming import Naming
+    from ci_tools.publish.retention.judgement import Stored
+
+    Root = Mapping[str, Any]
+
+
+KEY = "retention"
+
+
+class Retention(NamedTuple):
+    """What stays of a project's releases; stable ones always do."""
+
+    nightlies: int = 7  # of each series: of the same Python, torch and CUDA, where the tag names them
+    keep: tuple[str, ...] = ()  # patterns of tags, as in a shell
+    gigabytes: float = 10  # of 10^9 bytes, of all assets together
+    assets: int = 1000  # of all releases together
+
+
+class Naming(NamedTuple):
+    """The template of a project's tags, with what its constant fields stand for, and the retention of its releases."""
+
+    package: str
+    template: str
+    display: str
+    retention: Retention
+
+
+def read_naming(root: Root) -> Naming:
+    """Return the naming of a checked config, or of a checked recipe."""
+    release = root.get("release") or {}
+    said = dict(release.get(KEY) or {})
+    said["keep"] = tuple(said.get("keep", ()))
+    package = str(root["package"])
+    return Naming(package, release.get("tag", Release().tag), str(release.get("display", package)), Retention(**said))
+
 
 # What may stand for each field of a template; the other fields are constants of the config.
 FIELDS = {
@@ -74,3 +111,19 @@ def _patterns(naming: Naming) -> Iterator[str]:
         elif field is not None:
             seen.add(field)
             yield f"(?P<{field}>{FIELDS[field]})"
+
+
+def newest_of_series(
+    releases: Sequence[Stored], namings: Sequence[Naming]
+) -> dict[tuple[str, tuple[tuple[str, str], ...]], tuple[ReleaseTag, Stored]]:
+    """Return the newest stable release by its project and series; drafts, candidates and nightlies do not count."""
+    newest: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[ReleaseTag, Stored]] = {}
+    for release in releases:
+        tag = read_tag(release.tag, namings)
+        if tag is None or release.is_draft or tag.candidate or tag.is_nightly:
+            continue
+        series = (tag.project, tag.series)
+        known = newest.get(series)
+        if known is None or (known[0].version, known[0].rebuild) < (tag.version, tag.rebuild):
+            newest[series] = (tag, release)
+    return newest

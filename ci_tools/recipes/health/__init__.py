@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ci_tools.recipes.health.badge import write_badge
 from ci_tools.recipes.health.history import KnownConfig, Line, list_lines, summarize
-from ci_tools.recipes.health.page import write_page
+from ci_tools.recipes.health.page import write_badge, write_page
 
 __all__ = ["KnownConfig", "Line", "list_lines", "summarize", "write_badge", "write_page"]

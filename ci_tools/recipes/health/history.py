@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.doctor.runs import RunOutcome
 from ci_tools.model.platforms import Platform
-from ci_tools.publish.retention.newest import newest_of_series
-from ci_tools.publish.retention.tags import read_tag
+from ci_tools.publish.retention.tags import newest_of_series, read_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
 
     from ci_tools.doctor.runs import RepositoryRun, RunJob
     from ci_tools.publish.retention.judgement import Stored
-    from ci_tools.publish.retention.naming import Naming
-    from ci_tools.publish.retention.tags import ReleaseTag
+    from ci_tools.publish.retention.tags import Naming, ReleaseTag
 
     Series = tuple[tuple[str, str], ...]
     Newest = Mapping[tuple[str, Series], tuple[ReleaseTag, Stored]]

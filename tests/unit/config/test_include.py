@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from ci_tools import catalog
 from ci_tools.cli.main import main
-from ci_tools.config import edit, loader
+from ci_tools.config import include, loader
 from ci_tools.errors import InputError
 from ci_tools.formats.json_file import unstructure
 from ci_tools.model.platforms import Platform
@@ -111,7 +111,7 @@ def test_a_plan_is_refused_once_the_included_file_says_otherwise(tmp_path: Path)
 
 
 def test_a_patch_leaves_an_included_platform_alone() -> None:
-    assert edit.set_platform_key(MAIN, "linux-rocm", "enabled", "auto") is None
+    assert include.set_platform_key(MAIN, "linux-rocm", "enabled", "auto") is None
 
 
 def test_the_guide_shows_what_is_accepted(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ci_tools.errors import InputError
-from ci_tools.github.provenance import Provenance, read_provenance
+from ci_tools.github.attested import Provenance, read_provenance
 from tests.builders.attestations import WORKFLOW, sign_provenance
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import pytest
 
 from ci_tools.errors import RejectedInput
 from ci_tools.formats import yaml_file
+from ci_tools.recipes.answer import EMPTY, HEADINGS, read_form
 from ci_tools.recipes.choice import RecipeChoice
-from ci_tools.recipes.form import EMPTY, HEADINGS, read_form
 
 TEMPLATE = Path(__file__).parents[3] / ".github" / "ISSUE_TEMPLATE" / "wheel.yml"
 ASKED = {

@@ -6,7 +6,7 @@ import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.publish.retention.judgement import Asset, Stored
-from ci_tools.publish.retention.naming import Naming, Retention
+from ci_tools.publish.retention.tags import Naming, Retention
 from ci_tools.recipes.readme import BEGIN, END, list_rows, replace_table, table_of
 
 HOUSE = Naming("demo", "demo-v{version}-py{python}", "demo", Retention())

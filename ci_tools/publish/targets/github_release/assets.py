@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from github.GithubException import UnknownObjectException
 
-from ci_tools.errors import MachineError, Rejected
+from ci_tools.errors import InputError, MachineError, Problem, Rejected, RejectedInput
 from ci_tools.github.client import printable
 from ci_tools.index import of_releases
 from ci_tools.index.arrivals import metadata_of
 from ci_tools.index.foreign.files import METADATA_SUFFIX
 from ci_tools.index.of_releases import WheelMetadata, listing, listing_name
 from ci_tools.machine.storage import CHUNK
+from ci_tools.model.names import is_tag
+from ci_tools.model.repository import COMMIT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
 
     from ci_tools.github.client import Hub
-    from ci_tools.index.units import Item, Unit
+    from ci_tools.index.units import Alias, Item, Unit
+
 
 MAX_ASSETS = 1000
 
@@ -134,3 +138,48 @@ def find_difference(hub: Hub, asset: GitReleaseAsset | None, sent: Sent, *, whol
         content = hub.ask(lambda _: b"".join(download_asset(asset)))
         found = sent.sha256 if of_releases.names_the_same(content, sent.content or b"") else found
     return "" if found == sent.sha256 else f"{sent.name} has sha256 {found[:12]}…, expected {sent.sha256[:12]}…"
+
+
+# ---------------------------------------------------------------- GitHub's limits
+
+
+MAX_BYTES = 2 << 30  # an asset must be smaller
+KEPT_NAME = re.compile(r"[A-Za-z0-9_-]([A-Za-z0-9_.+@-]*[A-Za-z0-9_+@-])?")  # GitHub replaces other characters by dots
+
+
+def refuse_by_rules(unit: Unit) -> None:
+    """Raise RejectedInput with every violation of GitHub's rules."""
+    files: tuple[Item | Alias, ...] = (*unit.items, *unit.aliases)
+    problems = [*_problems_of_tag(unit.tag), *(problem for file in files for problem in _problems_of(file))]
+    if len(files) >= MAX_ASSETS:
+        what = f"{len(files):,} files and their list, GitHub accepts {MAX_ASSETS:,} in a release"
+        problems.append(Problem(unit.tag, what))
+    if problems:
+        raise RejectedInput(problems, hint="publish these files to an index of your own, such as s3://BUCKET/whl")
+
+
+def _problems_of_tag(tag: str) -> Iterator[Problem]:
+    if not tag:
+        yield Problem("", "the plan names no tag for the release, expected one such as v1.0")
+    elif not is_tag(tag) or COMMIT.fullmatch(tag):
+        yield Problem("", f'"{printable(tag)}" is not a tag that git accepts, expected one such as v1.0')
+
+
+def _problems_of(item: Item | Alias) -> Iterator[Problem]:
+    if item.size >= MAX_BYTES:
+        yield Problem(printable(item.name), f"{item.size:,} bytes, GitHub accepts files of less than {MAX_BYTES:,}")
+    if item.size == 0:
+        yield Problem(printable(item.name), "it is empty, and GitHub accepts no empty files")
+    if not KEPT_NAME.fullmatch(item.name):
+        yield Problem(printable(item.name), "GitHub would rename it, and installers do not accept the new name")
+
+
+def refuse_more(unit: Unit, published: GitRelease, there: Collection[str], lacking: Sequence[Sent]) -> None:
+    """Raise InputError if a published release cannot take the missing files."""
+    if lacking and published.immutable:
+        msg = f"{unit.tag} is an immutable release, and it lacks {lacking[0].name}"
+        hint = "raise the version, with this platform among the required ones, or turn immutable releases off before it"
+        raise InputError(msg, hint=hint)
+    if len(there) + len(lacking) > MAX_ASSETS:
+        msg = f"{unit.tag} would have {len(there) + len(lacking):,} files, GitHub accepts {MAX_ASSETS:,} in a release"
+        raise InputError(msg)

@@ -23,10 +23,11 @@ from ci_tools.publish.targets.github_release.assets import (
     assets_of,
     find_difference,
     read_assets,
+    refuse_by_rules,
+    refuse_more,
     select_assets,
     verify_assets,
 )
-from ci_tools.publish.targets.github_release.limits import refuse_by_rules, refuse_more
 from ci_tools.publish.targets.github_release.releases import (
     FIRST,
     FULL,

@@ -14,13 +14,14 @@ from twine.exceptions import TwineException
 from twine.utils import DEFAULT_REPOSITORY, TEST_REPOSITORY, get_config
 
 from ci_tools.errors import InputError, nearest
-from ci_tools.publish.targets.pypi.answers import clean_text
+from ci_tools.formats.wheel import CONTROL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from urllib.parse import SplitResult
 
     from twine.utils import RepositoryConfig
+
 
 # The two indexes with PyPI's rules: their upload hosts, and the addresses to read them at.
 SIMPLE = MappingProxyType(
@@ -85,3 +86,13 @@ def _section(name: str, environ: Mapping[str, str]) -> RepositoryConfig:
         msg = f'there is no index "{clean_text(name)}", {nearest(name, config)}'
         raise InputError(msg, hint=f"give it a section with its `repository` in {path}, or give its upload address")
     return config[name]
+
+
+MAX_SAID = 400  # characters of a server's message
+UNAUTHORISED = (401, 403)
+AGAIN = "run the same command again: it continues where it stopped"
+
+
+def clean_text(text: str) -> str:
+    """Return a server's message as one short line, without terminal control characters."""
+    return CONTROL.sub(" ", " ".join(text.split()))[:MAX_SAID]

@@ -7,18 +7,19 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from packaging.utils import parse_wheel_filename
+
 from ci_tools.errors import InputError, MachineError, Problem, Rejected, RejectedInput, nearest
 from ci_tools.formats.pypi_rules import Held, UploadRelease, pypi_problems, strangers
-from ci_tools.index.units import Change, Published
+from ci_tools.index.units import CORE, Change, Published
 from ci_tools.machine.http.policy import LISTING
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.pep440 import parse_version
+from ci_tools.model.request import Route
 from ci_tools.publish.targets import UPLOADERS
-from ci_tools.publish.targets.pypi.answers import AGAIN, clean_text
 from ci_tools.publish.targets.pypi.archives import archive_of
 from ci_tools.publish.targets.pypi.listing import IndexPages
-from ci_tools.publish.targets.pypi.place import place_of
-from ci_tools.publish.targets.pypi.route import select_items, select_known
+from ci_tools.publish.targets.pypi.place import AGAIN, clean_text, place_of
 from ci_tools.publish.targets.pypi.uploader import TAKEN, Uploader, parse_answer
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from ci_tools.index.units import Item, Unit
     from ci_tools.machine.context import Outside
+
 
 PATIENCE = 300.0  # seconds until the index must list an uploaded file; PyPI's pages are cached
 SETTLING = 10.0  # seconds to wait for another publisher's upload of a file
@@ -200,3 +202,43 @@ def _refuse_change(item: Item) -> None:
     if sha256_of(item.path) != item.sha256:
         msg = f"{item.name} changed while it was published"
         raise MachineError(msg, hint="run the same command again once nothing writes to it")
+
+
+# ---------------------------------------------------------------- the files that go to PyPI
+
+
+def select_items(unit: Unit, address: str) -> list[Item]:
+    """Return the unit's files for an index by its route, in upload order; raise InputError if the config has none."""
+    taken = select_known(unit, address)
+    if unit.name == CORE and not taken:
+        msg = f"{unit.project} {unit.version} has nothing that goes to {address} by `pypi: {unit.route}`"
+        raise InputError(msg)
+    return taken
+
+
+def select_known(unit: Unit, address: str) -> list[Item]:
+    """Return those files of a unit that is not complete yet; raise InputError if its config selects none for PyPI."""
+    if unit.route is Route.NONE:
+        msg = f"nothing of {unit.project} goes to {address}: the config does not select files for PyPI"
+        raise InputError(msg, hint="set `pypi: wheels` below `publish:`")
+    taken = [item for item in unit.files if _goes(item, unit.route)]
+    return sorted(taken, key=lambda item: (_rank(item), item.name))
+
+
+def _goes(item: Item, route: Route) -> bool:
+    if item.made is None:
+        return True
+    return route is Route.WHEELS and (item.made.kind == "pure" or not _has_local_version(item.name))
+
+
+def _rank(item: Item) -> int:
+    if item.made is None:
+        return 2
+    return 1 if item.made.kind == "pure" else 0
+
+
+def _has_local_version(wheel: str) -> bool:
+    try:
+        return parse_wheel_filename(wheel)[1].local is not None
+    except ValueError:  # InvalidWheelFilename, InvalidVersion, or more digits than Python converts
+        return False  # the rules report what is wrong with its name

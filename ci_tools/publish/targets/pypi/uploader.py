@@ -16,8 +16,7 @@ from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.machine.http.policy import is_temporary
 from ci_tools.machine.process import run, start_module
 from ci_tools.machine.waits import Waits
-from ci_tools.publish.targets.pypi.answers import AGAIN, UNAUTHORISED, clean_text
-from ci_tools.publish.targets.pypi.place import READ_AT, UploadIndex
+from ci_tools.publish.targets.pypi.place import AGAIN, READ_AT, UNAUTHORISED, UploadIndex, clean_text
 
 if TYPE_CHECKING:
     from ci_tools.index.units import Item

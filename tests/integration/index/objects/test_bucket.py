@@ -12,7 +12,7 @@ from ci_tools.index import maintain
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.objects import bucket_reader
 from ci_tools.index.objects.bucket import BucketStore
-from ci_tools.index.objects.lock_board import LockBoard
+from ci_tools.index.objects.lease import LockBoard
 from ci_tools.index.objects.place import place_of
 from ci_tools.index.objects.store import content_of_bytes
 from ci_tools.index.wheel_index import WheelIndex

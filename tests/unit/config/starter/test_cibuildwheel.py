@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools import catalog
-from ci_tools.cli.tables.starter import describe_starter
+from ci_tools.cli.tables.change import describe_starter
 from ci_tools.config import loader, starter
 from ci_tools.errors import InputError
 from ci_tools.plan.make import make_plan

@@ -15,7 +15,7 @@ from ci_tools.publish.retention.judgement import (
     list_excess,
     refuse_idle_patterns,
 )
-from ci_tools.publish.retention.naming import Naming, Retention
+from ci_tools.publish.retention.tags import Naming, Retention
 
 NIGHTLIES = [f"v1.1.dev2026112{day}" for day in (4, 3, 2, 1)]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci_tools.publish.retention.naming import Naming, Retention
-from ci_tools.publish.retention.tags import read_tag
+from ci_tools.publish.retention.tags import Naming, Retention, read_tag
 
 PLAIN = Naming("demo", "v{version}", "demo", Retention())
 HOUSE = Naming("cupy-cuda13x", "{package}-v{version}-py{python}-torch{torch}-cu{cuda}", "CuPy", Retention())

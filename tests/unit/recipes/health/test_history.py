@@ -8,7 +8,7 @@ import pytest
 
 from ci_tools.doctor.runs import RepositoryRun, RunJob, RunOutcome
 from ci_tools.publish.retention.judgement import Stored
-from ci_tools.publish.retention.naming import Naming, Retention
+from ci_tools.publish.retention.tags import Naming, Retention
 from ci_tools.recipes.health import KnownConfig, Line, list_lines, summarize
 
 GOOD, BAD, RUNNING, NONE = RunOutcome.GOOD, RunOutcome.BAD, RunOutcome.RUNNING, RunOutcome.NONE
