@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 def declare_build(parser: Parser) -> None:
-    """Add the arguments of `fatwheel build`."""
     add_config(parser)
     text = "a plan.json that the plan made here must equal; it names the config"
     parser.add_argument("--plan", type=Path, metavar="FILE", help=text)
@@ -33,7 +32,6 @@ def declare_build(parser: Parser) -> None:
 
 
 def run_build(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel build`."""
     from ci_tools.build import jobs
     from ci_tools.cli.next_command import after_build
     from ci_tools.cli.reporter import TimedReporter
@@ -66,7 +64,6 @@ def run_build(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_audit(parser: Parser) -> None:
-    """Add the arguments of `fatwheel audit`."""
     text = "a wheel file; default: all of the plan's wheels beside --plan"
     parser.add_argument("wheels", nargs="*", type=Path, metavar="WHEEL", help=text)
     fitting = parser.add_mutually_exclusive_group()
@@ -78,7 +75,6 @@ def declare_audit(parser: Parser) -> None:
 
 
 def run_audit(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel audit`."""
     from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.github import step as steps
     from ci_tools.model.files import Level
@@ -109,7 +105,6 @@ def run_audit(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_validate(parser: Parser) -> None:
-    """Add the arguments of `fatwheel validate`."""
     text = "a wheel file; default: those that the --site tries, beside the --plan"
     parser.add_argument("wheels", nargs="*", type=Path, metavar="WHEEL", help=text)
     parser.add_argument("--config", type=Path, metavar="FILE", help="the fatwheel.yml that says what must work")
@@ -123,7 +118,6 @@ def declare_validate(parser: Parser) -> None:
 
 
 def run_validate(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel validate`."""
     from ci_tools.cli.next_command import after_validation, say_next
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import trials_table

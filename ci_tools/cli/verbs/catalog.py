@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def declare_update(parser: Parser) -> None:
-    """Add the arguments of `fatwheel catalog update`."""
     add_config_path(parser)
     text = (
         "an index with builds of torch for each accelerator, such as PyTorch's own, beside the one that pip uses and "
@@ -26,7 +25,6 @@ def declare_update(parser: Parser) -> None:
 
 
 def run_update(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel catalog update`."""
     from ci_tools import catalog
     from ci_tools.cli.values import find_config
     from ci_tools.config.upstream import catalog_update

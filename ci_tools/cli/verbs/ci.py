@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def declare_step(parser: Parser) -> None:
-    """Add the arguments of `fatwheel ci step`."""
     from ci_tools.github import step as steps
 
     parser.add_argument("name", metavar="VERB", help=f"one of {', '.join(steps.VERBS)}")
@@ -70,7 +69,6 @@ def _file_of(variable: str, environ: Mapping[str, str]) -> str:
 
 
 def declare_summary(parser: Parser) -> None:
-    """Add the arguments of `fatwheel ci summary`."""
     text = "a plan.json, or a folder with one, as `fatwheel build` and `release` leave it"
     parser.add_argument("path", type=Path, metavar="DIR_OR_PLAN", help=text)
     parser.add_argument("--only", metavar="PLATFORM", help="show only this platform's own jobs")
@@ -79,7 +77,6 @@ def declare_summary(parser: Parser) -> None:
 
 
 def run_summary(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
-    """Run `fatwheel ci summary`."""
     from ci_tools.cli import pages
     from ci_tools.publish import folder
 
@@ -93,7 +90,6 @@ def run_summary(options: argparse.Namespace, outside: Outside) -> int:  # noqa: 
 
 
 def declare_prepare(parser: Parser) -> None:
-    """Add the arguments of `fatwheel ci prepare`."""
     parser.add_argument("--plan", type=Path, required=True, metavar="FILE", help="a plan.json")
     text = "a job of the plan, or sdist; several are separated by commas; default: all jobs"
     parser.add_argument("--job", type=parse_nonempty, metavar="NAME", help=text)
@@ -102,7 +98,6 @@ def declare_prepare(parser: Parser) -> None:
 
 
 def run_prepare(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel ci prepare`."""
     from ci_tools.machine import runner
     from ci_tools.plan import plan_reader
 
@@ -119,12 +114,10 @@ def run_prepare(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_channel(parser: Parser) -> None:
-    """Add the arguments of `fatwheel ci channel`."""
     parser.add_argument("--plan", type=Path, required=True, metavar="FILE", help="a plan.json")
 
 
 def run_channel(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
-    """Run `fatwheel ci channel`."""
     from ci_tools.cli.values import outputs
     from ci_tools.plan import matrix, plan_reader
 
@@ -133,12 +126,10 @@ def run_channel(options: argparse.Namespace, outside: Outside) -> int:  # noqa: 
 
 
 def declare_gather(parser: Parser) -> None:
-    """Add the arguments of `fatwheel ci gather`."""
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="files of the machines, in any subfolder")
     parser.add_argument("--plan", type=Path, required=True, metavar="FILE", help="the plan.json they worked by")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the release to")
-    text = "a folder for the files that go to PyPI"
-    parser.add_argument("--pypi", type=Path, metavar="DIR", help=text)
+    parser.add_argument("--pypi", type=Path, metavar="DIR", help="a folder for the files that go to PyPI")
     text = "a folder for only its plan and receipts, which later releases are compared with"
     parser.add_argument("--kept", type=Path, metavar="DIR", help=text)
     parser.add_argument("--only", type=parse_nonempty, metavar="UNIT", help="only this unit has to be complete")
@@ -147,7 +138,6 @@ def declare_gather(parser: Parser) -> None:
 
 
 def run_gather(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel ci gather`."""
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import assembly_tables
     from ci_tools.cli.values import outputs
@@ -166,14 +156,12 @@ def run_gather(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_trials(parser: Parser) -> None:
-    """Add the arguments of `fatwheel ci trials`."""
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="the receipts, in any subfolder")
     parser.add_argument("--plan", type=Path, required=True, metavar="FILE", help="the plan.json they were made by")
     parser.add_argument("--only", type=parse_nonempty, metavar="PLATFORM", help="only those of its own wheels")
 
 
 def run_trials(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
-    """Run `fatwheel ci trials`."""
     from ci_tools.cli.values import outputs, share
     from ci_tools.plan import matrix, plan_reader
     from ci_tools.publish import gathering
@@ -192,7 +180,6 @@ def run_trials(options: argparse.Namespace, outside: Outside) -> int:  # noqa: A
 
 
 def declare_attested(parser: Parser) -> None:
-    """Add the arguments of `fatwheel ci attested`."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="the release")
     text = "OWNER/REPO, where the workflow ran"
     parser.add_argument("--repository", required=True, type=parse_nonempty, metavar="REPO", help=text)
@@ -203,7 +190,6 @@ def declare_attested(parser: Parser) -> None:
 
 
 def run_attested(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel ci attested`."""
     from ci_tools.github import attestation
 
     for path in attestation.verify(options.folder, options.repository, options.signer, options.bundles, outside):
@@ -212,12 +198,10 @@ def run_attested(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_unattested(parser: Parser) -> None:
-    """Add the arguments of `fatwheel ci unattested`."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="the release")
 
 
 def run_unattested(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
-    """Run `fatwheel ci unattested`."""
     from ci_tools.cli import pages
     from ci_tools.github import attestation
 
@@ -244,7 +228,6 @@ def _read_repository(options: argparse.Namespace, outside: Outside) -> str:
 
 
 def declare_tell(parser: Parser) -> None:
-    """Add the arguments of `fatwheel ci tell`."""
     add_config_path(parser)
     parser.add_argument("--platform", required=True, type=parse_nonempty, metavar="PLATFORM", help="such as linux-rocm")
     text = "the result of a job: success, failure, cancelled or skipped; may be given several times"
@@ -253,7 +236,6 @@ def declare_tell(parser: Parser) -> None:
 
 
 def run_tell(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel ci tell`."""
     from datetime import datetime, timezone
 
     from ci_tools.cli.values import find_config
@@ -267,7 +249,6 @@ def run_tell(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_comment(parser: Parser) -> None:
-    """Add the arguments of `fatwheel ci comment`."""
     parser.add_argument("file", type=Path, metavar="FILE", help="its text, as Markdown")
     parser.add_argument("--pull", type=parse_number, metavar="NUMBER", help="the pull request")
     parser.add_argument("--issue", type=parse_number, metavar="NUMBER", help="the issue, in place of a pull request")
@@ -277,7 +258,6 @@ def declare_comment(parser: Parser) -> None:
 
 
 def run_comment(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel ci comment`."""
     from ci_tools.github import comment
     from ci_tools.github.client import Hub
 

@@ -17,7 +17,6 @@ SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")  # shtab.SUPPORTED_SHELLS
 
 
 def declare_completion(parser: Parser) -> None:
-    """Add the arguments of `fatwheel completion`."""
     parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=f"one of {', '.join(SHELLS)}")
 
 

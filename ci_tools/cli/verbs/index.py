@@ -29,7 +29,6 @@ def _add_target(parser: Parser) -> None:
 
 
 def declare_adopt(parser: Parser) -> None:
-    """Add the arguments of `fatwheel index adopt`."""
     _add_target(parser)
     text = "take over only this project, and share the root with the others; may be given several times"
     parser.add_argument("--project", action="append", default=[], type=parse_nonempty, metavar="NAME", help=text)
@@ -37,7 +36,6 @@ def declare_adopt(parser: Parser) -> None:
 
 
 def run_adopt(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel index adopt`."""
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.upkeep import adoption_tables
     from ci_tools.index.foreign import adoption
@@ -55,7 +53,6 @@ def run_adopt(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_add(parser: Parser) -> None:
-    """Add the arguments of `fatwheel index add`."""
     _add_target(parser)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a wheel or an sdist, of any project")
     text = "the folder that lists them, such as cu130; default: what their local versions name, or every folder"
@@ -68,7 +65,6 @@ def declare_add(parser: Parser) -> None:
 
 
 def run_add(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel index add`."""
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import findings_table, preview_tables, publication_tables
     from ci_tools.publish import additions
@@ -88,12 +84,10 @@ def run_add(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_verify(parser: Parser) -> None:
-    """Add the arguments of `fatwheel index verify`."""
     _add_target(parser)
 
 
 def run_verify(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel index verify`."""
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.upkeep import flaws_table
     from ci_tools.index import maintain
@@ -127,7 +121,6 @@ def _compare_mirrors(
 
 
 def declare_repair(parser: Parser) -> None:
-    """Add the arguments of `fatwheel index repair`."""
     _add_target(parser)
     what = parser.add_mutually_exclusive_group()
     text = "also remove files that a stopped publisher left and no page lists; only while no publisher runs"
@@ -137,7 +130,6 @@ def declare_repair(parser: Parser) -> None:
 
 
 def run_repair(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel index repair`."""
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.upkeep import flaws_table
     from ci_tools.index import maintain
@@ -156,7 +148,6 @@ def run_repair(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_pages(parser: Parser) -> None:
-    """Add the arguments of `fatwheel index pages`."""
     parser.add_argument("target", metavar="TARGET", help="github:OWNER/REPO")
     text = "more repositories as github:OWNER/REPO, and the projects; default: every project of the releases"
     parser.add_argument("more", nargs="*", metavar="TARGET|PROJECT", help=text)
@@ -166,7 +157,6 @@ def declare_pages(parser: Parser) -> None:
 
 
 def run_pages(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel index pages`."""
     from ci_tools.catalog.targets import kind_of
     from ci_tools.catalog.targets.github import GITHUB
     from ci_tools.publish.retention.removal import open_hub
@@ -183,7 +173,6 @@ def run_pages(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_find(parser: Parser) -> None:
-    """Add the arguments of `fatwheel index find`."""
     parser.add_argument("target", metavar="TARGET", help="dir:PATH, s3://BUCKET/PREFIX, or the https:// address of it")
     text = "only these projects; default: all that the index has, and those of the recipes that it knows"
     parser.add_argument("projects", nargs="*", type=parse_nonempty, metavar="PROJECT", help=text)
@@ -199,7 +188,6 @@ def declare_find(parser: Parser) -> None:
 
 
 def run_find(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel index find`."""
     from ci_tools.cli.tables import finder
     from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.index.finder.machines import GivenMachine, describe_machine
@@ -232,14 +220,12 @@ def _read_shelves(options: argparse.Namespace, outside: Outside) -> Shelves:
 
 
 def declare_promote(parser: Parser) -> None:
-    """Add the arguments of `fatwheel index promote`."""
     parser.add_argument("source", metavar="FROM", help="the index that has it: s3://BUCKET/whl/test")
     parser.add_argument("target", metavar="TO", help="the index that gets it, as a stable release: s3://BUCKET/whl")
     parser.add_argument("release", metavar="RELEASE", help="such as demo==1.0")
 
 
 def run_promote(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel index promote`."""
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import publication_tables
     from ci_tools.publish.promotion import promote
@@ -260,25 +246,21 @@ def _add_release(parser: Parser) -> None:
 
 
 def declare_yank(parser: Parser) -> None:
-    """Add the arguments of `fatwheel index yank`."""
     _add_target(parser)
     _add_release(parser)
     parser.add_argument("--reason", default="", help="the reason that users who pin it see")
 
 
 def run_yank(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel index yank`."""
     return _mark(options, outside, options.reason)
 
 
 def declare_unyank(parser: Parser) -> None:
-    """Add the arguments of `fatwheel index unyank`."""
     _add_target(parser)
     _add_release(parser)
 
 
 def run_unyank(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel index unyank`."""
     return _mark(options, outside, None)
 
 
@@ -294,7 +276,6 @@ def _mark(options: argparse.Namespace, outside: Outside, reason: str | None) -> 
 
 
 def declare_retract(parser: Parser) -> None:
-    """Add the arguments of `fatwheel index retract`."""
     parser.add_argument("release", metavar="NAME==VERSION", help="such as demo==1.0")
     text = "a target that may have it; may be given several times; default: the config's publish: targets"
     parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
@@ -306,7 +287,6 @@ def declare_retract(parser: Parser) -> None:
 
 
 def run_retract(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel index retract`."""
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import retraction_table
     from ci_tools.cli.values import find_config

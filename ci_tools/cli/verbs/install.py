@@ -23,7 +23,6 @@ def declare_facts(parser: Parser) -> None:
 
 
 def run_facts(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - as every verb
-    """Run `fatwheel install facts`."""
     from ci_tools.install.bundle import here, write_facts
 
     sys.stdout.write(write_facts(here()))
@@ -42,12 +41,10 @@ def _facts(options: argparse.Namespace) -> Facts:
 
 
 def declare_choose(parser: Parser) -> None:
-    """Add the arguments of `fatwheel install choose`."""
     _add_machine(parser)
 
 
 def run_choose(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - as every verb
-    """Run `fatwheel install choose`."""
     from ci_tools.install.bundle import explain
 
     text, fits = explain(options.sdist, _facts(options))
@@ -56,13 +53,11 @@ def run_choose(options: argparse.Namespace, outside: Outside) -> int:  # noqa: A
 
 
 def declare_bundle(parser: Parser) -> None:
-    """Add the arguments of `fatwheel install bundle`."""
     _add_machine(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to put the wheel into")
 
 
 def run_bundle(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel install bundle`."""
     from ci_tools.install.bundle import make_bundle
 
     bundle = make_bundle(options.sdist, _facts(options), options.out, outside.environ)
@@ -76,7 +71,6 @@ def declare_guard(parser: Parser) -> None:
 
 
 def run_guard(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - as every verb
-    """Run `fatwheel install guard`."""
     from ci_tools import install
 
     sys.stdout.write(Path(install.__file__).with_name("guard.py").read_text(encoding="utf-8"))

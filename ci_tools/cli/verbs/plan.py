@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def declare_init(parser: Parser) -> None:
-    """Add the arguments of `fatwheel init`."""
     text = "the project; default: this folder, or the nearest above with a pyproject.toml or setup.py"
     parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help=text)
     text = "the package to write for, by its name or folder, where the source has several"
@@ -40,7 +39,6 @@ def declare_init(parser: Parser) -> None:
 
 
 def run_init(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel init`."""
     from ci_tools import catalog
     from ci_tools.cli.tables.change import describe_starter
     from ci_tools.cli.values import find_project
@@ -97,7 +95,6 @@ def _named(path: Path) -> str:
 
 
 def declare_plan(parser: Parser) -> None:
-    """Add the arguments of `fatwheel plan`."""
     add_config(parser)
     parser.add_flag("--explain", "give every cell a line, and all of the evidence")
     forms = "what stdout gets: a table, JSON, a workflow's outputs, or the text of a comment; default: %(default)s"
@@ -117,7 +114,6 @@ def declare_plan(parser: Parser) -> None:
 
 
 def run_plan(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel plan`."""
     from ci_tools.cli.values import find_config, make_plan, narrow, share
     from ci_tools.machine.storage import write_atomically
     from ci_tools.plan import plan_file
@@ -279,12 +275,10 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
 
 
 def declare_evidence(parser: Parser) -> None:
-    """Add the arguments of `fatwheel evidence`."""
     add_config(parser)
 
 
 def run_evidence(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel evidence`."""
     from ci_tools.cli.values import find_config
     from ci_tools.plan import make, plan_file
 
@@ -294,7 +288,6 @@ def run_evidence(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_advise(parser: Parser) -> None:
-    """Add the arguments of `fatwheel advise`."""
     add_config(parser)
     forms = "what stdout gets: a table, JSON, or all patches as one diff for `git apply`; default: %(default)s"
     parser.add_argument("--format", choices=("table", "json", "diff"), default="table", help=forms)
@@ -304,7 +297,6 @@ def declare_advise(parser: Parser) -> None:
 
 
 def run_advise(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel advise`."""
     from ci_tools.cli.next_command import after_advice, say_next
     from ci_tools.cli.tables.change import advice_tables, patch_proof_table
     from ci_tools.cli.tables.layout import show

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def declare_publish(parser: Parser) -> None:
-    """Add the arguments of `fatwheel publish`."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="what `fatwheel build` or `release` wrote")
     add_targets(parser)
     text = "publish only this: core, or an optional platform"
@@ -31,7 +30,6 @@ def declare_publish(parser: Parser) -> None:
 
 
 def run_publish(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel publish`."""
     from ci_tools.cli.next_command import after_publication, say_next
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import preview_tables, publication_tables
@@ -58,7 +56,6 @@ def run_publish(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_release(parser: Parser) -> None:
-    """Add the arguments of `fatwheel release`."""
     add_config(parser)
     add_targets(parser)
     text = "where files, logs and receipts go; default: %(default)s"
@@ -68,7 +65,6 @@ def declare_release(parser: Parser) -> None:
 
 
 def run_release(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel release`."""
     from ci_tools.cli.reporter import TimedReporter
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.plan import plan_tables

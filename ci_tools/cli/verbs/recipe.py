@@ -64,12 +64,10 @@ def _print_releases(releases: Sequence[RecipeRelease], form: str) -> None:
 
 
 def declare_list(parser: Parser) -> None:
-    """Add the arguments of `fatwheel recipe list`."""
     add_format(parser, "json")
 
 
 def run_list(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel recipe list`."""
     from ci_tools.recipes.releases import list_or_reject
     from ci_tools.recipes.shelf import list_recipes
 
@@ -81,14 +79,12 @@ def run_list(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_show(parser: Parser) -> None:
-    """Add the arguments of `fatwheel recipe show`."""
     parser.add_argument("recipe", metavar="RECIPE", help="the recipe's name")
     _add_choice(parser)
     add_format(parser, "json")
 
 
 def run_show(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel recipe show`."""
     from ci_tools.recipes.releases import releases_of_all
     from ci_tools.recipes.shelf import find_recipe
 
@@ -98,7 +94,6 @@ def run_show(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_check(parser: Parser) -> None:
-    """Add the arguments of `fatwheel recipe check`."""
     parser.add_argument("recipes", nargs="*", metavar="RECIPE", help="the recipes' names; default: all")
     _add_choice(parser)
     add_format(parser, "json")
@@ -106,7 +101,6 @@ def declare_check(parser: Parser) -> None:
 
 
 def run_check(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel recipe check`."""
     from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.cli.tables.recipes import check_values, checks_table
     from ci_tools.recipes.check import check_recipes, refuse_failures
@@ -123,7 +117,6 @@ def run_check(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_copy(parser: Parser) -> None:
-    """Add the arguments of `fatwheel recipe copy`."""
     parser.add_argument("recipe", metavar="RECIPE", help="the recipe's name")
     text = "the new folder; default: recipes/RECIPE"
     parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help=text)
@@ -133,7 +126,6 @@ def declare_copy(parser: Parser) -> None:
 
 
 def run_copy(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel recipe copy`."""
     from ci_tools.recipes.choice import RecipeChoice
     from ci_tools.recipes.releases import copy_release
     from ci_tools.recipes.shelf import CALLERS, copy_recipe, find_recipe
@@ -152,7 +144,6 @@ def run_copy(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_new(parser: Parser) -> None:
-    """Add the arguments of `fatwheel recipe new`."""
     parser.add_argument("source", metavar="URL|NAME", help="a git repository, or a project on the package index")
     text = "the new folder; default: recipes/NAME"
     parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help=text)
@@ -160,7 +151,6 @@ def declare_new(parser: Parser) -> None:
 
 
 def run_new(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel recipe new`."""
     from ci_tools.recipes.first import write_first
 
     written = write_first(options.source, options.folder, outside)
@@ -171,13 +161,11 @@ def run_new(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_outdated(parser: Parser) -> None:
-    """Add the arguments of `fatwheel recipe outdated`."""
     parser.add_argument("recipes", nargs="*", metavar="RECIPE", help="the recipes' names; default: all")
     add_format(parser, "json")
 
 
 def run_outdated(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel recipe outdated`."""
     from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.cli.tables.recipes import news_table
     from ci_tools.recipes.shelf import find_recipe, list_recipes
@@ -193,7 +181,6 @@ def run_outdated(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_watch(parser: Parser) -> None:
-    """Add the arguments of `fatwheel recipe watch`."""
     parser.add_argument("recipes", nargs="*", metavar="RECIPE", help="the recipes' names; default: all")
     text = "where the releases are: github:OWNER/REPO"
     parser.add_argument("--to", required=True, type=parse_nonempty, metavar="TARGET", help=text)
@@ -207,7 +194,6 @@ def declare_watch(parser: Parser) -> None:
 
 
 def run_watch(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel recipe watch`."""
     from ci_tools.cli.tables import recipes as tables
     from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.cli.values import outputs
@@ -231,7 +217,6 @@ def run_watch(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_answer(parser: Parser) -> None:
-    """Add the arguments of `fatwheel recipe answer`."""
     text = "the event of an issue, as GITHUB_EVENT_PATH names it"
     parser.add_argument("event", type=Path, metavar="FILE", help=text)
     text = "where the releases are: github:OWNER/REPO"
@@ -246,7 +231,6 @@ def declare_answer(parser: Parser) -> None:
 
 
 def run_answer(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel recipe answer`."""
     from ci_tools.cli.values import outputs
     from ci_tools.github.owners import run_of
     from ci_tools.recipes import answer

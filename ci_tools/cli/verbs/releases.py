@@ -37,12 +37,10 @@ def _add_judgement(parser: Parser) -> None:
 
 
 def declare_list(parser: Parser) -> None:
-    """Add the arguments of `fatwheel releases list`."""
     _add_judgement(parser)
 
 
 def run_list(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel releases list`."""
     from ci_tools.publish.retention.removal import open_hub
 
     namings = _namings(options, outside)
@@ -51,13 +49,11 @@ def run_list(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_prune(parser: Parser) -> None:
-    """Add the arguments of `fatwheel releases prune`."""
     _add_judgement(parser)
     parser.add_flag("--yes", "do it; without this, only show what would be removed")
 
 
 def run_prune(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel releases prune`."""
     from ci_tools.publish.retention.judgement import ReleaseFate, describe, list_excess, refuse_idle_patterns
     from ci_tools.publish.retention.removal import open_hub, remove
 
@@ -79,7 +75,6 @@ def run_prune(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def declare_readme(parser: Parser) -> None:
-    """Add the arguments of `fatwheel releases readme`."""
     _add_target(parser)
     text = "the file with the markers; default: %(default)s"
     parser.add_argument("--readme", type=Path, default=Path("README.md"), metavar="FILE", help=text)
@@ -87,7 +82,6 @@ def declare_readme(parser: Parser) -> None:
 
 
 def run_readme(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel releases readme`."""
     from ci_tools.formats.yaml_file import text_of
     from ci_tools.machine.storage import write_atomically
     from ci_tools.publish.retention.removal import open_hub, read_releases

@@ -18,14 +18,12 @@ if TYPE_CHECKING:
 
 
 def declare_doctor(parser: Parser) -> None:
-    """Add the arguments of `fatwheel doctor`."""
     parser.add_argument("repository", metavar="OWNER/REPO", help="the repository that calls Fatwheel")
     parser.add_flag("--fix", "say what can be fixed over the API, fix it, and check again")
     add_format(parser, "json")
 
 
 def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel doctor`."""
     from ci_tools.cli.next_command import after_doctor, say_next
     from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.cli.tables.upkeep import doctor_tables
@@ -45,7 +43,6 @@ MAX_RUNS = 100  # of a workflow: GitHub answers as many at once
 
 
 def declare_status(parser: Parser) -> None:
-    """Add the arguments of `fatwheel status`."""
     parser.add_argument("target", metavar="TARGET", help="the repository, as github:OWNER/REPO")
     text = "the file of a workflow, such as recipes.yml; may be given several times; default: those that use Fatwheel"
     parser.add_argument("--workflow", action="append", default=[], type=parse_nonempty, metavar="FILE", help=text)
@@ -59,7 +56,6 @@ def declare_status(parser: Parser) -> None:
 
 
 def run_status(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel status`."""
     from datetime import datetime, timezone
 
     from ci_tools.cli.tables.layout import show, show_json
