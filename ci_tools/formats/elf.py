@@ -141,12 +141,12 @@ class Elf:
 
     def _section(self, header: tuple[int, ...]) -> Section:
         name, kind, _, _, offset, size, link, *_ = header
-        with _whole():
+        with reading_whole():
             return Section(_text(self.names, name), kind, offset, size, link)
 
     def content(self, section: Section) -> Extent:
         """Return the range of a section's bytes; raise Rejected if the file ends before it."""
-        with _whole():
+        with reading_whole():
             return self.extent.part(section.offset, 0 if section.kind == NO_CONTENT else section.size)
 
     def named(self, *names: str) -> tuple[Section, ...]:
@@ -164,7 +164,7 @@ class Elf:
 
     def _symbols(self, section: Section, wanted: int | None) -> Iterator[Symbol]:
         layout = self._layout(SYMBOL)
-        with _whole():
+        with reading_whole():
             names = self.content(self._section(self.headers[section.link])).read()
             entries = self.content(section).read()
             for fields in layout.iter_unpack(entries[layout.size :]):
@@ -180,7 +180,7 @@ class Elf:
         """The segments in the file's order; raise Rejected if the file ends before their headers."""
         start, size, count = self.segment_table
         layout = self._layout(SEGMENT)
-        with _whole():
+        with reading_whole():
             if count and size != layout.size:
                 msg = f"a segment header has {size} bytes, expected {layout.size}"
                 raise ValueError(msg)
@@ -196,7 +196,7 @@ class Elf:
 
     def dynamic(self) -> tuple[tuple[int, int], ...]:
         """Return the tags and values of the dynamic segment, without the end; () if the file has no such segment."""
-        with _whole():
+        with reading_whole():
             layout = self._layout(DYNAMIC)
             for segment in self.segments:
                 if segment.kind == DYNAMIC_SEGMENT:
@@ -209,7 +209,7 @@ class Elf:
     def dynamic_texts(self, *wanted: int) -> tuple[str, ...]:
         """Return the texts of the dynamic entries with these tags, in their order."""
         tags = self.dynamic()
-        with _whole():
+        with reading_whole():
             positions = [value for tag, value in tags if tag in wanted]
             if not positions:
                 return ()
@@ -226,7 +226,7 @@ class Elf:
     def _needed(self, header: tuple[int, ...]) -> Iterator[NeededVersion]:
         section = self._section(header)
         file, version = (struct.Struct(self.byte_order + entry) for entry in (NEEDED_FILE, NEEDED_VERSION))
-        with _whole():
+        with reading_whole():
             content = self.content(section).read()
             names = self.content(self._section(self.headers[section.link])).read()
             left = len(content) // SHORTEST_NEED  # a damaged chain may lead in a circle or to the same entries again
@@ -246,7 +246,7 @@ class Elf:
 
     def versioned_symbols(self) -> tuple[tuple[Symbol, int], ...]:
         """Return the dynamic symbols, each with the number of its version; () if the file has no versions."""
-        with _whole():
+        with reading_whole():
             for header in self.headers:
                 if header[1] == VERSIONS:
                     content = self.content(self._section(header)).read()
@@ -269,7 +269,7 @@ def _holds(segment: Segment, address: int) -> bool:
 
 def read_elf(extent: Extent) -> Elf:
     """Return the ELF file in `extent`; raise Rejected if it is not an ELF file or is incomplete."""
-    with _whole():
+    with reading_whole():
         identification = extent.read(0, 16)
         if identification[:4] != ELF_MAGIC:
             msg = f"it starts with {identification[:4]!r}"
@@ -318,10 +318,10 @@ def _names(extent: Extent, headers: tuple[tuple[int, ...], ...], index: int) -> 
 
 
 @contextmanager
-def _whole() -> Iterator[None]:
-    """Convert parse errors into Rejected."""
+def reading_whole(kind: str = "ELF file") -> Iterator[None]:
+    """Convert the errors of reading a damaged file of a kind into Rejected."""
     try:
         yield
     except DAMAGE as error:
-        msg = f"this is not a whole ELF file: {error or type(error).__name__}"
+        msg = f"this is not a whole {kind}: {error or type(error).__name__}"
         raise Rejected(msg) from error

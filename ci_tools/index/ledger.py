@@ -15,8 +15,8 @@ from ci_tools.errors import MachineError
 from ci_tools.index.directory import Directory, parse_directory
 from ci_tools.index.manifest import (
     Manifest,
-    Staged,
     dump_offers,
+    dump_staged_keys,
     generation_of,
     is_project,
     parse_manifest,
@@ -43,6 +43,7 @@ NOTE = re.compile(r"[0-9a-f]{16}\.json")  # a note's name after its project's
 LONGEST_REASON = 200  # characters of an error that may quote a file
 
 _T = TypeVar("_T")
+_Kept = TypeVar("_Kept", Manifest, Directory)
 
 
 class Damaged(MachineError):
@@ -90,16 +91,7 @@ class Ledger:
         With `above` it gets a higher generation than that even without a change, so that pages of that generation are
         written again.
         """
-        key = self.manifest_key(project)
-        for _ in CONTENTION.attempts():
-            before, found = self._manifest(project)
-            after = change(before)
-            if found and after == before and above is None:
-                return before, before
-            after = after._replace(generation=max(before.generation, above or 0) + 1)
-            if self.store.put(key, content_of_bytes(after.dumps()), instead_of=found):
-                return before, after
-        raise contention_error(self.store, key)
+        return self._change(self.manifest_key(project), lambda: self._manifest(project), change, above)
 
     def _manifest(self, project: NormalizedName) -> tuple[Manifest, Found | None]:
         key = self.manifest_key(project)
@@ -136,15 +128,7 @@ class Ledger:
 
         `damaged` is the directory to change if the existing one cannot be read.
         """
-        for _ in CONTENTION.attempts():
-            before, found = self._directory(damaged)
-            after = change(before)
-            if found and after == before and above is None:
-                return before
-            after = after._replace(generation=max(before.generation, above or 0) + 1)
-            if self.store.put(self.directory_key, content_of_bytes(after.dumps()), instead_of=found):
-                return after
-        raise contention_error(self.store, self.directory_key)
+        return self._change(self.directory_key, lambda: self._directory(damaged), change, above)[1]
 
     def _directory(self, damaged: Directory | None = None) -> tuple[Directory, Found | None]:
         read = self.store.read(self.directory_key)
@@ -185,7 +169,7 @@ class Ledger:
 
         If it is interrupted, its files are known as ours by the note. Publishers with the same keys share a note.
         """
-        content = content_of_bytes(Staged(frozenset(keys)).dumps())
+        content = content_of_bytes(dump_staged_keys(set(keys)))
         key = f"{self.notes}{project}-{content.sha256[:16]}.json"
         self.store.put(key, content, instead_of=None)
         return key
@@ -196,20 +180,40 @@ class Ledger:
         for key in [key for key in self.store.listed(self.notes) if NOTE.fullmatch(key.removeprefix(own))]:
             read = self.store.read(key)
             with suppress(ValueError):
-                unnamed = parse_staged_keys(read[0]).keys - named if read else frozenset()
+                unnamed = parse_staged_keys(read[0]) - named if read else frozenset()
                 if not any(self.store.find(f"{self.root}{one}") for one in unnamed):
                     self.store.remove(key)
 
     def read_staged_keys(self) -> frozenset[str]:
-        """Return every key in the publishers' notes; a damaged note counts as empty."""
-        found: set[str] = set()
-        for key in self.store.listed(self.notes):
-            read = self.store.read(key)
-            with suppress(ValueError):
-                found |= parse_staged_keys(read[0]).keys if read else set()
-        return frozenset(found)
+        """Return every key in the publishers' notes."""
+        return frozenset[str]().union(*map(self.read_note, self.store.listed(self.notes)))
 
-    # -- damage
+    def read_note(self, key: str) -> frozenset[str]:
+        """Return the keys in a note; a damaged note counts as empty."""
+        read = self.store.read(key)
+        with suppress(ValueError):
+            return parse_staged_keys(read[0]) if read else frozenset()
+        return frozenset()
+
+    # -- changes and damage
+
+    def _change(
+        self,
+        key: str,
+        read: Callable[[], tuple[_Kept, Found | None]],
+        change: Callable[[_Kept], _Kept],
+        above: int | None,
+    ) -> tuple[_Kept, _Kept]:
+        """Change what is at a key while others may change it too; return it before and after the change."""
+        for _ in CONTENTION.attempts():
+            before, found = read()
+            after = change(before)
+            if found and after == before and above is None:
+                return before, before
+            after = after._replace(generation=max(before.generation, above or 0) + 1)
+            if self.store.put(key, content_of_bytes(after.dumps()), instead_of=found):
+                return before, after
+        raise contention_error(self.store, key)
 
     def _parse_or_refuse(self, key: str, parse: Callable[[], _T], hint: str) -> _T:
         try:

@@ -130,16 +130,6 @@ def _keys_by_name(files: Mapping[str, IndexedFile], names: set[str]) -> dict[str
     return found
 
 
-class Staged(NamedTuple):
-    """The keys at which a publisher will add or remove files, noted in case it is interrupted."""
-
-    keys: frozenset[str]
-
-    def dumps(self) -> bytes:
-        """Return the note as JSON."""
-        return (json.dumps({"generation": 0, "keys": sorted(self.keys)}, indent=0) + "\n").encode()
-
-
 def generation_of(data: bytes) -> int | None:
     """Return the generation of a manifest, parsing only its beginning; None if there is none."""
     found = GENERATION.match(data)
@@ -181,14 +171,19 @@ def refuse_changed(data: bytes) -> None:
         raise ValueError(msg)
 
 
-def parse_staged_keys(data: bytes) -> Staged:
+def dump_staged_keys(keys: Iterable[str]) -> bytes:
+    """Return the note of the keys at which a publisher will add or remove files, in case it is interrupted."""
+    return (json.dumps({"generation": 0, "keys": sorted(keys)}, indent=0) + "\n").encode()
+
+
+def parse_staged_keys(data: bytes) -> frozenset[str]:
     """Read a publisher's note; raise ValueError if it is invalid."""
     keys = read_table(data, StagedTable).keys
     outside = [key for key in keys if ".." in key.split("/")]
     if outside:
         msg = f"it names {outside[0]!r}, expected a key of the index"
         raise ValueError(msg)
-    return Staged(frozenset(keys))
+    return frozenset(keys)
 
 
 def is_project(name: str) -> TypeGuard[NormalizedName]:

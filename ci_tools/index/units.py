@@ -26,18 +26,18 @@ UNFINISHED = "`fatwheel build`, `fatwheel audit` and `fatwheel validate`, each w
 
 
 class JobEntry(NamedTuple):
-    """The plan.json entry of the job that made a wheel; fields that depend on nothing are empty."""
+    """The plan.json entry of the job that made a wheel; fields that depend on nothing, or are not known, are empty."""
 
     job: str  # linux-cuda-cu130, pure
     kind: str  # pure, native
-    platform: str  # linux-cuda; empty for the pure wheel
-    python: str  # the oldest Python that it serves, 3.10 or 3.14t
-    torch: str  # the torch whose headers it was built with
-    accelerator: str  # cu130, rocm7.1
-    archs: tuple[str, ...]  # 9.0, 10.0+PTX; gfx942
-    toolchain: str
-    owner: str
-    covers: tuple[str, ...]  # linux-cuda / cu130 / torch2.10 / cp312
+    platform: str = ""  # linux-cuda; empty for the pure wheel
+    python: str = ""  # the oldest Python that it serves, 3.10 or 3.14t
+    torch: str = ""  # the torch whose headers it was built with
+    accelerator: str = ""  # cu130, rocm7.1
+    archs: tuple[str, ...] = ()  # 9.0, 10.0+PTX; gfx942
+    toolchain: str = ""
+    owner: str = ""
+    covers: tuple[str, ...] = ()  # linux-cuda / cu130 / torch2.10 / cp312
     wheel: str = ""  # its file name
     public: str = ""  # the file name of its twin for PyPI
     folder: str = ""  # the index folder of its wheel; empty: every folder lists it

@@ -35,7 +35,7 @@ from ci_tools.index.foreign.guests import foresee_others, page_changes, refuse_o
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.manifest import Manifest
 from ci_tools.index.objects.store import content_of_bytes
-from ci_tools.index.page_writer import Page, PageWriter
+from ci_tools.index.page_writer import PageWriter
 from ci_tools.index.pages import VARIANTS, IndexedFile
 from ci_tools.index.units import Change, Published
 from ci_tools.model.pep440 import parse_version
@@ -44,7 +44,7 @@ from ci_tools.model.request import Channel
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ci_tools.index.directory import Directory, Root
+    from ci_tools.index.directory import Root
     from ci_tools.index.objects.store import Content, Store
     from ci_tools.index.units import Item, Offer, Unit
     from ci_tools.model.request import Edition
@@ -201,14 +201,6 @@ class WheelIndex:
         """Write the pages of some projects, and the front pages."""
         self.writer.show(ledger, manifests, self.settings.root)
 
-    def pages(self, ledger: Ledger, manifest: Manifest, folders: Iterable[str]) -> Iterator[Page]:
-        """Yield a project's page in each of some folders and at the root, and its data for the finder."""
-        return self.writer.pages(ledger, manifest, folders)
-
-    def fronts(self, root: str, directory: Directory) -> Iterator[Page]:
-        """Yield the front page of every folder, and that of the whole index."""
-        return self.writer.fronts(root, directory)
-
     # -- files to publish
 
     def _arrivals(self, unit: Unit, manifest: Manifest) -> list[Arrival]:
@@ -272,7 +264,7 @@ class WheelIndex:
     def _lay(self, root: str, arrival: Arrival, manifest: Manifest) -> Arrival:
         """Store one file and its METADATA, and return its place: a separate folder if other files are at its place."""
         key = f"{root}{arrival.entry.key}"
-        if (arrival.entry.key, arrival.entry.sha256) in _places(manifest):
+        if (arrival.entry.key, arrival.entry.sha256) in {(file.key, file.sha256) for file in manifest.files.values()}:
             self._store_or_replace(key, arrival.content)
         elif not (self._is_free_beside(key, arrival.metadata) and self._store_file(key, arrival.content)):
             arrival = arrival._replace(entry=place_apart(arrival.entry))
@@ -362,10 +354,6 @@ class WheelIndex:
 
 def _names(manifest: Manifest) -> set[str]:
     return {file.name for file in manifest.files.values()}
-
-
-def _places(manifest: Manifest) -> set[tuple[str, str]]:
-    return {(file.key, file.sha256) for file in manifest.files.values()}
 
 
 def _is_of(entry: IndexedFile, arrival: Arrival) -> bool:

@@ -75,13 +75,8 @@ def preview(
     """Return what adding files would change, for each release at the index, and the audit's findings."""
     units = _units(addition)
     findings = _audit(addition, outside)
-    changes = tuple(
-        (f"{unit.project} {unit.version}", address, change)
-        for unit in units
-        for address, changes in transaction.preview(unit, targets, _journals(targets, unit, outside))
-        for change in changes
-    )
-    return changes, findings
+    found = ((unit, transaction.preview(unit, targets, _journals(targets, unit, outside))) for unit in units)
+    return tuple((f"{unit.project} {unit.version}", *change) for unit, changes in found for change in changes), findings
 
 
 def _journals(targets: Sequence[WheelIndex], unit: Unit, outside: Outside) -> Path:
@@ -134,24 +129,9 @@ def _folder(version: Version, addition: Addition) -> str:
 
 def _item(path: Path, version: Version, addition: Addition) -> Item:
     folder = _folder(version, addition)
-    made = _describe_wheel(path.name, folder) if path.suffix == ".whl" else None
+    kind = "pure" if path.name.endswith("-none-any.whl") else "native"
+    made = JobEntry("", kind, accelerator=folder) if path.suffix == ".whl" else None  # in no plan: little is known
     return Item(path, sha256_of(path), path.stat().st_size, made, folder, addition.also, origin=ADDED)
-
-
-def _describe_wheel(name: str, accelerator: str) -> JobEntry:
-    """Return the few known facts of a wheel that is in no plan."""
-    return JobEntry(
-        job="",
-        kind="pure" if name.endswith("-none-any.whl") else "native",
-        platform="",
-        python="",
-        torch="",
-        accelerator=accelerator,
-        archs=(),
-        toolchain="",
-        owner="",
-        covers=(),
-    )
 
 
 # ---------------------------------------------------------------- audit

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.errors import InputError, RejectedInput, nearest
 from ci_tools.formats import receipts
 from ci_tools.index.units import CORE, Withheld, is_left, units_of
-from ci_tools.model.plan import SDIST
 from ci_tools.plan import plan_file, plan_reader
 from ci_tools.plan.compare.changes import Side
 from ci_tools.plan.compare.comparison import compare
 from ci_tools.publish import release_plan
+from ci_tools.publish.gathering import files_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,8 +35,7 @@ class Finished(NamedTuple):
     @property
     def files(self) -> dict[str, str]:
         """Every file of the plan, with the job that makes it."""
-        wheels: dict[str, str] = {name: job.name for job in self.plan.jobs for name in (job.wheel, job.public) if name}
-        return {**({self.plan.sdist: SDIST} if self.plan.sdist else {}), **wheels}
+        return files_of(self.plan)
 
 
 def is_plan(path: Path) -> bool:
@@ -59,7 +58,7 @@ def read(path: Path, only: str = "") -> Finished:
     plan = _part(whole, only, built)
     if folder is None:
         return Finished(plan, {})
-    names = Finished(plan, {}).files
+    names = files_of(plan)
     found = {name: receipts.load(folder / name) for name in names if (folder / name).is_file()}
     return Finished(
         plan,

@@ -51,7 +51,7 @@ def gather(folders: Sequence[Path], plan: Plan, out: Path, outside: Outside) -> 
 
 def _find_files(folders: Iterable[Path], plan: Plan, problems: list[Problem]) -> Iterator[GatheredFile]:
     """Yield every file below the folders that is in the plan, with its receipt; record the others as problems."""
-    jobs = _jobs(plan)
+    jobs = files_of(plan)
     for path in (*_below(folders, "*.whl"), *_below(folders, "*.tar.gz")):
         receipt = receipts.load(path)
         if path.name not in jobs:
@@ -67,17 +67,17 @@ def _find_files(folders: Iterable[Path], plan: Plan, problems: list[Problem]) ->
 
 def find_built(folders: Iterable[Path], plan: Plan) -> frozenset[str]:
     """Return the files of a plan that, by the receipts below some folders, were built from its source."""
-    jobs = _jobs(plan)
+    jobs = files_of(plan)
     found = filter(None, map(receipts.read, _below(folders, "*.json")))
     return frozenset(
         one.file for one in found if (one.job, one.source) == (jobs.get(one.file), plan.pins.source_sha256)
     )
 
 
-def _jobs(plan: Plan) -> dict[str, str]:
-    """Return the job of every file in a plan."""
+def files_of(plan: Plan) -> dict[str, str]:
+    """Return every file of a plan, with the job that makes it."""
     wheels: dict[str, str] = {name: job.name for job in plan.jobs for name in (job.wheel, job.public) if name}
-    return wheels | ({plan.sdist: SDIST} if plan.sdist else {})
+    return {**({plan.sdist: SDIST} if plan.sdist else {}), **wheels}
 
 
 def _is_there(folder: Path, outside: Outside) -> bool:

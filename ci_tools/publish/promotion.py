@@ -106,16 +106,6 @@ def _item(source: WheelIndex, file: IndexedFile, folder: Path) -> Item:
 def _describe_wheel(file: IndexedFile) -> JobEntry | None:
     if not file.name.endswith(".whl"):
         return None
-    accelerator = file.folder if file.platform else ""
-    return JobEntry(
-        job=file.job,
-        kind="native" if file.platform else "pure",
-        platform=file.platform,
-        python="",
-        torch="",
-        accelerator=accelerator,
-        archs=file.archs,
-        toolchain=file.toolchain,
-        owner="",
-        covers=(),
-    )
+    kind, accelerator = ("native", file.folder) if file.platform else ("pure", "")
+    made = JobEntry(file.job, kind, file.platform, accelerator=accelerator)
+    return made._replace(archs=file.archs, toolchain=file.toolchain)

@@ -82,13 +82,8 @@ def preview(
 ) -> tuple[tuple[tuple[str, str, Change], ...], tuple[Withheld, ...]]:
     """Return what publishing would change, for each unit at each target, and the units that would be withheld."""
     units, withheld, targets = _open_folder(folder, to, outside, outside.cache)
-    changes = tuple(
-        (unit.name, address, change)
-        for unit in units
-        for address, changes in transaction.preview(unit, targets, _journals(folder, unit))
-        for change in changes
-    )
-    return changes, withheld
+    found = ((unit, transaction.preview(unit, targets, _journals(folder, unit))) for unit in units)
+    return tuple((unit.name, *change) for unit, changes in found for change in changes), withheld
 
 
 def _journals(folder: Path, unit: Unit) -> Path:

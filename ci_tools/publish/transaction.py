@@ -98,14 +98,17 @@ def _next(error: FatwheelError, lacking: Sequence[str], *, is_begun: bool) -> st
     return f"{'Nothing is undone. ' if is_begun else ''}Once that is fixed, the same command {again}."
 
 
-def preview(unit: Unit, targets: Iterable[Target], journals: Path) -> tuple[tuple[str, tuple[Change, ...]], ...]:
-    """Return what publishing would change at each target, in the order of activation; change nothing.
+def preview(unit: Unit, targets: Iterable[Target], journals: Path) -> tuple[tuple[str, Change], ...]:
+    """Return what publishing would change, each with its target, in the order of activation; change nothing.
 
     Raises the errors that `publish` would raise before it changes anything.
     """
     ordered = _sort_targets(targets)
     _refuse_another(journals / f"{unit.name}.json", unit, ordered)
-    return tuple((target.address, changes) for target, changes in _collect_changes(unit, ordered))
+    answers = _answers(unit, ordered)
+    _refuse(answers)
+    found = ((target, answer) for target, answer in answers if not isinstance(answer, FatwheelError))
+    return tuple((target.address, change) for target, changes in found for change in changes)
 
 
 def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Reporter) -> tuple[Shown, ...]:
@@ -172,13 +175,6 @@ def _sort_targets(targets: Iterable[Target]) -> list[Target]:
 def _describe_unit(unit: Unit) -> str:
     count = len(unit.files)
     return f"{unit.project} {unit.version} ({unit.name}, {count} file{'' if count == 1 else 's'})"
-
-
-def _collect_changes(unit: Unit, targets: Sequence[Target]) -> list[tuple[Target, tuple[Change, ...]]]:
-    """Ask every target for its changes; raise RejectedInput with all refusals."""
-    answers = _answers(unit, targets)
-    _refuse(answers)
-    return [(target, answer) for target, answer in answers if not isinstance(answer, FatwheelError)]
 
 
 def _answers(unit: Unit, targets: Iterable[Target]) -> list[Answer]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
-from ci_tools.config.loader import refuse_misshapen
+from ci_tools.config import loader
 from ci_tools.config.location import read_document
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
 from ci_tools.index.finder.recipes import Exclusion, Maker, system_and_kind
@@ -72,6 +72,11 @@ def find_recipe(name: str, callers: Path = CALLERS) -> Recipe:
     return known[name]
 
 
+def find_recipes(names: Iterable[str]) -> list[Recipe]:
+    """Return the recipes of these names, or all if there is none; raise InputError as `find_recipe` does."""
+    return [find_recipe(name) for name in names] or list_recipes()
+
+
 def copy_recipe(recipe: Recipe, folder: Path) -> Path:
     """Copy a recipe with its patches into a new folder; raise InputError if that exists. Returns its config."""
     if folder.exists():
@@ -91,7 +96,7 @@ def list_makers(recipes: Iterable[Recipe]) -> list[Maker]:
 
 def _make(recipe: Recipe) -> Maker:
     root = recipe.read()
-    refuse_misshapen(recipe.config)
+    loader.refuse_misshapen(recipe.config)
     versions = root.get("versions")
     pythons = [python for served in versions.values() for python in served] if isinstance(versions, dict) else []
     return Maker(
@@ -121,13 +126,15 @@ def _texts(values: object) -> tuple[str, ...]:
     return tuple(map(str, values)) if isinstance(values, list) else ()
 
 
-def read_namings(outside: Outside, callers: Path = CALLERS) -> list[Naming]:
-    """Return the naming of every recipe; raise InputError with the mistakes of one that cannot be read."""
-    return [naming for naming, _ in read_namings_and_owners(outside, callers)]
+def read_config(path: Path, outside: Outside) -> tuple[Naming, dict[str, str]]:
+    """Return the naming of a config with the owner of each of its platforms, "" for none; raise InputError, too."""
+    request = loader.load(path, catalogs.load(), outside=outside)  # raises the error of every mistake
+    root: Any = read_document(path, str(path)).value  # what loads is a mapping
+    return read_naming(root), {str(platform.platform): platform.owner or "" for platform in request.platforms}
 
 
 def read_namings_and_owners(outside: Outside, callers: Path = CALLERS) -> list[tuple[Naming, dict[str, str]]]:
-    """Return the naming of every recipe with the owner of each of its platforms, "" for none; raise InputError, too."""
+    """Return the same of every recipe; raise InputError with the mistakes of one that cannot be read."""
     recipes = list_recipes(callers)
     owners: dict[str, dict[str, str]] = {recipe.name: {} for recipe in recipes}
     for release in releases_of_all(recipes, RecipeChoice(), outside):  # loads each, and so checks it

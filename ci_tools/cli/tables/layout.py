@@ -86,6 +86,14 @@ def show_json(value: object) -> None:
     print(json.dumps(redact_values(value), indent=1))
 
 
+def show_as(form: str, tables: Iterable[Table], values: object) -> None:
+    """Print a verb's result in the form that is asked for: as JSON, or as tables."""
+    if form == "json":
+        show_json(values)
+    else:
+        show(tables)
+
+
 def draw(table: Table, available: int = WIDEST) -> list[str]:
     """Return the lines of a table in so many columns, of which only names that are longer take more."""
     if not table.rows:

@@ -189,7 +189,7 @@ def declare_find(parser: Parser) -> None:
 
 def run_find(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli.tables import finder
-    from ci_tools.cli.tables.layout import show, show_json
+    from ci_tools.cli.tables.layout import show_as
     from ci_tools.index.finder.machines import GivenMachine, describe_machine
     from ci_tools.index.finder.search import search
     from ci_tools.install.bundle import here, read_facts
@@ -198,10 +198,7 @@ def run_find(options: argparse.Namespace, outside: Outside) -> int:
     wanted = GivenMachine(options.system, options.torch, options.cuda, options.python, options.gpu)
     machine, shelves = describe_machine(facts, wanted), _read_shelves(options, outside)
     found = finder.SearchResult(search(shelves.projects, shelves.makers, machine), machine, shelves)
-    if options.format == "json":
-        show_json(finder.found_values(found))
-    else:
-        show(finder.found_tables(found))
+    show_as(options.format, finder.found_tables(found), finder.found_values(found))
     return DONE
 
 

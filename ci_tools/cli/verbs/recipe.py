@@ -54,13 +54,10 @@ def _choice(options: argparse.Namespace, outside: Outside) -> RecipeChoice:
 
 
 def _print_releases(releases: Sequence[RecipeRelease], form: str) -> None:
-    from ci_tools.cli.tables.layout import show, show_json
+    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.recipes import release_values, releases_table
 
-    if form == "json":
-        show_json(release_values(releases))
-    else:
-        show(releases_table(releases))
+    show_as(form, releases_table(releases), release_values(releases))
 
 
 def declare_list(parser: Parser) -> None:
@@ -101,17 +98,13 @@ def declare_check(parser: Parser) -> None:
 
 
 def run_check(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.cli.tables.layout import show, show_json
+    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.recipes import check_values, checks_table
     from ci_tools.recipes.check import check_recipes, refuse_failures
-    from ci_tools.recipes.shelf import find_recipe, list_recipes
+    from ci_tools.recipes.shelf import find_recipes
 
-    recipes = [find_recipe(name) for name in options.recipes] or list_recipes()
-    checks = check_recipes(recipes, _choice(options, outside), outside)
-    if options.format == "json":
-        show_json(check_values(checks))
-    else:
-        show(checks_table(checks))
+    checks = check_recipes(find_recipes(options.recipes), _choice(options, outside), outside)
+    show_as(options.format, checks_table(checks), check_values(checks))
     refuse_failures(checks)
     return DONE
 
@@ -166,17 +159,13 @@ def declare_outdated(parser: Parser) -> None:
 
 
 def run_outdated(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.cli.tables.layout import show, show_json
+    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.recipes import news_table
-    from ci_tools.recipes.shelf import find_recipe, list_recipes
+    from ci_tools.recipes.shelf import find_recipes
     from ci_tools.recipes.upstream import read_news
 
-    recipes = [find_recipe(name) for name in options.recipes] or list_recipes()
-    news = read_news(recipes, outside)
-    if options.format == "json":
-        show_json([one._asdict() for one in news])
-    else:
-        show(news_table(news))
+    news = read_news(find_recipes(options.recipes), outside)
+    show_as(options.format, news_table(news), [one._asdict() for one in news])
     return DONE
 
 
@@ -195,24 +184,21 @@ def declare_watch(parser: Parser) -> None:
 
 def run_watch(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli.tables import recipes as tables
-    from ci_tools.cli.tables.layout import show, show_json
+    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.values import outputs
-    from ci_tools.recipes.shelf import find_recipe, list_recipes
+    from ci_tools.recipes.shelf import find_recipes
     from ci_tools.recipes.watch import watch
 
     names = [name for text in options.recipes for name in text.split(",") if name]
-    recipes = [find_recipe(name) for name in names] or list_recipes()
     follow = [one for text in options.follow for one in text.split(",") if one]
-    verdicts = watch(recipes, _choice(options, outside), follow, options.to, outside)
+    verdicts = watch(find_recipes(names), _choice(options, outside), follow, options.to, outside)
     if options.page:
         options.page.write_text(tables.verdicts_page(verdicts), encoding="utf-8")
-    if options.format == "json":
-        show_json(tables.verdict_values(verdicts))
-    elif options.format == "github":
+    if options.format == "github":
         rows = tables.due_rows(verdicts)
         print(outputs({"due": json.dumps({"include": rows}), "count": str(len(rows))}), end="")
     else:
-        show(tables.verdicts_table(verdicts))
+        show_as(options.format, tables.verdicts_table(verdicts), tables.verdict_values(verdicts))
     return DONE
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import add_format, parse_nonempty
 from ci_tools.cli.statuses import BAD, DONE
@@ -106,19 +106,12 @@ def run_readme(options: argparse.Namespace, outside: Outside) -> int:
 
 def _namings(options: argparse.Namespace, outside: Outside) -> list[Naming]:
     """Return how the configs name releases: the one that is given, or the nearest and all recipes."""
-    from ci_tools import catalog
     from ci_tools.cli.values import find_config_or_none
-    from ci_tools.config import loader, location
-    from ci_tools.publish.retention.tags import read_naming
-    from ci_tools.recipes.shelf import read_namings
+    from ci_tools.recipes.shelf import read_config, read_namings_and_owners
 
-    found = []
     path = find_config_or_none(options, outside)
-    if path:
-        loader.load(path, catalog.load(), outside=outside)  # raises the error of every mistake
-        root: Any = location.read_document(path, str(path)).value
-        found.append(read_naming(root))
-    found += [] if options.config else read_namings(outside)
+    known = [read_config(path, outside)] if path else []
+    found = [naming for naming, _ in (*known, *(() if options.config else read_namings_and_owners(outside)))]
     kept = tuple(getattr(options, "keep", ()))
     return [one._replace(retention=one.retention._replace(keep=(*one.retention.keep, *kept))) for one in found]
 
@@ -131,18 +124,15 @@ def _judge(hub: Hub, namings: list[Naming], options: argparse.Namespace) -> list
 
 
 def _print(judged: list[Judged], namings: list[Naming], options: argparse.Namespace) -> None:
-    from ci_tools.cli.tables.layout import show, show_json
+    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.releases import judged_tables, judged_values
 
-    if options.format == "json":
-        show_json(judged_values(judged))
-    else:
-        show(judged_tables(judged, namings))
+    show_as(options.format, judged_tables(judged, namings), judged_values(judged))
 
 
 def _print_removed(removed: Iterable[Removed], options: argparse.Namespace) -> None:
     """Print the result for each release, also for those before one that GitHub refuses to remove."""
-    from ci_tools.cli.tables.layout import show, show_json
+    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.releases import removed_table
 
     done: list[Removed] = []
@@ -150,7 +140,4 @@ def _print_removed(removed: Iterable[Removed], options: argparse.Namespace) -> N
         for one in removed:
             done.append(one)  # noqa: PERF402 - those before an error are shown
     finally:
-        if options.format == "json":
-            show_json([one._asdict() for one in done])
-        else:
-            show(removed_table(done))
+        show_as(options.format, removed_table(done), [one._asdict() for one in done])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import add_format, parse_nonempty, parse_number
 from ci_tools.cli.statuses import DONE
@@ -25,16 +25,14 @@ def declare_doctor(parser: Parser) -> None:
 
 def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli.next_command import after_doctor, say_next
-    from ci_tools.cli.tables.layout import show, show_json
+    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.upkeep import doctor_tables
     from ci_tools.doctor import check
     from ci_tools.github.client import Hub
 
     checked = check.check(Hub(options.repository, outside), fix=options.fix)
-    if options.format == "json":
-        show_json(check.to_json(checked))
-    else:
-        show(doctor_tables(checked))
+    show_as(options.format, doctor_tables(checked), check.to_json(checked))
+    if options.format == "table":
         say_next(after_doctor(checked), outside)
     return check.status(checked)
 
@@ -58,7 +56,7 @@ def declare_status(parser: Parser) -> None:
 def run_status(options: argparse.Namespace, outside: Outside) -> int:
     from datetime import datetime, timezone
 
-    from ci_tools.cli.tables.layout import show, show_json
+    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.releases import status_table, status_values
     from ci_tools.doctor.runs import read_runs
     from ci_tools.publish.retention.removal import open_hub, read_releases
@@ -75,30 +73,20 @@ def run_status(options: argparse.Namespace, outside: Outside) -> int:
         _write(options.page, health.write_page(hub.repository, lines, datetime.now(timezone.utc)))
     if options.badge:
         _write(options.badge, health.write_badge(health.summarize(lines)).encode())
-    if options.format == "json":
-        show_json(status_values(lines))
-    else:
-        show(status_table(lines))
+    show_as(options.format, status_table(lines), status_values(lines))
     return DONE
 
 
 def _read_known(options: argparse.Namespace, outside: Outside) -> tuple[list[KnownConfig], str]:
     """Return the config, if there is one, and the recipes, with the name of the config's package."""
-    from ci_tools import catalog
     from ci_tools.cli.values import find_config_or_none
-    from ci_tools.config import loader, location
-    from ci_tools.publish.retention.tags import read_naming
     from ci_tools.recipes.health import KnownConfig
-    from ci_tools.recipes.shelf import read_namings_and_owners
+    from ci_tools.recipes.shelf import read_config, read_namings_and_owners
 
-    found, path = [], find_config_or_none(options, outside)
-    if path:
-        request = loader.load(path, catalog.load(), outside=outside)
-        owners = {str(platform.platform): platform.owner or "" for platform in request.platforms}
-        root: Any = location.read_document(path, str(path)).value  # what loads is a mapping
-        found.append(KnownConfig(read_naming(root), owners))
-    recipes = [KnownConfig(naming, owners) for naming, owners in read_namings_and_owners(outside)]
-    return found + recipes, found[0].naming.package if found else ""
+    path = find_config_or_none(options, outside)
+    own = [read_config(path, outside)] if path else []
+    known = [KnownConfig(*one) for one in (*own, *read_namings_and_owners(outside))]
+    return known, known[0].naming.package if path else ""
 
 
 def _write(path: Path, content: bytes) -> None:

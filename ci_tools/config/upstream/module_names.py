@@ -153,7 +153,7 @@ class _StatementReader:
         """Return the rows of a statement that may fail: those that are there on every way through it."""
         with self.in_condition():
             ways = [self.read_block([*node.body, *node.orelse])]
-            ways += [self.read_block(one.body) for one in node.handlers if not _ends(one.body)]
+            ways += [self.read_block(one.body) for one in node.handlers if not isinstance(one.body[-1], ast.Raise)]
         rows = ways[0]
         for other in ways[1:]:
             rows = _join(rows, other)
@@ -171,10 +171,6 @@ def _join(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]
     """Return the rows after one of two ways, of which nobody knows which one is taken."""
     both = {name: first[name] if first[name] == second[name] else VALUE for name in first.keys() & second.keys()}
     return {name: both.get(name, CONDITIONAL) for name in (*first, *second)}
-
-
-def _ends(body: Sequence[ast.stmt]) -> bool:
-    return isinstance(body[-1], ast.Raise)
 
 
 def _list_targets(node: ast.expr) -> Iterator[str]:

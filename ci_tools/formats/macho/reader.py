@@ -6,11 +6,9 @@ Only the requested parts are loaded. A universal file has a part for each archit
 from __future__ import annotations
 
 import struct
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.errors import Rejected
-from ci_tools.formats.elf import Extent
+from ci_tools.formats.elf import Extent, reading_whole
 from ci_tools.formats.magic import CPU
 
 if TYPE_CHECKING:
@@ -34,7 +32,6 @@ LOADS = {
 }  # a library that is needed, weak, re-exported, lazy
 VERSION_MIN, BUILD_VERSION, MACOS = 0x24, 0x32, 1
 EXTERNAL, PRIVATE, TYPE, WEAK = 0x1, 0x10, 0xE, 0x40  # of n_type, and N_WEAK_REF of n_desc
-DAMAGE = (EOFError, IndexError, KeyError, ValueError, OverflowError, struct.error)
 
 
 class Needed(NamedTuple):
@@ -59,7 +56,7 @@ class MachO(NamedTuple):
 
 def read_macho(file: BinaryIO) -> tuple[MachO, ...]:
     """Return the parts of a Mach-O file; raise Rejected if it is another file or is incomplete."""
-    with _whole():
+    with reading_whole("Mach-O file"):
         whole = Extent.whole(file)
         form = FAT.get(whole.read(0, 4))
         if form is None:
@@ -137,13 +134,3 @@ def _symbols(extent: Extent, command: bytes, order: str, *, is_64: bool) -> Iter
     for start, kind, _, description, _ in layout.iter_unpack(extent.read(place, count * layout.size)):
         text = texts[start : texts.find(b"\0", start)].decode("utf-8", "backslashreplace")
         yield text.removeprefix("_"), kind, description
-
-
-@contextmanager
-def _whole() -> Iterator[None]:
-    """Convert parse errors into Rejected."""
-    try:
-        yield
-    except DAMAGE as error:
-        msg = f"this is not a whole Mach-O file: {error or type(error).__name__}"
-        raise Rejected(msg) from error

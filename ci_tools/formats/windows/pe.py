@@ -7,11 +7,10 @@ a damaged table costs no more than the limits below: what it names more of is no
 from __future__ import annotations
 
 import struct
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.errors import Rejected
+from ci_tools.formats.elf import reading_whole
 from ci_tools.formats.magic import PE_OFFSET
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ NAME_CHUNK = 256  # bytes that are read at a time in search of a name's end
 MAX_LIBRARIES, MAX_SYMBOLS = 1 << 12, 1 << 18  # that a file imports, or exports
 MAX_SECTIONS = 96  # the loader takes no more (PE Format, "COFF File Header")
 # The errors of reading a damaged file.
-DAMAGE = (EOFError, IndexError, KeyError, ValueError, OverflowError, struct.error)
 
 
 class PeSection(NamedTuple):
@@ -71,18 +69,18 @@ class Pe:
 
     def content(self, section: PeSection) -> Extent:
         """Return the range of a section's bytes; raise Rejected if the file ends before it."""
-        with _whole():
+        with reading_whole("Windows library"):
             return self.extent.part(section.offset, section.size)
 
     def imports(self) -> tuple[Import, ...]:
         """Return the libraries that the file imports, those that are loaded with it first."""
-        with _whole():
+        with reading_whole("Windows library"):
             left = _Limit(MAX_SYMBOLS)
             return (*self._imports(left), *self._delayed_imports(left))
 
     def exports(self) -> tuple[str, ...]:
         """Return the names of the symbols that the file exports."""
-        with _whole():
+        with reading_whole("Windows library"):
             if not (address := self._directory(EXPORTS)):
                 return ()
             count, _, names, _ = EXPORT.unpack(self._read(address, EXPORT.size))
@@ -177,7 +175,7 @@ class _Limit:
 
 def read_pe(extent: Extent) -> Pe:
     """Return the PE file in `extent`; raise Rejected if it is not a PE file or is incomplete."""
-    with _whole():
+    with reading_whole("Windows library"):
         place = int.from_bytes(extent.read(PE_OFFSET, 4), "little")
         magic, machine, count, _, symbols, entries, size, _ = HEADER.unpack(extent.read(place, HEADER.size))
         if magic != b"PE\0\0":
@@ -235,13 +233,3 @@ class _Texts(NamedTuple):
 def _section(row: tuple[bytes, int, int, int, int], texts: _Texts) -> PeSection:
     name, in_memory, address, in_file, offset = row
     return PeSection(texts.get(name), address, offset, min(in_memory, in_file) if in_memory else in_file)
-
-
-@contextmanager
-def _whole() -> Iterator[None]:
-    """Convert parse errors into Rejected."""
-    try:
-        yield
-    except DAMAGE as error:
-        msg = f"this is not a whole Windows library: {error or type(error).__name__}"
-        raise Rejected(msg) from error

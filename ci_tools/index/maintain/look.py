@@ -12,7 +12,6 @@ from ci_tools.index.ledger import RESTORE, Damaged, Ledger
 from ci_tools.index.maintain.flaws import BROKEN, UNFINISHED, UNLISTED, IndexFlaw
 from ci_tools.index.maintain.reading import file_flaws, front_flaws, page_flaws, read_file
 from ci_tools.index.maintain.rebuild import directory_from_pages
-from ci_tools.index.manifest import parse_staged_keys
 from ci_tools.index.pages import VARIANTS
 from ci_tools.index.wheel_index import keys_of
 
@@ -87,7 +86,7 @@ def look_at(index: WheelIndex, only: AbstractSet[str] | None = None) -> Look:
     files = [file for manifest in manifests for file in manifest.files.values()]
     flaws += file_flaws(index, (file for file in files if only is None or only & keys_of(file)))
     pages = [page for one in manifests for page in index.writer.pages(ledger, one, directory.folders, directory.root)]
-    fronts = tuple(index.fronts("", directory))
+    fronts = tuple(index.writer.fronts("", directory))
     looks = (page_flaws(index, pages), front_flaws(index, fronts, directory))
     named = {key for page in (*pages, *fronts) for key in page.keys}.union(*map(keys_of, files))
     flaws += (flaw for look in looks for flaw in look.flaws)
@@ -158,18 +157,10 @@ def _read_note_times(ledger: Ledger) -> dict[str, str]:
     """Return the noted keys, and those of METADATA beside them, each with the time of its first note."""
     found: dict[str, str] = {}
     for entry in sorted(ledger.store.entries(ledger.notes), key=lambda entry: entry.modified):
-        for key in _keys(ledger, entry.key):
+        for key in ledger.read_note(entry.key):
             found.setdefault(key, entry.modified)
             found.setdefault(f"{key}{METADATA_SUFFIX}", entry.modified)
     return found
-
-
-def _keys(ledger: Ledger, note: str) -> frozenset[str]:
-    """Return the keys in a note; a damaged note counts as empty."""
-    read = ledger.store.read(note)
-    with suppress(ValueError):
-        return parse_staged_keys(read[0]).keys if read else frozenset()
-    return frozenset()
 
 
 def _is_publishers(key: str) -> bool:
@@ -189,6 +180,6 @@ def forget_notes(index: WheelIndex, look: Look) -> None:
     named = {key for one in look.manifests for file in one.files.values() for key in keys_of(file)}
     left = {flaw.key for flaw in leftovers(ledger, named)}
     for note in tuple(index.store.listed(ledger.notes)):
-        keys = _keys(ledger, note)
+        keys = ledger.read_note(note)
         if keys and keys.isdisjoint(left):
             index.store.remove(note)

@@ -40,12 +40,7 @@ def notice_of(body: str) -> Notice | None:
         notice = json_file.structure_bytes(found[1], Notice, "notice") if found else None
     except RejectedInput:  # somebody else wrote it
         return None
-    return notice and notice._replace(reason=_line(notice.reason))
-
-
-def _line(text: str) -> str:
-    """Return a text from editable notes as one line."""
-    return "".join(char if char.isprintable() else " " for char in text)
+    return notice and notice._replace(reason=markdown.one_line(notice.reason))
 
 
 def add_notice(body: str, notice: Notice) -> str:

@@ -135,8 +135,7 @@ class Subject:
     @cached_property
     def linkings(self) -> Mapping[str, Linking | Rejected]:
         """The run-time needs of each library, or why it cannot be read; empty for an any-platform wheel."""
-        libraries = () if self.is_pure else self.libraries
-        return {member.name: _linking(member) for member in libraries}
+        return self._read_compiled("ELF", linking)
 
     @property
     def readable_linkings(self) -> Mapping[str, Linking]:
@@ -152,14 +151,17 @@ class Subject:
     @cached_property
     def imports(self) -> Mapping[str, tuple[Import, ...] | Rejected]:
         """The libraries that each PE file imports, or why it cannot be read; empty for an any-platform wheel."""
-        found = () if self.is_pure else self.members
-        return {each.name: _imports(each) for each in found if each.format == "PE" and not each.damage}
+        return self._read_compiled("PE", lambda file: read_pe(Extent.whole(file)).imports())
 
     @cached_property
     def machos(self) -> Mapping[str, tuple[MachO, ...] | Rejected]:
         """The parts of each Mach-O file, or why it cannot be read; empty for an any-platform wheel."""
-        found = () if self.is_pure else self.members
-        return {each.name: _macho(each) for each in found if each.format.startswith("Mach-O") and not each.damage}
+        return self._read_compiled("Mach-O", read_macho)
+
+    def _read_compiled(self, kind: str, read: Callable[[BinaryIO], Read]) -> Mapping[str, Read | Rejected]:
+        members = () if self.is_pure else self.members
+        found = (each for each in members if each.format.startswith(kind) and not each.damage)
+        return {each.name: _read_or_refuse(each, read) for each in found}
 
     @property
     def readable_machos(self) -> Mapping[str, tuple[MachO, ...]]:
@@ -210,26 +212,11 @@ class Subject:
             return Member(info, file, hashing.record_value, binary_format(content), damage)
 
 
-def _linking(member: Member) -> Linking | Rejected:
+def _read_or_refuse(member: Member, read: Callable[[BinaryIO], Read]) -> Read | Rejected:
+    """Return what `read` finds in a member, or why it cannot be read."""
     try:
         with member.open() as file:
-            return linking(file)
-    except Rejected as error:
-        return error
-
-
-def _macho(member: Member) -> tuple[MachO, ...] | Rejected:
-    try:
-        with member.open() as file:
-            return read_macho(file)
-    except Rejected as error:
-        return error
-
-
-def _imports(member: Member) -> tuple[Import, ...] | Rejected:
-    try:
-        with member.open() as file:
-            return read_pe(Extent.whole(file)).imports()
+            return read(file)
     except Rejected as error:
         return error
 

@@ -232,7 +232,7 @@ def test_variants_are_listed_in_a_folder_of_their_own(root: Path) -> None:
 def test_the_document_is_written_before_the_page_that_names_it(root: Path) -> None:
     target = folder_index(root)
     ledger = Ledger(target.store, "")
-    keys = [page.keys[0] for page in target.pages(ledger, ledger.manifest("demo"), ["variants"])]
+    keys = [page.keys[0] for page in target.writer.pages(ledger, ledger.manifest("demo"), ["variants"])]
     assert keys.index(f"variants/{DOCUMENT}") < keys.index("variants/demo/index.html")
 
 

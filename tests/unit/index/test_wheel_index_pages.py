@@ -99,5 +99,5 @@ def test_the_finder_says_what_the_newest_metadata_says(tmp_path: Path) -> None:
         if written:
             (tmp_path / "whl" / f"{file.key}.metadata").write_bytes(written)
         index.show(ledger, [manifest])
-        (page,) = (page for page in index.pages(ledger, manifest, ()) if page.keys == ("finder/demo.js",))
+        (page,) = (page for page in index.writer.pages(ledger, manifest, ()) if page.keys == ("finder/demo.js",))
         assert json.loads(page.data.decode().removeprefix("finder(").removesuffix(");\n"))["about"] == about

@@ -158,10 +158,10 @@ def _pages(index: WheelIndex, ledger: Ledger, manifest: Manifest) -> Iterator[Pa
     known = ledger.directory()
     named = {folder for file in manifest.files.values() for folder in file.folders if folder}
     projects, folders = known.projects | {manifest.project}, known.folders | known.filling | named | {GENERIC}
-    yield from index.pages(ledger, manifest, folders)
+    yield from index.writer.pages(ledger, manifest, folders)
     for other in sorted(projects - {manifest.project}) if folders != known.folders else ():
-        yield from index.pages(ledger, ledger.manifest(other), folders - known.folders)
-    yield from index.fronts(ledger.root, Directory(known.generation, projects, folders))
+        yield from index.writer.pages(ledger, ledger.manifest(other), folders - known.folders)
+    yield from index.writer.fronts(ledger.root, Directory(known.generation, projects, folders))
 
 
 def _refuse_foreign(index: WheelIndex, root: str, project: NormalizedName, has: Stock, out: Path) -> None:
