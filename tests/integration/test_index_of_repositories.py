@@ -13,7 +13,8 @@ from ci_tools.errors import InputError
 from ci_tools.github.client import Hub
 from ci_tools.index.finder.recipes import RECIPES, parse_recipes
 from ci_tools.publish.targets.github_release.release_pages import write_pages
-from ci_tools.recipes.shelf import list_makers, list_recipes
+from ci_tools.recipes.makers import list_makers
+from ci_tools.recipes.shelf import list_recipes
 from tests.builders import releases, wheels
 from tests.builders.attestations import sign_provenance
 from tests.builders.installers import run_client

@@ -1,11 +1,10 @@
-"""Tables about the GitHub Releases of a repository: which stay, and how their builds went."""
+"""Tables about the GitHub Releases of a repository: which stay, which are removed, and why."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.cli.tables.layout import add_row, count, new_table, readable_size
-from ci_tools.recipes.health import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from ci_tools.publish.retention.judgement import Judged
     from ci_tools.publish.retention.removal import Removed
     from ci_tools.publish.retention.tags import Naming
-    from ci_tools.recipes.health import Line
 
 
 def judged_tables(judged: Sequence[Judged], namings: Sequence[Naming]) -> Iterator[Table]:
@@ -59,35 +57,3 @@ def removed_table(removed: Sequence[Removed]) -> Iterator[Table]:
     for one in removed:
         add_row(table, *one)
     yield table
-
-
-def status_table(lines: Sequence[Line]) -> Iterator[Table]:
-    """Yield a row for each recipe's series, platform and workflow: its owner, and how its runs went."""
-    summary = summarize(lines)
-    columns = ("", "newest run", "succeeded", "last success", "newest release", "owner")
-    table = new_table(f"{summary.good} of {count(summary.known, 'line')} good", "what", *columns)
-    for line in lines:
-        last = f"{line.last_success:%Y-%m-%d}" if line.last_success else "never"
-        share = f"{line.succeeded} of {line.tried}"
-        add_row(table, line.name, line.part, line.outcome, share, last, line.published, line.owner)
-    yield table
-
-
-def status_values(lines: Sequence[Line]) -> list[dict[str, Any]]:
-    """Return the lines as JSON values."""
-    return [
-        {
-            "name": line.name,
-            "part": line.part,
-            "owner": line.owner or None,
-            "outcome": str(line.outcome),
-            "succeeded": line.succeeded,
-            "tried": line.tried,
-            "last_success": line.last_success.isoformat() if line.last_success else None,
-            "published": line.published or None,
-            "runs": [
-                {"outcome": str(one.outcome), "when": one.when.isoformat(), "page": one.page} for one in line.results
-            ],
-        }
-        for line in lines
-    ]

@@ -161,7 +161,8 @@ def run_pages(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.catalog.targets.github import GITHUB
     from ci_tools.publish.retention.removal import open_hub
     from ci_tools.publish.targets.github_release import release_pages
-    from ci_tools.recipes.shelf import list_makers, list_recipes
+    from ci_tools.recipes.makers import list_makers
+    from ci_tools.recipes.shelf import list_recipes
 
     targets = [options.target, *(word for word in options.more if kind_of(word) == GITHUB)]
     hubs = [open_hub(target, outside) for target in dict.fromkeys(targets)]

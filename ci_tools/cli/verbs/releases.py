@@ -107,7 +107,7 @@ def run_readme(options: argparse.Namespace, outside: Outside) -> int:
 def _namings(options: argparse.Namespace, outside: Outside) -> list[Naming]:
     """Return how the configs name releases: the one that is given, or the nearest and all recipes."""
     from ci_tools.cli.values import find_config_or_none
-    from ci_tools.recipes.shelf import read_config, read_namings_and_owners
+    from ci_tools.recipes.naming import read_config, read_namings_and_owners
 
     path = find_config_or_none(options, outside)
     known = [read_config(path, outside)] if path else []

@@ -57,7 +57,7 @@ def run_status(options: argparse.Namespace, outside: Outside) -> int:
     from datetime import datetime, timezone
 
     from ci_tools.cli.tables.layout import show_as
-    from ci_tools.cli.tables.releases import status_table, status_values
+    from ci_tools.cli.tables.status import status_table, status_values
     from ci_tools.doctor.runs import read_runs
     from ci_tools.publish.retention.removal import open_hub, read_releases
     from ci_tools.recipes import health
@@ -81,7 +81,7 @@ def _read_known(options: argparse.Namespace, outside: Outside) -> tuple[list[Kno
     """Return the config, if there is one, and the recipes, with the name of the config's package."""
     from ci_tools.cli.values import find_config_or_none
     from ci_tools.recipes.health import KnownConfig
-    from ci_tools.recipes.shelf import read_config, read_namings_and_owners
+    from ci_tools.recipes.naming import read_config, read_namings_and_owners
 
     path = find_config_or_none(options, outside)
     own = [read_config(path, outside)] if path else []

@@ -12,8 +12,9 @@ from ci_tools.index.finder.recipes import Maker, parse_recipes, recipes_data
 from ci_tools.index.finder.search import ask_by, refuse_maker
 from ci_tools.install.fatwheel_backend import Facts
 from ci_tools.recipes.choice import RecipeChoice
+from ci_tools.recipes.makers import list_makers
 from ci_tools.recipes.releases import list_releases
-from ci_tools.recipes.shelf import OURS, Recipe, list_makers, list_recipes
+from ci_tools.recipes.shelf import OURS, Recipe, list_recipes
 from tests.builders.sources import world, write
 
 if TYPE_CHECKING:
