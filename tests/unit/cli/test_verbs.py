@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import subprocess
+import sys
 from itertools import chain
 
 import pytest
@@ -74,3 +76,11 @@ def test_what_a_verb_has_no_option_for_is_refused_with_its_help() -> None:
         parse(["plan", "--explian"])
     assert refused.value.hint == "`fatwheel plan --help` lists the options"
     assert isinstance(parse(["plan", "--explain"]), argparse.Namespace)
+
+
+@pytest.mark.slow
+def test_a_verb_waits_for_no_other_verbs_modules() -> None:
+    code = "import sys; from ci_tools.cli import main; print(*[name for name in sys.modules if name in sys.argv])"
+    never = [f"ci_tools.cli.verbs.{name}" for name in sorted({verb.module for verb in VERBS.values()})]
+    done = subprocess.run([sys.executable, "-c", code, *never], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

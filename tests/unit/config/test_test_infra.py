@@ -27,6 +27,7 @@ from tests.builders.sources import plan_of, write
 if TYPE_CHECKING:
     from ci_tools.model.request import Request
 
+
 PAGE = Path(__file__).parents[3] / "docs/how-to/move-from-test-infra.md"
 LINUX = ".github/workflows/linux.yml"
 OURS = ".github/workflows/wheels.yml"
@@ -418,3 +419,13 @@ def test_the_command_prints_the_paths_and_reports_on_stderr(
     assert told.out.split() == ["fatwheel.yml", OURS]
     assert re.search(r"linux.yml:\d+ +delocate-wheel +true +needs you", told.err)
     assert command_line.main(["init", "--from-test-infra", "none.yml", LINUX, "missing.yml"]) == 2
+
+
+@pytest.mark.slow
+def test_a_project_with_a_setup_py_alone_is_called_as_it_is_imported(tmp_path: Path) -> None:
+    setup = "from setuptools import setup\nsetup(name='tally', version='1.0', py_modules=['tally'])\n"
+    folder = write(
+        tmp_path / "checkout", {"setup.py": setup, "tally.py": "", LINUX: caller("package-name: tally", CPU)}
+    )
+    moved(folder)
+    assert (plan_of(folder).project.name, plan_of(folder).project.version) == ("tally", "1.0")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import sys
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -9,10 +11,12 @@ from ci_tools.errors import Rejected
 from ci_tools.formats.relabel import Label, relabel
 from ci_tools.formats.wheel import open_wheel
 from tests.builders import wheels
+from tests.builders.installers import run_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
 
 CUDA = "demo-1.0+cu130-py3-none-any.whl"
 
@@ -288,3 +292,23 @@ def test_compiled_files_are_known_by_their_first_bytes(content: bytes, found: st
     wheel = open_wheel(wheels.make(tmp_path, files={"demo/a.py": content}))
     assert wheel.binary_format(wheel.archive.getinfo("demo/a.py")) == found
     wheel.archive.close()
+
+
+# ---------------------------------------------------------------- installers
+
+
+@pytest.mark.slow
+def test_pip_and_uv_take_the_result(tmp_path: Path) -> None:
+    wheel = label(wheels.make(tmp_path, files={"demo.py": b"x = 1\n", "demo-1.0.data/scripts/demo": b"#!python\n"}))
+    environ = {**os.environ, "UV_CACHE_DIR": str(tmp_path / "cache"), "UV_NO_CONFIG": "1"}
+    there, env = tmp_path / "there", tmp_path / "env"
+    by_pip = run_client("pip", ["install", "--no-deps", "--no-index", "--target", there, wheel], environ)
+    assert by_pip.returncode == 0, by_pip.stderr
+    frozen = run_client("pip", ["freeze", "--path", there], environ).stdout
+    for words in (["venv", env], ["pip", "install", "--no-deps", wheel], ["pip", "check"], ["pip", "freeze"]):
+        python = sys.executable if words[0] == "venv" else env / "bin" / "python"
+        by_uv = run_client("uv", [*words, "--python", python], environ)
+        assert by_uv.returncode == 0, by_uv.stderr
+    for listed, folder in ((frozen, there), (by_uv.stdout, env)):
+        assert listed.split()[0].startswith("demo")
+        assert (folder / "bin" / "demo").is_file()

@@ -18,6 +18,7 @@ from ci_tools.formats import receipts
 from ci_tools.index import maintain
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.manifest import parse_manifest
+from ci_tools.index.objects.store import FolderStore
 from ci_tools.index.pages import project_and_version, variant_label
 from ci_tools.index.units import JobEntry
 from ci_tools.index.variants import (
@@ -28,7 +29,7 @@ from ci_tools.index.variants import (
     variant_of,
     variants_of,
 )
-from ci_tools.index.wheel_index import NIGHTLIES
+from ci_tools.index.wheel_index import NIGHTLIES, WheelIndex
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.plan import SDIST
 from ci_tools.model.platforms import Platform
@@ -38,12 +39,14 @@ from ci_tools.publish.promotion import promote
 from tests.builders.indexes import rewrite
 from tests.builders.plans import job_of, plan_json
 from tests.builders.releases import folder_index, item, publish, receipt, unit
-from tests.builders.wheels import MACHINE, edited, hexdigest, listed, make, members_of, recorded
+from tests.builders.wheels import MACHINE, Links, edited, hexdigest, listed, make, members_of, recorded
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ci_tools.index.objects.store import Content, Found
     from ci_tools.index.units import Item, Unit
+
 
 PURE = "demo-1.0-py3-none-any.whl"
 CPU = f"demo-1.0-cp310-abi3-linux_{MACHINE}.whl"
@@ -407,3 +410,49 @@ def test_a_manifest_without_variants_has_no_document(root: Path) -> None:
     files = {name: file for name, file in manifest.files.items() if not file.variant}
     assert documents(manifest._replace(files=files)) == {}
     assert parse_manifest(manifest.dumps(), "demo") == manifest
+
+
+__all__ = ["release", "root"]  # fixtures
+
+
+class Breaking(FolderStore):
+    """A folder that breaks down when so many things have been written to it."""
+
+    def __init__(self, root: Path, writes: int) -> None:
+        super().__init__(root, Silent())
+        self.left = writes
+
+    def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:
+        """Put content at a key, unless it is one too many."""
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(key)
+        return super().put(key, content, instead_of=instead_of, generation=generation)
+
+
+@pytest.mark.slow
+def test_wherever_publishing_stops_no_page_names_what_is_not_there_and_a_retry_finishes(
+    release: Unit, tmp_path: Path
+) -> None:
+    publish(folder_index(tmp_path / "whole"), release)
+    for writes in range(100):
+        root = tmp_path / str(writes)
+        try:
+            publish(WheelIndex(Breaking(root, writes), order=0), release)
+        except OSError:
+            assert missing(root) == []
+        else:
+            break
+        publish(folder_index(root), release)
+        assert names_in(root) == names_in(tmp_path / "whole")
+    assert writes > 20
+
+
+def missing(root: Path) -> list[Path]:
+    """Return what the variants' page names and is not there."""
+    page = root / "variants" / "demo" / "index.html"
+    return [file for file, _ in Links(page).found if not file.is_file()] if page.exists() else []
+
+
+def names_in(root: Path) -> set[str]:
+    return {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.errors import InputError, MachineError
+from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.units import NOT_TRIED, Offer
 from ci_tools.model.request import Channel, Edition
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.index.units import Published, Unit
+
 
 PURE = "demo-1.0-py3-none-any.whl"
 CUDA = "demo-1.0+cu130-py3-none-any.whl"
@@ -379,3 +380,24 @@ def test_a_page_says_which_wheel_was_not_tried_on_a_gpu(root: Path, files: list[
     releases.publish(folder_index(root), unit("demo", *items))
     page = (root / "cu130" / "demo" / "index.html").read_text()
     assert (page.count(f"({NOT_TRIED})"), f">{CUDA}</a> ({NOT_TRIED})<br>" in page) == (1, True)
+
+
+__all__ = ["files", "root"]  # fixtures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("metadata", "sentence"),
+    [
+        pytest.param(None, "has no METADATA", id="no-metadata"),
+        pytest.param(b"Name: \xff\n", "METADATA is not UTF-8", id="not-text"),
+        pytest.param(b"Name: demo\n\n" + bytes(64 << 20), r"METADATA has 67,\d{3},\d{3} bytes, expected", id="huge"),
+    ],
+)
+def test_a_bad_wheel_is_rejected_and_nothing_written(
+    metadata: bytes | None, sentence: str, root: Path, files: list[tuple[Path, str]]
+) -> None:
+    edited(files[1][0], {"demo-1.0+cu130.dist-info/METADATA": metadata})
+    with pytest.raises(Rejected, match=sentence):
+        publish(root, files)
+    assert state(root) == {}

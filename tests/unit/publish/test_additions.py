@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside
+
 
 FLASH = "flash_attn-2.8+cu130-py3-none-any.whl"
 
@@ -136,3 +139,28 @@ def test_the_command_adds_and_says_where(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["index", "verify", target]) == 0
     assert "not built by Fatwheel: 1 added" in capsys.readouterr().err
     assert json.loads((tmp_path / "index/cu129/flash-attn/index.json").read_text())["files"] != []
+
+
+SDIST = "flash_attn-2.8.tar.gz"
+
+
+def sdist(path: Path) -> Path:
+    """Write an sdist of the project and version in its name."""
+    data = b"Metadata-Version: 2.1\nName: flash-attn\nVersion: 2.8\n"
+    with tarfile.open(path, "w:gz") as archive:
+        info = tarfile.TarInfo(f"{path.name.removesuffix('.tar.gz')}/PKG-INFO")
+        info.size = len(data)
+        archive.addfile(info, io.BytesIO(data))
+    return path
+
+
+@pytest.mark.slow
+def test_files_of_others_are_added_and_labelled(index: WheelIndex, tmp_path: Path, outside: Outside) -> None:
+    files = (make(tmp_path, FLASH), sdist(tmp_path / SDIST), make(tmp_path, "more-1.0-py3-none-any.whl"))
+    added = add([index], Addition(files), outside)
+    assert sorted(file.file for shown in added.shown for file in shown.files) == sorted(path.name for path in files)
+    assert listed(root(index), "cu130", "flash-attn") == [SDIST, FLASH]
+    assert listed(root(index), "cpu", "flash-attn") == [SDIST]
+    assert entry(index, FLASH, "flash-attn")["origin"] == "added"
+    assert '"origin":"added"' in (root(index) / "finder/flash-attn.js").read_text()
+    assert found(index, outside) == []

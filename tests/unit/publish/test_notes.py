@@ -18,7 +18,7 @@ from ci_tools.index.units import (
     Unit,
 )
 from ci_tools.model.files import BuiltWith
-from ci_tools.publish.notes import notes
+from ci_tools.publish.notes import MAX_CHARACTERS, notes
 
 NATIVE = JobEntry(
     "linux-cuda-cu130",
@@ -189,3 +189,20 @@ def test_a_text_leads_nowhere_where_github_makes_links_of_bare_addresses() -> No
 @pytest.mark.parametrize("most", range(0, 3000, 250))
 def test_notes_are_never_longer_than_there_is_room(most: int) -> None:
     assert len(notes(USUAL, most=most)) <= most
+
+
+@pytest.mark.slow
+def test_notes_of_very_many_ways_to_build_are_cut() -> None:
+    items = (built(f"{n}.whl", "", "", image=f"image {n}")._replace(gpu=f"tried on {n}") for n in range(3000))
+    text = notes(unit(*items))
+    assert 0 < len(text) <= MAX_CHARACTERS
+    assert "And 2,960 more" in text
+
+
+@pytest.mark.slow
+def test_a_long_table_ends_with_where_the_rest_is() -> None:
+    many = unit(*(item(f"demo-1.0-{number}-py3-none-any.whl", PURE) for number in range(2000)))
+    text = notes(many)
+    rows = Shown(text).tags.count("tr") - 1
+    assert (len(text) <= MAX_CHARACTERS, 100 < rows < 2000) == (True, True)
+    assert f"And {2000 - rows:,} more: every file is among the assets" in text

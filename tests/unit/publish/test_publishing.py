@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ci_tools.cli.main import main
 from ci_tools.errors import InputError
 from ci_tools.publish.publishing import Destination, preview
 from tests.builders.sources import world
@@ -14,6 +15,7 @@ from tests.unit.index.test_units import plan
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 UNTAGGED = {"channel": None, "candidate": None, "date": None}
 
@@ -51,3 +53,13 @@ def test_a_folder_of_ones_own_may_have_it(tmp_path: Path) -> None:
 def test_a_runner_s_own_folder_is_no_target(target: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="dir:own is a folder of the runner, which is deleted with it"):
         preview(folder_of(tmp_path), Destination(("github:me/mine", target), distant=True), world(tmp_path))
+
+
+@pytest.mark.slow
+def test_a_target_is_known_to_be_wrong_before_anything_is_planned(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "nothing.yml", "--distant", "--to", "s3://wheels/whl", "--to", "dir:own"]) == 2
+    assert "dir:own is a folder of the runner" in capsys.readouterr().err
+    assert main(["plan", "nothing.yml", "--to", "dir:own"]) == 2
+    assert "there is no nothing.yml" in capsys.readouterr().err
+    assert main(["plan", "nothing.yml", "--to", "gihtub:me/mine"]) == 2
+    assert '"gihtub:me/mine" is not a target' in capsys.readouterr().err

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import platform
+import subprocess
 import sys
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,7 +37,7 @@ from tests.builders.wheels import LINUX, PACKAGE, edited, entry, library, make, 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
 
 LIBRARY, TEXT = "demo/_C.abi3.so", "demo/built.txt"
 METADATA, WHEEL = "demo-1.0.dist-info/METADATA", "demo-1.0.dist-info/WHEEL"
@@ -284,3 +287,26 @@ def test_a_recorded_fingerprint_is_read_as_it_was_written_and_a_damaged_one_is_n
     assert read_record(tmp_path / "a.json") == found
     (tmp_path / "a.json").write_text((tmp_path / "a.json").read_text().replace('"members"', '"member"'))
     assert read_record(tmp_path / "a.json") is None
+
+
+@pytest.mark.slow
+def test_what_a_library_asks_of_the_system_is_left_to_its_platform_tag(tmp_path: Path) -> None:
+    asked = fingerprint(make(tmp_path, LINUX, {LIBRARY: linked("int puts(const char *); int ours(int);")}))
+    interface = asked.libraries[LIBRARY]
+    assert ("ours" in interface.symbols, "puts" in interface.symbols, "puts" in interface.system) == (True, False, True)
+    less = asked.libraries[LIBRARY]._replace(system=())
+    other = asked._replace(sha256="x", members={**asked.members, LIBRARY: "x"}, libraries={LIBRARY: less})
+    assert compare(asked, other, INTERFACE)[1:] == (
+        SERVES,
+        f"the content differs of {LIBRARY}; {LIBRARY} asks the system for other symbols: -puts",
+    )
+
+
+def linked(declared: str) -> bytes:
+    """Return a library that is linked with libc, and asks for what is declared."""
+    code = f'{declared} int demo(void) {{ return ours(puts("")); }}'
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "library.so"
+        command = ["gcc", "-shared", "-fPIC", "-nostartfiles", "-x", "c", "-", "-o", str(out)]
+        subprocess.run(command, input=code.encode(), check=True)
+        return out.read_bytes()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import shutil
 import struct
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,10 @@ from tests.builders.wheels import PTX, SASS, entry, unit
 from tests.builders.windows import FIRST, WIN32, dll, link
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ci_tools.formats.windows.pe import Pe
+
 
 IMPORTS = {"python312.dll": ("PyInit_", "_Py_NoneStruct"), "WS2_32.dll": (7, "socket")}
 DELAYED = {"nvcuda.dll": ("cuInit",)}
@@ -105,3 +110,24 @@ def test_any_damage_is_rejected_or_read(edits: list[tuple[int, int]]) -> None:
         library.exports()
     except Rejected as error:
         assert error.message.startswith("this is not a whole Windows library")  # noqa: PT017 - both are right
+
+
+MINGW = shutil.which("x86_64-w64-mingw32-gcc")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not MINGW, reason="needs x86_64-w64-mingw32-gcc (Debian: gcc-mingw-w64-x86-64)")
+def test_a_library_that_mingw_links_is_read(tmp_path: Path) -> None:
+    numbers = ",".join(map(str, unit(entry(SASS, 90), entry(PTX, 100))))
+    source = tmp_path / "c.c"
+    source.write_text(
+        f'__attribute__((section(".nv_fatb"))) const unsigned char code[] = {{{numbers}}};\n'
+        "#include <stdlib.h>\n__declspec(dllexport) void *ours(void) { return malloc(code[0]); }\n"
+    )
+    subprocess.run([str(MINGW), "-g", "-shared", "-o", tmp_path / "c.dll", source], check=True)
+    content = (tmp_path / "c.dll").read_bytes()
+    found = {each.library: each.symbols for each in read(content).imports()}
+    assert "malloc" in found["msvcrt.dll"]
+    assert read(content).exports() == ("ours",)
+    assert {str(image) for image in images(io.BytesIO(content))} == {"sm_90", "compute_100"}
+    assert ".debug_info" in {section.name for section in read(content).sections}  # a name of more than eight bytes

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -132,3 +136,29 @@ def test_a_file_of_ours_that_others_list_is_ours_as_before(root: Path, tmp_path:
     manifest = Ledger(index_of(f"dir:{root}", OUTSIDE).store, "").manifest("demo")
     assert {name: file.origin for name, file in manifest.files.items()} == {WHEEL: "adopted", wheel.name: ""}
     assert WHEEL in (root / "demo" / "index.html").read_text()
+
+
+__all__ = ["root"]  # fixtures
+
+
+@pytest.mark.slow
+def test_an_adoption_on_a_full_disk_leaves_the_pages_and_goes_on(root: Path) -> None:
+    put(
+        root,
+        "demo/index.html",
+        "".join(f'<a href="../files/demo-{number}.0.tar.gz#sha256={"ab" * 32}">x</a>' for number in range(99)),
+    )
+    before = content(root)
+
+    def full() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))
+
+    command = [sys.executable, "-m", "ci_tools", "index", "adopt", f"dir:{root}", "--yes"]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, preexec_fn=full, cwd=Path(__file__).parents[4]
+    )
+    assert done.returncode == 3
+    assert before.items() <= content(root).items()
+    take_over(root)
+    assert (root / "demo" / "index.html").read_text().count("<a href") == 99

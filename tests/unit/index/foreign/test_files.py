@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ from tests.builders.wheels import hexdigest, make
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 WHEEL = "demo-1.0-py3-none-any.whl"
 BASE = "https://x.example/whl/"
@@ -114,3 +116,15 @@ def test_a_file_that_is_gone_stays_a_link(tmp_path: Path) -> None:
         assert done.file is None
         assert done.link
         assert done.link.at == (at or WHEEL)
+
+
+# ---------------------------------------------------------------- what is left out
+
+
+@pytest.mark.slow
+def test_metadata_of_a_hundred_megabytes_is_not_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / WHEEL, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("demo-1.0.dist-info/METADATA", b"Name: demo\nVersion: 1.0\n" + b"x" * (100 << 20))
+    file, store = file_at(tmp_path, sha256="ab" * 32)
+    done = complete(file, store, "", entry(tmp_path / WHEEL), None)
+    assert (done.metadata, done.read) == (b"", 0)

@@ -10,10 +10,12 @@ from ci_tools.index import maintain
 from ci_tools.index.directory import Root
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.promotion import promote
+from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
-from tests.builders.indexes import PURE, STRAY, entry, found, rewrite, root
+from tests.builders.indexes import CUDA, PURE, STRAY, entry, found, rewrite, root
 from tests.builders.releases import folder_index, item, unit
 from tests.builders.wheels import make
+from tests.servers.buckets import CREDENTIALS, NO_PROXY, keys, moto
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside
+
 
 TEST_INFRA = '<!DOCTYPE html>\n<html><body>\n<a href="torch/">torch</a><br/>\n'  # its front page, up to ours
 
@@ -100,3 +103,18 @@ def test_a_folder_of_an_index_is_no_index(index: WheelIndex, outside: Outside) -
     with pytest.raises(InputError, match="there is no index at"):
         maintain.repair(folder_index(root(index) / "cu130"), outside, remove_unlisted=True)
     assert found(index, outside) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prefix", [pytest.param("", marks=pytest.mark.long), "whl/cu130"])
+def test_a_bucket_around_an_index_or_a_folder_of_it_is_no_index(
+    prefix: str, tmp_path: Path, outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**CREDENTIALS, **NO_PROXY}.items():
+        monkeypatch.setenv(name, value)
+    with moto() as bucket:
+        releases.publish(index_of(bucket.target(), outside), unit("demo", item(make(tmp_path, CUDA), "cu130")))
+        before = keys(bucket.client())
+        with pytest.raises(InputError, match="there is no index at s3://bucket"):
+            maintain.repair(index_of(bucket.target(prefix), outside), outside, remove_unlisted=True)
+        assert keys(bucket.client()) == before

@@ -12,16 +12,19 @@ from ci_tools.index import maintain
 from ci_tools.index.objects.store import FolderStore
 from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Silent
+from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
 from tests.builders.indexes import CUDA, LATER, PURE, SDIST, entry, found, rewrite, root
 from tests.builders.releases import item, unit
-from tests.builders.wheels import broken, listed
+from tests.builders.wheels import broken, listed, make
+from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, moto
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
+
 
 AS_IT_WAS = "written again, with what it listed"
 
@@ -186,3 +189,28 @@ def test_a_file_that_is_put_back_while_the_index_is_mended_stays_listed(index: W
     maintain.repair(index, replace(outside, reporter=PutBack()))
     assert CUDA in listed(root(index), "cu130")
     assert found(index, outside) == []
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_manifest_and_a_directory_that_were_restored_show_again_in_a_bucket(
+    tmp_path: Path, outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**CREDENTIALS, **NO_PROXY}.items():
+        monkeypatch.setenv(name, value)
+    with moto() as bucket:
+        index, client, folder = index_of(bucket.target(), outside), bucket.client(), "whl/.fatwheel"
+        releases.publish(index, unit("demo", item(make(tmp_path, PURE))))
+        own = [f"{folder}/index.json", f"{folder}/projects/demo.json"]
+        older = [client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in own]
+        releases.publish(index, unit("demo", item(make(tmp_path, LATER)), version="1.1"))
+        releases.publish(index, unit("other", item(make(tmp_path, "other-1.0-py3-none-any.whl"), "cu130")))
+        maintain.yank(index, "demo==1.0", "bad")
+        for key, data in zip(own, older, strict=True):
+            client.put_object(Bucket=BUCKET, Key=key, Body=data)
+        assert "written again" in {flaw.done for flaw in maintain.repair(index, outside)}
+        assert maintain.verify(index, outside) == ()  # nobody knows the later wheel any more
+        page = client.get_object(Bucket=BUCKET, Key="whl/cu130/demo/")["Body"].read().decode()
+        assert PURE in page
+        assert LATER not in page
+        assert "yanked" not in page

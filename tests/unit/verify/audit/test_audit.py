@@ -14,7 +14,7 @@ from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import RULES, audit
 from tests.builders import wheels
 from tests.builders.audited import INFO, PE, SBOM, findings, planned, raw, rewritten
-from tests.builders.wheels import LINUX, PTX, PURE, SASS, edited, entry, library, make, unit
+from tests.builders.wheels import LINUX, PTX, PURE, SASS, edited, entry, library, linked, make, unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -368,3 +368,18 @@ def test_labels_that_are_not_utf_8_are_a_finding(file: str, tmp_path: Path) -> N
 
 def test_every_rule_says_what_it_checks() -> None:
     assert all(rule.__doc__ for rule in RULES.values())
+
+
+OLD = "int getpid(void); int ours(void) { return getpid(); }"
+ERROR, WARNING = Level.ERROR, Level.WARNING
+
+
+def native(folder: Path, library: bytes, name: str = LINUX, file: str = "demo/_C.so") -> Path:
+    return make(folder, name, {"demo/__init__.py": b"", file: library})
+
+
+@pytest.mark.slow
+def test_much_debug_information_is_found(tmp_path: Path) -> None:
+    source = '__asm__(".section .debug_info\\n.zero 20000000\\n");'
+    wheel = native(tmp_path, linked(f"{source} {OLD}"))
+    assert {(one.rule, one.level) for one in findings(wheel)} == {("debug", WARNING)}

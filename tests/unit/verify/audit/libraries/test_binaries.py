@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ONE, EVERY = (f"demo-1.0-{tag}-win_amd64.whl" for tag in ("cp312-cp312", "py3-none"))
-FREE = "demo-1.0-cp314-cp314t-win_amd64.whl"
+FREE, LIMITED = (f"demo-1.0-{tag}-win_amd64.whl" for tag in ("cp314-cp314t", "cp310-abi3"))
 TORCH = "Requires-Dist: torch\n"
 OTHERS = "Requires-Dist: numpy\n"
 ERROR, WARNING = Level.ERROR, Level.WARNING
@@ -41,6 +41,7 @@ def wheel(folder: Path, *libraries: str, name: str = ONE, fields: str = "", **ma
         pytest.param(("cudart64_13.dll", "cublasLt64_13.dll", "nvcuda.dll"), ONE, TORCH, id="cuda-by-torch"),
         pytest.param(("cudart64_13.dll",), ONE, "Requires-Dist: nvidia-cuda-runtime\n", id="cuda-by-nvidia"),
         pytest.param(("_C.PYD",), ONE, "", id="of-the-wheel"),
+        pytest.param(("python3.dll",), LIMITED, "", id="abi3", marks=pytest.mark.slow),
     ],
 )
 def test_libraries_that_users_have_are_good(libraries: tuple[str, ...], name: str, fields: str, tmp_path: Path) -> None:
@@ -87,6 +88,7 @@ def test_libraries_with_one_gap_are_named_together(tmp_path: Path) -> None:
     [
         pytest.param("python311.dll", ONE, "python312.dll", id="another-python"),
         pytest.param("python314.dll", FREE, "python314t.dll", id="with-the-lock"),
+        pytest.param("python312.dll", LIMITED, "python3.dll", id="abi3-by-its-name-only", marks=pytest.mark.slow),
     ],
 )
 def test_the_dll_of_another_python_is_found(library: str, name: str, expected: str, tmp_path: Path) -> None:
