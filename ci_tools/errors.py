@@ -38,6 +38,12 @@ class FatwheelError(Exception):
         page = f"See {DOCUMENTATION}{self.page}" if self.page else ""
         return "\n  ".join(filter(None, (self.message, hint, self.standing, page)))
 
+    @property
+    def brief(self) -> str:
+        """The first line of the sentence, and the last one, which may be the end of a log."""
+        lines = self.message.splitlines()
+        return " ".join([lines[0], *lines[1:][-1:]])
+
 
 class Rejected(FatwheelError):
     """The work was done and judged bad: a failed build, an audit finding, a failed validation."""

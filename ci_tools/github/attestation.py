@@ -13,7 +13,7 @@ from ci_tools.machine.process import clean_environment, run, tail
 from ci_tools.model.repository import REPOSITORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
@@ -43,10 +43,7 @@ def verify(
             shape = f"OWNER/REPO{'/.github/workflows/FILE' if name == 'signer' else ''}"
             msg = f'--{name}: "{one_line(text)}" is not valid, expected {shape}'
             raise InputError(msg)
-    files = tuple(sorted(path for part in PARTS for path in folder.glob(part)))
-    if not files:
-        msg = f"{folder} has no wheel or sdist, expected a folder that `fatwheel ci gather` wrote"
-        raise InputError(msg)
+    files = _list_files(folder, PARTS)
     policy = [f"--repo={repository}", f"--signer-workflow={signer}", *_bundles(bundles)]
     verifier = _Verifier(_gh(outside), tuple(policy), outside, timeout)
     refused = [problem for path in files for problem in verifier.verify(path)]
@@ -60,14 +57,20 @@ def hold_to_receipts(folder: Path) -> tuple[Path, ...]:
 
     Raises Rejected with every file that does not match, and InputError if there are no files.
     """
-    files = tuple(sorted(path for part in FILES for path in folder.glob(part)))
-    if not files:
-        msg = f"{folder} has no wheel or sdist, expected a folder that `fatwheel ci gather` wrote"
-        raise InputError(msg)
+    files = _list_files(folder, FILES)
     wrong = [path for path in files if receipts.load(path) is None]
     if wrong:
         problems = (Problem(one_line(path), "it has no receipt of its present bytes") for path in wrong)
         raise Rejected("\n".join(map(str, problems)), hint="publish none of these files")
+    return files
+
+
+def _list_files(folder: Path, patterns: Iterable[str]) -> tuple[Path, ...]:
+    """Return the files of a release folder; raise InputError if there are none."""
+    files = tuple(sorted(path for pattern in patterns for path in folder.glob(pattern)))
+    if not files:
+        msg = f"{folder} has no wheel or sdist, expected a folder that `fatwheel ci gather` wrote"
+        raise InputError(msg)
     return files
 
 

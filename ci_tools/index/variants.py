@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.errors import Rejected
 from ci_tools.formats.relabel import write_variant
 from ci_tools.index.file_names import project_and_version, variant_label
 from ci_tools.index.pages import VARIANTS
 from ci_tools.index.units import Item
-from ci_tools.machine.storage import fill_once, sha256_of
+from ci_tools.machine.storage import fill_once, refuse_change, sha256_of
 from ci_tools.model.versions import CudaArch
 
 if TYPE_CHECKING:
@@ -134,9 +133,7 @@ def _write_variant(item: Item, variant: Variant, folder: Path, say: Callable[[st
     name = _variant_name(item.name, variant.label)
 
     def fill(empty: Path) -> None:
-        if sha256_of(item.path) != item.sha256:
-            msg = f"{item.path} changed while it was published"
-            raise Rejected(msg)
+        refuse_change(item.path, item.sha256)
         write_variant(item.path, empty / name, document)
 
     # The same wheel and the same rules give the same file.

@@ -238,6 +238,13 @@ def _take_place(temporary: Path, path: Path) -> None:
         temporary.replace(path)
 
 
+def refuse_change(path: Path, sha256: str) -> None:
+    """Raise MachineError if a file that is being published has other content than when it was checked."""
+    if sha256_of(path) != sha256:
+        msg = f"{path.name} changed while it was published"
+        raise MachineError(msg, hint="run the same command again once nothing writes to it")
+
+
 def sha256_of(path: Path) -> Sha256:
     """Return the file's sha256 in hex; raise MachineError if it cannot be read."""
     digest = hashlib.sha256()

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog
 from ci_tools.catalog.targets import is_local, kind_of, split_places
-from ci_tools.errors import InputError, Rejected
+from ci_tools.errors import InputError
 from ci_tools.formats import receipts
 from ci_tools.formats.relabel import write_plain
 from ci_tools.index import variants
 from ci_tools.index.pages import VARIANTS
 from ci_tools.index.units import Alias, units_of
 from ci_tools.install.fatwheel_backend import LABEL
-from ci_tools.machine.storage import fill_once, hold_lock, sha256_of
+from ci_tools.machine.storage import fill_once, hold_lock, refuse_change, sha256_of
 from ci_tools.model.request import STABLE, UNTAGGED, Route
 from ci_tools.plan import plan_file
 from ci_tools.publish import release_plan, transaction
@@ -185,9 +185,7 @@ def _aliases(item: Item, names: Mapping[str, str], folder: Path, say: Callable[[
     local = item.name.split("-")[1].partition("+")[2]
 
     def fill(empty: Path) -> None:
-        if sha256_of(item.path) != item.sha256:
-            msg = f"{item.path} changed while it was published"
-            raise Rejected(msg)
+        refuse_change(item.path, item.sha256)
         write_plain(item.path, empty / item.name, {LABEL: local.encode()})
 
     path = fill_once(folder / item.sha256[:16], fill, say) / item.name

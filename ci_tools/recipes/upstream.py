@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel
 
 from ci_tools import catalog as catalogs
 from ci_tools.catalog.accelerators.cuda import CUDA
-from ci_tools.config.starter.sdist_choice import list_sdists
+from ci_tools.config.starter.sdist_choice import list_files, list_sdists
 from ci_tools.errors import FatwheelError, InputError
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import GitSource
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from packaging.tags import Tag
     from packaging.version import Version
-    from pypi_simple import DistributionPackage
 
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
@@ -173,17 +172,10 @@ def _address(root: Root) -> str:
     return str(source.get("git") or f"the sdists of {source['sdist']['name']}")
 
 
-def _files(name: str, outside: Outside) -> tuple[DistributionPackage, ...]:
-    from ci_tools.machine import package_index  # noqa: PLC0415 - its HTTP client loads longer than a table is made
-
-    with package_index.listing_of(name, package_index.users_index(outside.environ)) as listing:
-        return listing.files
-
-
 def _upstream_wheels(root: Root, version: Version | None, outside: Outside) -> list[str]:
     """Return the Pythons of a recipe for which upstream has a wheel of its version on the package index."""
     try:
-        files = _files(canonicalize_name(root["package"]), outside)
+        files = list_files(canonicalize_name(root["package"]), outside)
     except InputError:  # there is no such project
         return []
     tags = {

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from ci_tools.build.jobs import Made
     from ci_tools.catalog import Catalog
-    from ci_tools.errors import FatwheelError
     from ci_tools.machine.context import Outside
     from ci_tools.model.files import Receipt
     from ci_tools.model.plan import Job, Plan
@@ -183,7 +182,7 @@ def _proven(planned: Planned, name: str, patch: str, expected: int | None, outsi
             request, tree, catalog = planned.plan.request, planned.tree, planned.catalog
             changed = _plan_with_patch(request, tree, catalog, patch, folder.resolve() / "source", outside)
         except (InputError, Rejected) as error:
-            return PatchProof(name, before, None, Outcome.FAILED, (_brief(error),))
+            return PatchProof(name, before, None, Outcome.FAILED, (error.brief,))
         after = len(changed.plan.jobs)
         if wrong := _not_smaller(before, after, expected):
             return PatchProof(name, before, after, Outcome.FAILED, (wrong,))
@@ -232,7 +231,7 @@ def _prove_jobs(planned: Planned, changed: Planned, out: Path, outside: Outside)
     try:
         return Outcome.PASSED, (*_try_jobs(changed, jobs, out, outside), *left)
     except (InputError, Rejected) as error:
-        return Outcome.FAILED, (_brief(error), *_also_without(planned, out / "without", outside), *left)
+        return Outcome.FAILED, (error.brief, *_also_without(planned, out / "without", outside), *left)
 
 
 def _try_jobs(changed: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -> Iterator[str]:
@@ -265,13 +264,7 @@ def _also_without(planned: Planned, out: Path, outside: Outside) -> Iterator[str
     try:
         list(_try_jobs(planned, jobs, out, outside))
     except (InputError, Rejected) as error:
-        yield f"without the patch it fails too: {_brief(error)}"
-
-
-def _brief(error: FatwheelError) -> str:
-    """Return an error's first line and its last one, which may be the end of a log."""
-    lines = error.message.splitlines()
-    return " ".join([lines[0], *lines[1:][-1:]])
+        yield f"without the patch it fails too: {error.brief}"
 
 
 def find_mends(path: Path, outside: Outside) -> tuple[Planned, Advised, tuple[Patched, ...]] | None:

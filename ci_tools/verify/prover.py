@@ -36,7 +36,6 @@ from ci_tools.verify.loading import explain_failed_import, explain_failed_load
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ci_tools.errors import FatwheelError
     from ci_tools.machine.context import Outside
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence
@@ -186,15 +185,15 @@ class _Prover:
         """Return the proof of a case that needs a build."""
         own = self.own(case.job)
         if isinstance(own, Rejected):
-            return case.make_proof("", ClaimVerdict.REJECTED, f"the job's own build: {_brief(own)}")
+            return case.make_proof("", ClaimVerdict.REJECTED, f"the job's own build: {own.brief}")
         if isinstance(own, MachineError):
-            return case.make_proof("", ClaimVerdict.BROKEN, f"at the job's own build: {_brief(own)}")
+            return case.make_proof("", ClaimVerdict.BROKEN, f"at the job's own build: {own.brief}")
         try:
             other = self.build_or_read(case.variant, case.toolchain_job, " and ".join(case.differs_in.values()))
         except Rejected as error:
-            return case.make_proof("", _judge_failure(error, case.job), _brief(error))
+            return case.make_proof("", _judge_failure(error, case.job), error.brief)
         except MachineError as error:
-            return case.make_proof("", ClaimVerdict.BROKEN, _brief(error))
+            return case.make_proof("", ClaimVerdict.BROKEN, error.brief)
         rest, is_loaded = own.without(self.list_spared_members(case)), self.is_resolved(case, own)
         compared, verdict, detail = compare(rest, other, case.claim, is_loaded=is_loaded)
         if case.spared and own.import_error:
@@ -291,9 +290,3 @@ def _builder(job: Job) -> Python:
     """Return the Python that builds a job: its own, or this one if one wheel serves all Pythons."""
     here = Python(Minor(*sys.version_info[:2]), bool(sysconfig.get_config_var("Py_GIL_DISABLED")))
     return job.python if job.python_stays or here.version < job.python.version else here
-
-
-def _brief(error: FatwheelError) -> str:
-    """Return an error's first line and its last one, which may be the end of a log."""
-    lines = error.message.splitlines()
-    return " ".join([lines[0], *lines[1:][-1:]])

@@ -52,11 +52,16 @@ def list_sdists(name: str, outside: Outside) -> list[DistributionPackage]:
 
     Old ones may not: natten-0.14.2-4.tar.gz is read as version 4 of "natten-0.14.2" (PEP 625 came in 2022).
     """
+    sdists = (file for file in list_files(name, outside) if file.package_type == "sdist")
+    return [file for file in sdists if _is_sdist_of(canonicalize_name(name), file.filename)]
+
+
+def list_files(name: str, outside: Outside) -> tuple[DistributionPackage, ...]:
+    """Return the files of a project on the user's package index."""
     from ci_tools.machine import package_index  # noqa: PLC0415 - its HTTP client loads longer than a plan is made
 
     with package_index.listing_of(name, package_index.users_index(outside.environ)) as listing:
-        sdists = [file for file in listing.files if file.package_type == "sdist"]
-    return [file for file in sdists if _is_sdist_of(canonicalize_name(name), file.filename)]
+        return listing.files
 
 
 def _is_sdist_of(name: str, file: str) -> bool:

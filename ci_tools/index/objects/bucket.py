@@ -220,7 +220,6 @@ class BucketStore(BucketReader):
         return any(grant.get("Permission") in {"READ", "FULL_CONTROL"} for grant in everybody)
 
     def remove(self, key: str) -> None:
-        """Remove the object at a key, if there is one."""
         lease = self._leases.get(_root_of(key))
         if lease:
             lease.check(self.address)

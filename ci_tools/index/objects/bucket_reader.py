@@ -113,7 +113,6 @@ class BucketReader:
             return self._session.client("s3", endpoint_url=place.endpoint or None, config=config)
 
     def find(self, key: str) -> Found | None:
-        """Return the object at a key, or None."""
         with self._asking(key):
             answer = _or_none(lambda: self.client.head_object(**self._where(key)))
             return _found(answer, self._describe_key(key)) if answer else None
@@ -144,7 +143,6 @@ class BucketReader:
             return data, _found({"ContentLength": len(data), **answer}, self._describe_key(key))
 
     def chunks(self, key: str) -> Iterator[bytes]:
-        """Yield the bytes at a key piece by piece."""
         with self._asking(key):
             answer = self._got(key)
         pieces = answer["Body"].iter_chunks(CHUNK) if answer else iter(())
@@ -165,7 +163,6 @@ class BucketReader:
         return digest.hexdigest() == found.sha256
 
     def listed(self, folder: str = "") -> Iterator[str]:
-        """Yield every key below a folder."""
         yield from (entry.key for entry in self.entries(folder))
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
@@ -179,7 +176,6 @@ class BucketReader:
                 yield Entry(one["Key"][start:], one["Size"], utc(one["LastModified"]))
 
     def folders(self, below: str = "") -> frozenset[str]:
-        """Return the direct subfolders of a folder."""
         pages, prefix = self.client.get_paginator("list_objects_v2"), self.key_of(below)
         with self._asking(""):
             found = pages.paginate(Bucket=self.place.bucket, Prefix=prefix, Delimiter="/")

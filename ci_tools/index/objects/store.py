@@ -155,12 +155,10 @@ class FolderStore:
         self._unfinished = root / ".fatwheel" / UNFINISHED
 
     def find(self, key: str) -> Found | None:
-        """Return the object at a key, or None."""
         path = self._path(key)
         return Found(sha256_of(path), path.stat().st_size) if path.is_file() else None
 
     def read(self, key: str) -> tuple[bytes, Found] | None:
-        """Return the object at a key with its bytes, or None."""
         path = self._path(key)
         if not path.is_file():
             return None
@@ -168,7 +166,6 @@ class FolderStore:
         return data, Found(hashlib.sha256(data).hexdigest(), len(data))
 
     def chunks(self, key: str) -> Iterator[bytes]:
-        """Yield the bytes at a key."""
         path = self._path(key)
         if path.is_file():
             yield from Content("", 0, path=path).chunks()
@@ -203,29 +200,24 @@ class FolderStore:
                 folder.rmdir()
 
     def listed(self, folder: str = "") -> Iterator[str]:
-        """Yield every key below a folder."""
         for path in sorted((self.root / folder).rglob("*")):
             if path.is_file() and not path.name.endswith(".lock") and path.parent.name != UNFINISHED:
                 yield path.relative_to(self.root).as_posix()
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
-        """Yield every key below a folder, with its size and time."""
         for key in self.listed(folder):
             found = self._path(key).stat()
             yield Entry(key, found.st_size, utc(datetime.fromtimestamp(found.st_mtime, timezone.utc)))
 
     def folders(self, below: str = "") -> frozenset[str]:
-        """Return the direct subfolders of a folder."""
         return frozenset(path.name for path in (self.root / below).glob("*") if path.is_dir())
 
     def part(self, key: str, start: int, size: int) -> bytes:
-        """Return a part of the bytes at a key."""
         with self._path(key).open("rb") as file:
             file.seek(start if start >= 0 else max(file.seek(0, io.SEEK_END) + start, 0))
             return file.read(size)
 
     def outside(self, path: str) -> Iterator[bytes]:
-        """Yield the bytes at a path outside the folder."""
         yield from Content("", 0, path=self.root / path).chunks()
 
     def amend(self, key: str, data: bytes, *, instead_of: Found) -> bool:

@@ -13,7 +13,7 @@ from ci_tools.errors import InputError, MachineError, Problem, Rejected, Rejecte
 from ci_tools.formats.pypi_rules import Held, UploadRelease, pypi_problems, strangers
 from ci_tools.index.units import CORE, Change, Published
 from ci_tools.machine.http.policy import LISTING
-from ci_tools.machine.storage import sha256_of
+from ci_tools.machine.storage import refuse_change, sha256_of
 from ci_tools.model.pep440 import parse_version
 from ci_tools.model.request import Route
 from ci_tools.publish.targets import UPLOADERS
@@ -160,7 +160,7 @@ class PyPITarget:
     def _upload(self, unit: Unit, item: Item) -> None:
         """Upload one file; if that fails, ask the index whether it has the file, from us or from another publisher."""
         with self._outside.reporter.step(f"upload {item.name} to {self.address}"):
-            _refuse_change(item)
+            refuse_change(item.path, item.sha256)  # earlier uploads may have taken an hour
             said = self._uploader.run(item)
             if said is None:
                 return
@@ -195,13 +195,6 @@ class PyPITarget:
             self._outside.reporter.say(f"waiting for {self.address} to list {', '.join(lacking)}")
         msg = f"{self.address} does not list {', '.join(lacking)} after {waited:.0f} seconds"
         raise MachineError(msg, hint=f"its pages may lag behind; {AGAIN}")
-
-
-def _refuse_change(item: Item) -> None:
-    """Raise MachineError if a file has changed since it was checked; earlier uploads may have taken an hour."""
-    if sha256_of(item.path) != item.sha256:
-        msg = f"{item.name} changed while it was published"
-        raise MachineError(msg, hint="run the same command again once nothing writes to it")
 
 
 # ---------------------------------------------------------------- the files that go to PyPI
