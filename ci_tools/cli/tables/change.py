@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.tables.layout import add_row, count, new_table, plain, readable_size
+from ci_tools.cli.tables.layout import add_row, count, filled, new_table, plain, readable_size
 from ci_tools.config.test_infra import InputFate
 from ci_tools.plan.advise.option import identity
 from ci_tools.plan.compare.sentences import sentences
@@ -27,21 +27,15 @@ MAX_JOBS = 15  # changed jobs that get a row each
 
 def comparison_tables(comparison: Comparison) -> Iterator[Table]:
     """Yield the effect of a change on the plan: first sentences, then platforms, then changed jobs and new warnings."""
-    told = new_table(f"against {comparison.against}", "")
-    told.show_header = False
-    for sentence, reasons in sentences(comparison):
-        add_row(told, sentence)
-        for reason in reasons:
-            add_row(told, f"  {reason}")
-    yield told
+    told = ((sentence, *(f"  {reason}" for reason in reasons)) for sentence, reasons in sentences(comparison))
+    yield new_table(f"against {comparison.against}", "", rows=((line,) for lines in told for line in lines))
     known = any(size is not None for found in comparison.rows for size in found.bytes)
     platforms = new_table("platforms", "platform", "jobs", "cells", *(["wheels"] if known else []))
     for found in comparison.rows:
         weights = (" → ".join("not known" if size is None else readable_size(size) for size in found.bytes),)
         figures = (" → ".join(map(str, dict.fromkeys(pair))) for pair in (found.jobs, found.cells))
         add_row(platforms, found.platform, *figures, *(weights if known else ()))
-    if comparison.rows:
-        yield platforms
+    yield from filled(platforms)
     yield from _other_jobs(comparison)
 
 
@@ -51,18 +45,10 @@ def _other_jobs(comparison: Comparison) -> Iterator[Table]:
         *((name, "changed", "; ".join(what)) for name, what in comparison.changed),
         *((job.name, "new", job.wheel) for job in comparison.added),
     ]
-    jobs = new_table("jobs", "job", "", "what")
-    for line in lines[:MAX_JOBS]:
-        add_row(jobs, *line)
+    jobs = new_table("jobs", "job", "", "what", rows=lines[:MAX_JOBS])
     if len(lines) > MAX_JOBS:
         add_row(jobs, f"… {len(lines) - MAX_JOBS} more", "", "--format json has them all")
-    if lines:
-        yield jobs
-    if comparison.warnings:
-        warnings = new_table("new warnings", "what")
-        for warning in comparison.warnings:
-            add_row(warnings, warning)
-        yield warnings
+    yield from filled(jobs, new_table("new warnings", "what", rows=zip(comparison.warnings)))
 
 
 def advice_tables(plan: Plan, advised: Advised, patched: Sequence[Patched]) -> Iterator[Table]:
@@ -79,7 +65,6 @@ def advice_tables(plan: Plan, advised: Advised, patched: Sequence[Patched]) -> I
         add_row(table, number, advice.sentence, _saving(advice), has_patch if patch else "")
     yield table
     ways = new_table("what stands in the way, and what to do", "", "")
-    ways.show_header = False
     for number, (advice, _) in enumerate(patched, 1):
         for place in advice.option.places:
             add_row(ways, number, place)
@@ -108,10 +93,10 @@ def patch_proof_table(proofs: Sequence[PatchProof]) -> Iterator[Table]:
 def move_table(rows: Sequence[ReportLine]) -> Table:
     """Return a table of test-infra's inputs and their translation; inputs that need a person come last."""
     counts = {fate: sum(row.fate is fate for row in rows) for fate in InputFate}
-    table = new_table(", ".join(f"{count} {fate}" for fate, count in counts.items()), "where", "input", "value", "", "")
-    for row in sorted(rows, key=lambda row: list(InputFate).index(row.fate)):
-        add_row(table, row.where, row.name, row.value, row.fate.value, row.what)
-    return table
+    title = ", ".join(f"{count} {fate}" for fate, count in counts.items())
+    in_order = sorted(rows, key=lambda row: list(InputFate).index(row.fate))
+    shown = ((row.where, row.name, row.value, row.fate.value, row.what) for row in in_order)
+    return new_table(title, "where", "input", "value", "", "", rows=shown)
 
 
 def describe_starter(written: WrittenConfig) -> Iterator[str]:

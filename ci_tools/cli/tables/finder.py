@@ -44,10 +44,7 @@ def found_tables(found: SearchResult) -> Iterator[Table]:
             add_row(table, match.project, match.why, "\n".join(lines) or "none")
         yield table
     if found.shelves.form and without:
-        asked = new_table("", "", "")
-        asked.show_header = False
-        add_row(asked, "ask for one of them", found.shelves.form)
-        yield asked
+        yield new_table("", "", "", rows=[("ask for one of them", found.shelves.form)])
 
 
 def _describe(machine: UserMachine) -> str:

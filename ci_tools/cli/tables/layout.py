@@ -43,7 +43,6 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: list[tuple[str, ...]] = field(default_factory=list)
-    show_header: bool = True
 
 
 def show(tables: Iterable[Table], *, on_stderr: bool = False, is_page: bool = False) -> None:
@@ -101,7 +100,7 @@ def draw(table: Table, available: int = WIDEST) -> list[str]:
     widths = _fit_widths(table, available)
     if _full_width(widths) > available:
         return ["", *draw_apart(table, available)]
-    head = [table.columns] if table.show_header else []
+    head = [table.columns] if any(table.columns) else []
     rows = [
         [[*_wrap(text, width, "", "")] or [""] for text, width in zip(row, widths, strict=True)]
         for row in (*head, *table.rows)
@@ -141,7 +140,7 @@ def draw_apart(table: Table, available: int) -> Iterator[str]:
         lines = [*_wrap(first, available, " ", " ")]
         for name, text in zip(table.columns[1:], others, strict=True):
             if text.strip():
-                lines += _wrap(f"{name}: {text}" if name and table.show_header else text, available, "   ", "     ")
+                lines += _wrap(f"{name}: {text}" if name else text, available, "   ", "     ")
         yield from (line for line in lines if line.strip())
 
 
@@ -170,9 +169,9 @@ def _fit_widths(table: Table, available: int) -> list[int]:
 
     Short texts are not wrapped.
     """
-    head = [table.columns] if table.show_header else []
     columns = [
-        [line for row in (*head, *table.rows) for line in row[index].split("\n")] for index in range(len(table.columns))
+        [line for row in (table.columns, *table.rows) for line in row[index].split("\n")]
+        for index in range(len(table.columns))
     ]
     natural = [max(map(_width, lines), default=0) for lines in columns]
     words = [max((_width(word) for line in lines for word in WORD.findall(line)), default=0) for lines in columns]
@@ -195,9 +194,17 @@ def _full_width(widths: Sequence[int]) -> int:
     return 1 + sum(widths) + len(GAP) * (len(widths) - 1)
 
 
-def new_table(title: str, *columns: str) -> Table:
-    """Return an empty table with a title and columns."""
-    return Table(plain(title), columns)
+def new_table(title: str, *columns: str, rows: Iterable[Iterable[object]] = ()) -> Table:
+    """Return a table with a title, columns, and rows of values, which are shown literally."""
+    table = Table(plain(title), columns)
+    for row in rows:
+        add_row(table, *row)
+    return table
+
+
+def filled(*tables: Table) -> Iterator[Table]:
+    """Yield the tables that have a row."""
+    yield from (table for table in tables if table.rows)
 
 
 def add_row(table: Table, *values: object) -> None:

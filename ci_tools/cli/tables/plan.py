@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.tables.layout import add_row, align, count, fits_page, new_table
+from ci_tools.cli.tables.layout import add_row, align, count, filled, fits_page, new_table
 from ci_tools.model.evidence import OWN_SUFFIX, Extensions
 from ci_tools.plan.cell_ranges import (
     SKIPPED,
@@ -38,15 +38,9 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
     """
     yield _job_table(plan)
     if plan.project.told and not plan.project.told.endswith(f" {plan.project.version}"):  # more than the title says
-        told = new_table("version", "why")
-        add_row(told, plan.project.told)
-        yield told
+        yield new_table("version", "why", rows=[(plan.project.told,)])
     yield from _each_cell(plan) if explain else _group_cells(plan)
-    if plan.warnings:
-        warnings = new_table("warnings", "what")
-        for warning in plan.warnings:
-            add_row(warnings, warning)
-        yield warnings
+    yield from filled(new_table("warnings", "what", rows=zip(plan.warnings)))
 
 
 def _job_table(plan: Plan) -> Table:
@@ -62,11 +56,10 @@ def _job_table(plan: Plan) -> Table:
         for job in plan.jobs
     ]
     named = [*dict.fromkeys(filter(None, owners))]
-    full = new_table(title, "job", "cells", "wheel", *(["owner"] if named else []))
-    plain = new_table(f"{title}; owner: {', '.join(named)}", "job", "cells", "wheel")
-    for job, owner in zip(plan.jobs, owners, strict=True):
-        add_row(full, job.name, len(job.covers), job.wheel, *([owner] if named else []))
-        add_row(plain, job.name, len(job.covers), job.wheel)
+    columns, rows = ("job", "cells", "wheel"), [(job.name, len(job.covers), job.wheel) for job in plan.jobs]
+    plain = new_table(f"{title}; owner: {', '.join(named)}" if named else title, *columns, rows=rows)
+    owned = ((*row, owner) for row, owner in zip(rows, owners, strict=True))
+    full = new_table(title, *columns, "owner", rows=owned) if named else plain
     shown = plain if len(named) == 1 and not fits_page(full) else full
     return shown if fits_page(shown) else _fold(shown)
 
@@ -75,10 +68,8 @@ def _fold(table: Table) -> Table:
     """Return a table of jobs in one column, in which each wheel is a line of its own."""
     heads, wheels = [(*row[:2], *row[3:]) for row in table.rows], [row[2] for row in table.rows]
     names, *lines = (line.strip() for line in align(((*table.columns[:2], *table.columns[3:]), *heads)))
-    folded = new_table(table.title, names)
-    for line, wheel in zip(lines, wheels, strict=True):
-        add_row(folded, f"{line}\n  {wheel}")
-    return folded
+    rows = ((f"{line}\n  {wheel}",) for line, wheel in zip(lines, wheels, strict=True))
+    return new_table(table.title, names, rows=rows)
 
 
 def request_table(config: str, variables: Mapping[str, str], request: Request) -> Iterator[Table]:
@@ -90,11 +81,8 @@ def request_table(config: str, variables: Mapping[str, str], request: Request) -
     add_row(table, config, "")
     if request.torch and request.torch.last:
         found = ", ".join(map(str, request.torch.versions))
-        add_row(
-            table,
-            f"torch: last {request.torch.last}",
-            f"{found}: the newest that upstream has released for what is asked",
-        )
+        value = f"{found}: the newest that upstream has released for what is asked"
+        add_row(table, f"torch: last {request.torch.last}", value)
     for name, value in variables.items():
         add_row(table, name, value)
     for row in request.catalog:
@@ -120,20 +108,15 @@ def batch_table(plan: Plan) -> Iterator[Table]:
     for job in plan.jobs:
         if job.batch:
             batches.setdefault(job.batch, []).append(job.name.removeprefix(f"{job.batch}-"))
-    if batches:
-        table = new_table("built in turn, each on one runner: they share all but their Python", "runner", "jobs")
-        for name, jobs in batches.items():
-            add_row(table, name, ", ".join(jobs))
-        yield table
+    rows = ((name, ", ".join(jobs)) for name, jobs in batches.items())
+    title = "built in turn, each on one runner: they share all but their Python"
+    yield from filled(new_table(title, "runner", "jobs", rows=rows))
 
 
 def needless_table(found: Iterable[Needless]) -> Iterator[Table]:
     """Yield the files that each Python compiles again, though they use nothing of it, with the reasons."""
-    table = new_table("compiled for each Python, though nothing of it is used", "file", "why")
-    for one in found:
-        add_row(table, one.file, "\n".join(f"{place.place}: includes {place.header}" for place in one.includes))
-    if table.rows:
-        yield table
+    rows = ((one.file, "\n".join(f"{place.place}: includes {place.header}" for place in one.includes)) for one in found)
+    yield from filled(new_table("compiled for each Python, though nothing of it is used", "file", "why", rows=rows))
 
 
 def evidence_table(evidence: Evidence, plan: Plan) -> Iterator[Table]:
@@ -182,12 +165,8 @@ def _facts(shown: CellEvidence, native_files: Sequence[str]) -> Iterator[tuple[s
 
 
 def _each_cell(plan: Plan) -> Iterator[Table]:
-    table = new_table("cells", "cell", "job", "why")
-    for cell, job, reason in plan.covered:
-        add_row(table, cell, job, reason)
-    for cell, reason in plan.skipped:
-        add_row(table, cell, SKIPPED, reason)
-    yield table
+    skipped = ((cell, SKIPPED, reason) for cell, reason in plan.skipped)
+    yield new_table("cells", "cell", "job", "why", rows=(*plan.covered, *skipped))
 
 
 def _group_cells(plan: Plan) -> Iterator[Table]:
@@ -198,7 +177,6 @@ def _group_cells(plan: Plan) -> Iterator[Table]:
         reasons.setdefault((job == SKIPPED, reason), []).extend(group)
     torch = ["torch"] if axes.torches else []
     cells, why = new_table("cells", "platforms", *torch, "Python", "job", "why"), new_table("why", "", "")
-    why.show_header = False
     for number, ((_, reason), group) in enumerate(reasons.items(), 1):
         add_row(why, number, reason)
         for block in blocks(group):

@@ -76,18 +76,14 @@ def check_values(checks: Sequence[Check]) -> list[dict[str, Any]]:
 
 def news_table(news: Sequence[UpstreamNews]) -> Iterator[Table]:
     """Yield what upstream has and the recipes do not name."""
-    table = new_table(f"{count(len(news), 'piece')} of news", "recipe", "what", "the recipe names", "found", "where")
-    for one in news:
-        add_row(table, *one)
-    yield table
+    title = f"{count(len(news), 'piece')} of news"
+    yield new_table(title, "recipe", "what", "the recipe names", "found", "where", rows=news)
 
 
 def verdicts_table(verdicts: Sequence[DueVerdict]) -> Iterator[Table]:
     """Yield which releases are due, which are not, and why."""
-    table = new_table(_title(verdicts), "release", "", "why")
-    for one in _sorted(verdicts):
-        add_row(table, one.wanted.tag, one.state.value, one.reason)
-    yield table
+    rows = ((one.wanted.tag, one.state.value, one.reason) for one in _sorted(verdicts))
+    yield new_table(_title(verdicts), "release", "", "why", rows=rows)
 
 
 def verdicts_page(verdicts: Sequence[DueVerdict]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.tables.layout import add_row, count, near, new_table, readable_size
+from ci_tools.cli.tables.layout import add_row, count, filled, near, new_table, readable_size
 from ci_tools.model.files import Level, Outcome
 
 if TYPE_CHECKING:
@@ -22,21 +22,19 @@ if TYPE_CHECKING:
 def findings_table(findings: Sequence[Finding], wheels: int) -> Iterator[Table]:
     """Yield the findings of an audit."""
     errors = sum(finding.level is Level.ERROR for finding in findings)
-    table = new_table(f"{count(wheels, 'wheel')}, {count(errors, 'error')}, {count(len(findings) - errors, 'warning')}",
-                   "wheel", "rule", "level", "what", "found", "expected", "what happens", "see it")  # fmt: skip
-    for finding in findings:
-        add_row(table, finding.wheel, finding.rule, finding.level, finding.message, finding.found, finding.expected,
-                finding.effect, finding.command)  # fmt: skip
-    yield table
+    title = f"{count(wheels, 'wheel')}, {count(errors, 'error')}, {count(len(findings) - errors, 'warning')}"
+    columns = ("wheel", "rule", "level", "what", "found", "expected", "what happens", "see it")
+    rows = (
+        (one.wheel, one.rule, one.level, one.message, one.found, one.expected, one.effect, one.command)
+        for one in findings
+    )
+    yield new_table(title, *columns, rows=rows)
 
 
 def trials_table(trials: Mapping[str, Sequence[Trial]]) -> Iterator[Table]:
     """Yield the trials of each wheel."""
-    table = new_table("validation", "wheel", "what", "outcome", "detail")
-    for wheel, tried in trials.items():
-        for trial in tried:
-            add_row(table, wheel, trial.what, trial.outcome, trial.detail)
-    yield table
+    rows = ((wheel, trial.what, trial.outcome, trial.detail) for wheel, tried in trials.items() for trial in tried)
+    yield new_table("validation", "wheel", "what", "outcome", "detail", rows=rows)
 
 
 def release_tables(released: Released) -> Iterator[Table]:
@@ -50,65 +48,44 @@ def release_tables(released: Released) -> Iterator[Table]:
         add_row(files, made.path.name, readable_size(made.receipt.size), took)
     yield files
     yield from publication_tables(released.published, released.withheld)
-    if released.left:
-        left = new_table("left for another machine", "job", "wheel", "why")
-        for job, reason in released.left:
-            add_row(left, job.name, job.wheel, reason)
-        yield left
-    skipped = [trial for trial in released.trials if trial.outcome is Outcome.NOT_EXERCISED]
-    if skipped:
-        table = new_table("not exercised", "what", "why")
-        for trial in skipped:
-            add_row(table, trial.what, trial.detail)
-        yield table
+    left = ((job.name, job.wheel, reason) for job, reason in released.left)
+    skipped = ((one.what, one.detail) for one in released.trials if one.outcome is Outcome.NOT_EXERCISED)
+    yield from filled(
+        new_table("left for another machine", "job", "wheel", "why", rows=left),
+        new_table("not exercised", "what", "why", rows=skipped),
+    )
 
 
 def publication_tables(shown: Sequence[Shown], withheld: Sequence[Withheld]) -> Iterator[Table]:
     """Yield the place of each published file, and the withheld platforms with the reasons."""
-    table = new_table("published", "file", "")
-    for file in (file for _, files in shown for file in files):
-        add_row(table, near(file.where), "new" if file.new else "there already")
-    yield table
+    rows = ((near(file.where), "new" if file.new else "there already") for _, files in shown for file in files)
+    yield new_table("published", "file", "", rows=rows)
     yield from _withheld_table(withheld)
 
 
 def preview_tables(changes: Sequence[tuple[str, str, Change]], withheld: Sequence[Withheld]) -> Iterator[Table]:
     """Yield the changes that publishing would make, one table for each unit and target."""
     for unit, target in dict.fromkeys((unit, target) for unit, target, _ in changes):
-        table = new_table(f"{unit} at {target}: nothing is changed yet", "what", "where", "")
-        for change in (change for *of, change in changes if of == [unit, target]):
-            add_row(table, change.what, near(change.where), change.detail)
-        yield table
+        rows = ((one.what, near(one.where), one.detail) for *of, one in changes if of == [unit, target])
+        yield new_table(f"{unit} at {target}: nothing is changed yet", "what", "where", "", rows=rows)
     yield from _withheld_table(withheld)
 
 
 def assembly_tables(found: Assembled) -> Iterator[Table]:
     """Yield the files of the complete units, and the withheld platforms with the reasons."""
-    table = new_table("gathered", "unit", "file", "size", "sha256")
-    for unit in found.units:
-        for item in unit.files:
-            add_row(table, unit.name, item.name, readable_size(item.size), item.sha256)
-    yield table
+    rows = (
+        (unit.name, item.name, readable_size(item.size), item.sha256) for unit in found.units for item in unit.files
+    )
+    yield new_table("gathered", "unit", "file", "size", "sha256", rows=rows)
     yield from _withheld_table(found.withheld)
 
 
 def _withheld_table(withheld: Sequence[Withheld]) -> Iterator[Table]:
-    if withheld:
-        table = new_table("not published", "platform", "why")
-        for name, reason in withheld:
-            add_row(table, name, reason)
-        yield table
+    yield from filled(new_table("not published", "platform", "why", rows=withheld))
 
 
 def retraction_table(release: str, outcomes: Sequence[TargetRetraction]) -> Iterator[Table]:
     """Yield the actions at each target of a retraction, and those left to the user, in full so they can be copied."""
-    table = new_table(release, "target", "actions")
-    for outcome in outcomes:
-        add_row(table, outcome.target, outcome.done)
-    yield table
-    if any(outcome.left for outcome in outcomes):
-        left = new_table("left to you", "target", "what")
-        for outcome in outcomes:
-            if outcome.left:
-                add_row(left, outcome.target, outcome.left)
-        yield left
+    yield new_table(release, "target", "actions", rows=((one.target, one.done) for one in outcomes))
+    left = ((one.target, one.left) for one in outcomes if one.left)
+    yield from filled(new_table("left to you", "target", "what", rows=left))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.cli.tables.layout import add_row, count, new_table, readable_size
+from ci_tools.cli.tables.layout import add_row, count, filled, new_table, readable_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,8 +30,7 @@ def judged_tables(judged: Sequence[Judged], namings: Sequence[Naming]) -> Iterat
         whole = readable_size(sum(one.size for one in own))
         if own:
             add_row(sums, naming.package, len(own), f"{assets:,}", f"{most.assets:,}", whole, f"{most.gigabytes:g} GB")
-    if sums.rows:
-        yield sums
+    yield from filled(sums)
 
 
 def judged_values(judged: Sequence[Judged]) -> list[dict[str, Any]]:
@@ -53,7 +52,4 @@ def judged_values(judged: Sequence[Judged]) -> list[dict[str, Any]]:
 def removed_table(removed: Sequence[Removed]) -> Iterator[Table]:
     """Yield the result for each release that was to be removed."""
     number = sum(one.outcome == "removed" for one in removed)
-    table = new_table(f"{count(number, 'release')} removed", "tag", "", "why")
-    for one in removed:
-        add_row(table, *one)
-    yield table
+    yield new_table(f"{count(number, 'release')} removed", "tag", "", "why", rows=removed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.tables.layout import add_row, count, new_table, readable_size
+from ci_tools.cli.tables.layout import add_row, count, filled, new_table, readable_size
 from ci_tools.index.directory import Root
 
 if TYPE_CHECKING:
@@ -32,42 +32,30 @@ def adoption_tables(outline: Outline, *, done: bool) -> Iterator[Table]:
         add_row(table, count(len(outline.projects), "project"), *sums)
     yield table
     fronts = {Root.OWN: "ours from then on", Root.SHARED: "shared: our line is added to them", Root.KEPT: "left alone"}
-    pages = new_table("", "", "")
-    pages.show_header = False
     kept = ", kept in .fatwheel/replaced" if outline.pages else ""
-    add_row(pages, "pages of others that ours replace", f"{outline.pages:,}{kept}")
-    add_row(pages, "pages that list projects", fronts[outline.root])
-    yield pages
-    if outline.left:
-        left = new_table("left as it is", "where", "why")
-        for where, why in outline.left:
-            add_row(left, where, why)
-        yield left
+    pages = (
+        ("pages of others that ours replace", f"{outline.pages:,}{kept}"),
+        ("pages that list projects", fronts[outline.root]),
+    )
+    yield new_table("", "", "", rows=pages)
+    yield from filled(new_table("left as it is", "where", "why", rows=outline.left))
 
 
 def flaws_table(flaws: Sequence[IndexFlaw]) -> Iterator[Table]:
     """Yield the flaws of an index, and the repair of each."""
-    table = new_table(count(len(flaws), "flaw"), "where", "what", "")
-    for flaw in flaws:
-        add_row(table, flaw.key, flaw.what, flaw.done)
-    yield table
+    rows = ((flaw.key, flaw.what, flaw.done) for flaw in flaws)
+    yield new_table(count(len(flaws), "flaw"), "where", "what", "", rows=rows)
 
 
 def doctor_tables(checked: Checked) -> Iterator[Table]:
     """Yield the findings in a repository on GitHub, then for each the reason why it matters and the fix."""
-    if checked.fixed:
-        fixed = new_table("fixed over the API", "what", "outcome")
-        for what, outcome in checked.fixed:
-            add_row(fixed, what, outcome)
-        yield fixed
+    yield from filled(new_table("fixed over the API", "what", "outcome", rows=checked.fixed))
     title = count(len(checked.findings), "finding") if checked.findings else "nothing is wrong"
     table = new_table(f"{checked.repository}: {title}", "", "weight", "where", "what")
     ways = new_table("why, and what to do", "", "")
-    ways.show_header = False
     for number, finding in enumerate(checked.findings, 1):
         add_row(table, number, finding.weight, finding.where, finding.what)
         add_row(ways, number, finding.why)
         add_row(ways, "", f"→ {finding.how}{' (--fix does it)' if finding.fix else ''}")
     yield table
-    if checked.findings:
-        yield ways
+    yield from filled(ways)
