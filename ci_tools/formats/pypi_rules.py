@@ -15,11 +15,7 @@ from email.message import EmailMessage
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.metadata import ExceptionGroup, InvalidMetadata, Metadata, parse_email
-from packaging.utils import (
-    canonicalize_name,
-    parse_sdist_filename,
-    parse_wheel_filename,
-)
+from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 from trove_classifiers import classifiers, deprecated_classifiers
 
 from ci_tools.errors import MAX_SHOWN, Problem, nearest

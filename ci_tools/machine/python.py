@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.machine.installers import PIP, choose_installer
-from ci_tools.machine.process import (
-    ISOLATED,
-    clean_environment,
-    output,
-    run,
-    tail,
-)
+from ci_tools.machine.process import ISOLATED, clean_environment, output, run, tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

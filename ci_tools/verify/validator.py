@@ -23,11 +23,7 @@ from ci_tools.config.commands import resolve_script, script_of
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.installers import choose_installer
-from ci_tools.machine.process import (
-    output,
-    run,
-    tail,
-)
+from ci_tools.machine.process import output, run, tail
 from ci_tools.machine.python import create, name_version
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import scratch

@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.index.objects.store import FolderStore
-from ci_tools.index.units import (
-    CORE,
-    Item,
-    JobEntry,
-    Unit,
-)
+from ci_tools.index.units import CORE, Item, JobEntry, Unit
 from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Silent
 from ci_tools.machine.storage import sha256_of

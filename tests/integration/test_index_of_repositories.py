@@ -18,17 +18,7 @@ from ci_tools.recipes.shelf import list_recipes
 from tests.builders import releases, wheels
 from tests.builders.attestations import sign_provenance
 from tests.builders.installers import run_client
-from tests.integration.test_releasepages import (
-    PLAIN,
-    PURE,
-    SDIST,
-    document,
-    hub,
-    made,
-    outside,
-    publish,
-    unit,
-)
+from tests.integration.test_releasepages import PLAIN, PURE, SDIST, document, hub, made, outside, publish, unit
 from tests.servers.github import REPOSITORY, GitHub, github_server, refusal
 from tests.servers.github_settings import settle
 

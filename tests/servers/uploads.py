@@ -25,12 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
-from ci_tools.index.units import (
-    CORE,
-    Item,
-    JobEntry,
-    Unit,
-)
+from ci_tools.index.units import CORE, Item, JobEntry, Unit
 from ci_tools.model.request import Route
 from tests.builders.wheels import hexdigest
 from tests.servers import framing

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.pages.layout import (
-    MAX_STEP,
-    assemble,
-    count,
-    fold,
-)
+from ci_tools.cli.pages.layout import MAX_STEP, assemble, count, fold
 from ci_tools.cli.pages.plan import (
     describe_change,
     heading,

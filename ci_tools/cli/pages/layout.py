@@ -8,11 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.formats import markdown
-from ci_tools.formats.markdown import (
-    row,
-    table_head,
-    text,
-)
+from ci_tools.formats.markdown import row, table_head, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.cli.pages.layout import (
-    MAX_NAMES,
-    PageSection,
-    count,
-    cut,
-    fold,
-    join_lines,
-    show_output,
-    table,
-)
+from ci_tools.cli.pages.layout import MAX_NAMES, PageSection, count, cut, fold, join_lines, show_output, table
 from ci_tools.formats import markdown
-from ci_tools.formats.markdown import (
-    code,
-    text,
-)
+from ci_tools.formats.markdown import code, text
 from ci_tools.index.units import CORE
 from ci_tools.model.files import Level, Outcome
 from ci_tools.model.plan import SDIST

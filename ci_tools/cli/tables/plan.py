@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import add_row, align, count, filled, fits_page, new_table
 from ci_tools.model.evidence import OWN_SUFFIX, Extensions
-from ci_tools.plan.cell_ranges import (
-    SKIPPED,
-    PlanAxes,
-    accelerator_of,
-    blocks,
-    group_cells,
-)
+from ci_tools.plan.cell_ranges import SKIPPED, PlanAxes, accelerator_of, blocks, group_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import MachineError
-from ci_tools.machine.process import (
-    output,
-    run,
-    tail,
-)
+from ci_tools.machine.process import output, run, tail
 
 if TYPE_CHECKING:
     from pathlib import Path

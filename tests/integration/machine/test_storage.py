@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import MachineError
-from ci_tools.machine.storage import (
-    fill_once,
-    hold_lock,
-)
+from ci_tools.machine.storage import fill_once, hold_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,11 +10,7 @@ import pytest
 from ci_tools.catalog import load
 from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
 from ci_tools.catalog.accelerators.rocm import ROCM
-from ci_tools.catalog.symbols import (
-    is_torch_symbol,
-    missing,
-    tables,
-)
+from ci_tools.catalog.symbols import is_torch_symbol, missing, tables
 from ci_tools.errors import InputError
 from ci_tools.machine.context import Silent
 from ci_tools.model.cell import Cell

@@ -17,14 +17,7 @@ from ci_tools.cli.pages import plan_page, release_page
 from ci_tools.errors import InputError
 from ci_tools.formats import markdown
 from ci_tools.index.units import CORE, Withheld
-from ci_tools.model.files import (
-    Finding,
-    Level,
-    Outcome,
-    Receipt,
-    Trial,
-    Validated,
-)
+from ci_tools.model.files import Finding, Level, Outcome, Receipt, Trial, Validated
 from ci_tools.model.plan import SDIST, Plan, Skipped
 from ci_tools.plan import plan_file
 from ci_tools.plan.compare.changes import Side

@@ -13,13 +13,7 @@ import lz4.block
 import pytest
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.fatbinary import (
-    Code,
-    Image,
-    images,
-    read_undefined_symbols,
-    units,
-)
+from ci_tools.formats.fatbinary import Code, Image, images, read_undefined_symbols, units
 from ci_tools.formats.offload.parts import zstd
 from tests.builders.compilers import fetch_cuda_program, run_nvcc
 from tests.builders.wheels import LTO, PTX, SASS, entry, library, unit, with_section

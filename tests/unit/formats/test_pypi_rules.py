@@ -12,13 +12,7 @@ import pytest
 
 from ci_tools.errors import Rejected
 from ci_tools.formats import pypi_rules
-from ci_tools.formats.pypi_rules import (
-    Held,
-    UploadRelease,
-    identity,
-    pypi_problems,
-    strangers,
-)
+from ci_tools.formats.pypi_rules import Held, UploadRelease, identity, pypi_problems, strangers
 from ci_tools.publish.targets.pypi import archive_of
 from tests.builders.wheels import PURE, edited, make, members_of, pack
 from tests.servers.uploads import sdist

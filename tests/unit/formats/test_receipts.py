@@ -8,15 +8,7 @@ import pytest
 from ci_tools.formats import receipts
 from ci_tools.formats.json_file import sealed, unsealed
 from ci_tools.machine.storage import sha256_of
-from ci_tools.model.files import (
-    BuiltWith,
-    Finding,
-    Level,
-    Outcome,
-    Receipt,
-    Trial,
-    Validated,
-)
+from ci_tools.model.files import BuiltWith, Finding, Level, Outcome, Receipt, Trial, Validated
 
 if TYPE_CHECKING:
     from pathlib import Path

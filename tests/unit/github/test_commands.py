@@ -3,14 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ci_tools.errors import InputError, Problem, Rejected, RejectedInput
-from ci_tools.github.commands import (
-    MOST,
-    annotation,
-    annotations_of,
-    resume,
-    stop,
-    summarize,
-)
+from ci_tools.github.commands import MOST, annotation, annotations_of, resume, stop, summarize
 
 
 @pytest.mark.parametrize(

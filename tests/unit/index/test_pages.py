@@ -7,12 +7,7 @@ from urllib.parse import urljoin
 import pytest
 from pypi_simple import ProjectPage
 
-from ci_tools.index.pages import (
-    IndexedFile,
-    project_and_version,
-    projects_html,
-    projects_json,
-)
+from ci_tools.index.pages import IndexedFile, project_and_version, projects_html, projects_json
 from tests.builders.index_pages import project_html, project_json
 
 HERE = "http://127.0.0.1/whl/cu130/demo/"

@@ -21,14 +21,7 @@ from ci_tools.index.manifest import parse_manifest
 from ci_tools.index.objects.store import FolderStore
 from ci_tools.index.pages import project_and_version, variant_label
 from ci_tools.index.units import JobEntry
-from ci_tools.index.variants import (
-    SCHEMA,
-    Variant,
-    documents,
-    dumps,
-    variant_of,
-    variants_of,
-)
+from ci_tools.index.variants import SCHEMA, Variant, documents, dumps, variant_of, variants_of
 from ci_tools.index.wheel_index import NIGHTLIES, WheelIndex
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.plan import SDIST

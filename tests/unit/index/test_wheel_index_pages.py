@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.manifest import Manifest
-from ci_tools.index.pages import (
-    ADOPTED,
-    VARIANTS,
-    IndexedFile,
-    Link,
-)
+from ci_tools.index.pages import ADOPTED, VARIANTS, IndexedFile, Link
 from ci_tools.index.units import Offer
 from tests.builders import releases
 

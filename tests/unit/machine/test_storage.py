@@ -6,13 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci_tools.errors import MachineError
-from ci_tools.machine.storage import (
-    cache_folder,
-    fill_once,
-    hold_lock,
-    sha256_of,
-    write_atomically,
-)
+from ci_tools.machine.storage import cache_folder, fill_once, hold_lock, sha256_of, write_atomically
 
 # ---------------------------------------------------------------- folders
 

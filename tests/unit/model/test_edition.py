@@ -15,13 +15,7 @@ from ci_tools.build.sdist import write_with_date
 from ci_tools.build.version_files import restate_version
 from ci_tools.errors import InputError, Rejected
 from ci_tools.formats import edits
-from ci_tools.model.edition import (
-    nightly,
-    parse_tag,
-    tag_of,
-    variables,
-    version,
-)
+from ci_tools.model.edition import nightly, parse_tag, tag_of, variables, version
 from ci_tools.model.evidence import Project
 from ci_tools.model.request import UNTAGGED, Channel, Edition
 from ci_tools.plan import make, plan_file

@@ -7,14 +7,7 @@ import pytest
 
 from ci_tools.errors import FatwheelError, MachineError, RejectedInput
 from ci_tools.model.request import STABLE, Channel, Edition
-from ci_tools.publish.foresight import (
-    core_of,
-    find_holders,
-    refuse_clash,
-    report_existing,
-    say_clash,
-    say_shared,
-)
+from ci_tools.publish.foresight import core_of, find_holders, refuse_clash, report_existing, say_clash, say_shared
 from ci_tools.publish.targets.addresses import targets_of
 from tests.builders.releases import folder_index, item, publish, unit
 from tests.builders.sources import demo, plan_of, world

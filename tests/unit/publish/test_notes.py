@@ -9,14 +9,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from ci_tools.index.units import (
-    CORE,
-    NOT_TRIED,
-    Alias,
-    Item,
-    JobEntry,
-    Unit,
-)
+from ci_tools.index.units import CORE, NOT_TRIED, Alias, Item, JobEntry, Unit
 from ci_tools.model.files import BuiltWith
 from ci_tools.publish.notes import MAX_CHARACTERS, notes
 

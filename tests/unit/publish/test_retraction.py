@@ -12,14 +12,7 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish import retraction
 from ci_tools.publish.targets.addresses import channel_of, index_of
-from ci_tools.publish.targets.notice import (
-    MAX_CHARACTERS,
-    Notice,
-    add_notice,
-    notice_of,
-    remove_notice,
-    title_of,
-)
+from ci_tools.publish.targets.notice import MAX_CHARACTERS, Notice, add_notice, notice_of, remove_notice, title_of
 from tests.builders import releases
 from tests.builders.releases import folder_index, item, unit
 from tests.builders.wheels import make

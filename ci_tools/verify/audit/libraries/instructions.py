@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.subject import (
-    Flaw,
-    abbreviate,
-    read_each,
-)
+from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

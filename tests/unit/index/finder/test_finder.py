@@ -9,15 +9,7 @@ from packaging.utils import canonicalize_name
 from pypi_simple import IndexPage
 
 from ci_tools import catalog
-from ci_tools.index.finder import (
-    File,
-    Shelf,
-    ShelfVersion,
-    data_path,
-    front_page,
-    project_data,
-    shelf_of,
-)
+from ci_tools.index.finder import File, Shelf, ShelfVersion, data_path, front_page, project_data, shelf_of
 from ci_tools.index.finder.data import NO_FILE, NOT_ASKED
 from ci_tools.index.pages import IndexedFile
 from ci_tools.index.units import Offer

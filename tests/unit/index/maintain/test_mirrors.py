@@ -10,12 +10,7 @@ import pytest
 from ci_tools.cli.main import main
 from ci_tools.errors import InputError, MachineError
 from ci_tools.index.maintain import yank
-from ci_tools.index.maintain.mirrors import (
-    OTHERWISE,
-    UNLIKE,
-    copy_missing,
-    differences,
-)
+from ci_tools.index.maintain.mirrors import OTHERWISE, UNLIKE, copy_missing, differences
 from ci_tools.machine.context import Silent
 from ci_tools.publish import transaction
 from ci_tools.publish.targets.addresses import indexes_of
