@@ -28,205 +28,168 @@ WITHOUT_FILES = frozenset({"plan", "evidence"})
 class Verb(NamedTuple):
     """A verb of the command line."""
 
-    module: str
     text: str
     example: str
+    module: str = ""  # of its group in this folder, if that has not the first word of its name
 
 
 VERBS: Mapping[str, Verb] = {
-    "init": Verb("plan", "write a first fatwheel.yml from what the source shows", "fatwheel init"),
-    "plan": Verb("plan", "show which wheels serve the request, and why", "fatwheel plan --explain"),
+    "init": Verb("write a first fatwheel.yml from what the source shows", "fatwheel init", "plan"),
+    "plan": Verb("show which wheels serve the request, and why", "fatwheel plan --explain"),
     "advise": Verb(
-        "plan",
         "show what would make the plan smaller, with a patch where an edit is enough",
         "fatwheel advise --format diff | git apply",
+        "plan",
     ),
-    "build": Verb("build", "build one job of the plan", "fatwheel build --job linux-cuda-cu130 --out dist"),
-    "audit": Verb("build", "check what is inside wheels", "fatwheel audit dist/*.whl --config fatwheel.yml"),
+    "build": Verb("build one job of the plan", "fatwheel build --job linux-cuda-cu130 --out dist"),
+    "audit": Verb("check what is inside wheels", "fatwheel audit dist/*.whl --config fatwheel.yml", "build"),
     "validate": Verb(
-        "build", "install wheels in clean environments and run them", "fatwheel validate dist/*.whl --python 3.12"
+        "install wheels in clean environments and run them", "fatwheel validate dist/*.whl --python 3.12", "build"
     ),
     "release": Verb(
-        "publish",
         "plan, build, audit, validate, publish and install, on this machine",
         "fatwheel release --to dir:dist/index --here",
+        "publish",
     ),
     "publish": Verb(
-        "publish",
         "publish finished files, each release unit at every target or at none",
         "fatwheel publish dist --to s3://my-bucket/whl --dry-run",
     ),
     "doctor": Verb(
-        "repository",
         "report what in a GitHub repository would stop a release, and how to fix it",
         "fatwheel doctor my-org/my-project",
+        "repository",
     ),
     "status": Verb(
-        "repository",
         "show how the last builds of recipes and platforms went, who owns each, and write a page and a badge of it",
         "fatwheel status github:my-org/wheels --page public/status.html --badge public/status.svg",
+        "repository",
     ),
     "evidence": Verb(
-        "plan",
         "print the evidence for every cell, with its places in the source, as JSON",
         "fatwheel evidence > evidence.json",
+        "plan",
     ),
-    "completion": Verb("completion", "print the completion of a shell, to be loaded by it", "fatwheel completion bash"),
+    "completion": Verb("print the completion of a shell, to be loaded by it", "fatwheel completion bash"),
     "index adopt": Verb(
-        "index",
         "take over the files of an index that other tools filled",
         "fatwheel index adopt s3://my-bucket/whl --project demo",
     ),
     "index add": Verb(
-        "index",
         "publish wheels and sdists that Fatwheel did not build, once they are audited",
         "fatwheel index add dir:index wheels/*.whl --dry-run",
     ),
     "index verify": Verb(
-        "index", "report where an index differs from its manifests", "fatwheel index verify s3://my-bucket/whl"
+        "report where an index differs from its manifests", "fatwheel index verify s3://my-bucket/whl"
     ),
-    "index repair": Verb("index", "repair what `verify` finds", "fatwheel index repair s3://my-bucket/whl"),
+    "index repair": Verb("repair what `verify` finds", "fatwheel index repair s3://my-bucket/whl"),
     "index pages": Verb(
-        "index",
         "write an index over the GitHub Releases of one or several repositories, as for GitHub Pages",
         "fatwheel index pages github:my-org/demo github:my-org/wheels --out public",
     ),
     "index find": Verb(
-        "index",
         "list every package with a wheel for a machine: from whom, attested or not; for none the recipe that makes it",
         "fatwheel index find https://my-org.github.io/wheels --torch 2.10 --cuda 13.0 --python 3.14",
     ),
     "index promote": Verb(
-        "index",
         "publish the same bytes of a release from one index to another",
         "fatwheel index promote s3://my-bucket/whl/test s3://my-bucket/whl demo==1.0",
     ),
     "index yank": Verb(
-        "index",
         "yank a release of an index, or a part of it: only users who pin it still get it",
         'fatwheel index yank s3://my-bucket/whl demo==1.0 --reason "wrong results on Hopper"',
     ),
-    "index unyank": Verb("index", "undo `yank`", "fatwheel index unyank s3://my-bucket/whl demo==1.0"),
+    "index unyank": Verb("undo `yank`", "fatwheel index unyank s3://my-bucket/whl demo==1.0"),
     "index retract": Verb(
-        "index",
         "mark a bad release at every target that supports it, and say what you have to do by hand",
         'fatwheel index retract demo==1.0 --reason "wrong results on Hopper, use 1.0.1"',
     ),
     "install facts": Verb(
-        "install",
-        "print what of this machine decides which wheel it gets, as JSON",
-        "fatwheel install facts > cluster.json",
+        "print what of this machine decides which wheel it gets, as JSON", "fatwheel install facts > cluster.json"
     ),
     "install choose": Verb(
-        "install",
         "show which wheel of a smart sdist a machine gets, and why not the others",
         "fatwheel install choose demo-1.0.tar.gz --for cluster.json",
     ),
     "install bundle": Verb(
-        "install",
         "fetch the wheel of a smart sdist for a machine without a network",
         "fatwheel install bundle demo-1.0.tar.gz --for cluster.json --out wheels",
     ),
     "install guard": Verb(
-        "install",
         "print a file for your package: it says what to do where torch is no longer the one its wheel is for",
         "fatwheel install guard > src/demo/_guard.py",
     ),
     "catalog update": Verb(
-        "catalog",
-        "add what upstream has published of torch since to the project's catalog",
-        "fatwheel catalog update --check",
+        "add what upstream has published of torch since to the project's catalog", "fatwheel catalog update --check"
     ),
-    "recipe list": Verb("recipe", "list the releases of all recipes, yours and ours", "fatwheel recipe list"),
+    "recipe list": Verb("list the releases of all recipes, yours and ours", "fatwheel recipe list"),
     "recipe show": Verb(
-        "recipe",
-        "show the releases that a recipe gives for a choice",
-        "fatwheel recipe show cupy-cuda13x --python 3.14t",
+        "show the releases that a recipe gives for a choice", "fatwheel recipe show cupy-cuda13x --python 3.14t"
     ),
     "recipe check": Verb(
-        "recipe",
         "fetch the sources of recipes, apply their patches and plan every release",
         "fatwheel recipe check sageattention --archs 8.0,8.9",
     ),
     "recipe new": Verb(
-        "recipe",
         "write a first recipe from what a repository or an sdist shows",
         "fatwheel recipe new https://github.com/rusty1s/pytorch_scatter",
     ),
     "recipe copy": Verb(
-        "recipe",
         "copy a recipe to change it, or write the config of one of its releases",
         "fatwheel recipe copy sageattention build --release --python 3.14",
     ),
-    "recipe outdated": Verb(
-        "recipe", "show what upstream has published and recipes do not name", "fatwheel recipe outdated"
-    ),
+    "recipe outdated": Verb("show what upstream has published and recipes do not name", "fatwheel recipe outdated"),
     "recipe watch": Verb(
-        "recipe",
         "say which releases of recipes are due, which are not, and why",
         "fatwheel recipe watch --to github:my-org/wheels --follow version",
     ),
     "recipe answer": Verb(
-        "recipe",
         "answer an issue that asks for a wheel: published, to be built, or refused, and why",
         "fatwheel recipe answer event.json --to github:my-org/wheels",
     ),
     "releases list": Verb(
-        "releases",
         "list the GitHub Releases of a repository, and say which are superseded and which tags no template gives",
         "fatwheel releases list github:my-org/wheels",
     ),
     "releases prune": Verb(
-        "releases",
         "remove superseded nightlies, and what exceeds a project's quota; without --yes only show them",
         "fatwheel releases prune github:my-org/wheels --keep 'v1.*'",
     ),
     "releases readme": Verb(
-        "releases",
         "write the table of the newest wheels, and how to install each, between two markers of a README",
         "fatwheel releases readme github:my-org/wheels --check",
     ),
     "ci step": Verb(
-        "ci",
         "run a verb with the inputs of a workflow's step, given as variables (WITH_CONFIG and so on)",
         "WITH_OUT=plan.json fatwheel ci step plan",
     ),
-    "ci summary": Verb(
-        "ci", "print a page for GitHub: a plan, or a release with its results", "fatwheel ci summary dist"
-    ),
+    "ci summary": Verb("print a page for GitHub: a plan, or a release with its results", "fatwheel ci summary dist"),
     "ci prepare": Verb(
-        "ci",
         "free disk space and add swap on a hosted runner, as the plan says for its jobs",
         "fatwheel ci prepare --plan plan.json --job linux-cuda-cu130",
     ),
-    "ci channel": Verb("ci", "print the channel of a plan's release", "fatwheel ci channel --plan plan.json"),
+    "ci channel": Verb("print the channel of a plan's release", "fatwheel ci channel --plan plan.json"),
     "ci gather": Verb(
-        "ci",
         "collect the files that several machines made by one plan, and audit them here",
         "fatwheel ci gather from-arm from-cuda --plan plan.json --out dist",
     ),
     "ci trials": Verb(
-        "ci",
         "print the trials of a plan that need a runner: those of the wheels that were built",
         "fatwheel ci trials dist --plan plan.json",
     ),
     "ci attested": Verb(
-        "ci",
         "verify that a GitHub workflow signed every file of a release",
         "fatwheel ci attested dist --repository my-org/demo --signer my-org/fatwheel/.github/workflows/wheels.yml",
     ),
     "ci unattested": Verb(
-        "ci",
         "compare every file of a release with its receipt, and print a page that says that it is not signed",
         "fatwheel ci unattested dist",
     ),
     "ci tell": Verb(
-        "ci",
         "open an issue for the owner of a platform whose scheduled run failed, and close it after a success",
         "fatwheel ci tell --platform linux-rocm --result failure --repository my-org/demo",
     ),
     "ci comment": Verb(
-        "ci",
         "write a file into one comment of a pull request or an issue, or update that comment",
         "fatwheel ci comment plan.md --pull 7 --repository my-org/demo",
     ),
@@ -304,7 +267,7 @@ def find_run(name: str) -> Run:
 
 
 def _module(name: str) -> object:
-    return import_module(f"{__name__}.{VERBS[name].module}")
+    return import_module(f"{__name__}.{VERBS[name].module or name.partition(' ')[0]}")
 
 
 def _function(name: str) -> str:
