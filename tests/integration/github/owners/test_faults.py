@@ -9,13 +9,12 @@ from tests.builders.owner_issues import tell
 from tests.servers.github import Answer, Fault, GitHub, asked_too_fast, rate_limited, refusal
 from tests.servers.github_issues import READ_ONLY, Talk
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("config")]
 
 STEPS = {"opens": (), "updates": ("failure",), "closes": ("failure",), "opens-again": ("failure", "success")}
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("config")
 @pytest.mark.parametrize(
     "fault", [Fault.CLOSE, Fault.FORGET, Fault.CUT, refusal(502, "Bad Gateway"), asked_too_fast(0)]
 )
@@ -37,7 +36,7 @@ def test_whatever_goes_wrong_once_there_is_one_issue_and_one_comment(
         assert len(talk.comments) - said == (step in {"closes", "opens-again"})
 
 
-@pytest.mark.usefixtures("config", "talk")
+@pytest.mark.usefixtures("talk")
 @pytest.mark.parametrize(
     ("answer", "kind", "words"),
     [
@@ -63,14 +62,12 @@ def test_a_refusal_says_what_mends_it(answer: Answer, kind: type[FatwheelError],
     assert "\x1b" not in str(refused.value)
 
 
-@pytest.mark.usefixtures("config")
 def test_a_token_that_may_not_write_issues_is_told_so(hub: GitHub, talk: Talk) -> None:
     talk.may_write = False
     with pytest.raises(InputError, match="give the job `permissions: issues: write`"):
         tell(hub, "failure")
 
 
-@pytest.mark.usefixtures("config")
 def test_a_repository_without_issues_is_told_so(hub: GitHub, talk: Talk) -> None:
     talk.has_issues = False
     with pytest.raises(InputError, match="gh repo edit octo/demo --enable-issues"):

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from tests.servers.github import GitHub
 
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("config")]
 
 
-@pytest.mark.usefixtures("config")
 def test_a_failure_opens_an_issue_for_the_owner(hub: GitHub, talk: Talk) -> None:
     address = tell(hub, "failure", "skipped")
     issue = only(talk)
@@ -32,7 +31,6 @@ def test_a_failure_opens_an_issue_for_the_owner(hub: GitHub, talk: Talk) -> None
     assert "What to do:" in body
 
 
-@pytest.mark.usefixtures("config")
 def test_a_second_failure_brings_it_up_to_date_without_a_word(hub: GitHub, talk: Talk) -> None:
     assert tell(hub, "failure") == tell(hub, "success", "failure", number=2, now=LATER)
     body = only(talk).body or ""
@@ -40,14 +38,12 @@ def test_a_second_failure_brings_it_up_to_date_without_a_word(hub: GitHub, talk:
     assert ("[run 2]" in body, "[run 1]" in body, talk.comments) == (True, False, [])
 
 
-@pytest.mark.usefixtures("config")
 def test_a_second_try_of_one_run_counts_once(hub: GitHub, talk: Talk) -> None:
     tell(hub, "failure")
     tell(hub, "failure")
     assert "fail: once since" in (only(talk).body or "")
 
 
-@pytest.mark.usefixtures("config")
 @pytest.mark.parametrize("results", [("success", "skipped"), ("success",), ("success", "", " ")])
 def test_a_good_run_closes_it(results: tuple[str, ...], hub: GitHub, talk: Talk) -> None:
     tell(hub, "failure")
@@ -57,7 +53,6 @@ def test_a_good_run_closes_it(results: tuple[str, ...], hub: GitHub, talk: Talk)
     assert talk.of(1) == ["linux-cpu succeeds again: [run 2](https://github.com/octo/demo/actions/runs/2)."]
 
 
-@pytest.mark.usefixtures("config")
 def test_what_fails_again_opens_the_same_issue_with_a_comment(hub: GitHub, talk: Talk) -> None:
     for number, result in enumerate(("failure", "failure", "success", "failure"), 1):
         tell(hub, result, number=number, now=LATER)
@@ -68,7 +63,7 @@ def test_what_fails_again_opens_the_same_issue_with_a_comment(hub: GitHub, talk:
     ]
 
 
-@pytest.mark.usefixtures("config", "talk")
+@pytest.mark.usefixtures("talk")
 @pytest.mark.parametrize(
     ("results", "why"),
     [
@@ -85,7 +80,6 @@ def test_what_says_nothing_changes_nothing(results: tuple[str, ...], why: str, h
     assert hub.requests == []
 
 
-@pytest.mark.usefixtures("config")
 def test_a_good_run_without_an_issue_changes_nothing(hub: GitHub, talk: Talk) -> None:
     with pytest.raises(LeftUndone, match="linux-cpu succeeds, and no issue about it is open"):
         tell(hub, "success")
@@ -95,7 +89,6 @@ def test_a_good_run_without_an_issue_changes_nothing(hub: GitHub, talk: Talk) ->
 # -- whose issue it is
 
 
-@pytest.mark.usefixtures("config")
 def test_each_platform_and_config_has_its_own(hub: GitHub, talk: Talk, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "own.yml").write_text(CONFIG, encoding="utf-8")
@@ -110,7 +103,6 @@ def test_each_platform_and_config_has_its_own(hub: GitHub, talk: Talk, tmp_path:
     ]
 
 
-@pytest.mark.usefixtures("config")
 @pytest.mark.parametrize("author", ["mallory", "another-app[bot]"])
 def test_nobody_else_can_plant_an_issue(author: str, hub: GitHub, talk: Talk) -> None:
     tell(hub, "failure")
@@ -123,7 +115,6 @@ def test_nobody_else_can_plant_an_issue(author: str, hub: GitHub, talk: Talk) ->
     assert talk.of(planted is None) == []
 
 
-@pytest.mark.usefixtures("config")
 @pytest.mark.parametrize("prefix", ["Quoted:\n", "> ", " "])
 def test_a_marker_in_the_middle_of_a_text_is_none(prefix: str, hub: GitHub, talk: Talk) -> None:
     tell(hub, "failure")
@@ -132,7 +123,6 @@ def test_a_marker_in_the_middle_of_a_text_is_none(prefix: str, hub: GitHub, talk
     assert len(talk.issues) == 2
 
 
-@pytest.mark.usefixtures("config")
 def test_neither_a_title_nor_a_pull_request_is_taken_for_the_issue(hub: GitHub, talk: Talk) -> None:
     talk.open("The scheduled runs of linux-cpu fail (fatwheel.yml)", "Mine.")
     tell(hub, "failure")
@@ -141,7 +131,6 @@ def test_neither_a_title_nor_a_pull_request_is_taken_for_the_issue(hub: GitHub, 
     assert [one.number for one in talk.issues] == [1, 2, 3]
 
 
-@pytest.mark.usefixtures("config")
 def test_it_is_found_among_many(hub: GitHub, talk: Talk) -> None:
     tell(hub, "failure")
     for number in range(230):
@@ -150,7 +139,6 @@ def test_it_is_found_among_many(hub: GitHub, talk: Talk) -> None:
     assert (len(talk.issues), "2 times" in (talk.issues[0].body or "")) == (231, True)
 
 
-@pytest.mark.usefixtures("config")
 def test_what_people_change_in_it_is_forgiven(hub: GitHub, talk: Talk) -> None:
     tell(hub, "failure")
     issue = talk.issues[0]
@@ -163,7 +151,6 @@ def test_what_people_change_in_it_is_forgiven(hub: GitHub, talk: Talk) -> None:
 # -- two runs at once
 
 
-@pytest.mark.usefixtures("config")
 def test_of_two_runs_at_once_the_older_issue_stays(hub: GitHub, talk: Talk) -> None:
     tell(hub, "failure")
     first = talk.issues.pop()
@@ -177,7 +164,6 @@ def test_of_two_runs_at_once_the_older_issue_stays(hub: GitHub, talk: Talk) -> N
     assert talk.of(2) == [f"{hub.url}/octo/demo/issues/1 says the same."]
 
 
-@pytest.mark.usefixtures("config")
 def test_many_runs_at_once_leave_one_issue(hub: GitHub, talk: Talk) -> None:
     threads = [threading.Thread(target=tell, args=(hub, "failure"), kwargs={"number": n}) for n in range(1, 5)]
     for thread in threads:
@@ -187,7 +173,6 @@ def test_many_runs_at_once_leave_one_issue(hub: GitHub, talk: Talk) -> None:
     assert [one.number for one in talk.issues if one.state == "open"] == [1]
 
 
-@pytest.mark.usefixtures("config")
 def test_two_that_are_open_become_one(hub: GitHub, talk: Talk) -> None:
     tell(hub, "failure")
     talk.open("Again", talk.issues[0].body)
@@ -195,7 +180,6 @@ def test_two_that_are_open_become_one(hub: GitHub, talk: Talk) -> None:
     assert [one.state for one in talk.issues] == ["open", "closed"]
 
 
-@pytest.mark.usefixtures("config")
 def test_a_good_run_closes_all_that_are_open(hub: GitHub, talk: Talk) -> None:
     tell(hub, "failure")
     talk.open("Again", talk.issues[0].body)

@@ -19,7 +19,7 @@ from ci_tools.publish.promotion import promote
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders.bucket_parts import CUDA, PURE, Here, part_of, publish
 from tests.builders.installers import run_client
-from tests.builders.wheels import edited, hexdigest, make
+from tests.builders.wheels import hexdigest, make
 from tests.servers import buckets
 from tests.servers.buckets import BUCKET
 from tests.servers.prepared import PIP, Other, run_prepared
@@ -162,20 +162,6 @@ def test_a_client_installs_what_its_hash_says(
 
 
 # ---------------------------------------------------------------- editions
-
-
-def test_a_later_candidate_takes_the_place_of_an_earlier_one_and_never_the_other_way(
-    here: Here, tmp_path: Path
-) -> None:
-    first = make(tmp_path / "first", PURE)
-    second = edited(make(tmp_path / "second", PURE), {"demo/new.py": b""})
-    publish(here.index(), (first, ""), edition=Edition(TEST, 1))
-    publish(here.index(), (second, ""), edition=Edition(TEST, 2))
-    page = here.text("test/cpu/demo/")
-    assert (hexdigest(second) in page, hexdigest(first) in page) == (True, False)
-    with pytest.raises(InputError, match="already with other bytes"):
-        publish(here.index(), (first, ""), edition=Edition(TEST, 1))
-    assert here.flaws("/test") == []
 
 
 def test_of_nightlies_the_newest_versions_stay(here: Here, tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ci_tools.model.files import Finding
     from ci_tools.model.plan import Job
 
+pytestmark = pytest.mark.slow
+
 LIMITS = {"pypi": 100_000, "github": 200_000}
 PLAIN = library("extern void *malloc(unsigned long); void *ours(void) { return malloc(1); }")
 LIMITED, UNLIMITED, LATER = "void *PyModule_Create2(void)", "int _PyLong_Sign(void)", "void *PyType_FromMetaclass(void)"
@@ -53,12 +55,10 @@ def linux(folder: Path, content: bytes = PLAIN, name: str = LINUX) -> Path:
     return make(folder, name, {"demo/__init__.py": b"", "demo/_C.abi3.so": content})
 
 
-@pytest.mark.slow
 def test_a_good_abi3_wheel_has_no_findings(tmp_path: Path) -> None:
     assert findings(linux(tmp_path, extension(LIMITED), ABI3)) == ()
 
 
-@pytest.mark.slow
 def test_two_thousand_empty_members_take_no_files_of_their_own(tmp_path: Path) -> None:
     wheel = make(tmp_path, files={f"demo/m{number}.txt": b"" for number in range(2_000)})
     with opened_below(tmp_path / "work") as opened:
@@ -66,7 +66,6 @@ def test_two_thousand_empty_members_take_no_files_of_their_own(tmp_path: Path) -
     assert len(opened) < 100
 
 
-@pytest.mark.slow
 def test_each_library_keeps_to_the_limited_api_of_its_tag(tmp_path: Path) -> None:
     calls = {"_never": UNLIMITED, "_from_3_12": LATER, "_always": LIMITED}
     files = {f"demo/{name}.abi3.so": extension(called, name) for name, called in calls.items()}
@@ -77,7 +76,6 @@ def test_each_library_keeps_to_the_limited_api_of_its_tag(tmp_path: Path) -> Non
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("admitted", "level"), [(">=3.12", Level.WARNING), (">=3.11", Level.ERROR)])
 def test_a_tag_below_what_a_library_uses_is_a_warning_if_no_admitted_python_lacks_that(
     admitted: str, level: Level, tmp_path: Path
@@ -87,7 +85,6 @@ def test_a_tag_below_what_a_library_uses_is_a_warning_if_no_admitted_python_lack
     assert [(one.rule, one.level) for one in findings(wheel)] == [("abi3", level)]
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # readme_renderer's; threads share what is to be ignored
 def test_two_runs_share_no_report_and_leave_none(tmp_path: Path) -> None:
     wheel = linux(tmp_path, extension(LIMITED), ABI3)
@@ -96,7 +93,6 @@ def test_two_runs_share_no_report_and_leave_none(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["sweep"]  # a lock
 
 
-@pytest.mark.slow
 def test_an_abi3_library_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
     found = findings(linux(tmp_path, PLAIN[:300], ABI3))
     assert {"abi3", "platform"} <= {finding.rule for finding in found}
