@@ -75,9 +75,10 @@ def _reach(files: Mapping[str, Path]) -> dict[str, set[str]]:
 
 
 def _verbs(tree: ast.Module) -> dict[str, str]:
-    """Return the module of each verb in the table VERBS."""
+    """Return the module of each verb in the table VERBS: the third word of its row, or the first of its name."""
     table = next(node.value for node in tree.body if isinstance(node, ast.AnnAssign) and node.target.id == "VERBS")
-    return {key.value: value.args[0].value for key, value in zip(table.keys, table.values, strict=True)}
+    rows = {key.value: value.args[2:] for key, value in zip(table.keys, table.values, strict=True)}
+    return {verb: named[0].value if named else verb.partition(" ")[0] for verb, named in rows.items()}
 
 
 def _imported_by(tree: ast.Module, verb: str, files: Mapping[str, Path]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from tests.budget.lines import count_lines
 if TYPE_CHECKING:
     from pathlib import Path
 
-VERBS = 'VERBS: dict = {"list": Verb("index", "text"), "index show": Verb("index", "text")}\n'
+VERBS = 'VERBS: dict = {"list": Verb("text", "list", "index"), "index show": Verb("text", "show")}\n'
 INDEX = """from ci_tools.errors import InputError
 
 def declare_list(): pass
