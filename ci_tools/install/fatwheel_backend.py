@@ -923,8 +923,7 @@ def _decide(settings: Mapping[str, Any] | None) -> Decision:
         if wishes.on("no-compile"):
             both = f"{wishes.variable('no-prebuilt')} and {wishes.variable('no-compile')}"
             raise _refuse_to_go_on(f"{both} are both set: nothing can be installed")
-        _say(f"{lock['project']}: compiled, since {wishes.variable('no-prebuilt')} is set")
-        _prepare_compiling(lock, facts)
+        _prepare_compiling(lock, wishes, facts, f"{lock['project']}: {wishes.variable('no-prebuilt')} is set, so it")
         return Decision(lock, wishes)
     choice = choose(lock, facts)
     _say_once(explain(lock, facts, choice))
@@ -933,33 +932,64 @@ def _decide(settings: Mapping[str, Any] | None) -> Decision:
             raise _refuse_to_go_on(
                 f"No wheel of {lock['project']} {lock['version']} fits, and {wishes.variable('no-compile')} is set."
             )
-        _say(f"{lock['project']}: no wheel fits, so it is compiled")
-        _prepare_compiling(lock, facts)
+        _prepare_compiling(lock, wishes, facts, f"{lock['project']}: no wheel fits, so it")
         return Decision(lock, wishes)
     try:
         return Decision(lock, wishes, choice.wheel, fetch(choice.wheel, wishes.get("wheels"), cache_folder(os.environ)))
     except Unreachable as error:
         _refuse_without_compiler(lock, choice.wheel, wishes, facts, str(error))
-        _prepare_compiling(lock, facts)
+        why = f"{choice.wheel['file']} cannot be fetched: {error}; so {lock['project']}"
+        _prepare_compiling(lock, wishes, facts, why)
         return Decision(lock, wishes)
 
 
-def _prepare_compiling(lock: Lock, facts: Facts) -> None:
+def _prepare_compiling(lock: Lock, wishes: Wishes, facts: Facts, why: str) -> None:
     """Set the variables with which the closest wheel for this machine's kind was built; the user's own stay.
 
-    Says how long it takes to compile it, as far as the lock knows.
+    Says in one line why it is compiled and by which nvcc, and how long it takes, as far as the lock knows.
     """
+    _say_once(f"{why} is compiled{_name_nvcc(lock, wishes, facts)}")
     checks = (_refuse_system, _refuse_accelerator)
     alike = [wheel for wheel in lock["wheels"] if not any(check(wheel, facts) for check in checks)]
     for wheel in sorted(alike, key=lambda wheel: _rank(wheel, facts))[-1:]:
         for name, value in wheel["env"].items():
             if name not in os.environ:
                 os.environ[name] = value
-                _say(f"{lock['project']}: built with {name}={value}, as {wheel['file']} was")
+                _say_once(f"{lock['project']}: built with {name}={value}, as {wheel['file']} was")
         if wheel["compiling"]:
-            _say(f"{lock['project']}: {tell_time(wheel['compiling'], count_cores(os.environ))}")
+            _say_once(f"{lock['project']}: {tell_time(wheel['compiling'], count_cores(os.environ))}")
         elif wheel["cuda"]:
-            _say(f"{lock['project']}: how long compiling takes is not known; MAX_JOBS limits its memory")
+            _say_once(f"{lock['project']}: how long compiling takes is not known; MAX_JOBS limits its memory")
+
+
+def _name_nvcc(lock: Lock, wishes: Wishes, facts: Facts) -> str:
+    """Return the nvcc that compiles a project with CUDA code, and the CUDA version that it should have, in words.
+
+    Exits if the user names a version and the nvcc here has another, unless the user wants no prebuilt wheel: installers
+    show what a backend prints only if it fails.
+    """
+    if not any(wheel["cuda"] and not _refuse_system(wheel, facts) for wheel in lock["wheels"]):
+        return ""
+    (wanted, source), (nvcc, version) = _wanted_cuda(facts), _find_nvcc()
+    here = f" with {nvcc}, of CUDA {version}" if nvcc else ""
+    from_driver = not facts.asked_cuda and not facts.torch  # it runs what was built for older CUDA too
+    if wanted == version or (from_driver and wanted and nvcc and _numbers(version) <= _numbers(wanted)):
+        return here
+    if wanted is None:
+        return here and f"{here}, although {source}"
+    if facts.asked_cuda and not wishes.on("no-prebuilt"):
+        lacking = _lacks_nvcc((wanted,), nvcc, version)
+        raise _refuse_to_go_on(f"{lock['project']} has to be compiled, and {lacking}", *_take_nvcc(wishes, nvcc))
+    return f"{here or ' without an nvcc'}, not of CUDA {wanted} ({source})"
+
+
+def _lacks_nvcc(wanted: Sequence[str], nvcc: str, version: str) -> str:
+    here = f", but {nvcc} of CUDA {version}" if nvcc else ""
+    return f"there is no nvcc of CUDA {' or '.join(wanted)} to compile it with{here}"
+
+
+def _take_nvcc(wishes: Wishes, nvcc: str) -> list[str]:
+    return [f"Compile it:  {wishes.variable('no-prebuilt')}=1 takes that nvcc all the same"] if nvcc else []
 
 
 def count_cores(environ: Mapping[str, str]) -> int:
@@ -994,38 +1024,35 @@ def _refuse_system(wheel: Wheel, facts: Facts) -> str:
 def _say_once(text: str) -> None:
     """Print a text, but if an earlier hook of the same installer has printed it: each is a process of its own."""
     said = Path(SAID)
-    key = f"{os.getppid()} {hashlib.sha256(text.encode('utf-8')).hexdigest()}"
+    key = f"{os.getppid()} {hashlib.sha256(text.encode('utf-8')).hexdigest()}\n"
     with suppress(OSError):
-        if said.is_file() and said.read_text(encoding="ascii") == key:
+        if said.is_file() and key in said.read_text(encoding="ascii"):
             return
     _say(text)
     with suppress(OSError):
         if not said.is_symlink():  # old pips unpack links as they are: nothing is written outside the sdist
-            said.write_text(key, encoding="ascii")
+            with said.open("a", encoding="ascii") as file:
+                file.write(key)
 
 
 def _refuse_without_compiler(lock: Lock, wheel: Wheel, wishes: Wishes, facts: Facts, why: str) -> None:
-    """Say that a wheel is compiled as it cannot be fetched; exit if this machine has no compiler for it.
+    """Exit if a wheel that cannot be fetched may not be compiled, or this machine has no compiler for it.
 
-    That is the nvcc of the wheel's CUDA version, or of the version to install for.
+    That is the nvcc of the CUDA version that the user names; where none is named, that of the wheel's or of torch's.
     """
     nvcc, version = _find_nvcc() if wheel["cuda"] else ("", "")
-    wanted = tuple(dict.fromkeys(filter(None, (wheel["cuda"], _wanted_cuda(facts)[0]))))
+    named = (facts.asked_cuda,) if facts.asked_cuda else (wheel["cuda"], _wanted_cuda(facts)[0])
+    wanted = tuple(dict.fromkeys(filter(None, named)))
     can_compile = not wheel["cuda"] or version in wanted
     if can_compile and not wishes.on("no-compile"):
-        how = f" with {nvcc}, of CUDA {version}" if nvcc else ""
-        _say(f"{wheel['file']} cannot be fetched: {why}")
-        _say(f"so {lock['project']} is compiled{how}")
         return
-    here = f", but {nvcc} of CUDA {version}" if nvcc else ""
-    no_nvcc = "" if can_compile else f"there is no nvcc of CUDA {' or '.join(wanted)} to compile it with{here}"
-    anyway = f"Compile it:  {wishes.variable('no-prebuilt')}=1 takes that nvcc all the same"
+    no_nvcc = "" if can_compile else _lacks_nvcc(wanted, nvcc, version)
     raise _refuse_to_go_on(
         f"{wheel['file']} fits, but it cannot be fetched, and {no_nvcc or 'compiling is off'}:",
         f"  {why}",
         f"A mirror:  {wishes.variable('wheels')}=https://… pip install {lock['project']}=={lock['version']}",
         f"Offline:   copy that file into a folder, and {wishes.variable('wheels')}=FOLDER pip install …",
-        *([anyway] if no_nvcc and nvcc else ()),
+        *(_take_nvcc(wishes, nvcc) if no_nvcc else ()),
     )
 
 
@@ -1155,10 +1182,10 @@ def build_editable(
     return str(own(wheel_directory, found.wishes.for_others(), metadata_directory))
 
 
-def _decide_editable(settings: Mapping[str, Any] | None) -> Decision:
+def _decide_editable(settings: Mapping[str, Any] | None, why: str = "an editable installation") -> Decision:
     lock = read_lock(Path(LOCK))
     wishes = Wishes(lock["project"], settings, os.environ)
-    _prepare_compiling(lock, find_facts(wishes))
+    _prepare_compiling(lock, wishes, find_facts(wishes), f"{lock['project']}: {why}")
     return Decision(lock, wishes)
 
 
@@ -1235,10 +1262,10 @@ def _say_compiled(words: Sequence[str]) -> None:
     command = next((word for word in words if word in {"install", "develop", "bdist_egg", "build_ext"}), "")
     if not command:
         return
-    found = _decide_editable(None)
+    why = f"`setup.py {command}` compiles it; `pip install .` takes a wheel that fits. It"
+    found = _decide_editable(None, why)
     if found.wishes.on("no-compile"):
         raise _refuse_to_go_on(f"`setup.py {command}` compiles, and {found.wishes.variable('no-compile')} is set.")
-    _say(f"{found.lock['project']}: `setup.py {command}` compiles it; `pip install .` takes a wheel that fits")
 
 
 def _find_bdist_wheel() -> Any:

@@ -18,6 +18,7 @@ from ci_tools.install.lock import Compiling, LockedWheel, write_lock
 from ci_tools.install.smart_sdist import make_smart
 from ci_tools.model.names import FileName, Sha256
 from tests.builders.hooks import call_hooks
+from tests.builders.installers import options_of, run_client
 from tests.builders.smart_sdists import CUDA, environ_of, install, plain_sdist, release
 from tests.servers.assets import assets
 
@@ -175,6 +176,56 @@ def test_a_wheel_that_can_neither_be_fetched_nor_compiled_ends_the_installation(
     assert "DEMO_WHEELS=https://" in found.said
     assert "DEMO_WHEELS=FOLDER pip install" in found.said
     assert ("DEMO_NO_PREBUILT=1 takes that nvcc" in found.said) == (not more)
+
+
+@pytest.mark.parametrize(
+    ("wheel", "torch", "asked"),
+    [
+        pytest.param("13.0", None, "13.2", id="cannot-be-fetched-for-another-minor"),
+        pytest.param("12.8", None, "13.2", id="no-wheel-fits-another-minor"),
+        pytest.param("13.2", ("9.9", None), "12.9", id="no-wheel-fits-another-major"),
+    ],
+)
+def test_nothing_is_compiled_for_another_cuda_than_the_user_asks_for(
+    wheel: str, torch: tuple[str, None] | None, asked: str, tmp_path: Path
+) -> None:
+    home = nvcc_in(tmp_path / "cuda", "13.0").parents[1]
+    with assets(tmp_path / "assets", *["404"] * 3) as server:
+        made = release(tmp_path, server.url, cuda=wheel, torch=torch, files=OWN)
+        options = {"DEMO_FOR_CUDA": asked, "DEMO_FOR_TORCH": "2.10.0", "CUDA_HOME": str(home)}
+        found = call_hooks(made.sdist, tmp_path, **options)
+        anyway = call_hooks(made.sdist, tmp_path / "anyway", **options, DEMO_NO_PREBUILT="1")
+    assert found.wheel is None
+    assert f"there is no nvcc of CUDA {asked} to compile it with, but {home}/bin/nvcc of CUDA 13.0" in found.said
+    assert "DEMO_NO_PREBUILT=1 takes that nvcc all the same" in found.said
+    with_it = f"is compiled with {home}/bin/nvcc, of CUDA 13.0, not of CUDA {asked} (what you asked for)\n"
+    assert anyway.said.count(f"demo: DEMO_NO_PREBUILT is set, so it {with_it}") == 1  # although three hooks decide
+
+
+@pytest.mark.parametrize(
+    ("torch", "how"),
+    [
+        ("2.10.0+cu132", ", of CUDA 13.0, not of CUDA 13.2 (torch 2.10.0+cu132)"),
+        ("2.10.0+cu130", ", of CUDA 13.0"),
+        ("2.10.0+cpu", ", of CUDA 13.0, although torch 2.10.0+cpu is a build without CUDA"),
+    ],
+)
+def test_a_fallback_is_one_line_with_its_nvcc(torch: str, how: str, tmp_path: Path) -> None:
+    nvcc = nvcc_in(tmp_path / "cuda", "13.0")
+    made = release(tmp_path, "http://127.0.0.1:9", cuda="13.0", torch=("9.9", None), files=OWN)
+    found = call_hooks(made.sdist, tmp_path, DEMO_FOR_TORCH=torch, CUDA_HOME=str(nvcc.parents[1]))
+    assert found.said.count(f"demo: no wheel fits, so it is compiled with {nvcc}{how}\n") == 1
+
+
+@pytest.mark.parametrize("client", ["pip", "uv"])
+def test_an_installer_shows_without_v_that_it_would_compile_for_another_cuda(client: str, tmp_path: Path) -> None:
+    made = release(tmp_path, "http://127.0.0.1:9", cuda="12.8", files=OWN)
+    home = nvcc_in(tmp_path / "cuda", "13.0").parents[1]
+    environ = environ_of(tmp_path, {"DEMO_FOR_CUDA": "13.2", "CUDA_HOME": str(home)})
+    words = [word for word in options_of(client) if word != "--quiet"]
+    done = run_client(client, [*words, "--target", tmp_path / "there", made.sdist], environ)
+    assert done.returncode
+    assert "there is no nvcc of CUDA 13.2 to compile it with, but" in done.stdout + done.stderr
 
 
 def test_it_is_compiled_with_the_variables_of_its_wheel_and_no_setting_of_ours(tmp_path: Path) -> None:
