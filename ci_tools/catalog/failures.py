@@ -71,9 +71,9 @@ def explain(output: str, table: str = BUILD) -> Explained | None:
 
 @functools.cache
 def read_causes(table: str = BUILD) -> tuple[Cause, ...]:
-    """Return the causes of a table, in its order."""
+    """Return the causes of a table for which a config can do something, in its order."""
     tables = read(table)
-    return tuple(_read(name, row) for name, row in tables.items())
+    return tuple(_read(name, row) for name, row in tables.items() if "hint" in row)
 
 
 def page_of(table: str, name: str) -> str:

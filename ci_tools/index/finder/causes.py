@@ -1,0 +1,118 @@
+"""Finds the cause of what an installer, a compiler or a loader printed, by the catalog's install_failures.toml.
+
+The finder's page does the same in JavaScript (script/errors.js); a test holds both to the same answers.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any, NamedTuple
+
+from ci_tools.catalog.failures import INSTALL, page_of
+from ci_tools.catalog.tables import read
+
+MAX_LINES, MAX_WIDTH, MAX_JOINED, MAX_QUOTED = 5000, 1000, 4000, 3
+ESCAPES = re.compile(r"(?:\x1b|\u2190)\[[0-9;?]*[A-Za-z]")
+SPACES = re.compile("[\t\v\f\x1b-\x1f\x85\xa0\u1680\u180e\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]")
+QUOTES = str.maketrans("\u2018\u2019\u201c\u201d`", "''\"\"'")
+# uv wraps a sentence of its tree, or a hint, into lines that are indented.
+HEAD = re.compile(" *(?:[\xd7x] |[\u251c\u2570]\u2500\u25b6 |['|]-> |(?:[\u2502|] +)?hint: )")
+REST = re.compile(" *(?:[\u2502|] +| {4,})(?=[^ \u251c\u2570\u2502|'\\[])(?!hint: )")
+PROBES = re.compile("conftest|configtest|CMakeScratch|CMakeTmp|meson-private|has_function")  # as in catalog.failures
+
+
+class Answer(NamedTuple):
+    """A cause in words, and what mends it or what to look at; the lines that show it, and the number of the first."""
+
+    name: str
+    says: str
+    why: str
+    mend: str
+    look: str
+    lines: str  # what the page may offer
+    cuda: str
+    quote: str
+    line: int
+
+
+@functools.cache
+def read_rows() -> tuple[dict[str, Any], ...]:
+    """Return the causes as the page has them, with the signs in Python's notation."""
+    words = ("says", "why", "mend", "look", "lines", "cuda")
+    return tuple(
+        {
+            "name": name,
+            "late": bool(row.get("late")),
+            "signs": [sign.replace(" ", r"\s+") for sign in row["signs"]],
+            **{word: row.get(word, "") for word in words},
+        }
+        for name, row in read(INSTALL).items()
+    )
+
+
+def explain(text: str) -> Answer | None:
+    """Return the cause that the first line shows of which one is known, by the first row that knows it; None if none is."""
+    lines = plain_lines(text)
+    plain = "\n".join(line for _, line in lines)
+    found = [
+        (row["late"], plain.count("\n", 0, match.start()), at, match)
+        for at, row in enumerate(read_rows())
+        for match in _matches(at, plain)
+    ]
+    if not found:
+        return None
+    _, place, at, match = min(found, key=lambda one: one[:3])
+    row = read_rows()[at]
+    values = {name: " ".join((value or "").split()) for name, value in {"library": "", **match.groupdict()}.items()}
+    values["library"] = values["library"] or "the library"
+    texts = {
+        word: re.sub(r"\$(\w+)", lambda one: values.get(one[1], one[0]), row[word])
+        for word in ("says", "why", "mend", "look")
+    }
+    quote = _quote(plain, match.start(), match.end())
+    return Answer(row["name"], **texts, lines=row["lines"], cuda=row["cuda"], quote=quote, line=lines[place][0])
+
+
+def plain_lines(text: str) -> list[tuple[int, str]]:
+    """Return the last lines of a text with their numbers, without colours and odd spaces, those that uv wraps joined."""
+    whole = re.split("\r\n?|\n", text)
+    lines: list[tuple[int, str]] = []
+    wrapped = False
+    for number, raw in enumerate(whole[-MAX_LINES:], max(len(whole) - MAX_LINES, 0) + 1):
+        line = SPACES.sub(" ", ESCAPES.sub("", raw)).translate(QUOTES)[:MAX_WIDTH]
+        rest = REST.match(line) if wrapped else None
+        if rest and len(lines[-1][1]) < MAX_JOINED:
+            first, before = lines.pop()
+            lines.append((first, before.rstrip(" ") + ("" if before.endswith("-") else " ") + line[rest.end() :]))
+        else:
+            lines.append((number, line))
+            wrapped = bool(HEAD.match(line))
+    return lines
+
+
+@functools.cache
+def _signs(at: int) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(sign, re.MULTILINE | re.ASCII) for sign in read_rows()[at]["signs"])
+
+
+def _matches(at: int, plain: str) -> list[re.Match[str]]:
+    """Return the first match of each sign in lines that are about no probe of a build system."""
+    found = (
+        next((one for one in sign.finditer(plain) if not PROBES.search(_quote(plain, one.start(), one.end()))), None)
+        for sign in _signs(at)
+    )
+    return [match for match in found if match]
+
+
+def _quote(plain: str, start: int, end: int) -> str:
+    """Return the lines of a place in a text, at most MAX_QUOTED."""
+    begin, stop = plain.rfind("\n", 0, start) + 1, plain.find("\n", max(end, start + 1) - 1)
+    return "\n".join(plain[begin : stop if stop >= 0 else None].split("\n")[:MAX_QUOTED])
+
+
+def describe(answer: Answer) -> str:
+    """Return an answer as the terminal and the reference show it."""
+    says = " ".join(f"{part[:1].upper()}{part[1:]}." for part in (answer.says, answer.why) if part)
+    helps = f"What mends it: {answer.mend}." if answer.mend else f"What mends it is not known. Look at {answer.look}."
+    return f"{says}\n{helps}\n{page_of(INSTALL, answer.name)}"
