@@ -51,6 +51,15 @@ def read_rows() -> tuple[dict[str, Any], ...]:
     )
 
 
+def describe_causes() -> list[dict[str, Any]]:
+    """Return the causes as JavaScript reads them."""
+    return [{**row, "signs": [re.sub(r"\(\?P([<=])(\w+)", _name_group, sign) for sign in row["signs"]]} for row in read_rows()]
+
+
+def _name_group(found: re.Match[str]) -> str:
+    return f"(?<{found[2]}" if found[1] == "<" else rf"(?:\k<{found[2]}>"
+
+
 def explain(text: str) -> Answer | None:
     """Return the cause that the first line shows of which one is known, by the first row that knows it; None if none is."""
     lines = plain_lines(text)

@@ -165,7 +165,7 @@ function waysOn(name, test = ({ file }) => file) {
   const values = valuesOf(name).filter((value) => test(answerTo({ ...state.choice, [name]: value.name })));
   return values.map(({ name: value, label }) => {
     const kind = { torch: "torch ", python: "Python " }[name] ?? "";
-    const button = element("button", { type: "button" }, `${kind}${label}`);
+    const button = element("button", { type: "button", "data-value": value }, `${kind}${label}`);
     button.onclick = () => {
       choose(name, value);
       byId("result-title").focus();

@@ -1,305 +1,113 @@
-// What goes wrong with wheels for torch, by the words that people see. A rule has the pattern of these words, and reads
-// from the match what is wrong (`title`), why (`why`), and which lines mend it:
-//   wheel      this package's line, since the file that is installed is another than it should be
-//   torch      the line for torch, then this package's
-//   driver     no line: the driver's number, or torch for an older CUDA
-//   libraries  the line for torch, and the variable that hides its libraries
-//   ""         no line helps
-// Whatever it says besides of the machine (`seen`) counts in the choice.
+// The cause of an error that was pasted: the twin of causes.py, with the same table, CAUSES; a test holds them equal.
 
-const CUDA_LIBRARIES = "cudart|cublas|cublasLt|cufft|curand|cusolver|cusparse|cusparseLt|cudnn|nvrtc|nccl|nvJitLink";
-const TAGS = {
-  linux: "Linux",
-  manylinux: "Linux",
-  musllinux: "Alpine Linux",
-  win: "Windows",
-  macosx: "macOS",
-  any: "any system",
-};
-const TORCH_SYMBOL = /^_*ZN?[VKTSI]*N?K?(2at|3c10|5torch|6caffe2)/;
-const NEW_STRING = /__cxx11|B5cxx11/;
-const OLD_STRING = /^_Z\w*?(?:RKSs|ESs|PSs|SsS)/;
-const FIRST_NEW_ABI = [2, 7]; // of torch's wheels for Linux: publish/wheel_facts.py
+const MAX_LINES = 5000;
+const MAX_WIDTH = 1000;
+const MAX_JOINED = 4000;
+const MAX_QUOTED = 3;
+const ESCAPES = /(?:\x1b|\u2190)\[[0-9;?]*[A-Za-z]/g;
+const SPACES = /[\t\v\f\x1b-\x1f\x85\xa0\u1680\u180e\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]/g;
+// uv wraps a sentence of its tree, or a hint, into lines that are indented.
+const HEAD = /^ *(?:[\xd7x] |[\u251c\u2570]\u2500\u25b6 |['|]-> |(?:[\u2502|] +)?hint: )/;
+const REST = /^ *(?:[\u2502|] +| {4,})(?=[^ \u251c\u2570\u2502|'[])(?!hint: )/;
+const PROBES = /conftest|configtest|CMakeScratch|CMakeTmp|meson-private|has_function/;
+const SIGNS = CAUSES.map(({ signs }) => signs.map((sign) => new RegExp(sign, "gm")));
 
-const NOT_FOUND = /a version that satisfies the requirement ([\w.-]+)([^\s(]*).*?\(from versions: ([^)\n]*)/;
-const NO_MATCH = /No matching distribution found for ([\w.-]+)(\S*)/;
-const MISMATCH = /CUDA version \(([\d.]+)\) mismatches the version that was used to compile\s+PyTorch \((\d+)\.(\d)/;
-const UNSUPPORTED = /([^\s/\\'"]{5,200})\.whl is not a supported wheel on this platform/;
-const LONGEST_LINE = 1000; // characters of a line, and
-const MAX_LINES = 5000; // lines that are read: a pattern may take long for a text that was made to keep it busy
+/** Return the cause that the first line shows of which one is known, by the first row that knows it; null if none is. */
+function explain(text) {
+  const lines = plainLines(text);
+  const plain = lines.map(([, line]) => line).join("\n");
+  const found = CAUSES.flatMap(({ late }, at) => matchesOf(at, plain).map((match) => {
+    return { rank: [Number(late), countLines(plain.slice(0, match.index)), at], match };
+  }));
+  if (!found.length) return null;
+  const { rank: [, place, at], match } = found.reduce((a, b) => (compareParts(b.rank, a.rank) < 0 ? b : a));
+  const { name, lines: offer, cuda, ...row } = CAUSES[at];
+  const values = Object.fromEntries(Object.entries({ library: "", ...match.groups }).map(([group, value]) => {
+    return [group, (value ?? "").trim().split(/\s+/).join(" ")];
+  }));
+  values.library ||= "the library";
+  const filled = (words) => words.replace(/\$(\w+)/g, (whole, group) => own(values, group) ?? whole);
+  const [says, why, mend, look] = [row.says, row.why, row.mend, row.look].map(filled);
+  const quote = quoteOf(plain, match.index, match.index + match[0].length);
+  return { name, says, why, mend, look, lines: offer, cuda, quote, line: lines[place][0] };
+}
 
-const RULES = [
-  {
-    name: "undefined symbol",
-    pattern: /undefined symbol:?\s*(_?\w+)(?:[,@]?\s*version (\S+))?|symbol not found in flat namespace\s*\(?'?(\w+)/i,
-    read: ([, symbol, version, flat], machine) => readSymbol(symbol ?? flat, version ?? "", machine),
-  },
-  {
-    name: "DLL load failed",
-    pattern: /DLL load failed while importing (\w+)[^\n]*specified procedure could not be found/i,
-    read: ([, name]) => ({
-      title: `${name} was built for another torch than the one that is installed.`,
-      why: "Windows finds torch's libraries, but not a function that the file wants of them.",
-      mend: "wheel",
-    }),
-  },
-  {
-    name: "GPU unknown to torch",
-    pattern: /([^\n:]{0,80}) with CUDA capability sm_(\d+) is not compatible with the current PyTorch/,
-    read: ([, gpu, sm]) => ({
-      title: `Your torch has no code for ${gpu.trim() || "this GPU"} (sm_${sm}).`,
-      why: "A torch for a newer CUDA has it. Nothing that is built on torch can run before that.",
-      mend: "torch",
-    }),
-  },
-  {
-    name: "no kernel image",
-    pattern: /no kernel image is available/i,
-    read: (_, machine) => ({
-      title: "What is installed has no code for your GPU.",
-      why: machine.gpu
-        ? `It was compiled for other GPUs than yours, of compute capability ${machine.gpu}.`
-        : "It was compiled for other GPUs than yours. Select your GPU above to see which wheel has code for it.",
-      mend: "wheel",
-    }),
-  },
-  {
-    name: "no such version, by pip",
-    pattern: new RegExp(`${NOT_FOUND.source}|${NO_MATCH.source}`),
-    read: ([, name, spec, versions, other, itsSpec]) => readMissing(name ?? other, spec ?? itsSpec, versions ?? ""),
-  },
-  {
-    name: "no such version, by uv",
-    pattern: /Because (?:only )?([\w.-]+?)(==[\w.+!-]+)? has no wheels with a matching ([\w ]+?)\s+tag/,
-    read: ([, name, spec, tag]) => ({
-      title: `There is no file of ${name}${spec ?? ""} for your ${/platform/.test(tag) ? "system" : "Python"}.`,
-      why: "uv found the version, but each of its files is for another one.",
-      mend: name === "torch" ? "torch" : "wheel",
-    }),
-  },
-  {
-    name: "no such version in an index, by uv",
-    pattern: /Because (?:there (?:is|are) no versions? of ([\w-]+)|([\w-]+) was not found in the package registry)/,
-    read: ([, name, unknown]) => readMissing(name ?? unknown, "", ""),
-  },
-  {
-    name: "a library of the driver",
-    pattern: /libcuda\.so(?:\.1)?: cannot open shared object|Found no NVIDIA driver on your system/,
-    read: () => ({
-      title: "There is no NVIDIA driver here.",
-      why: "libcuda.so.1 belongs to the driver, not to a wheel. In a container, start it with --gpus all.",
-      mend: "driver",
-    }),
-  },
-  {
-    name: "a library of CUDA",
-    pattern: new RegExp(`lib(${CUDA_LIBRARIES})\\.so\\.(\\d+)[\\d.]*: cannot open shared object`),
-    read: ([, name, major]) => ({
-      title: Number(major) > 9 && name !== "cudnn" && name !== "nccl"
-        ? `It was built for CUDA ${major}, and the torch here brings no CUDA ${major}.`
-        : `It wants lib${name}.so.${major}, and the torch here does not bring it.`,
-      why: "torch brings CUDA's libraries along; the file of this package has to be the one for the same CUDA.",
-      mend: "torch",
-    }),
-  },
-  {
-    name: "a library of torch",
-    pattern: /lib(c10|torch)(_cuda|_hip)?\w*\.so: cannot open shared object/,
-    read: ([, , accelerator]) => ({
-      title: accelerator
-        ? `It was built for a torch with ${accelerator === "_cuda" ? "CUDA" : "ROCm"}, and yours has none.`
-        : "It cannot find torch.",
-      why: accelerator
-        ? "What is installed is a torch for the CPU."
-        : "torch is not installed, or not imported before it.",
-      mend: "torch",
-    }),
-  },
-  {
-    name: "driver too old",
-    pattern: /CUDA driver version is insufficient|NVIDIA driver on your system is too old|cudaErrorInsufficientDriver/,
-    read: (_, machine) => ({
-      title: "The NVIDIA driver is too old for the CUDA of your torch.",
-      why: machine.driver || machine.driver_cuda
-        ? `It is ${driverIn(machine)}.`
-        : "nvidia-smi says which driver it is.",
-      mend: "driver",
-    }),
-  },
-  {
-    name: "wheel for another machine",
-    pattern: UNSUPPORTED,
-    read: ([, name]) => ({
-      title: `That file is for ${tagsInWords(`${name}.whl`)}, and your pip is of another.`,
-      why: "`python -m pip --version` says which Python it is, `python -m pip debug --verbose` which tags it takes.",
-      mend: /^torch-/.test(name) ? "torch" : "wheel",
-    }),
-  },
-  {
-    name: "glibc too old",
-    pattern: /version [`'"‘“]?GLIBC_(\d+)\.(\d+)['"’”]? not found/,
-    read: ([, major, minor], machine) => ({
-      title: `It needs glibc ${major}.${minor}, and your system has an older one${inBrackets(machine.libc)}.`,
-      why: "The system's C library cannot be replaced. A wheel that was built on an older system helps.",
-      mend: "wheel",
-      seen: { libc: machine.libc ?? `glibc ${major}.${Number(minor) - 1}` },
-    }),
-  },
-  {
-    name: "libstdc++ too old",
-    pattern: /version [`'"‘“]?(GLIBCXX|CXXABI)_([\d.]+)['"’”]? not found/,
-    read: ([, kind, version]) => ({
-      title: `The libstdc++ that is found first is too old: it has no ${kind}_${version}.`,
-      why: "In conda, libstdcxx-ng of conda-forge brings a newer one; else the system's has to be updated.",
-      mend: "",
-    }),
-  },
-  {
-    name: "torch without CUDA",
-    pattern: /Torch not compiled with CUDA enabled/,
-    read: () => ({ title: "Your torch is a build for the CPU.", why: "It has no CUDA in it.", mend: "torch" }),
-  },
-  {
-    name: "compiled, with another CUDA",
-    pattern: MISMATCH,
-    read: ([, nvcc, major, minor]) => ({
-      title: `It is being compiled, with the compiler of CUDA ${nvcc} for a torch of CUDA ${major}.${minor}.`,
-      why: "A wheel that is built already needs no compiler.",
-      mend: "wheel",
-      seen: { accelerator: `cu${major}${minor}` },
-    }),
-  },
-  {
-    name: "compiled, without a compiler",
-    pattern: /CUDA_HOME environment variable is not set|nvcc was not found/,
-    read: () => ({
-      title: "It is being compiled, and there is no CUDA compiler.",
-      why: "pip took the source, since it saw no wheel that fits. A wheel that is built already needs no compiler.",
-      mend: "torch",
-    }),
-  },
-  {
-    name: "compiled, without torch",
-    pattern: /No module named ['"]?torch['"]?/,
-    read: () => ({
-      title: "It is being compiled, or imported, where there is no torch.",
-      why: "pip compiles in an environment of its own, which does not have your torch. A wheel is not compiled.",
-      mend: "torch",
-    }),
-  },
+/** Return the last lines of a text with their numbers, without colours and odd spaces, those that uv wraps joined. */
+function plainLines(text) {
+  const whole = text.split(/\r\n?|\n/);
+  const skipped = Math.max(whole.length - MAX_LINES, 0);
+  const lines = [];
+  let wrapped = false;
+  whole.slice(skipped).forEach((raw, place) => {
+    const line = cut(raw.replace(ESCAPES, "").replace(SPACES, " ").replace(/[\u2018\u2019`]/g, "'")
+      .replace(/[\u201c\u201d]/g, '"'));
+    const rest = wrapped ? REST.exec(line) : null;
+    if (rest && [...lines.at(-1)[1]].length < MAX_JOINED) {
+      const [first, before] = lines.pop();
+      const gap = before.endsWith("-") ? "" : " ";
+      lines.push([first, before.replace(/ +$/, "") + gap + line.slice(rest[0].length)]);
+    } else {
+      lines.push([skipped + place + 1, line]);
+      wrapped = HEAD.test(line);
+    }
+  });
+  return lines;
+}
+
+const cut = (line) => (line.length > MAX_WIDTH ? [...line].slice(0, MAX_WIDTH).join("") : line);
+const countLines = (text) => text.split("\n").length - 1;
+
+/** Return the first match of each sign in lines that are about no probe of a build system. */
+function matchesOf(at, plain) {
+  return SIGNS[at].flatMap((sign) => {
+    for (const match of plain.matchAll(sign)) {
+      if (!PROBES.test(quoteOf(plain, match.index, match.index + match[0].length))) return [match];
+    }
+    return [];
+  });
+}
+
+/** Return the lines of a place in a text, at most MAX_QUOTED. */
+function quoteOf(plain, start, end) {
+  const begin = start ? plain.lastIndexOf("\n", start - 1) + 1 : 0;
+  const stop = plain.indexOf("\n", Math.max(end, start + 1) - 1);
+  return plain.slice(begin, stop < 0 ? undefined : stop).split("\n").slice(0, MAX_QUOTED).join("\n");
+}
+
+/** Return the cause that a text shows, what it says of the machine, and the packages that the cause is about. */
+function diagnose(pasted) {
+  const lines = plainLines(pasted);
+  const answer = explain(pasted);
+  const machine = readMachine(lines.map(([, line]) => line).join("\n"));
+  return { machine, answer, projects: answer ? projectsOf(answer, lines) : [] };
+}
+
+const NO_PROJECT = ["torch", "lib", "lib64", "usr", "bin", "local", "pip", "python"];
+const PROJECT_PLACES = [
+  /(?:^|[\s/'"])([A-Za-z][\w.]{0,99})-\d[^\s/]{4,200}\.whl/g,
+  /(?:site|dist)-packages\/([A-Za-z]\w{0,99})(?=[/.])/g,
+  /(?:requirement|distribution found for|[Ff]ailed to build|building wheel for) '?([A-Za-z][\w.-]{0,99})/g,
+  /(?:^|[\s/'"(])([A-Za-z]\w{0,99})\/[\w.-]{1,100}\.(?:so|pyd|dylib)\b/g,
+  /DLL load failed while importing ([A-Za-z]\w{0,99})/g,
 ];
 
-/** Return what is wrong by a rule, with its name, for each rule that knows words of a text; and what is seen in it. */
-function diagnose(pasted) {
-  const lines = pasted.split("\n", MAX_LINES).map((line) => line.slice(0, LONGEST_LINE));
-  const text = lines.join("\n");
-  const machine = readMachine(text);
-  const errors = [];
-  for (const { name, pattern, read } of RULES) {
-    const match = pattern.exec(text);
-    if (!match) continue;
-    const { seen = {}, ...error } = read(match, machine);
-    for (const [fact, value] of Object.entries(seen)) machine[fact] ??= value;
-    if (!errors.some(({ title }) => title === error.title)) errors.push({ name, ...error });
-  }
-  return { machine, errors, project: projectIn(text) };
+/** Return the packages whose file the quoted lines name; where they name none, the last one named before them. */
+function projectsOf({ quote, line }, lines) {
+  const own = projectsIn(quote);
+  if (own.length) return own;
+  const named = (kept) => projectsIn(kept.map(([, text]) => text).join("\n"));
+  const before = named(lines.filter(([number]) => number < line));
+  return before.length ? before.slice(-1) : named(lines).slice(0, 1);
 }
 
-function readSymbol(symbol, version, machine) {
-  if (new RegExp(`^(__)?(${CUDA_LIBRARIES})|^lib(${CUDA_LIBRARIES})`, "i").test(symbol) || /^lib/.test(version)) {
-    return {
-      title: "torch finds another CUDA library than the one it brings.",
-      why: `${symbol} is not in the ${version || "library"} that is found first; LD_LIBRARY_PATH may name it.`,
-      mend: "libraries",
-    };
-  }
-  if (/^_?Py/.test(symbol)) {
-    return {
-      title: "It was built for another Python.",
-      why: `${symbol} is a function of Python that the one running it does not have.`,
-      mend: "wheel",
-    };
-  }
-  if (/^aoti_torch_|^torch_/.test(symbol)) {
-    const why = `${symbol} came into torch later than yours.`;
-    return { title: "It was built for a newer torch.", why, mend: "torch" };
-  }
-  if (!TORCH_SYMBOL.test(symbol)) {
-    return {
-      title: "A part of it is missing in the file that is installed.",
-      why: `${symbol} is neither a function of torch nor of CUDA: it was left out when this file was built.`,
-      mend: "wheel",
-    };
-  }
-  return { ...readAbi(symbol, machine), mend: "wheel" };
-}
-
-/** Return what a missing function of torch tells: the two C++ ABIs write a std::string differently. */
-function readAbi(symbol, machine) {
-  const here = machine.torch ? `torch ${machine.torch}` : "the torch that is installed";
-  const isNew = machine.torch && compareParts(numbersIn(machine.torch).slice(0, 2), FIRST_NEW_ABI) >= 0;
-  if (NEW_STRING.test(symbol) && !isNew) {
-    return {
-      title: `It was built for another torch than ${here}, or for the other C++ ABI.`,
-      why: "It wants the new C++ ABI (_GLIBCXX_USE_CXX11_ABI=1). torch's wheels for Linux have it from 2.7 on.",
-      ...(machine.torch ? { seen: { cxx11abi: false } } : {}),
-    };
-  }
-  if (OLD_STRING.test(symbol)) {
-    return {
-      title: `It was built for another torch than ${here}, or for the other C++ ABI.`,
-      why: "It wants the old C++ ABI (_GLIBCXX_USE_CXX11_ABI=0), which torch's wheels for Linux had up to 2.6.",
-    };
-  }
-  return {
-    title: `It was built for another torch than ${here}.`,
-    why: "torch's C++ functions change from version to version, and it wants one that is not there.",
-  };
-}
-
-function readMissing(name, spec, versions) {
-  const isNone = !versions || versions.trim() === "none";
-  const what = `${name}${spec}`;
-  const local = /\+(cu\d+|cpu|rocm[\d.]+|xpu)/.exec(spec);
-  const minor = /==(\d+\.\d+)/.exec(spec);
-  const seen = name !== "torch" ? {} : {
-    ...(minor ? { torch: minor[1] } : {}),
-    ...(local ? { accelerator: local[1] === "cpu" ? "" : local[1] } : {}),
-  };
-  return {
-    title: isNone
-      ? `The index has no file of ${what} for your Python and system.`
-      : `The index has no ${what}, but others.`,
-    why: local
-      ? "A version with a + lies in an index of its own, which the line has to name."
-      : "An installer sees only the files for its own Python and system, and only in the indexes that it is told of.",
-    mend: name === "torch" ? "torch" : "wheel",
-    seen,
-  };
-}
-
-/** Return the project that a text is about, by the file or module that fails; "" if it names none. */
-function projectIn(text) {
-  const found = /(?:^|\s)([\w.]{1,100})-\d[^\s/\\]{5,200}\.whl is not a supported/.exec(text)
-    ?? /site-packages[/\\](\w{1,100})[/\\][^\n]*undefined symbol/.exec(text)
-    ?? /(?:requirement|distribution found for) ([\w.-]{1,100})/.exec(text)
-    ?? /site-packages[/\\]((?!torch[/\\])\w{1,100})[/\\]/.exec(text);
-  return found ? found[1].toLowerCase().replace(/[-_.]+/g, "-") : "";
-}
-
-function tagsInWords(file) {
-  const [pythons, , platforms] = tagsOf(file);
-  const inWords = (tag) => tag.replace(/^cp(\d)(\d+)$/, "Python $1.$2").replace(/^py\d$/, "any Python");
-  const python = pythons.split(".").map(inWords);
-  const [platform] = platforms.split(".");
-  const machine = /(x86_64|amd64|aarch64|arm64|i686|universal2|win32)$/.exec(platform)?.[1] ?? "";
-  return `${listed(python)} on ${own(TAGS, /^[a-z]+/.exec(platform)?.[0]) ?? platform} ${machine}`.trim();
+/** Return the packages that a text names, in its order, but for torch, which is in every traceback. */
+function projectsIn(text) {
+  const plain = text.replace(/\\+/g, "/");
+  const found = PROJECT_PLACES.flatMap((place) => [...plain.matchAll(place)]).sort((a, b) => a.index - b.index);
+  const names = found.map(([, name]) => name.toLowerCase().replace(/[-_.]+/g, "-"));
+  return [...new Set(names)].filter((name) => !NO_PROJECT.includes(name));
 }
 
 function driverIn({ driver, driver_cuda: cuda }) {
   return [driver, cuda && `${driver ? "(" : ""}of CUDA ${cuda}${driver ? ")" : ""}`].filter(Boolean).join(" ");
-}
-
-function inBrackets(text) {
-  return text ? ` (${text})` : "";
 }

@@ -120,9 +120,19 @@ const READERS = [
   { pattern: /[/\\]python(\d\.\d+t?)[/\\](?:site|dist)-packages/i, read: ([, python]) => ({ python }) },
   { pattern: /Python platform\s*:\s*(\S+)/, read: ([, name]) => ({ system: readSystem(name) }) },
   { pattern: /\b(x86_64|aarch64)-linux-gnu\b/, read: ([, machine]) => ({ system: readSystem(`linux-${machine}`) }) },
+  { pattern: /\bneed ['(]*(arm64|x86_64)/, read: ([, machine]) => ({ system: `macos-${machine}` }) },
+  { pattern: /You're on macOS \(\W?macosx_\d+_\d+_(arm64|x86_64)/, read: ([, mac]) => ({ system: `macos-${mac}` }) },
+  {
+    pattern: /\bdlopen\(|\.dylib\b|-darwin\.so|flat namespace|\/opt\/homebrew|xcrun: |\bmacOS \d/,
+    read: () => ({ os: "macos" }),
+  },
   { pattern: /-win_amd64\.pyd|\b[A-Z]:\\|PS [A-Z]:/, read: () => ({ system: "windows-x86_64" }) },
   { pattern: /Libc version\s*:\s*glibc-(\d+\.\d+)/, read: ([, glibc]) => ({ libc: `glibc ${glibc}` }) },
   { pattern: /with-glibc(\d+\.\d+)/, read: ([, glibc]) => ({ libc: `glibc ${glibc}` }) },
+  {
+    pattern: /version '?GLIBC_(\d+)\.(\d+)'? not found/, // so it is older
+    read: ([, major, minor]) => ({ libc: `glibc ${major}.${minor - 1}` }),
+  },
   { pattern: /Nvidia driver version\s*:\s*(\d+\.[\d.]+)/, read: ([, driver]) => ({ driver }) },
   {
     pattern: /Driver Version:\s*(\d+\.[\d.]+)\s+CUDA Version:\s*(\d+\.\d+)/,
@@ -132,7 +142,12 @@ const READERS = [
     pattern: /\(found version (\d+)(\d\d)0\)/,
     read: ([, major, minor]) => ({ driver_cuda: `${Number(major)}.${Number(minor)}` }),
   },
-  { pattern: /CUDA capability sm_(\d+)(\d)\b/, read: ([, major, minor]) => ({ gpu: `${major}.${minor}` }) },
+  { pattern: /CUDA capability sm_(\d+)(\d)[af]?\b/, read: ([, major, minor]) => ({ gpu: `${major}.${minor}` }) },
+  { pattern: /which is of (?:cuda )?capability (\d+\.\d)/, read: ([, gpu]) => ({ gpu }) },
+  {
+    pattern: /used to compile\s*PyTorch \((\d+)\.(\d)\)/,
+    read: ([, major, minor]) => ({ accelerator: `cu${major}${minor}` }),
+  },
   { pattern: /\bGPU \d+\s*:\s*([^\n(]+)/, read: ([, name]) => readGpu(name) },
   { pattern: /(?:NVIDIA (?:GeForce|RTX|Tesla)|Quadro|Tesla) [^|\n]{2,40}/i, read: ([name]) => readGpu(name) },
 ];
