@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.catalog.failures import BUILD, INSTALL, TRIAL, explain, read_causes
+from ci_tools.catalog.tables import read
+from ci_tools.index.finder import causes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,9 +22,12 @@ program that a build only tries (of CMake, Meson, autoconf or setuptools) counts
 
 A build that takes longer than its time limit is ended: `timeout-minutes` in the config allows more.""",
     INSTALL: """\
-# Why requirements cannot be installed
+# Why packages cannot be installed or loaded
 
-What pip and uv say when they cannot install what a build or a trial needs.""",
+What `fatwheel install explain` and the [page of an index](../how-to/install-from-the-index.md#when-it-does-not-work)
+answer to what pip, uv, compilers and Python's loader print. The first line decides that one of these causes knows; where
+several know it, the first of this page. An answer has what mends it, or, where more than one thing could, what to look
+at. What Fatwheel itself installs for a build or a trial is explained in the same way, and by what a config can do.""",
     TRIAL: """\
 # Why trials fail
 
@@ -33,6 +38,9 @@ What a wheel says that is installed and audited, and cannot be used: the imports
 def describe(table: str) -> Iterator[str]:
     """Yield a section for each cause: what it is, what helps, and the words of a real tool."""
     yield HEADS[table]
+    if table == INSTALL:
+        yield from describe_answers()
+        return
     for cause in read_causes(table):
         found = explain(cause.example, table)
         if found is None:
@@ -40,3 +48,16 @@ def describe(table: str) -> Iterator[str]:
             raise ValueError(msg)
         yield from ("", f"## {cause.name}", "", f"{found.says[:1].upper()}{found.says[1:]}. What helps: {found.hint}.")
         yield from ("", "```text", *cause.example.splitlines(), "```", "", f"({cause.tool})")
+
+
+def describe_answers() -> Iterator[str]:
+    """Yield a section for each cause that a user is told: what is wrong, what mends it, and the words of a real tool."""
+    for name, row in read(INSTALL).items():
+        answer = causes.explain(row["example"])
+        if answer is None or answer.name != name:
+            msg = f"{name} does not explain its own example"
+            raise ValueError(msg)
+        says, helps = causes.describe(answer)
+        hint = f" In a config: {row['hint']}." if "hint" in row else ""
+        yield from ("", f"## {name}", "", says, "", f"{helps}{hint}")
+        yield from ("", "```text", *row["example"].strip("\n").splitlines(), "```", "", f"({row['tool']})")

@@ -119,6 +119,11 @@ VERBS: Mapping[str, Verb] = {
         "print a file for your package: it says what to do where torch is no longer the one its wheel is for",
         "fatwheel install guard > src/demo/_guard.py",
     ),
+    "install explain": Verb(
+        "install",
+        "say why a package cannot be installed or loaded, by what was printed, and what mends it",
+        "pip install demo 2>&1 | fatwheel install explain -",
+    ),
     "catalog update": Verb(
         "add what upstream has published of torch since to the project's catalog", "fatwheel catalog update --check"
     ),

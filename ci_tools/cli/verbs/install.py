@@ -1,4 +1,4 @@
-"""The verbs about smart sdists: facts, choose, bundle and guard."""
+"""The verbs about installing: facts, choose, bundle and guard of smart sdists, and explain."""
 
 from __future__ import annotations
 
@@ -75,3 +75,17 @@ def run_guard(options: argparse.Namespace, outside: Outside) -> int:  # noqa: AR
 
     sys.stdout.write(Path(install.__file__).with_name("guard.py").read_text(encoding="utf-8"))
     return DONE
+
+
+def declare_explain(parser: Parser) -> None:
+    """Add the arguments of `fatwheel install explain`."""
+    parser.add_argument("file", metavar="FILE", help="what was printed when it failed; - reads the standard input")
+
+
+def run_explain(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - as every verb
+    """Run `fatwheel install explain`."""
+    from ci_tools.index.finder.causes import explain_file
+
+    text, is_known = explain_file(options.file)
+    sys.stdout.write(text)
+    return DONE if is_known else BAD

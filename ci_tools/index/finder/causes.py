@@ -5,16 +5,22 @@ The finder's page does the same in JavaScript (script/errors.js); a test holds b
 
 from __future__ import annotations
 
+import codecs
 import functools
+import os
 import re
+import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ci_tools.catalog.failures import INSTALL, page_of
 from ci_tools.catalog.tables import read
+from ci_tools.errors import DOCUMENTATION, InputError
 
+MAX_BYTES = 1 << 24  # of the end of a file
 MAX_LINES, MAX_WIDTH, MAX_JOINED, MAX_QUOTED = 5000, 1000, 4000, 3
 ESCAPES = re.compile(r"(?:\x1b|\u2190)\[[0-9;?]*[A-Za-z]")
-SPACES = re.compile("[\t\v\f\x1b-\x1f\x85\xa0\u1680\u180e\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]")
+SPACES = re.compile("[\x00-\t\v-\x1f\x7f-\xa0\u1680\u180e\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]")
 QUOTES = str.maketrans("\u2018\u2019\u201c\u201d`", "''\"\"'")
 # uv wraps a sentence of its tree, or a hint, into lines that are indented.
 HEAD = re.compile(" *(?:[\xd7x] |[\u251c\u2570]\u2500\u25b6 |['|]-> |(?:[\u2502|] +)?hint: )")
@@ -43,7 +49,7 @@ def read_rows() -> tuple[dict[str, Any], ...]:
     return tuple(
         {
             "name": name,
-            "late": bool(row.get("late")),
+            "late": int(row.get("late", 0)),
             "signs": [sign.replace(" ", r"\s+") for sign in row["signs"]],
             **{word: row.get(word, "") for word in words},
         }
@@ -120,8 +126,41 @@ def _quote(plain: str, start: int, end: int) -> str:
     return "\n".join(plain[begin : stop if stop >= 0 else None].split("\n")[:MAX_QUOTED])
 
 
-def describe(answer: Answer) -> str:
-    """Return an answer as the terminal and the reference show it."""
-    says = " ".join(f"{part[:1].upper()}{part[1:]}." for part in (answer.says, answer.why) if part)
+def describe(answer: Answer) -> tuple[str, str]:
+    """Return in sentences what is wrong, and what mends it or what to look at, as the page does."""
+    says = " ".join(f"{_capitalize(part)}." for part in (answer.says, answer.why) if part)
     helps = f"What mends it: {answer.mend}." if answer.mend else f"What mends it is not known. Look at {answer.look}."
-    return f"{says}\n{helps}\n{page_of(INSTALL, answer.name)}"
+    return says, helps
+
+
+def _capitalize(text: str) -> str:
+    """Return a sentence with its first letter large, unless it begins with a name, such as libc10.so."""
+    return text[:1].upper() + text[1:] if re.match("[a-z']+ ", text) else text
+
+
+def explain_file(name: str) -> tuple[str, bool]:
+    """Return the answer to the text in a file, or in the standard input for -, and whether its cause is known."""
+    answer = explain(_read_text(name))
+    if answer is None:
+        unknown = "No cause that is known is in it. Look at the first line with an error in it, not the last."
+        return f"{unknown}\nSee {DOCUMENTATION}{page_of(INSTALL, '').rstrip('#')}\n", False
+    place = f"{'line ' if name == '-' else f'{name}:'}{answer.line}: {' '.join(answer.quote.split())}"
+    return "\n".join((place, "", *describe(answer), f"See {DOCUMENTATION}{page_of(INSTALL, answer.name)}", "")), True
+
+
+def _read_text(name: str) -> str:
+    """Return the end of a file's text; raise InputError if it cannot be read, or is none."""
+    try:
+        with sys.stdin.buffer if name == "-" else Path(name).open("rb") as file:
+            if file.seekable() and name != "-":
+                file.seek(max(file.seek(0, os.SEEK_END) - MAX_BYTES, 0))
+            data = file.read(MAX_BYTES)
+    except OSError as error:
+        msg = f"{name} cannot be read: {error.strerror}; expected a file with what was printed, or - for the standard input"
+        raise InputError(msg) from error
+    is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell's > writes it
+    text = data.decode("utf-16" if is_wide else "utf-8-sig", errors="replace")
+    if "\0" in text or not text.strip():
+        msg = f"{name} is {'no text' if text.strip() else 'empty'}, expected what was printed when it failed"
+        raise InputError(msg)
+    return text

@@ -50,7 +50,6 @@ function showListing() {
   byId("gpu-choice").hidden = !listing.lock.wheels.some(({ cuda, archs }) => cuda && archs.length);
   byId("shelf").hidden = false;
   showChoice();
-  showDiagnosis();
 }
 
 /** Return the radio buttons of an axis; none where there is nothing to choose. */
@@ -61,7 +60,7 @@ function axisOf(name, legend) {
   return [group(legend, name, chips)];
 }
 
-/** Check and mark every radio button, and answer the choice. */
+/** Check and mark every radio button, and answer the choice and what is pasted. */
 function showChoice() {
   const { choice, listing } = state;
   for (const input of byId("axes").querySelectorAll("input")) {
@@ -75,6 +74,7 @@ function showChoice() {
   byId("machine-title").textContent = isThere ? `For ${chosen()}` : "Version";
   byId("result").hidden = !isThere;
   if (isThere) showAnswer(answerTo(choice));
+  showDiagnosis();
   showFiles();
   writeFragment();
 }

@@ -5,7 +5,7 @@ const MAX_WIDTH = 1000;
 const MAX_JOINED = 4000;
 const MAX_QUOTED = 3;
 const ESCAPES = /(?:\x1b|\u2190)\[[0-9;?]*[A-Za-z]/g;
-const SPACES = /[\t\v\f\x1b-\x1f\x85\xa0\u1680\u180e\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]/g;
+const SPACES = /[\x00-\t\v-\x1f\x7f-\xa0\u1680\u180e\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]/g;
 // uv wraps a sentence of its tree, or a hint, into lines that are indented.
 const HEAD = /^ *(?:[\xd7x] |[\u251c\u2570]\u2500\u25b6 |['|]-> |(?:[\u2502|] +)?hint: )/;
 const REST = /^ *(?:[\u2502|] +| {4,})(?=[^ \u251c\u2570\u2502|'[])(?!hint: )/;
@@ -17,7 +17,7 @@ function explain(text) {
   const lines = plainLines(text);
   const plain = lines.map(([, line]) => line).join("\n");
   const found = CAUSES.flatMap(({ late }, at) => matchesOf(at, plain).map((match) => {
-    return { rank: [Number(late), countLines(plain.slice(0, match.index)), at], match };
+    return { rank: [late, countLines(plain.slice(0, match.index)), at], match };
   }));
   if (!found.length) return null;
   const { rank: [, place, at], match } = found.reduce((a, b) => (compareParts(b.rank, a.rank) < 0 ? b : a));
@@ -79,6 +79,9 @@ function diagnose(pasted) {
   const lines = plainLines(pasted);
   const answer = explain(pasted);
   const machine = readMachine(lines.map(([, line]) => line).join("\n"));
+  // The new ABI is not found, and torch's wheels for Linux had the old one before 2.7: publish/wheel_facts.py.
+  const isOld = machine.torch && compareParts(numbersIn(machine.torch).slice(0, 2), [2, 7]) < 0;
+  if (isOld && answer?.name === "other-torch-abi" && /cxx11/.test(answer.quote)) machine.cxx11abi ??= false;
   return { machine, answer, projects: answer ? projectsOf(answer, lines) : [] };
 }
 

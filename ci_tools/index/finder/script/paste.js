@@ -65,7 +65,8 @@ function answerBox(answer) {
   return element("article", { className: "error", "data-cause": name }, ...parts);
 }
 
-const sentence = (text) => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
+// Its first letter is large, unless it begins with a name, such as libc10.so.
+const sentence = (text) => `${/^[a-z']+ /.test(text) ? text[0].toUpperCase() + text.slice(1) : text}.`;
 
 /** Return a text, of which the parts between back quotes are code. */
 const inCode = (text) => text.split("`").map((part, place) => (place % 2 ? element("code", {}, part) : part));

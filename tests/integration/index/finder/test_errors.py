@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ci_tools import catalog
+from ci_tools.catalog.failures import INSTALL
+from ci_tools.catalog.tables import read
 from ci_tools.index.finder import page
+from ci_tools.index.finder.causes import explain, read_rows
 from tests.builders import javascript
 
 pytestmark = pytest.mark.slow
@@ -19,44 +21,51 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-PASTED = tomllib.loads((Path(javascript.__file__).parent / "pasted_errors.toml").read_text(encoding="utf-8"))["error"]
-SCRIPT = "\n".join(
-    (Path(page.__file__).parent / "script" / f"{name}.js").read_text(encoding="utf-8")
-    for name in ("choice", "machine", "errors")
+PASTED = tomllib.loads((Path(__file__).parents[3] / "samples/pasted_errors.toml").read_text(encoding="utf-8"))["error"]
+SCRIPT = page.write_script(catalog.load()).partition("const ROOT")[0]
+TOOLS = [row["example"] for row in read(INSTALL).values()]
+ODD = (
+    *("", "a" * 200_000, "(" * 50_000, "/site-packages/" * 20_000, "undefined symbol", "\x1b[31mKilled\x1b[0m\r\n", "\0"),
+    *("\ufeff\u00a0Killed\u2028", "x" * 990 + " undefined symbol: _ZN3c10", "\U0001f525" * 999 + " Illegal instruction"),
+    "Killed\n" * 6000 + "Segmentation fault\n",
+    "  x No\n  |-> Because flash-\n  |   attn==1 depends on a and b depends\n      on c, they are incompatible\n\nmore",
+    "  \u2570\u2500\u25b6 Because a\n" + "      depends on b\n" * 900 + "      are incompatible",
+    "conftest.c:1:1: fatal error: Python.h: No such file\na.c:1:1: fatal error: Python.h: No such file or directory",
+    "constructor undefined symbol: __proto__ $library $symbol",
 )
-NAMES = [error["issue"].removeprefix("https://github.com/").replace("/issues/", "#") for error in PASTED]
 
 
-@pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
-    """The diagnosis of each error, by its issue."""
-    texts = [error["text"] for error in PASTED]
-    diagnoses = javascript.call(SCRIPT, "given.texts.map(diagnose)", {"texts": texts})
-    return dict(zip((error["issue"] for error in PASTED), diagnoses, strict=True))
+def test_the_page_answers_as_the_terminal() -> None:
+    texts = [*TOOLS, *(error["text"] for error in PASTED), *ODD]
+    found = javascript.call(SCRIPT, "given.texts.map(explain)", {"texts": texts})
+    answers = [answer and answer._asdict() for answer in map(explain, texts)]
+    assert found == answers
+    assert len({answer["name"] for answer in answers if answer}) == len(read_rows())
 
 
-def test_there_are_errors_of_many_kinds_each_from_an_issue_of_its_own() -> None:
-    assert len({error["issue"] for error in PASTED}) == len(PASTED) > 30
-    assert len({rule for error in PASTED for rule in error["rules"]}) > 11
-
-
-@pytest.mark.parametrize("error", PASTED, ids=NAMES)
-def test_an_error_is_known(found: dict[str, Any], error: dict[str, Any]) -> None:
-    diagnosis = found[error["issue"]]
-    assert [each["name"] for each in diagnosis["errors"]] == error["rules"]
-    assert diagnosis["machine"] == error["machine"]
-    if error["rules"]:
-        first = diagnosis["errors"][0]
-        assert (first["title"], first["mend"]) == (error["title"], error["mend"])
-    assert diagnosis["project"] == error.get("project", diagnosis["project"])
+def test_the_machine_is_read_from_what_is_pasted() -> None:
+    known = [error for error in PASTED if "machine" in error]
+    found = javascript.call(SCRIPT, "given.texts.map(diagnose)", {"texts": [error["text"] for error in known]})
+    read = {error["source"]: diagnosis["machine"] for error, diagnosis in zip(known, found, strict=True)}
+    assert read == {error["source"]: error["machine"] for error in known}
+    assert len(known) > 30
 
 
 @pytest.mark.parametrize(
-    "text", ["", "Killed", "a" * 200_000, "(" * 50_000, "/site-packages/" * 20_000, "undefined symbol"]
+    ("text", "projects"),
+    [
+        ("ImportError: /e/site-packages/flash_attn_2_cuda.cpython-38.so: undefined symbol: _ZN2at3x", ["flash-attn-2-cuda"]),
+        ('File "/e/site-packages/vllm/a.py"\n/e/site-packages/demo/_C.so: undefined symbol: _ZN2at3x', ["demo"]),
+        ('File "/e/site-packages/a/x.py"\nFile "/e/site-packages/b/x.py"\nlibcudart.so.12: cannot open shared object', ["b"]),
+        ("ERROR: my_demo-1.0+cu130-cp310-cp310-linux_x86_64.whl is not a supported wheel on this platform.", ["my-demo"]),
+        (r"C:\e\Lib\site-packages\demo\_C.pyd is not it" + "\nIllegal instruction", ["demo"]),
+        ("nvcc was not found\nERROR: Failed building wheel for demo", ["demo"]),
+        ("RuntimeError: no kernel image is available", []),
+        ("/e/site-packages/torch/lib/libtorch_cpu.so: undefined symbol: iJIT_NotifyEvent", []),
+    ],
 )
-def test_what_no_rule_knows_is_no_error(text: str) -> None:
-    diagnosis = javascript.call(SCRIPT, "diagnose(given.text)", {"text": text})
-    assert (diagnosis["errors"], diagnosis["machine"]) == ([], {})
+def test_an_error_is_about_the_package_whose_file_fails(text: str, projects: list[str]) -> None:
+    assert javascript.call(SCRIPT, "diagnose(given.text).projects", {"text": text}) == projects
 
 
 def test_each_gpu_is_known_by_the_name_that_tools_give_it() -> None:
@@ -88,7 +97,6 @@ def test_each_gpu_is_known_by_the_name_that_tools_give_it() -> None:
 
 def test_a_gap_of_pytorch_is_said_in_words() -> None:
     choice = {"system": "linux-x86_64", "accelerator": "cu129", "torch": "2.14", "python": "3.12"}
-    script = page.write_script(catalog.load()).partition("const ROOT")[0]
     ask = "given.choices.map((choice) => torchGap(choice, accelerated))"
     others = [
         {"accelerator": "cu130"},
@@ -97,7 +105,7 @@ def test_a_gap_of_pytorch_is_said_in_words() -> None:
         {"torch": "9.9"},
         {"system": "__proto__", "torch": "__proto__"},
     ]
-    said = javascript.call(script, ask, {"choices": [choice, *({**choice, **other} for other in others)]})
+    said = javascript.call(SCRIPT, ask, {"choices": [choice, *({**choice, **other} for other in others)]})
     assert said == [
         "PyTorch has no 2.14 for CUDA 12.9; it has it for CUDA 12.6, CUDA 13.0 and CUDA 13.2.",
         "",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders import javascript
+from ci_tools.index.finder.causes import describe, explain
 from tests.builders.barriers import find_barriers
 from tests.builders.finder_site import Site, Watched, chosen, commands
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 playwright = pytest.importorskip("playwright.sync_api", reason="the finder is looked at through playwright")
 pytestmark = pytest.mark.slow
 
-PASTED = tomllib.loads((Path(javascript.__file__).parent / "pasted_errors.toml").read_text(encoding="utf-8"))["error"]
+PASTED = tomllib.loads((Path(__file__).parents[3] / "samples/pasted_errors.toml").read_text(encoding="utf-8"))["error"]
+SYMBOL = "/e/site-packages/kernels/_C.so: undefined symbol: _ZN3c104cuda9SetDeviceEi"
 AGAIN = "pip install --force-reinstall --no-deps --no-cache-dir --extra-index-url"
 
 
@@ -49,11 +50,7 @@ SHOW = """texts => texts.map((text) => {
   box.value = text;
   box.dispatchEvent(new InputEvent("input", { bubbles: true }));
   const shown = (selector) => [...document.querySelectorAll(`#diagnosis ${selector}`)];
-  return {
-    rules: shown("article").map((each) => each.dataset.rule),
-    titles: shown("h3").map((each) => each.textContent),
-    helps: shown(":is(pre, .why, .error p + p)").length,
-  };
+  return { causes: shown("article").map((each) => each.dataset.cause), text: shown("article").map((each) => each.textContent) };
 })"""
 
 
@@ -62,9 +59,10 @@ def test_every_error_gets_its_sentence_and_nothing_is_sent(watched: Watched, sit
     before = list(watched.asked)
     said = page.evaluate(SHOW, [error["text"] for error in PASTED])
     for error, shown in zip(PASTED, said, strict=True):
-        assert shown["rules"] == (error["rules"] or [""])
-        assert shown["titles"][:1] == ([error["title"]] if error["rules"] else [])
-        assert shown["helps"], error["issue"]
+        assert shown["causes"] == [error["cause"]]
+        answer = explain(error["text"])
+        sentences = describe(answer) if answer else ()
+        assert [one for one in sentences if one.replace("`", "").split(". ")[0] not in shown["text"][0]] == []
     assert watched.asked == before
     assert watched.wrong == []
 
@@ -79,26 +77,26 @@ def test_the_page_may_not_send_what_is_pasted(watched: Watched, site: Site) -> N
 
 def test_the_line_for_the_torch_that_is_pasted(watched: Watched, site: Site) -> None:
     page = opened(watched, site)
-    symbol = "undefined symbol: _ZN3c104cuda9SetDeviceEi"
-    paste(page, f"PyTorch version: 2.12.1+cu130\nPython version: 3.13.1\n{symbol}")
+    paste(page, f"PyTorch version: 2.12.1+cu130\nPython version: 3.13.1\n{SYMBOL}")
     assert chosen(page) == {"system": "linux-x86_64", "accelerator": "cu130", "torch": "2.12", "python": "3.13"}
     (line,) = mending(page)
     assert line.startswith(AGAIN)
     assert shlex.split(line)[-1] == "kernels==2.0+cu130"
-    assert page.locator("#diagnosis h3").text_content() == "It was built for another torch than torch 2.12.1."
+    title = "_C.so was compiled for another torch than the one that is installed."
+    assert page.locator("#diagnosis h3").text_content() == title
 
 
 def test_a_cuda_that_is_not_to_choose_gets_the_wheel_of_its_major(watched: Watched, site: Site) -> None:
     page = opened(watched, site)
-    paste(page, "PyTorch version: 2.10.0+cu128\nPython version: 3.12.3\nno kernel image is available for execution")
+    paste(page, f"PyTorch version: 2.10.0+cu128\nPython version: 3.12.3\n{SYMBOL}")
     assert shlex.split(mending(page)[0])[-1] == "kernels==2.0+cu126"
     assert "CUDA 12.8" in str(page.locator("#verdict").text_content())
 
 
 def test_a_torch_that_is_too_old_is_said_by_the_choice(watched: Watched, site: Site) -> None:
     page = opened(watched, site)
-    vllm = next(error for error in PASTED if error["issue"].endswith("/8841"))
-    paste(page, vllm["text"])
+    vllm = next(error for error in PASTED if error["source"].endswith("/8841"))
+    paste(page, vllm["text"].replace("/flash_attn_2_cuda", "/kernels/flash_attn_2_cuda"))
     assert "torch 2.4.0+cu121" in str(page.locator("#others").text_content())
     assert shlex.split(mending(page)[0])[-1] == "kernels==2.0"  # the pure wheel serves
     page.locator("input[name=torch][value='2.12']").check()
@@ -109,16 +107,52 @@ def test_a_driver_that_is_too_old_gets_a_number_and_the_cuda_that_it_runs(watche
     page = opened(watched, site, "#project=kernels&accelerator=cu130&torch=2.12&python=3.12&gpu=9.0")
     paste(page, "CUDA driver version is insufficient\n| Driver Version: 550.54.14   CUDA Version: 12.4 |")
     said = page.locator("#diagnosis")
-    playwright.expect(said).to_contain_text("It is 550.54.14 (of CUDA 12.4).")
+    playwright.expect(said).to_contain_text("driver 550.54.14 (of CUDA 12.4)")
     playwright.expect(said).to_contain_text("Update the driver to 580 or newer.")
     assert said.locator(".ways button").all_text_contents() == ["CUDA 12.6", "CUDA 12.9"]
     said.get_by_role("button", name="CUDA 12.6").click()
     assert chosen(page)["accelerator"] == "cu126"
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        pytest.param(SYMBOL.replace("kernels", "other"), "The text is about other, so no line for kernels", id="another-package"),
+        pytest.param("undefined symbol: _ZN3c104cuda9SetDeviceEi", "It does not say that it is about", id="no-package"),
+        pytest.param(
+            "ImportError: dlopen(/e/site-packages/kernels/_C.so, 0x0002): symbol not found in flat namespace '__ZN3c10x'",
+            "The text is from macos, and above linux-x86_64 is selected",
+            id="macos",
+        ),
+        pytest.param("{file} is not a supported wheel on this platform.", "It is about the very file", id="the-very-file"),
+        pytest.param("no kernel image is available", "What mends it is not known.", id="not-known"),
+        pytest.param("/e/site-packages/kernels/_C.so\nTHESE PACKAGES DO NOT MATCH THE HASHES FROM", "clear the cache", id="hash"),
+        pytest.param("RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch", "12.8", id="sm-120"),
+    ],
+)
+def test_no_line_is_offered_that_has_nothing_to_do_with_the_cause(
+    text: str, why: str, watched: Watched, site: Site
+) -> None:
+    page = opened(watched, site, "#project=kernels&accelerator=cu126&torch=2.12&python=3.12")
+    file = str(page.locator("#verdict code").text_content())
+    paste(page, text.replace("{file}", file))
+    playwright.expect(page.locator("#diagnosis")).to_contain_text(why)
+    assert mending(page) == []
+
+
+def test_a_torch_without_the_gpu_is_mended_by_one_for_a_newer_cuda(watched: Watched, site: Site) -> None:
+    page = opened(watched, site, "#project=kernels&accelerator=cu126&torch=2.12&python=3.12")
+    paste(page, "RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch")
+    ways = page.locator("#diagnosis .ways button").all_text_contents()
+    assert "CUDA 12.6" not in ways
+    assert "CUDA 13.0" in ways
+    page.locator("#diagnosis .ways button", has_text="CUDA 13.0").click()
+    assert ["cu130" in line for line in mending(page)] == [True, True]
+
+
 def test_an_old_glibc_counts_in_the_choice(watched: Watched, site: Site) -> None:
     page = opened(watched, site, "#project=kernels&accelerator=cu130&torch=2.12&python=3.12")
-    paste(page, "version `GLIBC_2.28' not found (required by kernels.so)")
+    paste(page, "version `GLIBC_2.28' not found (required by /e/site-packages/kernels/_C.so)")
     assert shlex.split(mending(page)[0])[-1] == "kernels==2.0"
     assert "with glibc 2.27" in str(page.locator("#others").text_content())
 
@@ -143,7 +177,7 @@ def test_an_unknown_text_says_what_is_known(watched: Watched, site: Site) -> Non
     page = opened(watched, site)
     paste(page, "<img src=x onerror=alert(1)> Killed")
     assert page.locator("#diagnosed").text_content() == "This page knows none of it."
-    playwright.expect(page.locator("#diagnosis")).to_contain_text("undefined symbol; ")
+    playwright.expect(page.locator("#diagnosis")).to_contain_text("Look at the first line with an error in it")
     assert page.locator("img").count() == 0
     assert watched.wrong == []
 
@@ -166,7 +200,8 @@ def test_what_is_pasted_is_not_in_the_address(watched: Watched, site: Site) -> N
 def test_axe_finds_nothing_in_a_diagnosis(watched: Watched, site: Site) -> None:
     page = opened(watched, site)
     narrow, wide, found = 320, 1720, []
-    shown = (PASTED[0], PASTED[8], next(each for each in PASTED if each.get("mend") == "driver"))
+    causes = ("other-torch", "hidden-cuda-library", "old-driver")
+    shown = [next(error for error in PASTED if error["cause"] == cause) for cause in causes]
     for error in shown:
         paste(page, error["text"])
         within = [] if error == shown[0] else ["#result", "#paste"]

@@ -1,0 +1,155 @@
+"""The causes of errors from public issues, and what a text without one is answered."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from ci_tools.catalog.failures import INSTALL
+from ci_tools.catalog.tables import read
+from ci_tools.cli.main import main
+from ci_tools.errors import InputError
+from ci_tools.index.finder.causes import explain, explain_file, plain_lines, read_rows
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PASTED = tomllib.loads((Path(__file__).parents[3] / "samples/pasted_errors.toml").read_text(encoding="utf-8"))["error"]
+ROWS = [pytest.param(row, id=row["name"]) for row in read_rows()]
+SYMBOL = "/env/lib/python3.12/site-packages/demo/_C.so: undefined symbol: "
+
+
+def name_of(error: dict[str, Any]) -> str:
+    return str(error["source"]).removeprefix("https://github.com/")
+
+
+def cause_of(text: str) -> str:
+    answer = explain(text)
+    return answer.name if answer else ""
+
+
+def test_each_text_has_an_address_of_its_own_and_there_are_forty() -> None:
+    assert len({error["source"] for error in PASTED}) == len(PASTED)
+    assert len([error for error in PASTED if not error.get("held-out")]) >= 40
+    assert {key for error in PASTED for key in error} <= {"source", "text", "cause", "machine", "held-out"}
+    assert {error["cause"] for error in PASTED} <= {"", *read(INSTALL)}
+
+
+@pytest.mark.parametrize("error", PASTED, ids=name_of)
+def test_an_error_of_a_public_issue_is_answered_by_its_cause(error: dict[str, Any]) -> None:
+    allowed = {error["cause"], ""} if error.get("held-out") else {error["cause"]}
+    assert cause_of(error["text"]) in allowed
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_cause_has_what_mends_it_or_what_to_look_at(row: dict[str, Any]) -> None:
+    assert bool(row["mend"]) != bool(row["look"])
+    assert row["lines"] in {"", "wheel", "torch", "driver", "libraries"}
+    assert not (row["look"] and row["lines"])  # a line is offered only by what is known to mend it
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_each_sign_has_the_groups_of_its_sentences_and_is_read_alike_by_javascript(row: dict[str, Any]) -> None:
+    used = {*re.findall(r"\$(\w+)", " ".join(row[word] for word in ("says", "why", "mend", "look")))} - {"library"}
+    for sign in row["signs"]:
+        assert used - set(re.compile(sign).groupindex) == set(), sign
+        assert not re.search(r"\(\?[aiLmsux]|\\[AZ]|\{,|\(\?>", sign), sign
+
+
+@pytest.mark.parametrize("name", [row["name"] for row in read_rows()])
+def test_the_words_of_a_tool_are_answered_by_their_cause(name: str) -> None:
+    example = read(INSTALL)[name]["example"]
+    answer = explain(f"Collecting demo\n{example}\nnote: This error originates from a subprocess\n")
+    assert answer is not None
+    assert (answer.name, answer.line > 1) == (name, True)
+    assert "$" not in answer.says + answer.why + answer.mend + answer.look
+
+
+@pytest.mark.parametrize(
+    ("symbol", "cause"),
+    [
+        ("_ZTIN5torch3jit8FunctionE", "other-torch"),
+        ("_ZNK3c1010TensorImpl4sizeEv", "other-torch"),
+        ("_ZN2at4_ops3add4callERKSs", "other-torch-abi"),
+        ("aoti_torch_create_tensor", "newer-torch"),
+        ("ncclCommWindowRegister", "hidden-cuda-library"),
+        ("cudaLaunchKernelExC", "hidden-cuda-library"),
+        ("cuTensorMapEncodeTiled", "driver-symbol"),
+        ("_PyUnicode_Ready", "other-python"),
+        ("PyUnicode_AsUTF8", "other-python"),
+        ("_ZSt28__throw_bad_array_new_lengthv", "libstdcxx"),
+        ("__libc_single_threaded, version GLIBC_2.32", "glibc"),
+        ("EVP_MD_size, version OPENSSL_3.0.0", "other-library-version"),
+        ("_ZN2cv3MatC1Ev", "undefined-symbol"),
+        ("_Z3addRN2at6TensorE", "undefined-symbol"),
+        ("multiply", "undefined-symbol"),
+    ],
+)
+def test_whose_symbol_is_missing(symbol: str, cause: str) -> None:
+    assert cause_of(f"ImportError: {SYMBOL}{symbol}") == cause
+    assert cause_of(f"undefined symbol: {symbol}") == cause
+
+
+@pytest.mark.parametrize(
+    ("gpu", "cause"),
+    [("sm_120", "gpu-newer-than-torch"), ("sm_61", "gpu-older-than-torch"), ("sm_110", "thor-newer-than-torch")],
+)
+def test_which_way_torch_lacks_a_gpu(gpu: str, cause: str) -> None:
+    text = f"NVIDIA X with CUDA capability {gpu} is not compatible with the current PyTorch installation."
+    assert cause_of(f"{text}\nRuntimeError: CUDA error: no kernel image is available for execution on the device") == cause
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hello", "undefined symbol", "All tests passed", "Killed by the user's wish", "0 errors, 403 files"]
+)
+def test_what_is_no_error_is_not_answered(text: str) -> None:
+    assert explain(text) is None
+
+
+def test_the_lines_of_uv_are_joined_and_keep_their_number() -> None:
+    text = "a\n  \u2570\u2500\u25b6 Because flash-\n      attn depends\n  \u2502   on torch\n\n      hint: more\n      of it\nnext"
+    joined = [(2, "  \u2570\u2500\u25b6 Because flash-attn depends on torch"), (6, "      hint: more of it"), (8, "next")]
+    assert plain_lines(text) == [(1, "a"), joined[0], (5, ""), *joined[1:]]
+
+
+class Given(NamedTuple):
+    buffer: io.BytesIO
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_file_is_answered_with_its_line(encoding: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "install.log"
+    log.write_bytes(f"Collecting demo\r\n\x1b[31mImportError: {SYMBOL}_ZN3c10x\x1b[0m\r\n::error::no\r\n".encode(encoding))
+    assert main(["install", "explain", str(log)]) == 0
+    first, _, says, helps, page = capsys.readouterr().out.splitlines()
+    assert first == f"{log}:2: ImportError: {SYMBOL}_ZN3c10x"
+    assert says.startswith("_C.so was compiled for another torch than the one that is installed. ")
+    assert helps.startswith("What mends it: install the file of its package that is for your torch")
+    assert page == "See docs/reference/install-failures.md#other-torch"
+
+
+def test_what_is_not_known_says_where_to_look(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", Given(io.BytesIO(b"no kernel image is available")))
+    assert main(["install", "explain", "-"]) == 0
+    assert "What mends it is not known. Look at `python -c" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", Given(io.BytesIO(b"something else")))
+    assert main(["install", "explain", "-"]) == 1
+    assert "Look at the first line with an error in it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "cannot be read: No such file"), (b"", "is empty, expected what was"), (b"\x7fELF\0\0", "is no text, expected")],
+)
+def test_a_file_that_has_no_text_is_refused(content: bytes | None, message: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "log").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        explain_file(str(tmp_path / "log"))
