@@ -25,8 +25,8 @@ A build that takes longer than its time limit is ended: `timeout-minutes` in the
 # Why packages cannot be installed or loaded
 
 What `fatwheel install explain` and the [page of an index](../how-to/install-from-the-index.md#when-it-does-not-work)
-answer to what pip, uv, compilers and Python's loader print. The first line decides that one of these causes knows; where
-several know it, the first of this page. An answer has what mends it, or, where more than one thing could, what to look
+answer to what pip, uv, compilers and Python's loader print. The first line that one of these causes knows decides; of
+several that know it, the first of this page. An answer has what mends it, or, where more than one thing could, what to look
 at. What Fatwheel itself installs for a build or a trial is explained in the same way, and by what a config can do.""",
     TRIAL: """\
 # Why trials fail
@@ -51,7 +51,7 @@ def describe(table: str) -> Iterator[str]:
 
 
 def describe_answers() -> Iterator[str]:
-    """Yield a section for each cause that a user is told: what is wrong, what mends it, and the words of a real tool."""
+    """Yield a section for each cause: what is wrong, what mends it or what to look at, and the words of a real tool."""
     for name, row in read(INSTALL).items():
         answer = causes.explain(row["example"])
         if answer is None or answer.name != name:

@@ -79,7 +79,9 @@ def run_guard(options: argparse.Namespace, outside: Outside) -> int:  # noqa: AR
 
 def declare_explain(parser: Parser) -> None:
     """Add the arguments of `fatwheel install explain`."""
-    parser.add_argument("file", metavar="FILE", help="what was printed when it failed; - reads the standard input")
+    parser.add_argument(
+        "file", metavar="FILE", help="the file with what was printed when it failed; - is the standard input"
+    )
 
 
 def run_explain(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - as every verb

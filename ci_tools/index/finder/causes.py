@@ -36,7 +36,7 @@ class Answer(NamedTuple):
     why: str
     mend: str
     look: str
-    lines: str  # what the page may offer
+    lines: str  # the kind of those that the page offers
     cuda: str
     quote: str
     line: int
@@ -59,7 +59,8 @@ def read_rows() -> tuple[dict[str, Any], ...]:
 
 def describe_causes() -> list[dict[str, Any]]:
     """Return the causes as JavaScript reads them."""
-    return [{**row, "signs": [re.sub(r"\(\?P([<=])(\w+)", _name_group, sign) for sign in row["signs"]]} for row in read_rows()]
+    named = functools.partial(re.sub, r"\(\?P([<=])(\w+)", _name_group)
+    return [{**row, "signs": [named(sign) for sign in row["signs"]]} for row in read_rows()]
 
 
 def _name_group(found: re.Match[str]) -> str:
@@ -67,7 +68,7 @@ def _name_group(found: re.Match[str]) -> str:
 
 
 def explain(text: str) -> Answer | None:
-    """Return the cause that the first line shows of which one is known, by the first row that knows it; None if none is."""
+    """Return the cause that the first row knows of the first line that any row knows; None if no row does."""
     lines = plain_lines(text)
     plain = "\n".join(line for _, line in lines)
     found = [
@@ -90,7 +91,7 @@ def explain(text: str) -> Answer | None:
 
 
 def plain_lines(text: str) -> list[tuple[int, str]]:
-    """Return the last lines of a text with their numbers, without colours and odd spaces, those that uv wraps joined."""
+    """Return the last lines of a text and their numbers, without colours and odd spaces; those that uv wraps are one."""
     whole = re.split("\r\n?|\n", text)
     lines: list[tuple[int, str]] = []
     wrapped = False
@@ -149,14 +150,14 @@ def explain_file(name: str) -> tuple[str, bool]:
 
 
 def _read_text(name: str) -> str:
-    """Return the end of a file's text; raise InputError if it cannot be read, or is none."""
+    """Return the end of a file's text; raise InputError if it has none."""
     try:
         with sys.stdin.buffer if name == "-" else Path(name).open("rb") as file:
             if file.seekable() and name != "-":
                 file.seek(max(file.seek(0, os.SEEK_END) - MAX_BYTES, 0))
             data = file.read(MAX_BYTES)
     except OSError as error:
-        msg = f"{name} cannot be read: {error.strerror}; expected a file with what was printed, or - for the standard input"
+        msg = f"{name} cannot be read: {error.strerror}; expected a file with what was printed, or - for stdin"
         raise InputError(msg) from error
     is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell's > writes it
     text = data.decode("utf-16" if is_wide else "utf-8-sig", errors="replace")

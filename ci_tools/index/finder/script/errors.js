@@ -12,7 +12,7 @@ const REST = /^ *(?:[\u2502|] +| {4,})(?=[^ \u251c\u2570\u2502|'[])(?!hint: )/;
 const PROBES = /conftest|configtest|CMakeScratch|CMakeTmp|meson-private|has_function/;
 const SIGNS = CAUSES.map(({ signs }) => signs.map((sign) => new RegExp(sign, "gm")));
 
-/** Return the cause that the first line shows of which one is known, by the first row that knows it; null if none is. */
+/** Return the cause that the first row knows of the first line that any row knows; null if no row does. */
 function explain(text) {
   const lines = plainLines(text);
   const plain = lines.map(([, line]) => line).join("\n");
@@ -32,7 +32,7 @@ function explain(text) {
   return { name, says, why, mend, look, lines: offer, cuda, quote, line: lines[place][0] };
 }
 
-/** Return the last lines of a text with their numbers, without colours and odd spaces, those that uv wraps joined. */
+/** Return the last lines of a text and their numbers, without colours and odd spaces; those that uv wraps are one. */
 function plainLines(text) {
   const whole = text.split(/\r\n?|\n/);
   const skipped = Math.max(whole.length - MAX_LINES, 0);

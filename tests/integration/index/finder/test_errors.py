@@ -25,8 +25,20 @@ PASTED = tomllib.loads((Path(__file__).parents[3] / "samples/pasted_errors.toml"
 SCRIPT = page.write_script(catalog.load()).partition("const ROOT")[0]
 TOOLS = [row["example"] for row in read(INSTALL).values()]
 ODD = (
-    *("", "a" * 200_000, "(" * 50_000, "/site-packages/" * 20_000, "undefined symbol", "\x1b[31mKilled\x1b[0m\r\n", "\0"),
-    *("\ufeff\u00a0Killed\u2028", "x" * 990 + " undefined symbol: _ZN3c10", "\U0001f525" * 999 + " Illegal instruction"),
+    *(
+        "",
+        "a" * 200_000,
+        "(" * 50_000,
+        "/site-packages/" * 20_000,
+        "undefined symbol",
+        "\0",
+        "\ufeff\u00a0Killed\u2028",
+    ),
+    *(
+        "\x1b[31mKilled\x1b[0m\r\n",
+        "x" * 990 + " undefined symbol: _ZN3c10",
+        "\U0001f525" * 999 + " Illegal instruction",
+    ),
     "Killed\n" * 6000 + "Segmentation fault\n",
     "  x No\n  |-> Because flash-\n  |   attn==1 depends on a and b depends\n      on c, they are incompatible\n\nmore",
     "  \u2570\u2500\u25b6 Because a\n" + "      depends on b\n" * 900 + "      are incompatible",
@@ -54,10 +66,10 @@ def test_the_machine_is_read_from_what_is_pasted() -> None:
 @pytest.mark.parametrize(
     ("text", "projects"),
     [
-        ("ImportError: /e/site-packages/flash_attn_2_cuda.cpython-38.so: undefined symbol: _ZN2at3x", ["flash-attn-2-cuda"]),
+        ("/e/site-packages/flash_attn_2_cuda.cpython-38.so: undefined symbol: _ZN2at3x", ["flash-attn-2-cuda"]),
         ('File "/e/site-packages/vllm/a.py"\n/e/site-packages/demo/_C.so: undefined symbol: _ZN2at3x', ["demo"]),
-        ('File "/e/site-packages/a/x.py"\nFile "/e/site-packages/b/x.py"\nlibcudart.so.12: cannot open shared object', ["b"]),
-        ("ERROR: my_demo-1.0+cu130-cp310-cp310-linux_x86_64.whl is not a supported wheel on this platform.", ["my-demo"]),
+        ('"/e/site-packages/a/x.py"\n"/e/site-packages/b/x.py"\nlibcudart.so.12: cannot open shared object', ["b"]),
+        ("my_demo-1.0+cu130-cp310-cp310-linux_x86_64.whl is not a supported wheel on this platform.", ["my-demo"]),
         (r"C:\e\Lib\site-packages\demo\_C.pyd is not it" + "\nIllegal instruction", ["demo"]),
         ("nvcc was not found\nERROR: Failed building wheel for demo", ["demo"]),
         ("RuntimeError: no kernel image is available", []),

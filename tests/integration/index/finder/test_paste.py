@@ -50,7 +50,8 @@ SHOW = """texts => texts.map((text) => {
   box.value = text;
   box.dispatchEvent(new InputEvent("input", { bubbles: true }));
   const shown = (selector) => [...document.querySelectorAll(`#diagnosis ${selector}`)];
-  return { causes: shown("article").map((each) => each.dataset.cause), text: shown("article").map((each) => each.textContent) };
+  const [article] = shown("article");
+  return { causes: shown("article").map((each) => each.dataset.cause), text: article.textContent };
 })"""
 
 
@@ -62,7 +63,7 @@ def test_every_error_gets_its_sentence_and_nothing_is_sent(watched: Watched, sit
         assert shown["causes"] == [error["cause"]]
         answer = explain(error["text"])
         sentences = describe(answer) if answer else ()
-        assert [one for one in sentences if one.replace("`", "").split(". ")[0] not in shown["text"][0]] == []
+        assert [one for one in sentences if one.replace("`", "").split(". ")[0] not in shown["text"]] == []
     assert watched.asked == before
     assert watched.wrong == []
 
@@ -117,17 +118,17 @@ def test_a_driver_that_is_too_old_gets_a_number_and_the_cuda_that_it_runs(watche
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        pytest.param(SYMBOL.replace("kernels", "other"), "The text is about other, so no line for kernels", id="another-package"),
+        pytest.param(SYMBOL.replace("kernels", "other"), "The text is about other, so no line", id="another-package"),
         pytest.param("undefined symbol: _ZN3c104cuda9SetDeviceEi", "It does not say that it is about", id="no-package"),
         pytest.param(
-            "ImportError: dlopen(/e/site-packages/kernels/_C.so, 0x0002): symbol not found in flat namespace '__ZN3c10x'",
+            "dlopen(/e/site-packages/kernels/_C.so, 0x0002): symbol not found in flat namespace '__ZN3c10x'",
             "The text is from macos, and above linux-x86_64 is selected",
             id="macos",
         ),
-        pytest.param("{file} is not a supported wheel on this platform.", "It is about the very file", id="the-very-file"),
+        pytest.param("{file} is not a supported wheel on this platform.", "It is about the very file", id="the-file"),
         pytest.param("no kernel image is available", "What mends it is not known.", id="not-known"),
-        pytest.param("/e/site-packages/kernels/_C.so\nTHESE PACKAGES DO NOT MATCH THE HASHES FROM", "clear the cache", id="hash"),
-        pytest.param("RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch", "12.8", id="sm-120"),
+        pytest.param("kernels==2.0\nTHESE PACKAGES DO NOT MATCH THE HASHES FROM", "clear the cache", id="hash"),
+        pytest.param("with CUDA capability sm_120 is not compatible with the current PyTorch", "12.8", id="sm-120"),
     ],
 )
 def test_no_line_is_offered_that_has_nothing_to_do_with_the_cause(
