@@ -28,7 +28,7 @@ REST = re.compile(" *(?:[\u2502|] +| {4,})(?=[^ \u251c\u2570\u2502|'\\[])(?!hint
 PROBES = re.compile("conftest|configtest|CMakeScratch|CMakeTmp|meson-private|has_function")  # as in catalog.failures
 
 
-class Answer(NamedTuple):
+class ErrorAnswer(NamedTuple):
     """A cause in words, and what mends it or what to look at; the lines that show it, and the number of the first."""
 
     name: str
@@ -67,7 +67,7 @@ def _name_group(found: re.Match[str]) -> str:
     return f"(?<{found[2]}" if found[1] == "<" else rf"(?:\k<{found[2]}>"
 
 
-def explain(text: str) -> Answer | None:
+def explain(text: str) -> ErrorAnswer | None:
     """Return the cause that the first row knows of the first line that any row knows; None if no row does."""
     lines = plain_lines(text)
     plain = "\n".join(line for _, line in lines)
@@ -87,11 +87,11 @@ def explain(text: str) -> Answer | None:
         for word in ("says", "why", "mend", "look")
     }
     quote = _quote(plain, match.start(), match.end())
-    return Answer(row["name"], **texts, lines=row["lines"], cuda=row["cuda"], quote=quote, line=lines[place][0])
+    return ErrorAnswer(row["name"], **texts, lines=row["lines"], cuda=row["cuda"], quote=quote, line=lines[place][0])
 
 
 def plain_lines(text: str) -> list[tuple[int, str]]:
-    """Return the last lines of a text and their numbers, without colours and odd spaces; those that uv wraps are one."""
+    """Return the last lines of a text and their numbers, without colours and odd spaces; what uv wraps is one line."""
     whole = re.split("\r\n?|\n", text)
     lines: list[tuple[int, str]] = []
     wrapped = False
@@ -127,7 +127,7 @@ def _quote(plain: str, start: int, end: int) -> str:
     return "\n".join(plain[begin : stop if stop >= 0 else None].split("\n")[:MAX_QUOTED])
 
 
-def describe(answer: Answer) -> tuple[str, str]:
+def describe(answer: ErrorAnswer) -> tuple[str, str]:
     """Return in sentences what is wrong, and what mends it or what to look at, as the page does."""
     says = " ".join(f"{_capitalize(part)}." for part in (answer.says, answer.why) if part)
     helps = f"What mends it: {answer.mend}." if answer.mend else f"What mends it is not known. Look at {answer.look}."

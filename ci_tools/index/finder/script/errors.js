@@ -32,7 +32,7 @@ function explain(text) {
   return { name, says, why, mend, look, lines: offer, cuda, quote, line: lines[place][0] };
 }
 
-/** Return the last lines of a text and their numbers, without colours and odd spaces; those that uv wraps are one. */
+/** Return the last lines of a text and their numbers, without colours and odd spaces; what uv wraps is one line. */
 function plainLines(text) {
   const whole = text.split(/\r\n?|\n/);
   const skipped = Math.max(whole.length - MAX_LINES, 0);
