@@ -27,7 +27,7 @@ A build that takes longer than its time limit is ended: `timeout-minutes` in the
 What `fatwheel install explain` and the [page of an index](../how-to/install-from-the-index.md#when-it-does-not-work)
 answer to what pip, uv, compilers and Python's loader print. The first line that one of these causes knows decides; if
 several know it, the first of this page does. An answer has what mends it, or, where more than one thing could, what to
-look at. What Fatwheel itself installs for a build or a trial is explained in the same way, with what a config can do.""",
+look at. What Fatwheel itself installs for a build or a trial is explained like this, with what a config can do.""",
     TRIAL: """\
 # Why trials fail
 

@@ -120,7 +120,6 @@ VERBS: Mapping[str, Verb] = {
         "fatwheel install guard > src/demo/_guard.py",
     ),
     "install explain": Verb(
-        "install",
         "say why a package cannot be installed or loaded, by what was printed, and what mends it",
         "pip install demo 2>&1 | fatwheel install explain -",
     ),
