@@ -92,6 +92,7 @@ const PROJECT_PLACES = [
   /(?:requirement|distribution found for|[Ff]ailed to build|building wheel for) '?([A-Za-z][\w.-]{0,99})/g,
   /(?:^|[\s/'"(])([A-Za-z]\w{0,99})\/[\w.-]{1,100}\.(?:so|pyd|dylib)\b/g,
   /DLL load failed while importing ([A-Za-z]\w{0,99})/g,
+  /(?:^|\n) *Collecting ([A-Za-z][\w.-]{0,99})/g,
 ];
 
 /** Return the packages whose file the quoted lines name; where they name none, the last one named before them. */

@@ -105,10 +105,11 @@ function mending({ lines, cuda }) {
     return [note(`The text is about ${pasted.projects.join(", ")}, so no line for ${state.project} is shown.`)];
   }
   if (lines === "wheel" && !isAbout) return [note(`It does not say that it is about ${state.project}.`)];
-  return linesFor(lines, cuda);
+  return linesFor(lines, cuda, isAbout);
 }
 
-function linesFor(lines, cuda) {
+/** Return the line for torch, and that for the project where the text is about it. */
+function linesFor(lines, cuda, isAbout) {
   const { file, why } = answerTo(state.choice);
   const tooOld = cuda && isOlderCuda(state.choice.accelerator, cuda);
   if (!file || tooOld) {
@@ -119,7 +120,7 @@ function linesFor(lines, cuda) {
     return [note("It is about the very file for what is selected above: select what the installer runs in.")];
   }
   if (!canBeNamed(file)) return [];
-  return [...(lines === "torch" ? torchBoxes() : []), reinstallBox(file)];
+  return [...(lines === "torch" ? torchBoxes() : []), ...(isAbout ? [reinstallBox(file)] : [])];
 }
 
 const note = (text) => element("p", { className: "note" }, text);

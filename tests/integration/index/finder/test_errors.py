@@ -72,6 +72,7 @@ def test_the_machine_is_read_from_what_is_pasted() -> None:
         ("my_demo-1.0+cu130-cp310-cp310-linux_x86_64.whl is not a supported wheel on this platform.", ["my-demo"]),
         (r"C:\e\Lib\site-packages\demo\_C.pyd is not it" + "\nIllegal instruction", ["demo"]),
         ("nvcc was not found\nERROR: Failed building wheel for demo", ["demo"]),
+        ("Collecting flash_attn\n  Getting requirements to build wheel\nNo module named 'torch'", ["flash-attn"]),
         ("RuntimeError: no kernel image is available", []),
         ("/e/site-packages/torch/lib/libtorch_cpu.so: undefined symbol: iJIT_NotifyEvent", []),
     ],
