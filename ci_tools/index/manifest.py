@@ -33,8 +33,6 @@ HALF_CHARACTER = re.compile(rb"\\u[dD]")  # a lone surrogate can only be an esca
 PROJECT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # a canonical name (PEP 503)
 APART = re.compile(r"([0-9a-f]{16})?")  # the separate folder of a file: the start of its sha256
 DRIVER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
-# Only files of releases and of others have these.
-LATER = frozenset({"repository", "attested", "hashes", "said", "rank", "retracted", "before"})
 SAID = re.compile(r"[a-z0-9_-]{1,64}")  # the name of a hash or of an attribute
 PROPERTY = re.compile(r"[0-9a-z_]+ :: [0-9a-z_]+ :: [0-9a-z_.]+")  # PEP 825
 # The page of a project with such a name would be in the folder of a channel or of the finder's data.
@@ -46,13 +44,12 @@ Table = TypeVar("Table", bound=tuple[object, ...])
 
 
 class ManifestTable(NamedTuple):
-    """The JSON of a manifest; a plain link is its name, its place and the folders that have it."""
+    """The JSON of a manifest; an entry has the fields that say something."""
 
     generation: int
     files: tuple[IndexedFile, ...] = ()
     offers: tuple[tuple[str, str], ...] = ()  # version and hash
-    links: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
-    kept: tuple[Link, ...] = ()  # links of which a page says more
+    links: tuple[Link, ...] = ()
     place: str = ""
     seal: str = ""
 
@@ -77,12 +74,10 @@ class Manifest(NamedTuple):
     def dumps(self) -> bytes:
         """Return the manifest as JSON, one file per line."""
         offers = json.dumps([[version, self.offers[version]] for version in sorted(self.offers)])
-        plain = [link[:3] for link in self.links if link == Link(*link[:3])]
-        kept = [_changed(link, Link._field_defaults) for link in self.links if link != Link(*link[:3])]
-        more = {"links": plain, "kept": kept, "place": self.place}
+        more = {"links": [*map(_said, self.links)], "place": self.place}
         said = "".join(f'"{name}": {json.dumps(value)}, ' for name, value in more.items() if value)
         in_order = sorted(self.files.values(), key=lambda file: file.name)  # files of one name keep theirs
-        lines = (json.dumps(_changed(file, LATER)) for file in in_order)
+        lines = (json.dumps(_said(file)) for file in in_order)
         head = f'{{"generation": {self.generation}, "offers": {offers}, {said}"files": [\n'
         listed = (head + ",\n".join(lines) + "\n]").encode()
         return listed + f', "{SEAL}": "{digest(listed)}"}}\n'.encode()
@@ -113,10 +108,10 @@ class Manifest(NamedTuple):
         return self._replace(files=kept)
 
 
-def _changed(entry: IndexedFile | Link, plain: Iterable[str]) -> dict[str, object]:
-    """Return an entry's JSON: without those of some fields that say nothing, which an older Fatwheel would refuse."""
+def _said(entry: IndexedFile | Link) -> dict[str, object]:
+    """Return an entry's JSON: the fields that say something."""
     usual = entry._field_defaults
-    return {name: value for name, value in entry._asdict().items() if name not in plain or value != usual[name]}
+    return {name: value for name, value in entry._asdict().items() if name not in usual or value != usual[name]}
 
 
 def _keys_by_name(files: Mapping[str, IndexedFile], names: set[str]) -> dict[str, list[str]]:
@@ -153,7 +148,7 @@ def manifest_of(table: ManifestTable, project: NormalizedName) -> Manifest:
     for file in table.files:
         _refuse_false_entry(file)
         found[file.name if file.name not in found else f"{file.name} at {file.key}"] = file
-    links = tuple(sorted((*(Link(*link) for link in table.links), *table.kept), key=lambda link: link[:3]))
+    links = tuple(sorted(table.links, key=lambda link: link[:3]))
     for link in links:
         _refuse_place(link.name, link.at, link.only_in)
         _refuse_false_facts(link)

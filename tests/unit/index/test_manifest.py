@@ -129,7 +129,9 @@ def test_a_value_of_another_kind_is_named_with_its_key(changes: dict[str, Any], 
         pytest.param("{}", "generation: this key is missing", id="nothing"),
         pytest.param("[]", "expected an object, found a list", id="a-list"),
         pytest.param(
-            '{"generation": 1, "links": [["a", "b"]]}', "links[0]: expected 3 values, found 2", id="half-a-link"
+            '{"generation": 1, "links": [{"name": "a", "at": "b"}]}',
+            "links[0].only_in: this key is missing",
+            id="half-a-link",
         ),
         pytest.param('{"generation": 1, "place": "../x"}', "'../x' is not a folder for its files", id="a-place-above"),
         pytest.param("[" * 100_000, "it is nested too deeply", id="deep"),
