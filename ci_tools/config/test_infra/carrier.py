@@ -67,15 +67,13 @@ class _Carrier:
         """Yield the row and the wishes of one input."""
         fate, what = load_fates()["inputs"][name]
         if not given.value:
-            yield self.row(name, given, InputFate.NOT_NEEDED, "it is empty")
+            yield self.not_needed(name, given, "it is empty")
         elif name == "delocate-wheel" and given.value == "false":
-            yield self.row(name, given, InputFate.NOT_NEEDED, "no library is copied into a wheel")
+            yield self.not_needed(name, given, "no library is copied into a wheel")
         elif fate is not InputFate.CARRIED:
             yield self.row(name, given, fate, what)
         elif not given.is_known:
-            yield self.row(
-                name, given, InputFate.NEEDS_YOU, f"its value is known only while it runs: write it at {what}"
-            )
+            yield self.needs_you(name, given, f"its value is known only while it runs: write it at {what}")
         else:
             yield from CARRIERS[name](self, name, given)
 
@@ -83,6 +81,12 @@ class _Carrier:
 
     def row(self, name: str, given: Given, fate: InputFate, what: str) -> ReportLine:
         return ReportLine(given.where, name, given.value, fate, what)
+
+    def needs_you(self, name: str, given: Given, what: str) -> ReportLine:
+        return self.row(name, given, InputFate.NEEDS_YOU, what)
+
+    def not_needed(self, name: str, given: Given, what: str) -> ReportLine:
+        return self.row(name, given, InputFate.NOT_NEEDED, what)
 
     def carry(self, name: str, given: Given, key: str, value: str = "") -> Iterator[ReportLine | SettingWish]:
         """Yield the wish and the row for an input that goes to a key, unchanged or as `value`."""
@@ -127,35 +131,29 @@ class _Carrier:
     def platform_row(self, name: str, given: Given, system: str, kind: str) -> ReportLine:
         platform = SERVED.get((system, kind))
         if platform is None:
-            return self.row(name, given, InputFate.NEEDS_YOU, f"there is no platform for {kind} on {system}")
+            return self.needs_you(name, given, f"there is no platform for {kind} on {system}")
         return self.row(name, given, InputFate.CARRIED, f"platforms.{platform}")
 
     def accelerator(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         kind = name.removeprefix("with-")
         if given.value != "enable":
-            yield self.row(name, given, InputFate.NOT_NEEDED, "it is not asked for")
+            yield self.not_needed(name, given, "it is not asked for")
         elif (self.system, kind) in {*SERVED, *UNSERVED}:
             yield self.platform_row(name, given, self.system, kind)
         else:
-            yield self.row(name, given, InputFate.NOT_NEEDED, f"test-infra builds none for {self.system}")
+            yield self.not_needed(name, given, f"test-infra builds none for {self.system}")
 
     def system_rows(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         shown = ", ".join(f"platforms.{platform}" for platform in self.platforms)
         if shown:
             yield self.row(name, given, InputFate.CARRIED, shown)
         else:
-            yield self.row(name, given, InputFate.NEEDS_YOU, f"there is no platform for {self.system}")
+            yield self.needs_you(name, given, f"there is no platform for {self.system}")
 
     def package_type(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         is_wheel = given.value in {"wheel", "all"}
         what = "wheels are built" if is_wheel else "only wheels are built"
         yield self.row(name, given, InputFate.NOT_NEEDED if is_wheel else InputFate.NEEDS_YOU, what)
-
-    def ref(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
-        return self.carry(name, given, "ref")
-
-    def runner(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
-        return self.carry(name, given, "runner")
 
     # -- versions
 
@@ -166,20 +164,18 @@ class _Carrier:
         except ValueError:
             listed = None
         if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
-            yield self.row(
-                name, given, InputFate.NEEDS_YOU, "this is not a JSON list of strings: list the Pythons at python"
-            )
+            yield self.needs_you(name, given, "this is not a JSON list of strings: list the Pythons at python")
             return
         shipped = set(map(str, self.catalog.pythons))
         for python in (one for one in listed if one in shipped):
             yield self.wish("python", python, given.where)
         unknown = ", ".join(one for one in listed if one not in shipped)
         if unknown:
-            yield self.row(name, given, InputFate.NEEDS_YOU, f"the catalog has no Python {unknown}: left out")
+            yield self.needs_you(name, given, f"the catalog has no Python {unknown}: left out")
         elif listed:
             yield self.row(name, given, InputFate.CARRIED, "python")
         else:
-            yield self.row(name, given, InputFate.NOT_NEEDED, "python lists all that the project admits")
+            yield self.not_needed(name, given, "python lists all that the project admits")
 
     def to_pypi(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         """Carry over the accelerators whose wheels go to PyPI: it can have those of one CUDA version."""
@@ -191,7 +187,7 @@ class _Carrier:
         left = [label for label in labels if label != "cpu" and self.cuda(label) not in versions[:1]]
         if left:
             what = f"PyPI gets the wheels of one CUDA version that torch ships: {', '.join(left)} is left out"
-            yield self.row(name, given, InputFate.NEEDS_YOU, what)
+            yield self.needs_you(name, given, what)
         else:
             yield self.row(name, given, InputFate.CARRIED, load_fates()["inputs"][name].what)
 
@@ -215,34 +211,27 @@ class _Carrier:
             script = ""
         if given.value.endswith(".bat"):
             what = f"a batch file runs only on Windows: write a command that runs everywhere at build.{key}"
-            yield self.row(name, given, InputFate.NEEDS_YOU, what)
+            yield self.needs_you(name, given, what)
         elif not script or not (self.folder / script).is_file():
-            yield self.row(name, given, InputFate.NEEDS_YOU, f"the source has no such script: name it at build.{key}")
+            yield self.needs_you(name, given, f"the source has no such script: name it at build.{key}")
         else:
             yield from self.carry(name, given, key, command)
 
     def smoke_test(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         if not (self.folder / given.value).is_file():
-            yield self.row(
-                name, given, InputFate.NOT_NEEDED, "the source has no such file; the validation tries the import"
-            )
+            yield self.not_needed(name, given, "the source has no such file; the validation tries the import")
         else:
             yield from self.carry(name, given, "command", f"python {shlex.quote(given.value)}")
 
     def package(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         if all(part.isidentifier() for part in given.value.split(".")):
             return self.carry(name, given, "import")
-        return iter(
-            [self.row(name, given, InputFate.NEEDS_YOU, "this is not a module's name: list those that must import")]
-        )
+        return iter([self.needs_you(name, given, "this is not a module's name: list those that must import")])
 
     def timeout(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         if given.value.isdecimal() and int(given.value):
             return self.carry(name, given, "timeout")
-        return iter([self.row(name, given, InputFate.NEEDS_YOU, "this is not a number of minutes")])
-
-    def target(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
-        return self.carry(name, given, "env", f"BUILD_TARGET={given.value}")
+        return iter([self.needs_you(name, given, "this is not a number of minutes")])
 
     def command(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         """Carry over the variables before `python -m build`; the effects of other commands are unknown."""
@@ -254,9 +243,7 @@ class _Carrier:
         program, options = words[first : first + 3], words[first + 3 :]
         calls_build = program in (["python", "-m", "build"], ["python3", "-m", "build"])
         if not calls_build or not BUILD_OPTIONS.issuperset(options) or "$" in given.value:
-            yield self.row(
-                name, given, InputFate.NEEDS_YOU, "Fatwheel calls the backend itself: do the rest in build.before"
-            )
+            yield self.needs_you(name, given, "Fatwheel calls the backend itself: do the rest in build.before")
             return
         for pair in words[:first]:
             variable, _, value = pair.partition("=")
@@ -270,9 +257,7 @@ class _Carrier:
         """Carry over the variables that a script exports as plain text, and report every line that does more."""
         script = self.folder / given.value
         if not script.is_file():
-            yield self.row(
-                name, given, InputFate.NEEDS_YOU, "the source has no such file: name the variables at build.env"
-            )
+            yield self.needs_you(name, given, "the source has no such file: name the variables at build.env")
             return
         lines = list(parse_exports(script.read_text(encoding="utf-8", errors="replace")))
         for line in lines:
@@ -315,7 +300,7 @@ def _is_arch(text: str) -> bool:
 CARRIERS: Mapping[str, Callable[[_Carrier, str, Given], Iterator[ReportLine | SettingWish]]] = {
     "architecture": _Carrier.system_rows,
     "build-command": _Carrier.command,
-    "build-target": _Carrier.target,
+    "build-target": lambda self, name, given: self.carry(name, given, "env", f"BUILD_TARGET={given.value}"),
     "env-var-script": _Carrier.variables,
     "os": _Carrier.system_rows,
     "package-name": _Carrier.package,
@@ -323,9 +308,9 @@ CARRIERS: Mapping[str, Callable[[_Carrier, str, Given], Iterator[ReportLine | Se
     "post-script": _Carrier.script,
     "pre-script": _Carrier.script,
     "python-versions": _Carrier.pythons,
-    "ref": _Carrier.ref,
-    "runner": _Carrier.runner,
-    "runner-type": _Carrier.runner,
+    "ref": lambda self, name, given: self.carry(name, given, "ref"),
+    "runner": lambda self, name, given: self.carry(name, given, "runner"),
+    "runner-type": lambda self, name, given: self.carry(name, given, "runner"),
     "smoke-test-script": _Carrier.smoke_test,
     "timeout": _Carrier.timeout,
     "upload-to-pypi": _Carrier.to_pypi,
