@@ -30,7 +30,7 @@ class Verb(NamedTuple):
 
     text: str
     example: str
-    module: str = ""  # of its group in this folder, if that has not the first word of its name
+    module: str = ""  # of its group in this folder; empty: the first word of its name
 
 
 VERBS: Mapping[str, Verb] = {
