@@ -1,7 +1,6 @@
-"""Checks a document by a JSON Schema, and explains each violation to the person who wrote the file.
+"""Explains violations of a JSON Schema to the person who wrote the file.
 
-The schema's `description` of a value becomes the end of the sentence: "expected …". Of the draft 2020-12, the keywords
-are known that our schemas have; jsonschema, whose import takes as long as planning a small project, is for the tests.
+The schema's `description` of a value becomes the end of the sentence: "expected …".
 """
 
 from __future__ import annotations
@@ -9,20 +8,24 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ci_tools.errors import Problem, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
 
     from ci_tools.formats.yaml_file import Document, Keys
 
-    Part: TypeAlias = Mapping[str, Any]
-
 KINDS = {dict: "a mapping", list: "a list", type(None): "an empty value"}
 MAX_SHOWN = 60  # characters of a value that a message repeats
+
+
+if TYPE_CHECKING:
+    Check: TypeAlias = Callable[[Any, Any, Mapping[str, Any], Mapping[str, Any]], bool]
 
 
 class SchemaFlaw(NamedTuple):
@@ -32,143 +35,230 @@ class SchemaFlaw(NamedTuple):
     problem: Problem
 
 
-class _Violation(NamedTuple):
-    """A value that a keyword of a part of the schema refuses."""
+@functools.cache
+def validator_class() -> type[Validator]:
+    """Return jsonschema's validator of the draft 2020-12, with the patterns of JSON Schema."""
+    # Importing jsonschema takes as long as planning a small project: only a file with a mistake pays for it.
+    from jsonschema import Draft202012Validator  # noqa: PLC0415
+    from jsonschema.exceptions import ValidationError  # noqa: PLC0415
+    from jsonschema.validators import extend  # noqa: PLC0415
 
-    keyword: str
-    keys: Keys
-    value: Any
-    part: Part
-    alternatives: tuple[tuple[_Violation, ...], ...] = ()  # of `oneOf`, if none fits: the violations of each
+    def match(_: object, pattern: str, value: object, __: object) -> Iterator[ValidationError]:
+        if isinstance(value, str) and not _has_pattern(value, pattern):
+            yield ValidationError(f"{value!r} does not match {pattern!r}")
 
-
-def flaws(document: Document, schema: Part) -> list[SchemaFlaw]:
-    """Return every violation of the schema in the document, each once."""
-    found = _violations(document.value, schema, schema, ())
-    return list(dict.fromkeys(flaw for violation in found for flaw in _explain(document, violation)))
-
-
-# ---------------------------------------------------------------- the values that a keyword refuses
+    made: type[Validator] = extend(Draft202012Validator, {"pattern": match})  # type: ignore[no-untyped-call]
+    return made
 
 
-def _violations(value: Any, part: Part, schema: Part, keys: Keys) -> Iterator[_Violation]:  # noqa: ANN401 - YAML
-    for keyword, wanted in part.items():
-        if keyword in CHECKS and not CHECKS[keyword](value, wanted):
-            yield _Violation(keyword, keys, value, part)
-        elif keyword == "oneOf":
-            each = tuple(tuple(_violations(value, one, schema, keys)) for one in wanted)
-            if each.count(()) != 1:
-                yield _Violation(keyword, keys, value, part, () if () in each else each)
-        elif keyword == "$ref":
-            yield from _violations(value, schema["$defs"][wanted.removeprefix("#/$defs/")], schema, keys)
-        elif keyword == "items" and isinstance(value, list):
-            for index, item in enumerate(value):
-                yield from _violations(item, wanted, schema, (*keys, index))
-        elif isinstance(value, dict):
-            yield from _violations_in_mapping(value, keyword, part, schema, keys)
-
-
-def _violations_in_mapping(
-    value: dict[str, Any], keyword: str, part: Part, schema: Part, keys: Keys
-) -> Iterator[_Violation]:
-    wanted, known = part[keyword], part.get("properties", {})
-    others = [name for name in value if name not in known]
-    if keyword == "propertyNames":
-        for name in value:
-            yield from (one._replace(keyword=keyword) for one in _violations(name, wanted, schema, (*keys, name)))
-    elif keyword == "additionalProperties" and isinstance(wanted, Mapping):
-        for name in others:
-            yield from _violations(value[name], wanted, schema, (*keys, name))
-    elif keyword == "additionalProperties" and not wanted and others:
-        yield _Violation(keyword, keys, others, part)
-    elif keyword == "properties":
-        for name in (name for name in value if name in known):
-            yield from _violations(value[name], known[name], schema, (*keys, name))
-    elif keyword == "required" and (missing := [name for name in wanted if name not in value]):
-        yield _Violation(keyword, keys, missing, part)
+def _has_pattern(value: str, pattern: str) -> bool:
+    """Match as JSON Schema does: `$` is the very end of a text, while Python's also matches before a last line feed."""
+    return _in_python(pattern).search(value) is not None
 
 
 @functools.cache
 def _in_python(pattern: str) -> re.Pattern[str]:
-    """Return a pattern of JSON Schema, whose `$` is the very end; Python's also matches before a last line feed."""
     return re.compile(re.sub(r"\$$", r"\\Z", pattern))
 
 
+def flaws(document: Document, schema: Mapping[str, Any]) -> list[SchemaFlaw]:
+    """Return every violation of the schema in the document, each once."""
+    if conforms(document.value, schema, schema):
+        return []
+    errors = validator_class()(schema).iter_errors(document.value)
+    return list(dict.fromkeys(flaw for error in errors for flaw in _explain(document, error)))
+
+
+# ---------------------------------------------------------------- a value without a mistake
+
+TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "boolean": bool,
+    "null": type(None),
+}
+SAID_ELSEWHERE = frozenset({"$schema", "$defs", "title", "description"})  # they constrain no value
+
+
+def conforms(value: object, part: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
+    """Whether a value surely conforms to a part of a schema; False also for keywords that are not known here.
+
+    It is much quicker than jsonschema, which decides where this says False, and explains.
+    """
+    return all(
+        keyword in SAID_ELSEWHERE or (keyword in CHECKS and CHECKS[keyword](value, wanted, part, schema))
+        for keyword, wanted in part.items()
+    )
+
+
+def _is_of_type(value: object, wanted: str | list[str], *_: object) -> bool:
+    names = [wanted] if isinstance(wanted, str) else wanted
+    return any(isinstance(value, TYPES[name]) and (name != "integer" or not isinstance(value, bool)) for name in names)
+
+
+def _is_unique(value: object, wanted: object, *_: object) -> bool:
+    """Whether the items of a list surely differ; mappings are not compared here."""
+    if not isinstance(value, list) or not wanted:
+        return True
+    return len({item for item in value if isinstance(item, str)}) == len(value)
+
+
+def _has_known_items(value: object, _: object, part: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
+    """Check `properties` and `additionalProperties`, which depend on each other."""
+    if not isinstance(value, dict):
+        return True
+    known, others = part.get("properties", {}), part.get("additionalProperties", True)
+    return all(
+        conforms(item, known[key], schema)
+        if key in known
+        else (others if isinstance(others, bool) else conforms(item, others, schema))
+        for key, item in value.items()
+    )
+
+
+def _is_at_least(size: Callable[[Any], int], kind: type) -> Check:
+    return lambda value, least, *_: not isinstance(value, kind) or size(value) >= least
+
+
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
-TYPES: Mapping[str, Callable[[Any], bool]] = {
-    "object": lambda value: isinstance(value, dict),
-    "array": lambda value: isinstance(value, list),
-    "string": lambda value: isinstance(value, str),
-    "integer": lambda value: _is_number(value) and value == int(value),
-    "number": _is_number,
-    "boolean": lambda value: isinstance(value, bool),
-    "null": lambda value: value is None,
+CHECKS: Mapping[str, Check] = {
+    "$ref": lambda value, name, _, schema: conforms(value, schema["$defs"][name.removeprefix("#/$defs/")], schema),
+    "type": _is_of_type,
+    "enum": lambda value, wanted, *_: any(type(value) is type(one) and value == one for one in wanted),
+    "pattern": lambda value, pattern, *_: not isinstance(value, str) or _has_pattern(value, pattern),
+    "minLength": _is_at_least(len, str),
+    "minItems": _is_at_least(len, list),
+    "minProperties": _is_at_least(len, dict),
+    "minimum": lambda value, least, *_: not _is_number(value) or value >= least,
+    "maximum": lambda value, most, *_: not _is_number(value) or value <= most,
+    "required": lambda value, names, *_: not isinstance(value, dict) or all(name in value for name in names),
+    "properties": _has_known_items,
+    "additionalProperties": lambda value, _, part, schema: (
+        "properties" in part or _has_known_items(value, _, part, schema)  # each level is checked once
+    ),
+    "propertyNames": lambda value, part, _, schema: (
+        not isinstance(value, dict) or all(conforms(name, part, schema) for name in value)
+    ),
+    "items": lambda value, part, _, schema: (
+        not isinstance(value, list) or all(conforms(item, part, schema) for item in value)
+    ),
+    "uniqueItems": _is_unique,
+    # Another branch might fit as well where a check is too strict: one must fit and all others be of another type.
+    "oneOf": lambda value, parts, _, schema: _fits_one(value, parts, schema),
 }
-CHECKS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "type": lambda value, wanted: any(TYPES[name](value) for name in ([wanted] if isinstance(wanted, str) else wanted)),
-    "enum": lambda value, wanted: any(type(value) is type(one) and value == one for one in wanted),
-    "pattern": lambda value, wanted: not isinstance(value, str) or _in_python(wanted).search(value) is not None,
-    "minLength": lambda value, wanted: not isinstance(value, str) or len(value) >= wanted,
-    "minItems": lambda value, wanted: not isinstance(value, list) or len(value) >= wanted,
-    "minProperties": lambda value, wanted: not isinstance(value, dict) or len(value) >= wanted,
-    "minimum": lambda value, wanted: not _is_number(value) or value >= wanted,
-    "exclusiveMinimum": lambda value, wanted: not _is_number(value) or value > wanted,
-    "maximum": lambda value, wanted: not _is_number(value) or value <= wanted,
-    "uniqueItems": lambda value, wanted: not (wanted and isinstance(value, list)) or not _list_repeated(value),
-}
 
 
-def _list_repeated(items: list[Any]) -> list[int]:
-    """Return the places of the items that are in a list before."""
-    first: dict[str, int] = {}
-    texts = [json.dumps(item, sort_keys=True, default=str) for item in items]
-    return [index for index, text in enumerate(texts) if first.setdefault(text, index) != index]
+def _fits_one(value: object, parts: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]) -> bool:
+    """Whether one alternative surely fits and no other; jsonschema says of the others that they do not."""
+    fitting = [part for part in parts if conforms(value, part, schema)]
+    others = (part for part in parts if part not in fitting)
+    return len(fitting) == 1 and all(_surely_differs(value, part, schema) for part in others)
+
+
+def _surely_differs(value: object, part: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
+    """Whether a value is of another type, lacks a key, or has one that the part does not know."""
+    while "$ref" in part:
+        part = {
+            **schema["$defs"][part["$ref"].removeprefix("#/$defs/")],
+            **{k: v for k, v in part.items() if k != "$ref"},
+        }
+    if "type" in part and not _is_of_type(value, part["type"]):
+        return True
+    if not isinstance(value, dict):
+        return False
+    unknown = part.get("additionalProperties") is False and value.keys() - part.get("properties", {}).keys()
+    return bool(unknown) or any(name not in value for name in part.get("required", ()))
 
 
 # ---------------------------------------------------------------- the mistakes
 
 
-def _explain(document: Document, found: _Violation) -> Iterator[SchemaFlaw]:
-    keyword, keys, value, part, _ = found
-    if keyword == "additionalProperties":
-        for name in value:
-            what = f'unknown key "{name}", {nearest(name, part.get("properties", {}))}'
-            yield SchemaFlaw((*keys, name), Problem(document.where((*keys, name), key=True), what))
-    elif keyword == "required":
-        for name in value:
-            what = f'the key "{name}" is missing: {part["properties"][name]["description"]}'
-            yield SchemaFlaw((*keys, name), Problem(document.where(keys), what))
-    elif keyword == "uniqueItems":
-        for index in _list_repeated(value):
-            what = f"{_format_value(value[index])} is here twice"
-            yield SchemaFlaw((*keys, index), Problem(document.where((*keys, index)), what))
-    elif keyword == "oneOf" and (fitting := _find_fitting(found)):
-        for inner in fitting:
-            yield from _explain(document, inner)
+def _explain(document: Document, error: ValidationError) -> Iterator[SchemaFlaw]:
+    keys: Keys = tuple(error.absolute_path)
+    if error.validator == "additionalProperties":
+        yield from _unknown_keys(document, error, keys)
+    elif error.validator == "required":
+        yield from _missing_keys(document, error, keys)
+    elif error.validator == "oneOf":
+        yield from _alternatives(document, error, keys)
+    elif error.validator == "uniqueItems":
+        yield from _twice(document, error, keys)
+    elif error.validator == "pattern" and error.parent and error.parent.validator == "propertyNames":
+        keys = (*keys, str(error.instance))
+        yield SchemaFlaw(keys, Problem(document.where(keys, key=True), _sentence(error)))
     else:
-        yield SchemaFlaw(keys, Problem(document.where(keys, key=keyword == "propertyNames"), _sentence(found)))
+        yield SchemaFlaw(keys, Problem(document.where(keys), _sentence(error)))
 
 
-def _find_fitting(found: _Violation) -> tuple[_Violation, ...]:
-    """Return the violations of the first alternative whose type fits; () if none fits, or several do."""
-    fitting = (
-        each for each in found.alternatives if not any((one.keyword, one.keys) == ("type", found.keys) for one in each)
-    )
-    return next(fitting, ())
+def _unknown_keys(document: Document, error: ValidationError, keys: Keys) -> Iterator[SchemaFlaw]:
+    known = _schema(error).get("properties", {})
+    for name in _mapping_of(error).keys() - known.keys():
+        what = f'unknown key "{name}", {nearest(name, known)}'
+        yield SchemaFlaw((*keys, name), Problem(document.where((*keys, name), key=True), what))
 
 
-def _sentence(found: _Violation) -> str:
-    value, expected = found.value, found.part.get("description", f"another value ({found.keyword})")
-    if found.keyword == "enum":
-        allowed = [str(one).lower() if isinstance(one, bool) else one for one in found.part["enum"]]
-        near = "expected it without quotes" if value in allowed else nearest(str(value), allowed)
-        return f"{_format_value(value)} is not allowed, {near}"
-    if found.keyword in {"minItems", "minProperties"}:
-        return f"this is empty, expected {expected}"
-    return f"{_format_value(value)} is not allowed, expected {expected}"
+def _missing_keys(document: Document, error: ValidationError, keys: Keys) -> Iterator[SchemaFlaw]:
+    for name in _schema(error)["required"]:
+        if name not in _mapping_of(error):
+            meaning = _schema(error)["properties"][name]["description"]
+            yield SchemaFlaw((*keys, name), Problem(document.where(keys), f'the key "{name}" is missing: {meaning}'))
+
+
+def _alternatives(document: Document, error: ValidationError, keys: Keys) -> Iterator[SchemaFlaw]:
+    """Explain by the first alternative whose type fits; if none fits, report the expected value."""
+    branches: dict[int, list[ValidationError]] = {}
+    for inner in error.context or ():
+        branches.setdefault(int(inner.relative_schema_path[0]), []).append(inner)
+    fitting = (inners for inners in branches.values() if not any(_is_other_type(inner, error) for inner in inners))
+    chosen = next(fitting, None)
+    if chosen is None:
+        yield SchemaFlaw(keys, Problem(document.where(keys), _sentence(error)))
+    for inner in chosen or ():
+        yield from _explain(document, inner)
+
+
+def _is_other_type(inner: ValidationError, error: ValidationError) -> bool:
+    return inner.validator == "type" and inner.absolute_path == error.absolute_path
+
+
+def _twice(document: Document, error: ValidationError, keys: Keys) -> Iterator[SchemaFlaw]:
+    items: Any = error.instance
+    first: dict[str, int] = {}
+    for index, item in enumerate(items):
+        if first.setdefault(json.dumps(item, sort_keys=True, default=str), index) != index:
+            yield SchemaFlaw(
+                (*keys, index), Problem(document.where((*keys, index)), f"{_format_value(item)} is here twice")
+            )
+
+
+def _sentence(error: ValidationError) -> str:
+    found: Any = error.instance
+    if error.validator == "enum":
+        allowed = [str(value).lower() if isinstance(value, bool) else value for value in _schema(error)["enum"]]
+        expected = "expected it without quotes" if found in allowed else nearest(str(found), allowed)
+        return f"{_format_value(found)} is not allowed, {expected}"
+    if error.validator in {"minItems", "minProperties"}:
+        return f"this is empty, expected {_expectation(error)}"
+    return f"{_format_value(found)} is not allowed, expected {_expectation(error)}"
+
+
+def _expectation(error: ValidationError) -> str:
+    return str(_schema(error).get("description", error.message))
+
+
+def _schema(error: ValidationError) -> Mapping[str, Any]:
+    """Return the part of the schema that was violated; in our schemas it is always a mapping."""
+    return error.schema  # type: ignore[return-value]
+
+
+def _mapping_of(error: ValidationError) -> Mapping[str, Any]:
+    """Return the violating value, which the schema has already shown to be a mapping."""
+    return error.instance  # type: ignore[return-value]
 
 
 def _format_value(value: object) -> str:

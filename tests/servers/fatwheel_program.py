@@ -19,7 +19,7 @@ BUILDS = "FATWHEEL_TESTS_BUILDS"  # the folder of a call's builds, in place of t
 # Scripts; the observer, which takes modules' places; what packages get, which imports torch.
 SKIPPED = ("inside", "_confined", "_fork_server", "_lifeline", "__main__", "guard")
 BESIDE = (
-    *("boto3", "boto3.s3.inject", "readme_renderer.rst", "twine", "abi3audit"),
+    *("boto3", "boto3.s3.inject", "jsonschema", "readme_renderer.rst", "twine", "abi3audit"),
     *("rich._emoji_codes", "rich.progress"),
 )
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")

@@ -180,7 +180,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
             id="arch-is-no-arch"),
         pytest.param("{FAST: 1}", "{FAST: [1]}", ["12:17: a list is not allowed, expected text or a whole number"],
                      id="variable-is-a-list"),
-        pytest.param("{FAST: 1}", "{1FAST: 1}", ['12:11: "1FAST" is not allowed, expected a name such as FORCE_CUDA'],
+        pytest.param("{FAST: 1}", "{1FAST: 1}", ['12:10: "1FAST" is not allowed, expected a name such as FORCE_CUDA'],
                      id="variable-is-no-name"),
         pytest.param("max-jobs: 2", "max-jobs: 0", [
             "17:19: 0 is not allowed, expected how many compilers run at a time, 1 to 1024"], id="no-compilers"),
