@@ -91,10 +91,15 @@ def _outside(places: Mapping[Keys, YamlPlace], keys: Keys, below: int = 0) -> di
 
 def read(path: Path, name: str) -> Document:
     """Read the YAML file at `path`, called `name` in messages; raise InputError with every mistake in it."""
-    node = compose(text_of(path, name), name)
+    return parse(text_of(path, name), name)
+
+
+def parse(text: str, name: str, most: int = MAX_VALUES) -> Document:
+    """Read a YAML text of at most `most` values; raise InputError with every mistake in it."""
+    node = compose(text, name)
     if node is None:
         raise _empty(name)
-    reader = _Reader(name)
+    reader = _Reader(name, most)
     value = reader.value(node, ())
     if reader.problems:
         raise RejectedInput(reader.problems)
@@ -163,8 +168,9 @@ def _compose(text: str) -> yaml.Node | None:
 class _Reader:
     """Converts nodes into values, records their places and collects problems."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, most: int) -> None:
         self.name = name
+        self.most = most
         self.problems: list[Problem] = []
         self.values: dict[Keys, YamlPlace] = {}
         self.keys: dict[Keys, YamlPlace] = {}
@@ -178,8 +184,8 @@ class _Reader:
 
     def value(self, node: yaml.Node, keys: Keys) -> Value:
         self.count += 1
-        if self.count > MAX_VALUES or len(keys) > DEEPEST:
-            what = f"aliases expand to more than {MAX_VALUES:,} values or {DEEPEST} levels, expected a plain config"
+        if self.count > self.most or len(keys) > DEEPEST:
+            what = f"aliases expand to more than {self.most:,} values or {DEEPEST} levels, expected a plain config"
             raise RejectedInput([Problem(str(self.place(node)), what)])
         self.values.setdefault(keys, self.place(node))
         if isinstance(node, yaml.MappingNode) and node.tag == CORE + "map":

@@ -1,0 +1,224 @@
+"""A workflow or action file as plain values with their places: declarations, jobs, steps and expressions.
+
+The files are untrusted: a value of the wrong type counts as left out, since GitHub refuses the file at once.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from ci_tools.doctor.nodes import one_line
+from ci_tools.formats import yaml_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    Keys: TypeAlias = tuple[str | int, ...]
+    Table: TypeAlias = Mapping[str, Any]
+
+CALL, DISPATCH = "workflow_call", "workflow_dispatch"
+CONTEXT = re.compile(
+    r"(?<![\w.-])(inputs|secrets|needs|steps|jobs|matrix)\b((?:\s*\.\s*[\w*-]+|\[\s*'[^']*'\s*\])*)", re.IGNORECASE
+)
+PART = re.compile(r"\.\s*([\w*-]+)|\[\s*'([^']*)'\s*\]")
+EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
+LITERAL = re.compile(r"(?<!\[)'(?:[^']|'')*'")
+MAX_VALUES = 200_000  # generated workflows have 5,000 lines
+
+
+def table_of(value: object) -> dict[str, Any]:
+    """Return a mapping; an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def items_of(value: object) -> list[Any]:
+    """Return a list: of one item for a scalar, empty for a mapping or nothing."""
+    if isinstance(value, list):
+        return value
+    return [] if value is None or isinstance(value, dict) else [value]
+
+
+def is_computed(value: object) -> bool:
+    """Whether a value has an expression, so that it is known only in a run."""
+    return isinstance(value, str) and "${{" in value
+
+
+class WorkflowStep(NamedTuple):
+    """A step of a job or of a composite action."""
+
+    keys: Keys
+    value: Table
+
+    @property
+    def uses(self) -> str:
+        """What the step uses, with its version; empty for a step that runs a command."""
+        return str(self.value.get("uses") or "")
+
+    @property
+    def action(self) -> str:
+        """What the step uses, without its version."""
+        return self.uses.partition("@")[0]
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Its `with:`."""
+        return table_of(self.value.get("with"))
+
+    @property
+    def run(self) -> str:
+        """The command that it runs."""
+        return str(self.value.get("run") or "")
+
+    @property
+    def condition(self) -> str:
+        """Its `if:`."""
+        return condition_of(self.value)
+
+    @property
+    def job(self) -> str:
+        """The name of its job; empty in an action."""
+        return str(self.keys[1]) if self.keys[0] == "jobs" else ""
+
+
+class ContextReference(NamedTuple):
+    """A name that an expression takes from a context: `needs.plan.outputs.jobs` is needs, (plan, outputs, jobs)."""
+
+    keys: Keys
+    context: str
+    names: tuple[str, ...]
+
+    @property
+    def job(self) -> str | None:
+        """The job in which it stands; None outside of the jobs."""
+        return str(self.keys[1]) if self.keys[0] == "jobs" else None
+
+
+@dataclass(frozen=True)
+class WorkflowDocument:
+    """A workflow or an action: its values, their places, and its lines with their comments."""
+
+    document: yaml_file.Document
+    lines: tuple[str, ...]
+    repository: str = ""  # empty for the one that is looked at
+    ref: str = ""
+
+    @classmethod
+    def from_text(cls, text: str, path: str, repository: str = "", ref: str = "") -> WorkflowDocument:
+        """Read a file's text; raise InputError with the place of each mistake in its YAML."""
+        document = yaml_file.parse(text, path, MAX_VALUES)
+        return cls(document, tuple(text.splitlines()), repository, ref)
+
+    @property
+    def path(self) -> str:
+        """Its path in its repository."""
+        return self.document.name
+
+    @property
+    def value(self) -> Table:
+        """Its values."""
+        return table_of(self.document.value)
+
+    @property
+    def is_action(self) -> bool:
+        """Whether it is an action."""
+        return self.path.rpartition("/")[2] in {"action.yml", "action.yaml"}
+
+    @cached_property
+    def jobs(self) -> Mapping[str, Table]:
+        """Its jobs by their names."""
+        return {name: table_of(job) for name, job in table_of(self.value.get("jobs")).items()}
+
+    @cached_property
+    def triggers(self) -> Table:
+        """The events that start it, each with its filters or None."""
+        events = self.value.get("on")
+        return events if isinstance(events, dict) else {str(event): None for event in items_of(events)}
+
+    @cached_property
+    def steps(self) -> tuple[WorkflowStep, ...]:
+        """The steps of all its jobs, or of the action."""
+        places: list[tuple[Keys, Table]] = [(("jobs", name), job) for name, job in self.jobs.items()]
+        places += [(("runs",), table_of(self.value.get("runs")))] if self.is_action else []
+        found = ((keys, number, step) for keys, job in places for number, step in enumerate(items_of(job.get("steps"))))
+        return tuple(WorkflowStep((*keys, "steps", number), step) for keys, number, step in found if table_of(step))
+
+    def steps_of(self, job: str) -> list[WorkflowStep]:
+        """Return the steps of a job."""
+        return [step for step in self.steps if step.job == job]
+
+    @cached_property
+    def references(self) -> tuple[ContextReference, ...]:
+        """Every name that an expression takes from a context."""
+        return tuple(reference for keys, text in strings(self.value) for reference in _references(keys, text))
+
+    def declared(self, kind: str, *events: str) -> dict[str, tuple[Keys, Table]]:
+        """Return what the file declares as its inputs, secrets or outputs: by name, its place and its keys."""
+        if self.is_action:
+            return {name: ((kind, name), table_of(value)) for name, value in table_of(self.value.get(kind)).items()}
+        return {
+            name: (("on", event, kind, name), table_of(value))
+            for event in events or (CALL, DISPATCH)
+            for name, value in table_of(table_of(self.triggers.get(event)).get(kind)).items()
+        }
+
+    def needs(self, job: str | None) -> tuple[str, ...]:
+        """Return the jobs that a job names in `needs:`."""
+        return tuple(map(str, items_of(self.jobs.get(job or "", {}).get("needs"))))
+
+    def all_needs(self, job: str) -> set[str]:
+        """Return the jobs that have ended when a job starts."""
+        found: set[str] = set()
+        waiting = [job]
+        while waiting:
+            new = set(self.needs(waiting.pop())) - found
+            found |= new
+            waiting += new
+        return found
+
+    def line(self, keys: Keys) -> int:
+        """Return the line of a value, or of its key if it has one."""
+        place = self.document.where(keys, key=keys in self.document.keys)
+        return int(place.rsplit(":", 2)[1])
+
+    def where(self, keys: Keys) -> str:
+        """Return `file:line` of a value."""
+        path = f"{self.repository}/{self.path}@{self.ref[:12]}" if self.repository else self.path
+        return f"{one_line(path)}:{self.line(keys)}"
+
+    def comment(self, keys: Keys) -> str:
+        """Return what is written after the value, on its line."""
+        return self.lines[self.line(keys) - 1].partition(" # ")[2].strip()
+
+
+def condition_of(value: Table) -> str:
+    """Return the `if:` of a job or a step; empty if it has none."""
+    condition = value.get("if")
+    return "" if condition is None else str(condition)
+
+
+def strings(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, str]]:
+    """Yield every text within a value, and its place."""
+    if isinstance(value, str):
+        yield keys, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from strings(item, (*keys, key))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from strings(item, (*keys, number))
+
+
+def expressions_of(text: str, *, is_condition: bool = False) -> list[str]:
+    """Return the expressions in a text, without `${{ }}`; an `if:` is one as a whole."""
+    found = EXPRESSION.findall(text)
+    return [text] if is_condition and not found else found
+
+
+def _references(keys: Keys, text: str) -> Iterator[ContextReference]:
+    for expression in expressions_of(text, is_condition=keys[-1:] == ("if",)):
+        for context, path in CONTEXT.findall(LITERAL.sub("''", expression)):
+            names = tuple(plain or quoted for plain, quoted in PART.findall(path))
+            yield ContextReference(keys, context.lower(), names)
