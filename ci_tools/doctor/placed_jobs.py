@@ -1,0 +1,274 @@
+"""The jobs of one run: those of the workflow that an event starts and of all that it calls, with what each sees."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.doctor.documents import (
+    CALL,
+    DISPATCH,
+    WorkflowDocument,
+    condition_of,
+    expressions_of,
+    is_computed,
+    items_of,
+    table_of,
+)
+from ci_tools.doctor.expressions import STATUS, UNKNOWN, Open, Unknown, evaluate, evaluate_condition, fill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ci_tools.doctor.documents import Table, WorkflowStep
+    from ci_tools.doctor.workflow_set import WorkflowSet
+
+MAX_ROWS = 256  # https://docs.github.com/en/actions/reference/limits
+SYSTEMS = {"ubuntu": "Linux", "windows": "Windows", "macos": "macOS"}
+RUN = {"sha": "0" * 40, "run_id": "1", "run_number": "1", "run_attempt": "1"}  # the same for all jobs of a run
+
+
+class RunStart(NamedTuple):
+    """An event that starts a run, and the ref that the run is for."""
+
+    event: str
+    ref: str
+
+    @property
+    def is_tag(self) -> bool:
+        """Whether the run is for a tag."""
+        return self.ref.startswith("refs/tags/")
+
+    def contexts(self, file: WorkflowDocument, repository: str) -> Open:
+        """Return what expressions of the started workflow see."""
+        github: Mapping[str, Any] = {
+            **RUN,
+            "event_name": self.event,
+            "ref": self.ref,
+            "ref_name": self.ref.split("/", 2)[-1],
+            "ref_type": "tag" if self.is_tag else "branch",
+            "head_ref": UNKNOWN if self.event.startswith("pull_request") else "",
+            "workflow": file.value.get("name") or file.path,
+            "repository": repository or UNKNOWN,
+        }
+        inputs = Open() if self.event == DISPATCH else {}
+        return Open(github=Open(github), inputs=inputs)
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        of = "a tag" if self.is_tag else "a branch"
+        return {"push": f"a push of {of}", DISPATCH: "a start by hand on a branch"}.get(self.event, f"`{self.event}`")
+
+
+def starts_of(file: WorkflowDocument) -> list[RunStart]:
+    """Return one start for each event of a workflow: of `push`, one for branches and one for tags."""
+    found = []
+    for event, filters in file.triggers.items():
+        table = table_of(filters)
+        tags = [str(tag) for tag in items_of(table.get("tags"))]
+        branches = [str(branch) for branch in items_of(table.get("branches"))]
+        tag = RunStart(event, f"refs/tags/{example_of(tags, 'v1.0.0')}")
+        if event == "push":
+            of_tags, of_branches = (
+                any(f"{kind}{ignore}" in table for ignore in ("", "-ignore")) for kind in ("tags", "branches")
+            )
+            found += [tag] * (of_tags or not of_branches)
+            found += [RunStart(event, f"refs/heads/{example_of(branches, 'main')}")] * (of_branches or not of_tags)
+        elif event == "release":
+            found.append(tag)
+        elif event.startswith("pull_request"):
+            found.append(RunStart(event, "refs/pull/1/merge"))
+        elif event != CALL:
+            found.append(RunStart(event, "refs/heads/main"))
+    return found
+
+
+def example_of(patterns: Sequence[str], otherwise: str) -> str:
+    """Return a name that the first of some patterns matches."""
+    first = next((pattern for pattern in patterns if not pattern.startswith("!")), otherwise)
+    return (
+        re.sub(r"\[([^]]).*?\]", r"\1", first)
+        .replace("**", "1")
+        .replace("*", "1.0.0")
+        .replace("+", "")
+        .replace("?", "")
+    )
+
+
+def rows_of(value: Table, contexts: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the rows of a job's matrix, one empty row without one; None if they are known only in a run.
+
+    https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax, `jobs.<job_id>.strategy.matrix`
+    """
+    matrix = _value(table_of(value.get("strategy")).get("matrix"), contexts)
+    if matrix is None:
+        return [{}]
+    if not isinstance(matrix, dict):
+        return None
+    axes = {name: _value(values, contexts) for name, values in matrix.items() if name not in {"include", "exclude"}}
+    included, excluded = (_value(matrix.get(key), contexts) for key in ("include", "exclude"))
+    if isinstance(included, Unknown) or isinstance(excluded, Unknown):
+        return None
+    columns = [[UNKNOWN] if isinstance(values, Unknown) else items_of(values) for values in axes.values()]
+    product = itertools.islice(itertools.product(*columns), MAX_ROWS * 4)
+    rows = [dict(zip(axes, row, strict=True)) for row in product] if axes else []
+    rows = [row for row in rows if not any(_fits(row, one) for one in map(table_of, items_of(excluded)))]
+    return _include(rows, set(axes), [table_of(one) for one in items_of(included)])
+
+
+def _include(rows: list[dict[str, Any]], axes: set[str], included: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    whole = [dict(row) for row in rows]
+    for one in included:
+        fitting = [number for number, row in enumerate(rows) if _fits(row, {k: v for k, v in one.items() if k in axes})]
+        for number in fitting:
+            whole[number].update(one)
+        if not fitting:
+            whole.append(dict(one))
+    return whole
+
+
+def _fits(row: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
+    return all(name in row and row[name] == value for name, value in part.items())
+
+
+def _value(value: Any, contexts: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """Return a value that may be an expression as a whole."""
+    if not is_computed(value):
+        return value
+    found = expressions_of(value)
+    return evaluate(found[0], contexts) if len(found) == 1 and value.strip().startswith("${{") else UNKNOWN
+
+
+@dataclass(frozen=True)
+class PlacedJob:
+    """A job of a run, or one row of its matrix, with what its expressions see."""
+
+    file: WorkflowDocument
+    job: str
+    path: tuple[tuple[WorkflowDocument, str], ...]  # the jobs that call its workflow, then itself
+    contexts: Open
+    row: Mapping[str, Any] | None  # None: the matrix is known only in a run
+    runs: bool | None  # whether its condition holds, and those of the jobs before it; None if only a run knows
+
+    @property
+    def value(self) -> Table:
+        """The job as it is written."""
+        return self.file.jobs[self.job]
+
+    @property
+    def name(self) -> str:
+        """Its name for a reader: the jobs that call it, and its own, with its row."""
+        shown = ", ".join(str(value) for value in (self.row or {}).values() if isinstance(value, str | int))
+        return " / ".join(job for _, job in self.path) + (f" ({shown})" if shown else "")
+
+    def comes_after(self, other: PlacedJob) -> bool:
+        """Whether it starts when another job of the run has ended."""
+        for (file, job), (_, another) in zip(self.path, other.path, strict=False):
+            if job != another:
+                return another in file.all_needs(job)
+        return False
+
+    def fill(self, value: object) -> str | None:
+        """Return a text with its expressions replaced; None if one is known only in a run."""
+        return fill(str(value), self.contexts)
+
+
+def place_jobs(known: WorkflowSet, file: WorkflowDocument, start: RunStart) -> list[PlacedJob]:
+    """Return every job of the run that an event starts, those of called workflows included."""
+    return list(_place(known, file, start.contexts(file, known.repository), (), runs=True))
+
+
+def _place(
+    known: WorkflowSet,
+    file: WorkflowDocument,
+    contexts: Open,
+    path: tuple[tuple[WorkflowDocument, str], ...],
+    *,
+    runs: bool | None,
+) -> Iterator[PlacedJob]:
+    for job, value in file.jobs.items():
+        holds = _join([runs, _holds(file, job, contexts)])
+        rows = rows_of(value, contexts)
+        for number, row in enumerate(rows[:MAX_ROWS] if rows is not None else [None]):
+            own = Open({**contexts, "strategy": Open({"job-index": number, "job-total": len(rows or ())})})
+            own["matrix"] = UNKNOWN if row is None else row
+            own["env"] = _env(file.value, value, own)
+            own["runner"] = _runner(value, own)
+            own["secrets"] = Open()
+            placed = PlacedJob(file, job, (*path, (file, job)), own, row, holds)
+            yield placed
+            called = known.called(file, str(value.get("uses") or ""), is_job=True) if "uses" in value else None
+            if isinstance(called, WorkflowDocument) and len(path) < 10:  # noqa: PLR2004 - GitHub's own limit
+                inner = Open({**contexts, "inputs": given_inputs(called, table_of(value.get("with")), own)})
+                yield from _place(known, called, inner, placed.path, runs=holds)
+
+
+def _holds(file: WorkflowDocument, job: str, contexts: Open) -> bool | None:
+    """Return whether the conditions of a job, and of the jobs that have to be successful before it, hold."""
+    own = condition_of(file.jobs[job])
+    before = () if STATUS.search(own) else file.all_needs(job) & set(file.jobs)
+    return _join(
+        [
+            evaluate_condition(condition, contexts)
+            for condition in (own, *(condition_of(file.jobs[need]) for need in before))
+        ]
+    )
+
+
+def _join(several: Sequence[bool | None]) -> bool | None:
+    return False if False in several else None if None in several else True
+
+
+def given_inputs(called: WorkflowDocument, given: Mapping[str, Any], contexts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs that a called workflow or action sees."""
+    types = {"boolean": False, "number": 0}
+    declared = called.declared("inputs") if called.is_action else called.declared("inputs", CALL)
+    defaults = {
+        name: table.get("default", types.get(table.get("type", ""), "")) for name, (_, table) in declared.items()
+    }
+    return {name: _given(value, contexts) for name, value in {**defaults, **given}.items()}
+
+
+def _given(value: Any, contexts: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    if not is_computed(value):
+        return value
+    whole = re.fullmatch(r"\s*\$\{\{((?:(?!\}\}).)*)\}\}\s*", value, re.DOTALL)
+    if whole:
+        return evaluate(whole[1], contexts)
+    filled = fill(value, contexts)
+    return UNKNOWN if filled is None else filled
+
+
+def _env(workflow: Table, job: Table, contexts: Mapping[str, Any]) -> Open:
+    """Return the variables that a workflow and a job set: a step, or a script, may add others."""
+    together = {**table_of(workflow.get("env")), **table_of(job.get("env"))}
+    return Open({name: _given(value, contexts) for name, value in together.items()})
+
+
+def _runner(job: Table, contexts: Mapping[str, Any]) -> Open:
+    labels = [fill(str(label), contexts) for label in items_of(job.get("runs-on"))]
+    label = labels[0] if len(labels) == 1 else None
+    system = SYSTEMS.get((label or "").partition("-")[0])
+    return Open({"os": system} if system else {})
+
+
+def list_steps(
+    known: WorkflowSet, placed: PlacedJob, depth: int = 0
+) -> Iterator[tuple[WorkflowDocument, WorkflowStep, Open, bool | None]]:
+    """Yield the steps of a job and of the composite actions that it uses, with what each sees and whether it runs."""
+    yield from _list(known, placed.file, placed.file.steps_of(placed.job), placed.contexts, depth)
+
+
+def _list(
+    known: WorkflowSet, file: WorkflowDocument, steps: Sequence[WorkflowStep], contexts: Open, depth: int
+) -> Iterator[tuple[WorkflowDocument, WorkflowStep, Open, bool | None]]:
+    for step in steps:
+        own = Open({**contexts, "env": Open({**contexts["env"], **_env({}, step.value, contexts)})})
+        runs = [evaluate_condition(step.condition, own, is_well=is_well) for is_well in (True, False)]
+        yield file, step, own, True if True in runs else runs[0]
+        called = known.called(file, step.uses, is_job=False) if step.uses.startswith(("./", "$/")) else None
+        if isinstance(called, WorkflowDocument) and depth < 5:  # noqa: PLR2004 - deeper ones are rare
+            inner = Open({**own, "inputs": given_inputs(called, step.given, own)})
+            yield from _list(known, called, called.steps, inner, depth + 1)
