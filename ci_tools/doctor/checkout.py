@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -45,7 +46,8 @@ def read_checkout(folder: Path, clones: Path | None, environ: Mapping[str, str])
             broken.append(Problem(f"{one_line(name)}:1", error.message))
     found = ORIGIN.search(git.origin(root, environ) or "")
     library = Library(root, found[1] if found else "", clones, environ)
-    return read_set(texts, library.fetch, library.repository, tuple(broken))
+    known = read_set(texts, library.fetch, library.repository, tuple(broken))
+    return replace(known, names=tuple(git.listed(root, environ) or ()))
 
 
 class Library(NamedTuple):

@@ -32,6 +32,7 @@ from ci_tools.doctor.workflows import INHERITED, ConfigOutline, Used, Workflow, 
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats.toml.document import require_table
 from ci_tools.formats.yaml_file import compose
+from ci_tools.model.request import Release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,7 +83,10 @@ def read_config(text: str, path: str) -> ConfigOutline:
         name: children_of(node) for name, node in children_of(top.get("platforms")).items() if NAME.fullmatch(name)
     }
     targets = list_items(children_of(top.get("publish")).get("targets"))
+    release = children_of(top.get("release"))
     return ConfigOutline(
+        package=one_line(text_of(top.get("package"))),
+        tag=one_line(text_of(release.get("tag"))) or Release().tag,
         targets=tuple(one_line(text_of(target)) for target in targets),
         platforms={name: _has_its_own(table) for name, table in tables.items() if not _is(table, "enabled", "false")},
         included={name: text_of(table["include"]) for name, table in tables.items() if text_of(table.get("include"))},
@@ -169,11 +173,11 @@ def _needs(step: Mapping[str, yaml.Node]) -> Grants:
         return {}
     found = USES.fullmatch(text_of(step.get("uses")))
     needs = dict(NEEDS.get(f"{found[1]}/{found[2]}".lower(), ())) if found else {}
-    return {**needs, **dict(RELEASE)} if _releases(text_of(step.get("run"))) else needs
+    return {**needs, **dict(RELEASE)} if releases(text_of(step.get("run"))) else needs
 
 
 @functools.lru_cache(maxsize=100)  # steps may share a script by an alias
-def _releases(script: str) -> bool:
+def releases(script: str) -> bool:
     """Whether a script creates or changes a GitHub release."""
     return any(RELEASES.search(line[:WIDEST]) for line in script.splitlines())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -47,6 +48,8 @@ class WorkflowSet:
     broken: tuple[Problem, ...]  # what is wrong with files that cannot be read
     fetch: Fetch = field(repr=False)
     repository: str = ""  # OWNER/NAME; empty if it is not known
+    names: tuple[str, ...] = ()  # the files of the repository, for the nearest one; empty if they are not known
+    today: dt.date = field(default_factory=lambda: dt.datetime.now(dt.timezone.utc).date())
     read: dict[tuple[str, str, str], WorkflowDocument | Unseen | None] = field(default_factory=dict, repr=False)
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.doctor.grants import ATTEST_PUBLIC
 from ci_tools.model.names import CONFIG_FILE
+from ci_tools.model.request import Release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,6 +145,8 @@ class ConfigOutline(NamedTuple):
     targets: tuple[str, ...]
     platforms: Mapping[str, bool]  # each enabled platform to whether a separate workflow builds it
     included: Mapping[str, str]  # platform to the included file with its table
+    package: str = ""
+    tag: str = Release().tag  # a template
 
 
 def qualify_calls(workflow: Workflow, repository: str) -> Workflow:

@@ -1,0 +1,172 @@
+"""Rules for the artifacts of a run: their names over all jobs, rows of matrices and called workflows.
+
+Since version 4 of the action a name can be uploaded once: https://github.com/actions/upload-artifact#breaking-changes.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.doctor.expressions import Open, fill
+from ci_tools.doctor.placed_jobs import PlacedJob, list_steps, place_jobs, starts_of
+from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
+from ci_tools.doctor.rules.references import ACTIONS
+from ci_tools.errors import close_names, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.doctor.documents import WorkflowDocument, WorkflowStep
+    from ci_tools.doctor.workflow_set import WorkflowSet
+
+UPLOAD, MERGE, DOWNLOAD = "actions/upload-artifact", "actions/upload-artifact/merge", "actions/download-artifact"
+DEFAULT_NAMES = {UPLOAD: "artifact", MERGE: "merged-artifacts"}
+# Actions that upload what their inputs do not name.
+UPLOADERS = {"hynek/build-and-inspect-python-package": "Packages", "actions/upload-pages-artifact": "github-pages"}
+REST = "*"  # the part of a name that only a run knows
+
+
+class Transfer(NamedTuple):
+    """A step that uploads or downloads an artifact, in a job of a run."""
+
+    placed: PlacedJob
+    file: WorkflowDocument
+    step: WorkflowStep
+    name: str  # with `*` for what only a run knows
+    overwrites: bool
+    is_sure: bool  # whether it certainly runs in a run of this kind
+
+    @property
+    def where(self) -> str:
+        """The place of the step."""
+        return self.file.where((*self.step.keys, "with", "name"))
+
+
+def check_artifacts(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the artifacts of a workflow's runs that collide, that nobody uploads, or that come too late."""
+    for start in starts_of(file):
+        jobs = place_jobs(known, file, start)
+        uploads = [one for placed in jobs if placed.runs is not False for one in _uploads(known, placed)]
+        yield from _check_collisions(uploads)
+        is_whole = all(_is_whole(known, placed) for placed in jobs)
+        for placed in (placed for placed in jobs if placed.runs is not False):
+            for transfer in _downloads(known, placed):
+                yield from _check_download(transfer, uploads, is_whole=is_whole)
+
+
+def _name(contexts: Open, text: object) -> str:
+    """Return a name with `*` for each expression that only a run knows."""
+    parts = re.split(r"(\$\{\{.*?\}\})", str(text), flags=re.DOTALL)
+    filled = (fill(part, contexts) if part.startswith("${{") else part for part in parts)
+    return "".join(REST if part is None else part for part in filled)
+
+
+def _uploads(known: WorkflowSet, placed: PlacedJob) -> Iterator[Transfer]:
+    for file, step, contexts, runs in list_steps(known, placed):
+        name = step.given.get("name", DEFAULT_NAMES.get(step.action)) if step.action in DEFAULT_NAMES else None
+        name = UPLOADERS.get(step.action) if name is None else name
+        if name is not None and runs is not False:
+            overwrites = str(step.given.get("overwrite")).lower() == "true"
+            is_sure = bool(runs and placed.runs)
+            yield Transfer(placed, file, step, _name(contexts, name), overwrites, is_sure)
+
+
+def _downloads(known: WorkflowSet, placed: PlacedJob) -> Iterator[Transfer]:
+    for file, step, contexts, runs in list_steps(known, placed):
+        if step.action != DOWNLOAD or runs is False:
+            continue
+        wanted = step.given.get("name") or step.given.get("pattern")
+        run = _name(contexts, step.given.get("run-id", "1"))
+        if wanted and run == "1" and not {"repository", "artifact-ids"} & set(step.given):
+            yield Transfer(placed, file, step, _name(contexts, wanted), overwrites=False, is_sure=bool(runs))
+
+
+def _check_collisions(uploads: Iterable[Transfer]) -> Iterator[DoctorFinding]:
+    """Yield two uploads of one name that both certainly run."""
+    first: dict[str, Transfer] = {}
+    for upload in uploads:
+        if REST in upload.name or not upload.is_sure or (upload.placed.row is None and "matrix" in str(upload.name)):
+            continue
+        other = first.setdefault(upload.name.lower(), upload)
+        if other is upload or (other.step is upload.step and other.placed.row is None):
+            continue
+        what = f'{upload.placed.name} uploads "{upload.name}", and so does {other.placed.name}'
+        why = "the second one fails: a name can be uploaded once in a run"
+        if upload.overwrites:
+            why = "the second one replaces what the first has uploaded, without a word"
+        how = (
+            "a name for each row: `name: …-${{ strategy.job-index }}`"
+            if other.step is upload.step
+            else "another name in one of them"
+        )
+        yield DoctorFinding("artifact-collision", Weight.ERROR, upload.where, what, why, how)
+
+
+def _check_download(transfer: Transfer, uploads: list[Transfer], *, is_whole: bool) -> Iterator[DoctorFinding]:
+    found = [one for one in uploads if _may_be(one.name, transfer.name)]
+    names = sorted({one.name for one in uploads})
+    if not found and (is_whole or close_names(transfer.name.replace(REST, ""), names, cutoff=0.8)):
+        what = f'{transfer.placed.name} downloads "{transfer.name}", which no job of the run uploads'
+        how = nearest(transfer.name, names) if names else "a job that uploads it, or `run-id:` of the run that did"
+        why = "the step fails, after everything was built"
+        yield DoctorFinding("artifact-missing", Weight.ERROR, transfer.where, what, why, how)
+    is_ready = any(one.placed.path == transfer.placed.path or transfer.placed.comes_after(one.placed) for one in found)
+    if found and not is_ready:
+        other = found[0].placed.path[0][1]
+        what = f'{transfer.placed.name} downloads "{transfer.name}", but does not wait for {found[0].placed.name}'
+        how = f"in that job: `needs: {other}`"
+        yield DoctorFinding(
+            "artifact-early", Weight.ERROR, transfer.where, what, "the job may start before it is there", how
+        )
+
+
+def _may_be(uploaded: str, wanted: str) -> bool:
+    """Whether the name of an upload may be what a download asks for; either has `*` for what is not known."""
+    return (
+        fnmatchcase(uploaded, wanted)
+        or fnmatchcase(wanted, uploaded)
+        or (REST in uploaded and REST in wanted and _meet(uploaded, wanted))
+    )
+
+
+def _meet(left: str, right: str) -> bool:
+    """Whether some name fits two patterns: their fixed starts and ends must not contradict each other."""
+    starts = left.partition(REST)[0], right.partition(REST)[0]
+    ends = left.rpartition(REST)[2], right.rpartition(REST)[2]
+    return (starts[0].startswith(starts[1]) or starts[1].startswith(starts[0])) and (
+        ends[0].endswith(ends[1]) or ends[1].endswith(ends[0])
+    )
+
+
+def _is_whole(known: WorkflowSet, placed: PlacedJob) -> bool:
+    """Whether every step of a job is known not to upload anything else."""
+    uses = placed.value.get("uses")
+    if uses is not None:
+        return not isinstance(known.called(placed.file, str(uses), is_job=True), Unseen)
+    return all(
+        step.action in ACTIONS or step.uses.startswith(("./", "$/", "actions/")) or not step.uses
+        for _, step, *_ in list_steps(known, placed)
+    )
+
+
+def check_repeated_uploads(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the uploads that a second attempt of the job would repeat: GitHub refuses a name that is there (409)."""
+    for step in file.steps if not file.is_action else ():
+        after = [one for one in file.steps_of(step.job) if int(one.keys[-1]) > int(step.keys[-1])]
+        can_fail = any(word in step.condition for word in ("always()", "cancelled()", "failure()")) or bool(after)
+        if (
+            step.action == UPLOAD
+            and can_fail
+            and str(step.given.get("overwrite")).lower() != "true"
+            and "attempt" not in str(step.given.get("name"))
+        ):
+            what = f"a second attempt of {step.job} may find its artifact there"
+            why = "where the job fails after this step, its next attempt is refused the name (409)"
+            yield DoctorFinding(
+                "overwrite", Weight.HINT, file.where(step.keys), what, why, "in that step: `overwrite: true`"
+            )
+
+
+ARTIFACT_RULES = (check_artifacts, check_repeated_uploads)

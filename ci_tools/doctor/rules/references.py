@@ -1,0 +1,163 @@
+"""Rules for the names in expressions: GitHub takes an unknown one for an empty text, and says nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ci_tools.catalog import tables
+from ci_tools.doctor.documents import CALL, WorkflowDocument, table_of
+from ci_tools.doctor.expressions import Open, Unknown
+from ci_tools.doctor.placed_jobs import rows_of
+from ci_tools.doctor.report import DoctorFinding, Weight
+from ci_tools.errors import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ci_tools.doctor.documents import ContextReference, Keys, WorkflowStep
+    from ci_tools.doctor.workflow_set import WorkflowSet
+
+EMPTY = "GitHub takes it for an empty text, and says nothing"
+ACTIONS: dict[str, dict[str, Any]] = tables.read("actions")
+
+
+def _has(name: str, names: Iterable[str]) -> bool:
+    """Whether a name is among some, compared as GitHub does: without case."""
+    return name.lower() in {one.lower() for one in names}
+
+
+def _unknown(file: WorkflowDocument, keys: Keys, rule: str, what: str, how: str) -> DoctorFinding:
+    return DoctorFinding(rule, Weight.ERROR, file.where(keys), what, EMPTY, how)
+
+
+def check_input_names(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the inputs that are used, but declared nowhere in the file."""
+    inputs = file.declared("inputs")
+    for keys, context, names in file.references:
+        if context == "inputs" and names and not _has(names[0], inputs):
+            yield _unknown(
+                file, keys, "input-name", f"inputs.{names[0]} is declared nowhere", nearest(names[0], inputs)
+            )
+
+
+def check_secret_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the secrets that a called workflow uses without taking them: only one that inherits all has others."""
+    callers = [call for caller in known.workflows for call in known.calls(caller) if call.called is file]
+    inherits = [call for call in callers if call.file.jobs[call.job].get("secrets") == "inherit"]
+    taken = {*file.declared("secrets", CALL), "GITHUB_TOKEN"}
+    for keys, context, names in file.references if set(file.triggers) == {CALL} and not inherits else ():
+        if context == "secrets" and names and not _has(names[0], taken):
+            what = f"secrets.{names[0]} is not among the secrets that this workflow takes"
+            yield _unknown(file, keys, "secret-name", what, f"declare it: `on: workflow_call: secrets: {names[0]}:`")
+
+
+def check_needs(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the jobs in `needs:` that do not exist, or that wait for each other."""
+    for job in file.jobs:
+        keys = ("jobs", job, "needs")
+        why = "GitHub refuses the file"
+        for need in file.needs(job):
+            if not _has(need, file.jobs):
+                how = nearest(need, file.jobs)
+                yield DoctorFinding("needs", Weight.ERROR, file.where(keys), f"there is no job {need}", why, how)
+        if job in file.all_needs(job):
+            what, how = f"{job} waits for itself", "leave out one `needs:` of the circle"
+            yield DoctorFinding("needs", Weight.ERROR, file.where(keys), what, why, how)
+
+
+def check_job_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the jobs and outputs of jobs that an expression names, but that do not exist or are not needed."""
+    for reference in file.references:
+        if reference.context not in {"needs", "jobs"} or not reference.names or reference.names[0] == "*":
+            continue
+        job, *rest = reference.names
+        value = next((value for name, value in file.jobs.items() if name.lower() == job.lower()), None)
+        if value is None:
+            what = f"there is no job {job}"
+            yield _unknown(file, reference.keys, "job-name", what, nearest(job, file.jobs))
+        elif reference.context == "needs" and not _has(job, file.needs(reference.job)):
+            what = f"needs.{job} is used, but {reference.job or 'it'} does not need {job}"
+            yield _unknown(file, reference.keys, "not-needed", what, f"in that job: `needs: {job}`")
+        elif rest[:1] == ["outputs"] and rest[1:]:
+            outputs = _job_outputs(file, value, known)
+            if outputs is not None and not _has(rest[1], outputs):
+                what, how = f"the job {job} has no output {rest[1]}", nearest(rest[1], outputs)
+                yield _unknown(file, reference.keys, "output-name", what, how)
+
+
+def _job_outputs(file: WorkflowDocument, job: Mapping[str, Any], known: WorkflowSet) -> list[str] | None:
+    if "uses" not in job:
+        return list(table_of(job.get("outputs")))
+    called = known.called(file, str(job["uses"]), is_job=True)
+    return list(called.declared("outputs", CALL)) if isinstance(called, WorkflowDocument) else None
+
+
+def check_step_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the steps that an expression names, but that do not exist or come later, and outputs that they lack."""
+    for reference in file.references:
+        if reference.context != "steps" or not reference.names or reference.names[0] == "*":
+            continue
+        name, *rest = reference.names
+        before = _steps_before(file, reference)
+        step = before.get(name.lower())
+        if step is None:
+            what = f"no step before this one has the id {name}"
+            yield _unknown(file, reference.keys, "step-name", what, nearest(name, before))
+        elif rest[:1] == ["outputs"] and rest[1:]:
+            outputs = _step_outputs(file, step, known)
+            if outputs is not None and not _has(rest[1], outputs):
+                what, how = f"{step.action} has no output {rest[1]}", nearest(rest[1], outputs)
+                yield _unknown(file, reference.keys, "output-name", what, how)
+
+
+def _steps_before(file: WorkflowDocument, reference: ContextReference) -> dict[str, WorkflowStep]:
+    """Return the steps that have run where a reference stands, by their ids in lower case."""
+    keys = reference.keys
+    parent = keys[:2] if keys[0] == "jobs" else ("runs",)
+    within = keys[len(parent) : len(parent) + 1] == ("steps",)
+    last = int(keys[len(parent) + 1]) if within else len(file.steps)
+    steps = (step for step in file.steps if step.keys[: len(parent)] == parent and int(step.keys[-1]) < last)
+    return {str(step.value["id"]).lower(): step for step in steps if "id" in step.value}
+
+
+def _step_outputs(file: WorkflowDocument, step: WorkflowStep, known: WorkflowSet) -> list[str] | None:
+    """Return the outputs of a step's action; None if it is not known, or for a command."""
+    called = known.called(file, step.uses, is_job=False) if step.uses else None
+    if isinstance(called, WorkflowDocument):
+        is_script = table_of(called.value.get("runs")).get("using") != "composite"  # which may set others
+        return None if is_script and step.uses[:1] not in ".$" else list(called.declared("outputs"))
+    return ACTIONS[step.action]["outputs"] if step.action in ACTIONS else None
+
+
+def check_matrix_names(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the columns of a matrix that an expression names, but that no row has."""
+    for reference in file.references:
+        job = file.jobs.get(reference.job or "")
+        if reference.context != "matrix" or not reference.names or job is None or "*" in reference.names:
+            continue
+        rows = rows_of(job, Open())
+        path = ".".join(reference.names)
+        if "matrix" not in table_of(job.get("strategy")):
+            what = f"matrix.{path} is used, but the job {reference.job} has no matrix"
+            yield _unknown(file, reference.keys, "matrix-name", what, "in that job: `strategy: matrix:`")
+        elif rows is not None and not any(_may_have(row, reference.names) for row in rows):
+            names = {name for row in rows for name in row}
+            what, how = f"the matrix of {reference.job} has no {path}", nearest(reference.names[0], names)
+            yield _unknown(file, reference.keys, "matrix-name", what, how)
+
+
+def _may_have(value: Any, names: tuple[str, ...]) -> bool:  # noqa: ANN401
+    if not names or isinstance(value, Unknown) or (isinstance(value, str) and "${{" in value):
+        return True
+    found = {key.lower(): item for key, item in table_of(value).items()}
+    return names[0].lower() in found and _may_have(found[names[0].lower()], names[1:])
+
+
+REFERENCE_RULES = (
+    check_input_names,
+    check_secret_names,
+    check_needs,
+    check_job_names,
+    check_step_names,
+    check_matrix_names,
+)

@@ -1,0 +1,338 @@
+"""Rules for what a run publishes: on which events, under which concurrency, for which tags, and from which config."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.doctor.documents import CALL, condition_of, expressions_of, items_of, table_of
+from ci_tools.doctor.expressions import Open, Unknown, evaluate_condition, fill
+from ci_tools.doctor.nodes import one_line
+from ci_tools.doctor.placed_jobs import RUN, PlacedJob, RunStart, list_steps, place_jobs, starts_of
+from ci_tools.doctor.report import DoctorFinding, Weight
+from ci_tools.doctor.workflow_files import read_config, releases
+from ci_tools.doctor.workflows import CALLS, PUBLISHES, TRUSTED_PUBLISHER
+from ci_tools.errors import InputError, nearest
+from ci_tools.model.names import CONFIG_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ci_tools.doctor.documents import Keys, Table, WorkflowDocument, WorkflowStep
+    from ci_tools.doctor.workflow_set import WorkflowSet
+    from ci_tools.doctor.workflows import ConfigOutline
+
+PYPI, FATWHEEL, GITHUB = "PyPI", "the targets of its config", "a release on GitHub"
+UPLOAD = re.compile(
+    r"^\s*(?:python3?\s+-m\s+|uv\s+run\s+|uvx\s+|pipx\s+run\s+)?(?:twine\s+upload|(?:uv|flit|poetry|hatch|pdm)\s+publish|maturin\s+(?:upload|publish))\b(?!.*--help)(.*)$",
+    re.MULTILINE,
+)
+ELSEWHERE = re.compile(
+    r"test\.?pypi|--repository\b|--repository-url\b|\s-r\s|--publish-url|--index\b|dry-run", re.IGNORECASE
+)
+CREATORS = ("ncipollo/release-action", "softprops/action-gh-release", "svenstaro/upload-release-action")
+TAG = re.compile(r"startsWith\(\s*github\.ref\s*,\s*'refs/tags[^']*'\s*\)", re.IGNORECASE)
+VERSIONS = ("1.2.3", "0.1.0", "2026.11.28", "1.2.3rc1")
+
+
+class Publication(NamedTuple):
+    """A job or step of a run that publishes: what, where, and whether it certainly runs."""
+
+    placed: PlacedJob
+    keys: Keys
+    what: str
+    is_sure: bool
+
+    @property
+    def where(self) -> str:
+        """Its place."""
+        return self.placed.file.where(self.keys)
+
+
+def list_publications(known: WorkflowSet, jobs: list[PlacedJob]) -> Iterator[Publication]:
+    """Yield what the jobs of a run publish, unless it certainly does not run."""
+    for placed in (placed for placed in jobs if placed.runs is not False):
+        uses = str(placed.value.get("uses") or "").partition("@")[0]
+        if CALLS.search(uses) and PUBLISHES.search(uses) and is_fatwheel(known, placed.file, uses):
+            yield Publication(placed, ("jobs", placed.job), FATWHEEL, placed.runs is True)
+        for file, step, contexts, runs in list_steps(known, placed):
+            what = _published(step, contexts) if runs is not False and file is placed.file else None
+            if what:
+                yield Publication(placed, step.keys, what, bool(runs and placed.runs))
+
+
+def is_fatwheel(known: WorkflowSet, file: WorkflowDocument, uses: str) -> bool:
+    """Whether a call names Fatwheel's own repository."""
+    own = file.repository or known.repository
+    name = own if uses.startswith(("./", "$/")) else "/".join(uses.split("/")[:2])
+    return name.rpartition("/")[2].lower() == "fatwheel"
+
+
+def _published(step: WorkflowStep, contexts: Mapping[str, object]) -> str | None:
+    given = {name: fill(str(value), contexts) or "" for name, value in step.given.items()}
+    if step.action.lower() == TRUSTED_PUBLISHER:
+        return None if ELSEWHERE.search(given.get("repository-url", given.get("repository_url", ""))) else PYPI
+    command = given.get("command", "") if step.action.lower() == "pyo3/maturin-action" else ""
+    if command in {"upload", "publish"} or any(not ELSEWHERE.search(found) for found in UPLOAD.findall(step.run)):
+        return None if any(ELSEWHERE.search(str(value)) for value in (given, step.value.get("env"))) else PYPI
+    return GITHUB if step.action.lower() in CREATORS or releases(step.run) else None
+
+
+def check_guards(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield what is published for a pull request, or for a branch where only a tag can be released."""
+    for start in starts_of(file):
+        jobs = place_jobs(known, file, start)
+        for one in list_publications(known, jobs):
+            what = f"{one.placed.name} publishes to {one.what} on {start}"
+            if start.event.startswith("pull_request") and (one.is_sure or one.what == FATWHEEL):
+                why = "anyone's proposal is published, or, from a fork without your secrets, the run fails"
+                yield DoctorFinding("unguarded", Weight.ERROR, one.where, what, why, _guard(one, start))
+            elif one.what == FATWHEEL and not start.is_tag and not _asks_for_channel(one) and not _may_be_nightly(jobs):
+                why = "a commit without the tag of its version is refused by publish.yml, after everything was built"
+                yield DoctorFinding("unguarded", Weight.WARNING, one.where, what, why, _guard(one, start))
+            elif one.what == PYPI and start.event == "push" and not start.is_tag and one.is_sure:
+                why = "PyPI takes a version once: every later push fails"
+                yield DoctorFinding("unguarded", Weight.WARNING, one.where, what, why, _guard(one, start))
+
+
+def _guard(one: Publication, start: RunStart) -> str:
+    if one.what == FATWHEEL:
+        return "in that job: `if: ${{ needs.wheels.outputs.any == 'true' && needs.wheels.outputs.channel != 'none' }}`"
+    only = f"github.event_name != '{start.event}'" if start.event != "push" else "startsWith(github.ref, 'refs/tags/')"
+    return f"in that job: `if: {only}`"
+
+
+def _asks_for_channel(one: Publication) -> bool:
+    conditions = (condition_of(file.jobs[job]) for file, job in one.placed.path)
+    return any("channel" in condition or "github.ref" in condition for condition in conditions)
+
+
+def _may_be_nightly(jobs: list[PlacedJob]) -> bool:
+    """Whether a run may be a nightly, which needs no tag, or one of a tag that a person names."""
+    for placed in jobs:
+        inputs = placed.contexts["inputs"] if placed.path[1:] else {}
+        values = [inputs.get(name) for name in ("nightly", "ref", "torch")] if isinstance(inputs, dict) else []
+        if any(isinstance(value, Unknown) or value not in {None, "", False} for value in values):
+            return True
+    return any(placed.contexts["github"]["event_name"] == "schedule" for placed in jobs)
+
+
+def check_cancelling(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield concurrency that ends a publication half way because another run starts."""
+    for start in starts_of(file):
+        jobs = place_jobs(known, file, start)
+        for one in list_publications(known, jobs):
+            for keys, said in _groups(one.placed):
+                again = _again(start, keep=one.what == FATWHEEL)
+                if (
+                    _cancels(said, file, start, known)
+                    and _group(said, file, start, known) == _group(said, file, again, known) is not None
+                ):
+                    what = f"a newer run cancels {one.placed.name}, which publishes to {one.what}"
+                    why = "what has begun to appear stays unfinished"
+                    how = "`cancel-in-progress: false`, or a group of its own for each release"
+                    yield DoctorFinding("cancelled", Weight.ERROR, file.where(keys), what, why, how)
+
+
+def _groups(placed: PlacedJob) -> Iterator[tuple[Keys, dict[str, object]]]:
+    file, job = placed.path[0]
+    for keys, said in (
+        (("concurrency",), file.value.get("concurrency")),
+        (("jobs", job, "concurrency"), file.jobs[job].get("concurrency")),
+    ):
+        if isinstance(said, dict):
+            yield keys, said
+
+
+def _again(start: RunStart, *, keep: bool) -> RunStart:
+    """Return the start of another release: of the next tag, or of the same branch where Fatwheel publishes from it."""
+    return start._replace(ref=f"{start.ref}9") if start.is_tag or not keep else start
+
+
+def _cancels(said: dict[str, object], file: WorkflowDocument, start: RunStart, known: WorkflowSet) -> bool:
+    text = str(said.get("cancel-in-progress", False))
+    return bool(
+        evaluate_condition(text.lower() if text in {"True", "False"} else text, start.contexts(file, known.repository))
+    )
+
+
+def _group(said: dict[str, object], file: WorkflowDocument, start: RunStart, known: WorkflowSet) -> str | None:
+    contexts = start.contexts(file, known.repository)
+    text = str(said.get("group", ""))
+    return None if any(f"github.{name}" in text for name in RUN) else fill(text, contexts)
+
+
+def check_publishers(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield a second publisher for the same tag: by another event, or by another workflow beside Fatwheel."""
+    own = _by_tag(file, known)
+    events = {
+        start.event: [one for one in found if one.is_sure and one.what == PYPI] for start, found in own if start.is_tag
+    }
+    if all(events.get(event) for event in ("push", "release")):
+        one = events["release"][0]
+        what = f"{one.placed.name} publishes to PyPI for the tag and again for its release"
+        why = "a release that is made with a new tag starts both, and the second one fails"
+        yield DoctorFinding("second-publisher", Weight.ERROR, one.where, what, why, "leave out one of the two events")
+    if not any(one.what == FATWHEEL for _, found in own for one in found):
+        return
+    for other in (other for other in known.started if other is not file):
+        for start, found in _by_tag(other, known):
+            if not start.is_tag or not _takes(file, start.ref):
+                continue
+            for one in (one for one in found if one.what in _targets(file, own, known)):
+                what = f"{one.placed.name} publishes to {one.what} for the tags for which {file.path} does, too"
+                why = "one of the two fails, or replaces the other's files"
+                yield DoctorFinding("second-publisher", Weight.ERROR, one.where, what, why, "leave out one of them")
+
+
+def _by_tag(file: WorkflowDocument, known: WorkflowSet) -> list[tuple[RunStart, list[Publication]]]:
+    starts = [start for start in starts_of(file) if start.is_tag]
+    return [(start, list(list_publications(known, place_jobs(known, file, start)))) for start in starts]
+
+
+def _targets(file: WorkflowDocument, own: list[tuple[RunStart, list[Publication]]], known: WorkflowSet) -> set[str]:
+    """Return where a workflow that calls Fatwheel publishes, in words."""
+    named = {one.what for _, found in own for one in found}
+    addresses = {target for outline in _outlines(file, known) for target in outline.targets}
+    grants = [table_of(job.get("permissions")).get("contents") for job in file.jobs.values()]
+    named |= {GITHUB} if "write" in grants or any(one.startswith("github:") for one in addresses) else set()
+    return named | ({PYPI} if "pypi" in addresses else set())
+
+
+# -- configs and tags
+
+
+def _configs(file: WorkflowDocument, known: WorkflowSet) -> Iterator[tuple[Keys, str, RunStart]]:
+    """Yield the config of each call of Fatwheel for each start, and its place, as far as it is known."""
+    for start in starts_of(file):
+        for placed in place_jobs(known, file, start):
+            uses, given = str(placed.value.get("uses") or ""), table_of(placed.value.get("with"))
+            is_build = CALLS.search(uses.partition("@")[0]) and is_fatwheel(known, placed.file, uses)
+            if (
+                is_build
+                and placed.file is file
+                and "publish.y" not in uses
+                and "rec" not in uses.rpartition("/")[2][:3]
+            ):
+                config = placed.fill(given.get("config", ""))
+                if config is not None and not given.get("repository") and placed.runs is not False:
+                    yield ("jobs", placed.job, "with", "config"), config, start
+
+
+def _outline(path: str, known: WorkflowSet) -> ConfigOutline | None:
+    """Return the outline of a config; None if it cannot be read, which the plan says."""
+    text = known.fetch("", path or CONFIG_FILE, "") if ".." not in path.split("/") else None
+    try:
+        return read_config(text, path or CONFIG_FILE) if isinstance(text, str) else None
+    except InputError:
+        return None
+
+
+def _outlines(file: WorkflowDocument, known: WorkflowSet) -> list[ConfigOutline]:
+    found = (_outline(config, known) for _, config, _ in _configs(file, known))
+    return [outline for outline in found if outline]
+
+
+def check_configs(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the configs that do not exist, and those whose tags start no run."""
+    for keys, config, start in dict.fromkeys(_configs(file, known)):
+        outline = _outline(config, known)
+        if config and known.fetch("", config, "") is None:
+            what, why = f"there is no {one_line(config)} in the repository", "the run fails in its first job"
+            candidates = [name for name in known.names if name.endswith((".yml", ".yaml", ".toml"))]
+            yield DoctorFinding("config", Weight.ERROR, file.where(keys), what, why, nearest(config, candidates))
+        elif outline and start.event == "push" and start.is_tag and not _is_started(file, outline):
+            example = _example(outline, VERSIONS[0])
+            what = f"no tag of {config or CONFIG_FILE}, such as {example}, starts {file.path}"
+            why = "a release's tag starts nothing, and the tags that do start it are refused"
+            how = f'in `tags:`: "{_example(outline, "*")}"'
+            yield DoctorFinding("tags", Weight.ERROR, file.where(("on", "push", "tags")), what, why, how)
+
+
+def _is_started(file: WorkflowDocument, outline: ConfigOutline) -> bool:
+    """Whether a workflow's tags let a tag of a config start it."""
+    return any(_takes(file, f"refs/tags/{_example(outline, version)}") for version in VERSIONS)
+
+
+def _example(outline: ConfigOutline, version: str) -> str:
+    values = {"version": version, "name": outline.package or "*", "package": outline.package or "*"}
+    return re.sub(r"\{(\w+)[^}]*\}", lambda found: values.get(found[1], "1"), outline.tag)
+
+
+def _takes(file: WorkflowDocument, ref: str) -> bool:
+    """Whether the filters of `push` let a tag start a workflow.
+
+    https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax#filter-pattern-cheat-sheet
+    """
+    filters, tag = table_of(file.triggers.get("push")), ref.removeprefix("refs/tags/")
+    if "tags-ignore" in filters:
+        return not any(_matches(str(pattern), tag) for pattern in items_of(filters["tags-ignore"]))
+    if "tags" not in filters:
+        return "push" in file.triggers and not {"branches", "branches-ignore"} & set(filters)
+    taken = False
+    for pattern in map(str, items_of(filters["tags"])):
+        if _matches(pattern.removeprefix("!"), tag):
+            taken = not pattern.startswith("!")
+    return taken
+
+
+def _matches(pattern: str, name: str) -> bool:
+    spelled = re.escape(pattern)
+    for sign, meaning in (
+        (r"\*\*", ".*"),
+        (r"\*", "[^/]*"),
+        (r"\?", "?"),
+        (r"\+", "+"),
+        (r"\[", "["),
+        (r"\]", "]"),
+        (r"\-", "-"),
+    ):
+        spelled = spelled.replace(sign, meaning)
+    try:
+        return re.fullmatch(spelled, name) is not None
+    except re.error:
+        return True
+
+
+# -- conditions
+
+
+def check_conditions(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield conditions that always hold because of text around `${{ }}`, and those of jobs that no event can meet."""
+    places: list[tuple[Keys, Table]] = [(("jobs", name, "if"), job) for name, job in file.jobs.items()]
+    places += [((*step.keys, "if"), step.value) for step in file.steps]
+    for keys, value in places:
+        text = condition_of(value)
+        if expressions_of(text) and not re.fullmatch(r"\$\{\{((?!\}\}).)*\}\}", text, re.DOTALL):
+            what, why = (
+                f"the condition {one_line(text.strip(), 60)} always holds",
+                "text around `${{ }}` makes it a text, which is true",
+            )
+            yield DoctorFinding(
+                "condition-true", Weight.ERROR, file.where(keys), what, why, "one `${{ }}` around the whole condition"
+            )
+        elif keys[0] == "jobs" and len(keys) == 3 and text and not _can_hold(file, text):  # noqa: PLR2004 - of a job
+            what = f"no event of this workflow meets the condition of {keys[1]}"
+            why = "the job never runs, and is shown as skipped"
+            how = f"the events are {', '.join(file.triggers)}"
+            yield DoctorFinding("condition-false", Weight.ERROR, file.where(keys), what, why, how)
+
+
+def _can_hold(file: WorkflowDocument, text: str) -> bool:
+    if CALL in file.triggers:
+        return True  # it has the event of its caller
+    text = TAG.sub("github.ref_type == 'tag'", text)
+    for start in starts_of(file):
+        kind = (
+            {"ref_type": "tag" if start.is_tag else "branch"}
+            if start.event in {"push", "pull_request", "schedule"}
+            else {}
+        )
+        contexts = Open(github=Open({"event_name": start.event, **kind}))
+        values = [evaluate_condition(text, contexts, is_well=is_well) for is_well in (True, False)]
+        if values != [False, False]:
+            return True
+    return not starts_of(file)
+
+
+RELEASE_RULES = (check_guards, check_cancelling, check_publishers, check_configs, check_conditions)

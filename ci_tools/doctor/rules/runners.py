@@ -1,0 +1,164 @@
+"""Rules for what jobs run on: labels of runners with their dates, images, and shells."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.catalog import tables
+from ci_tools.doctor.documents import expressions_of, is_computed, items_of, strings, table_of
+from ci_tools.doctor.expressions import Open, fill
+from ci_tools.doctor.nodes import one_line
+from ci_tools.doctor.placed_jobs import MAX_ROWS, rows_of
+from ci_tools.doctor.report import DoctorFinding, Weight
+from ci_tools.errors import close_names, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ci_tools.doctor.documents import Keys, WorkflowDocument
+    from ci_tools.doctor.workflow_set import WorkflowSet
+
+NEAR = dt.timedelta(days=180)  # before the end of a label, from when on it is reported
+HOSTED = re.compile(r"(?:macos|ubuntu|windows)-[\w.]+(?:-\w+)*", re.IGNORECASE)
+# That GitHub knows by name: Workflow syntax, `jobs.<job_id>.steps[*].shell`.
+SHELLS = frozenset({"bash", "cmd", "powershell", "pwsh", "python", "sh"})
+# Images whose C library is older than 2.28, which the Node of GitHub's runners needs: actions do not start in them.
+# https://github.com/actions/runner/issues/2906
+OLD_IMAGE = re.compile(
+    r"manylinux(?:1|2010|2014|_2_(?:5|12|17))_|(?:^|/)centos:(?:centos)?[5-7]|(?:^|/)ubuntu:1[0-8]\b|(?:^|/)debian:(?:[789]|stretch)\b"
+)
+
+
+class RunnerLabels(NamedTuple):
+    """The labels of GitHub's own runners: those that it has, and the day on which others stop."""
+
+    current: frozenset[str]
+    leaving: Mapping[str, Mapping[str, Any]]
+
+
+@functools.cache
+def runner_labels() -> RunnerLabels:
+    """Return the labels of the catalog."""
+    table = tables.read("runners")
+    leaving = {label: row for row in table["leaving"] for label in row["labels"]}
+    return RunnerLabels(frozenset(table["labels"]), leaving)
+
+
+def check_labels(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield labels without a runner: misspelt, gone or going, or several of GitHub's own at once."""
+    for job, value in file.jobs.items():
+        runs_on = value.get("runs-on")
+        if isinstance(runs_on, dict):  # a group of the owner's own runners
+            continue
+        keys = ("jobs", job, "runs-on")
+        hosted = [label for label in items_of(runs_on) if _is_hosted(str(label))]
+        if len(hosted) > 1 and isinstance(runs_on, list):
+            what = f"{job} asks for a runner with all of {', '.join(map(str, hosted))}"
+            why, how = "no runner has them all: the job waits for a day, then fails", "one label, or a matrix of them"
+            yield DoctorFinding("labels-together", Weight.ERROR, file.where(keys), what, why, how)
+            continue
+        for label, where in dict.fromkeys(_labels(file, job, runs_on, keys)):
+            yield from _check_label(job, label, where, known.today)
+
+
+def _is_hosted(label: str) -> bool:
+    return HOSTED.fullmatch(label) is not None
+
+
+def _labels(file: WorkflowDocument, job: str, runs_on: object, keys: Keys) -> Iterator[tuple[str, str]]:
+    """Yield each label that a job may ask for, and its place: in the matrix, if the row has it."""
+    for label in items_of(runs_on):
+        if not is_computed(label):
+            yield str(label), file.where(keys)
+            continue
+        rows = rows_of(file.jobs[job], Open()) or ()
+        named = {fill(label, Open(matrix=row)) for row in rows} - {None}
+        places = {text: at for at, text in strings(table_of(file.jobs[job].get("strategy")), ("jobs", job, "strategy"))}
+        literals = {
+            text
+            for one in expressions_of(label)
+            for text in re.findall(r"'([^']*)'", one)
+            if not rows and _is_hosted(text)
+        }
+        for name in sorted(named | literals, key=str):
+            yield str(name), file.where(places.get(str(name), keys))
+
+
+def _check_label(job: str, label: str, where: str, today: dt.date) -> Iterator[DoctorFinding]:
+    labels, name = runner_labels(), label.lower()
+    if row := labels.leaving.get(name):
+        if today >= row["day"]:
+            what = f"{job} runs on {one_line(label)}, which GitHub switched off on {row['day']}"
+            why, weight = f"the job waits for a runner that never comes ({row['source']})", Weight.ERROR
+        elif today >= row["day"] - NEAR:
+            what = f"{job} runs on {one_line(label)}, which GitHub switches off on {row['day']}"
+            why, weight = f"from then on the job does not start ({row['source']})", Weight.WARNING
+        else:
+            return
+        yield DoctorFinding("runner-gone", weight, where, what, why, f"`{row['instead']}`")
+    elif name not in labels.current:
+        close = close_names(name, labels.current, cutoff=0.84)
+        if close or (_is_hosted(label) and name.split("-")[-1] not in {"x64", "xlarge"} and _has_a_version(name)):
+            what = f"{job} runs on {one_line(label)}, a label that none of GitHub's runners has"
+            why = "unless a runner of yours has it, the job waits for a day, then fails"
+            yield DoctorFinding("runner-unknown", Weight.ERROR, where, what, why, nearest(name, labels.current))
+
+
+def _has_a_version(name: str) -> bool:
+    """Whether a label is one of GitHub's own form: a system and a version, and no name of an owner's own behind it."""
+    return (
+        re.fullmatch(
+            r"(?:macos-\d+(?:\.\d+)?|ubuntu-\d\d\.?\d{0,2}|windows-\d{4})(?:-(?:arm|intel|large))?|\w+-lat\w*", name
+        )
+        is not None
+    )
+
+
+def check_containers(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the images of jobs that cannot run where the job does, or in which no action starts."""
+    for job, value in file.jobs.items():
+        container = value.get("container")
+        image = str(table_of(container).get("image") or "") if isinstance(container, dict) else str(container or "")
+        keys = ("jobs", job, "container")
+        if not image or is_computed(image):
+            continue
+        rows = rows_of(value, Open()) or [{}]
+        labels = {fill(str(label), Open(matrix=row)) for row in rows for label in items_of(value.get("runs-on"))}
+        others = sorted(label for label in labels if label and label.startswith(("macos-", "windows-")))
+        if others:
+            what, why = f"{job} runs in a container on {others[0]}", "only Linux runners have containers: the job fails"
+            yield DoctorFinding(
+                "container", Weight.ERROR, file.where(keys), what, why, "`runs-on: ubuntu-24.04`, or no container"
+            )
+        scripted = [step.action for step in file.steps_of(job) if step.action.startswith("actions/")]
+        if OLD_IMAGE.search(image) and scripted:
+            what = f"{job} uses {scripted[0]} in {one_line(image)}"
+            why = "its C library is too old for the Node that runs actions: the step fails"
+            how = "an image of manylinux_2_28 or later, or `docker run` in a step"
+            yield DoctorFinding("image", Weight.ERROR, file.where(keys), what, why, how)
+
+
+def check_shells(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the shells that GitHub does not know: it knows six by name, any other is a command with {0} in it."""
+    for keys, shell in strings(file.value):
+        is_shell = keys[-1] == "shell" and (keys[-2] == "run" or keys[-3:-2] == ("steps",)) and not is_computed(shell)
+        if is_shell and shell not in SHELLS and "{0}" not in shell:
+            what, why = f"there is no shell {one_line(shell)}", "the step fails"
+            yield DoctorFinding("shell", Weight.ERROR, file.where(keys), what, why, nearest(shell, SHELLS))
+
+
+def check_matrices(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the matrices with more rows than GitHub runs, or with none."""
+    for job, value in file.jobs.items():
+        rows = rows_of(value, Open())
+        if rows is not None and (len(rows) > MAX_ROWS or not rows):
+            what = f"the matrix of {job} has {len(rows)} rows" if rows else f"the matrix of {job} has no row"
+            why = "GitHub refuses the run: a matrix holds 1 to 256 jobs"
+            where = file.where(("jobs", job, "strategy", "matrix"))
+            yield DoctorFinding("matrix-size", Weight.ERROR, where, what, why, "several jobs, or rows that do more")
+
+
+RUNNER_RULES = (check_labels, check_containers, check_shells, check_matrices)
