@@ -1,4 +1,4 @@
-"""The verb doctor: reads the settings that a release needs over GitHub's API, and makes fixes that need no decision.
+"""The verb doctor: reads workflow files, and the settings that a release needs, and makes fixes that need no decision.
 
 It reads the names of secrets, never their values, and never extends a permission. Facts that the token cannot read are
 reported.
@@ -11,11 +11,19 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.doctor.api import Api, read_or_unseen
-from ci_tools.doctor.files import MAX_REPOSITORIES, fetch_workflows, read_configs, read_workflows
+from ci_tools.doctor.checkout import read_checkout
+from ci_tools.doctor.files import (
+    MAX_REPOSITORIES,
+    fetch_workflows,
+    make_fetch,
+    parse_workflows,
+    read_configs,
+    read_texts,
+)
 from ci_tools.doctor.fixes import Fixed, apply_fix
 from ci_tools.doctor.nodes import one_line
 from ci_tools.doctor.report import RepositoryFacts, RepositoryTag, Unseen, Weight
-from ci_tools.doctor.rules import diagnose
+from ci_tools.doctor.rules import diagnose, diagnose_checkout
 from ci_tools.doctor.settings import (
     ACTIONS,
     ADMINISTRATION,
@@ -27,12 +35,15 @@ from ci_tools.doctor.settings import (
     read_secrets,
     read_states,
 )
+from ci_tools.doctor.workflow_set import read_set
 from ci_tools.errors import InputError, MachineError
 from ci_tools.github.client import TOKENS
+from ci_tools.github.commands import annotation
 from ci_tools.model.repository import COMMIT, REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from ci_tools.doctor.report import DoctorFinding
     from ci_tools.doctor.workflows import Used
@@ -46,6 +57,7 @@ class Checked(NamedTuple):
     repository: str
     findings: tuple[DoctorFinding, ...]
     fixed: tuple[Fixed, ...]
+    is_local: bool = False  # whether only a checkout was read
 
 
 def check(hub: Hub, *, fix: bool = False) -> Checked:
@@ -65,9 +77,42 @@ def check(hub: Hub, *, fix: bool = False) -> Checked:
         return Checked(api.name, diagnose(_read(api, hub.outside)) if fixed else findings, fixed)
 
 
+def check_checkout(folder: Path, clones: Path | None, outside: Outside) -> Checked:
+    """Return everything in the workflow files of a checkout that would stop or weaken a release; nothing is sent.
+
+    Raises InputError if the folder has no workflow.
+    """
+    with outside.reporter.step(f"read the workflows of {folder}") as step:
+        known = read_checkout(folder, clones, outside.environ)
+        texts = {file.path: "\n".join(file.lines) for file in known.workflows}
+        workflows, _ = parse_workflows(texts, known.repository)
+        used = [one for workflow in workflows if workflow.is_caller for job in workflow.jobs for one in job.uses]
+        settings = Unseen("its settings on GitHub", "`fatwheel doctor OWNER/REPO`, with a token")
+        facts = RepositoryFacts(
+            repository=known.repository or str(folder),
+            page=f"https://github.com/{known.repository}" if known.repository else "the repository's page",
+            branch="",
+            policy=settings,
+            default=settings,
+            is_immutable=settings,
+            workflows=tuple(workflows),
+            states=settings,
+            environments=settings,
+            secrets=settings,
+            called=dict(fetch_workflows(known.fetch, used, {}, workflows)),
+            tags={},
+            behind={},
+            configs=dict(read_configs(known.fetch, workflows)),
+            files=known,
+        )
+        step.result(f"{len(workflows)} workflow{'s'[: len(workflows) != 1]}, {len(facts.callers)} of them Fatwheel's")
+    return Checked(facts.repository, diagnose_checkout(facts), (), is_local=True)
+
+
 def status(checked: Checked) -> int:
-    """Return 1 if there are findings other than hints, else 0."""
-    return int(any(finding.weight is not Weight.HINT for finding in checked.findings))
+    """Return 1 if there are findings other than hints, else 0; what a checkout does not show is none there."""
+    passed = {Weight.HINT, Weight.UNSEEN} if checked.is_local else {Weight.HINT}
+    return int(any(finding.weight not in passed for finding in checked.findings))
 
 
 def to_json(checked: Checked) -> dict[str, object]:
@@ -78,6 +123,15 @@ def to_json(checked: Checked) -> dict[str, object]:
     ]
     fixed = [one._asdict() for one in checked.fixed]
     return {"schema": 1, "repository": checked.repository, "findings": findings, "fixed": fixed}
+
+
+def to_annotations(checked: Checked) -> list[str]:
+    """Return the result as workflow commands, which GitHub shows at the lines of a pull request."""
+    levels = {Weight.ERROR: "error", Weight.WARNING: "warning"}
+    return [
+        annotation(levels.get(one.weight, "notice"), f"{one.what}: {one.why}\n→ {one.how}", one.rule, one.where)
+        for one in checked.findings
+    ]
 
 
 @contextmanager
@@ -102,7 +156,9 @@ def _refuse_no_token(repository: str, outside: Outside) -> None:
 def _read(api: Api, outside: Outside) -> RepositoryFacts:
     """Return all facts of a repository."""
     with outside.reporter.step(f"read the settings of {api.name}") as step:
-        workflows, unread = read_workflows(api)
+        texts, left = read_texts(api)
+        workflows, unread = parse_workflows(texts, api.name)
+        fetch = make_fetch(api)
         used = [one for workflow in workflows if workflow.is_caller for job in workflow.jobs for one in job.uses]
         tags = _tags(api, used)
         policy = read_or_unseen("which actions may run", ADMINISTRATION, lambda: read_policy(api))
@@ -117,14 +173,15 @@ def _read(api: Api, outside: Outside) -> RepositoryFacts:
             default=read_or_unseen("the default permissions of jobs", ADMINISTRATION, lambda: read_default(api)),
             is_immutable=read_immutability(api, is_admin=not isinstance(policy, Unseen)),
             workflows=tuple(workflows),
-            unread=tuple(unread),
+            unread=(*unread, *left),
             states=read_or_unseen("whether workflows are disabled", ACTIONS, lambda: read_states(api)),
             environments=read_or_unseen("the environments", ACTIONS, lambda: read_environments(api, workflows)),
             secrets=read_or_unseen("the names of the secrets", SECRETS, lambda: read_secrets(api)),
-            called=dict(fetch_workflows(api, used, tags, workflows)),
+            called=dict(fetch_workflows(fetch, used, tags, workflows)),
             tags=tags,
             behind=dict(_behind(api, used, tags)),
-            configs=dict(read_configs(api, workflows)),
+            configs=dict(read_configs(fetch, workflows)),
+            files=read_set(texts, fetch, api.name),
         )
         step.result(f"{len(workflows)} workflow{'s'[: len(workflows) != 1]}, {len(facts.callers)} of them Fatwheel's")
     return facts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -11,15 +12,17 @@ from ci_tools.config.location import PROJECT_FILE, TABLE
 from ci_tools.doctor.nodes import one_line
 from ci_tools.doctor.report import RepositoryTag, Unseen
 from ci_tools.doctor.workflow_files import LARGEST, read_config, read_included, read_workflow
+from ci_tools.doctor.workflow_set import ACTION_FILES
 from ci_tools.doctor.workflows import EXPRESSION, Workflow, qualify_calls
 from ci_tools.errors import InputError, Rejected
 from ci_tools.formats.toml.document import find_table
 from ci_tools.model.names import CONFIG_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ci_tools.doctor.api import Answer, Api
+    from ci_tools.doctor.workflow_set import Fetch
     from ci_tools.doctor.workflows import ConfigOutline, Used
 
 FOLDER = ".github/workflows"
@@ -27,28 +30,53 @@ MAX_FILES = 100
 MAX_REPOSITORIES = 40  # whose tags are read
 
 
-def read_workflows(api: Api) -> tuple[list[Workflow], list[tuple[str, str]]]:
-    """Return the workflows of the default branch, and the files that could not be read, with the reasons."""
+def read_texts(api: Api) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Return the workflow files of the default branch by path, and those that could not be read, with the reasons."""
     branch = api.opened.default_branch
     try:
         listed = api.get(f"/contents/{FOLDER}", ref=branch)
     except InputError:
-        return [], [(FOLDER, "the workflow files need a token with `Contents: read`")]
-    if listed is None:
-        return [], []
-    files = [file for file in listed if str(file["name"]).endswith((".yml", ".yaml"))]
-    read = [_workflow(api, file, branch) for file in files[:MAX_FILES]]
-    left = [(FOLDER, f"{len(files)} files, of which {MAX_FILES} were read")] * (len(files) > MAX_FILES)
-    return [one for one in read if isinstance(one, Workflow)], [one for one in read if isinstance(one, tuple)] + left
+        return {}, [(FOLDER, "the workflow files need a token with `Contents: read`")]
+    files = [file for file in listed or () if str(file["name"]).endswith((".yml", ".yaml"))]
+    texts: dict[str, str] = {}
+    unread = [(FOLDER, f"{len(files)} files, of which {MAX_FILES} were read")] * (len(files) > MAX_FILES)
+    for file in files[:MAX_FILES]:
+        path = one_line(str(file["path"]))
+        text = _text_or_reason(api, file, branch)
+        if isinstance(text, str):
+            texts[path] = text
+        else:
+            unread.append((path, text.needs))
+    return texts, unread
 
 
-def _workflow(api: Api, file: Answer, branch: str) -> Workflow | tuple[str, str]:
+def parse_workflows(texts: Mapping[str, str], repository: str) -> tuple[list[Workflow], list[tuple[str, str]]]:
+    """Return the workflows in some texts, and the files that are none, with the reasons."""
+    read = [_workflow(text, path, repository) for path, text in texts.items()]
+    return [one for one in read if isinstance(one, Workflow)], [one for one in read if isinstance(one, tuple)]
+
+
+def read_workflows(api: Api) -> tuple[list[Workflow], list[tuple[str, str]]]:
+    """Return the workflows of the default branch, and the files that could not be read, with the reasons."""
+    texts, unread = read_texts(api)
+    workflows, others = parse_workflows(texts, api.name)
+    return workflows, others + unread
+
+
+def _workflow(text: str, path: str, repository: str) -> Workflow | tuple[str, str]:
     """Return a workflow; if the file is not a workflow, its path and the reason."""
     try:
-        workflow = read_workflow(_text(api, file, branch), str(file["path"]))
+        workflow = read_workflow(text, path)
     except InputError as error:
-        return one_line(str(file["path"])), one_line(error.message)
-    return qualify_calls(workflow, api.name) if api.name.lower().endswith("/fatwheel") else workflow
+        return path, one_line(error.message)
+    return qualify_calls(workflow, repository) if repository.lower().endswith("/fatwheel") else workflow
+
+
+def _text_or_reason(api: Api, file: Answer, ref: str, repository: str = "") -> str | Unseen:
+    try:
+        return _text(api, file, ref, repository)
+    except InputError as error:
+        return Unseen(one_line(str(file["path"])), one_line(error.message))
 
 
 def _text(api: Api, file: Answer, ref: str, repository: str = "") -> str:
@@ -65,8 +93,28 @@ def _text(api: Api, file: Answer, ref: str, repository: str = "") -> str:
         raise InputError(msg) from error
 
 
+def make_fetch(api: Api) -> Fetch:
+    """Return what reads files of this and other repositories over the API, each once, but no actions of others."""
+
+    @functools.cache
+    def fetch(repository: str, path: str, ref: str) -> str | Unseen | None:
+        what = f"{repository}/{path}@{ref}".strip("/@")
+        if repository and path.rpartition("/")[2] in ACTION_FILES:
+            return Unseen(what, "a look at its action.yml")
+        try:
+            file = api.get(f"/contents/{quote(path)}", repository, ref=ref or api.opened.default_branch)
+            if isinstance(file, dict):
+                return _text_or_reason(api, file, ref, repository)
+            is_seen = not repository or api.get("", repository) is not None
+        except (InputError, Rejected) as error:
+            return Unseen(what, f"a readable file: {one_line(error.message)}")
+        return None if is_seen else Unseen(what, f"a token that sees {repository}")
+
+    return fetch
+
+
 def fetch_workflows(
-    api: Api, used: Iterable[Used], tags: dict[str, tuple[RepositoryTag, ...] | Unseen], own: Iterable[Workflow]
+    fetch: Fetch, used: Iterable[Used], tags: Mapping[str, tuple[RepositoryTag, ...] | Unseen], own: Iterable[Workflow]
 ) -> Iterator[tuple[tuple[str, str, str], Workflow | Unseen | None]]:
     """Yield each Fatwheel workflow that is called, at the ref of the call."""
     by_path = {workflow.path: workflow for workflow in own}
@@ -74,57 +122,58 @@ def fetch_workflows(
         repository, path, ref = call
         if not ref:
             yield call, by_path.get(path.lstrip("/"))
-        elif isinstance(tags[repository.lower()], Unseen):
+        elif isinstance(tags.get(repository.lower()), Unseen):
             yield call, Unseen(f"the permissions that {path[1:]} at {ref} needs", f"a token that sees {repository}")
         else:
-            yield call, _fetch_workflow(api, repository, path, ref)
+            yield call, _read_called(fetch(repository, path.strip("/"), ref), path, ref)
 
 
-def _fetch_workflow(api: Api, repository: str, path: str, ref: str) -> Workflow | Unseen | None:
+def _read_called(text: str | Unseen | None, path: str, ref: str) -> Workflow | Unseen | None:
     try:
-        file = api.get(f"/contents{quote(path)}", repository, ref=ref)
-        if file is None:
-            return None
-        return read_workflow(_text(api, file, ref, repository), path.lstrip("/"))
-    except (InputError, Rejected) as error:
-        return Unseen(f"the permissions that {path[1:]} at {ref} needs", f"a readable file: {one_line(error.message)}")
+        if isinstance(text, str):
+            return read_workflow(text, path.lstrip("/"))
+    except InputError as error:
+        text = Unseen("", f"a readable file: {one_line(error.message)}")
+    return text and text._replace(what=f"the permissions that {path[1:]} at {ref} needs")
 
 
-def read_configs(api: Api, workflows: Iterable[Workflow]) -> Iterator[tuple[str, ConfigOutline | Unseen]]:
-    """Yield each config that a call of Fatwheel names, if it exists on the default branch, by its path."""
+def read_configs(fetch: Fetch, workflows: Iterable[Workflow]) -> Iterator[tuple[str, ConfigOutline | Unseen]]:
+    """Yield each config that a call of Fatwheel names, if it exists, by its path."""
     jobs = (job for workflow in workflows for job in workflow.jobs if job.builds_all or job.builds_one)
     paths = dict.fromkeys(job.config for job in jobs if EXPRESSION not in job.config)
     for path in islice(paths, MAX_REPOSITORIES):
-        found = _config(api, path)
+        found = read_outline(fetch, path)
         if found:
             yield path, found
 
 
-def _config(api: Api, path: str) -> ConfigOutline | Unseen | None:
+def read_outline(fetch: Fetch, path: str) -> ConfigOutline | Unseen | None:
     """Return the outline of a config, with the tables in included files; None if the config does not exist."""
+    text = _text_at(fetch, path)
+    if text is None and path == CONFIG_FILE:
+        text, path = _project_with_table(fetch), PROJECT_FILE
+    if not isinstance(text, str):
+        return text and text._replace(what=f"the targets and platforms of {path}")
     try:
-        text = _text_at(api, path)
-        if text is None and path == CONFIG_FILE:
-            text, path = _project_with_table(api), PROJECT_FILE
-        return None if text is None else _with_included(api, read_config(text, path), path)
-    except (InputError, Rejected) as error:
+        return _with_included(fetch, read_config(text, path), path)
+    except InputError as error:
         return Unseen(f"the targets and platforms of {path}", f"a readable file: {one_line(error.message)}")
 
 
-def _project_with_table(api: Api) -> str | None:
+def _project_with_table(fetch: Fetch) -> str | None:
     """Return the text of the pyproject.toml at the root if the config is a table in it."""
-    text = _text_at(api, PROJECT_FILE) or ""
-    return text if TABLE[-1] in text and find_table(text, PROJECT_FILE, TABLE) is not None else None
+    text = _text_at(fetch, PROJECT_FILE)
+    is_there = isinstance(text, str) and TABLE[-1] in text and find_table(text, PROJECT_FILE, TABLE) is not None
+    return text if is_there and isinstance(text, str) else None
 
 
-def _with_included(api: Api, outline: ConfigOutline, path: str) -> ConfigOutline:
+def _with_included(fetch: Fetch, outline: ConfigOutline, path: str) -> ConfigOutline:
     folder = path.rpartition("/")[0]
-    tables = {name: _text_at(api, f"{folder}/{file}".lstrip("/")) for name, file in outline.included.items()}
-    own = {name: read_included(table, path) for name, table in tables.items() if table is not None}
+    tables = {name: _text_at(fetch, f"{folder}/{file}".lstrip("/")) for name, file in outline.included.items()}
+    own = {name: read_included(table, path) for name, table in tables.items() if isinstance(table, str)}
     return outline._replace(platforms={**outline.platforms, **own})
 
 
-def _text_at(api: Api, path: str) -> str | None:
-    branch = api.opened.default_branch
-    file = api.get(f"/contents/{quote(path)}", ref=branch)
-    return None if file is None else _text(api, file, branch)
+def _text_at(fetch: Fetch, path: str) -> str | Unseen | None:
+    """Return a file of the repository; None for a path that leaves it."""
+    return None if ".." in path.split("/") else fetch("", path, "")

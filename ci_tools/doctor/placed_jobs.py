@@ -15,6 +15,7 @@ from ci_tools.doctor.documents import (
     expressions_of,
     is_computed,
     items_of,
+    strings,
     table_of,
 )
 from ci_tools.doctor.expressions import STATUS, UNKNOWN, Open, Unknown, evaluate, evaluate_condition, fill
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ci_tools.doctor.documents import Table, WorkflowStep
     from ci_tools.doctor.workflow_set import WorkflowSet
 
+MAX_JOBS = 2_000  # of a run: the rest of a hostile file is left out
 MAX_ROWS = 256  # https://docs.github.com/en/actions/reference/limits
 SYSTEMS = {"ubuntu": "Linux", "windows": "Windows", "macos": "macOS"}
 RUN = {"sha": "0" * 40, "run_id": "1", "run_number": "1", "run_attempt": "1"}  # the same for all jobs of a run
@@ -160,7 +162,7 @@ class PlacedJob:
     @property
     def name(self) -> str:
         """Its name for a reader: the jobs that call it, and its own, with its row."""
-        shown = ", ".join(str(value) for value in (self.row or {}).values() if isinstance(value, str | int))
+        shown = ", ".join(text for _, text in strings(dict(self.row or {})))
         return " / ".join(job for _, job in self.path) + (f" ({shown})" if shown else "")
 
     def comes_after(self, other: PlacedJob) -> bool:
@@ -177,7 +179,11 @@ class PlacedJob:
 
 def place_jobs(known: WorkflowSet, file: WorkflowDocument, start: RunStart) -> list[PlacedJob]:
     """Return every job of the run that an event starts, those of called workflows included."""
-    return list(_place(known, file, start.contexts(file, known.repository), (), runs=True))
+    key = (file.path, start)
+    if key not in known.placed:
+        jobs = _place(known, file, start.contexts(file, known.repository), (), runs=True)
+        known.placed[key] = list(itertools.islice(jobs, MAX_JOBS))
+    return known.placed[key]
 
 
 def _place(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
+    from ci_tools.doctor.workflow_set import WorkflowSet
     from ci_tools.doctor.workflows import ConfigOutline, Workflow
 
 
@@ -128,6 +129,7 @@ class RepositoryFacts:
     tags: Mapping[str, tuple[RepositoryTag, ...] | Unseen]  # by repository
     behind: Mapping[tuple[str, str], int | None]  # by repository and untagged commit; None: missing
     configs: Mapping[str, ConfigOutline | Unseen] = field(default_factory=dict)  # by path, only those that exist
+    files: WorkflowSet | None = None  # all workflows and actions as they are written
 
     @property
     def callers(self) -> tuple[Workflow, ...]:

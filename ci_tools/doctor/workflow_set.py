@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ci_tools.doctor.documents import WorkflowDocument
 from ci_tools.doctor.nodes import one_line
@@ -50,6 +50,7 @@ class WorkflowSet:
     repository: str = ""  # OWNER/NAME; empty if it is not known
     names: tuple[str, ...] = ()  # the files of the repository, for the nearest one; empty if they are not known
     today: dt.date = field(default_factory=lambda: dt.datetime.now(dt.timezone.utc).date())
+    placed: dict[tuple[str, object], list[Any]] = field(default_factory=dict, repr=False)  # the jobs of each run
     read: dict[tuple[str, str, str], WorkflowDocument | Unseen | None] = field(default_factory=dict, repr=False)
 
     @property
@@ -105,6 +106,13 @@ class WorkflowSet:
             yield WorkflowCall(file, job, uses, called)
             if isinstance(called, WorkflowDocument) and depth < DEEPEST:
                 yield from self.calls(called, depth + 1)
+
+
+def is_fatwheel(known: WorkflowSet, file: WorkflowDocument, uses: str) -> bool:
+    """Whether a call names Fatwheel's own repository."""
+    own = file.repository or known.repository
+    name = own if uses.startswith(("./", "$/")) else "/".join(uses.split("/")[:2])
+    return name.rpartition("/")[2].lower() == "fatwheel"
 
 
 def read_set(

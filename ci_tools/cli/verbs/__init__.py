@@ -56,8 +56,8 @@ VERBS: Mapping[str, Verb] = {
         "fatwheel publish dist --to s3://my-bucket/whl --dry-run",
     ),
     "doctor": Verb(
-        "report what in a GitHub repository would stop a release, and how to fix it",
-        "fatwheel doctor my-org/my-project",
+        "report what in a checkout's workflows, or in a GitHub repository, would stop a release, and how to fix it",
+        "fatwheel doctor",
         "repository",
     ),
     "status": Verb(

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
 
 def declare_doctor(parser: Parser) -> None:
-    parser.add_argument("repository", metavar="OWNER/REPO", help="the repository that calls Fatwheel")
+    text = "a checkout, which is read without network, or a repository on GitHub; default: the current folder"
+    parser.add_argument("repository", metavar="PATH|OWNER/REPO", nargs="?", default=".", help=text)
+    text = "a folder of clones, as OWNER/NAME or OWNER+NAME, in which a checkout's called workflows are looked up"
+    parser.add_argument("--clones", type=Path, metavar="FOLDER", help=text)
     parser.add_flag("--fix", "say what can be fixed over the API, fix it, and check again")
-    add_format(parser, "json")
+    add_format(parser, "json", "github")
 
 
 def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
@@ -30,8 +33,18 @@ def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.doctor import check
     from ci_tools.github.client import Hub
 
-    checked = check.check(Hub(options.repository, outside), fix=options.fix)
-    show_as(options.format, doctor_tables(checked), check.to_json(checked))
+    folder = Path(options.repository)
+    if folder.exists() or options.repository.count("/") != 1 or options.repository.startswith((".", "/")):
+        if options.fix:
+            msg = f"--fix changes settings on GitHub, and {options.repository} is a folder, expected OWNER/REPO"
+            raise InputError(msg)
+        checked = check.check_checkout(folder, options.clones, outside)
+    else:
+        checked = check.check(Hub(options.repository, outside), fix=options.fix)
+    if options.format == "github":
+        print(*check.to_annotations(checked), sep="\n")
+    else:
+        show_as(options.format, doctor_tables(checked), check.to_json(checked))
     if options.format == "table":
         say_next(after_doctor(checked), outside)
     return check.status(checked)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ci_tools.doctor.report import Weight
+from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
+from ci_tools.doctor.rules.artifacts import ARTIFACT_RULES
+from ci_tools.doctor.rules.calls import CALL_RULES
 from ci_tools.doctor.rules.environments import check_environments
 from ci_tools.doctor.rules.jobs import (
     check_attestation,
@@ -19,8 +21,10 @@ from ci_tools.doctor.rules.jobs import (
     check_same_attestation,
     check_trigger,
 )
-from ci_tools.doctor.rules.permissions import check_permissions
+from ci_tools.doctor.rules.permissions import check_permissions, check_step_permissions
 from ci_tools.doctor.rules.pins import check_pins
+from ci_tools.doctor.rules.references import REFERENCE_RULES
+from ci_tools.doctor.rules.releases import RELEASE_RULES
 from ci_tools.doctor.rules.repository import (
     check_archival,
     check_callers,
@@ -30,25 +34,51 @@ from ci_tools.doctor.rules.repository import (
     check_policy,
     check_states,
 )
+from ci_tools.doctor.rules.runners import RUNNER_RULES
 from ci_tools.doctor.rules.secrets import check_secrets, check_workflow_secrets, report_unseen_secrets
 
 if TYPE_CHECKING:
-    from ci_tools.doctor.report import DoctorFinding, RepositoryFacts
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.doctor.report import RepositoryFacts
+    from ci_tools.doctor.workflow_set import WorkflowSet
 
 
 def diagnose(facts: RepositoryFacts) -> tuple[DoctorFinding, ...]:
     """Return all findings, the worst first."""
-    of_jobs = (
-        finding
-        for workflow in facts.callers
-        for job in workflow.jobs
-        for rule in JOB_RULES
-        for finding in rule(facts, workflow, job)
-    )
-    found = chain(*(rule(facts) for rule in RULES), of_jobs)
+    return _sort(chain(*(rule(facts) for rule in RULES), _diagnose_jobs(facts), diagnose_files(facts.files)))
+
+
+def diagnose_checkout(facts: RepositoryFacts) -> tuple[DoctorFinding, ...]:
+    """Return the findings for which nobody has to ask GitHub, the worst first."""
+    found = chain(check_pins(facts), check_own_workflows(facts), _diagnose_jobs(facts), diagnose_files(facts.files))
+    settings = facts.policy
+    return _sort(one for one in found if not (isinstance(settings, Unseen) and one.how == f"needs {settings.needs}"))
+
+
+def _sort(found: Iterable[DoctorFinding]) -> tuple[DoctorFinding, ...]:
     return tuple(sorted(dict.fromkeys(found), key=lambda finding: list(Weight).index(finding.weight)))
 
 
+def _diagnose_jobs(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
+    for workflow in facts.workflows:
+        for job in workflow.jobs:
+            for rule in JOB_RULES if workflow.is_caller else (check_step_permissions,):
+                yield from rule(facts, workflow, job)
+
+
+def diagnose_files(known: WorkflowSet | None) -> Iterator[DoctorFinding]:
+    """Yield what is wrong with workflow and action files, by themselves and in the runs that they make."""
+    if known is None:
+        return
+    for problem in known.broken:
+        yield DoctorFinding("broken", Weight.ERROR, problem.where, problem.what, "GitHub refuses it", "mend it there")
+    for file in known.files.values():
+        for rule in FILE_RULES:
+            yield from rule(file, known)
+
+
+FILE_RULES = (*REFERENCE_RULES, *CALL_RULES, *ARTIFACT_RULES, *RUNNER_RULES, *RELEASE_RULES)
 RULES = (
     check_archival,
     check_callers,

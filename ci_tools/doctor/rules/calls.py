@@ -10,7 +10,7 @@ from ci_tools.doctor.grants import ACCESSES, EVERY, Grants, lacking, unite_grant
 from ci_tools.doctor.nodes import one_line
 from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
 from ci_tools.doctor.rules.references import ACTIONS
-from ci_tools.doctor.workflow_set import USES
+from ci_tools.doctor.workflow_set import USES, is_fatwheel
 from ci_tools.errors import close_names, nearest
 
 if TYPE_CHECKING:
@@ -30,17 +30,21 @@ def check_calls(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFi
         if call.file is not file:
             continue
         keys = (*call.keys, "uses")
-        if call.called is None:
-            yield _missing(file, keys, call.uses, known)
-        elif isinstance(call.called, Unseen):
-            yield _not_looked_at(file, keys, call.called)
+        is_ours = is_fatwheel(known, file, call.uses) and "@" in call.uses  # then rules/permissions.py says it, too
+        if call.called is None or isinstance(call.called, Unseen):
+            if not is_ours:
+                yield (
+                    _missing(file, keys, call.uses, known)
+                    if call.called is None
+                    else _not_seen(file, keys, call.called)
+                )
         elif CALL not in call.called.triggers:
             what, how = f"{one_line(call.uses)} is not a reusable workflow", "there: `on: workflow_call:`"
             yield DoctorFinding("not-callable", Weight.ERROR, file.where(keys), what, REFUSED, how)
         else:
             yield from _check_inputs(file, call.keys, call.called.declared("inputs", CALL), is_call=True)
-            yield from _check_secrets(call, call.called, known)
-            yield from _check_grants(call, call.called, known)
+            yield from _check_secrets(call, call.called, known, is_ours=is_ours)
+            yield from _check_grants(call, call.called, known) if not is_ours else ()
             yield from _check_groups(call, call.called)
 
 
@@ -51,7 +55,7 @@ def _missing(file: WorkflowDocument, keys: Keys, uses: str, known: WorkflowSet) 
     return DoctorFinding("not-there", Weight.ERROR, file.where(keys), what, REFUSED, how)
 
 
-def _not_looked_at(file: WorkflowDocument, keys: Keys, unseen: Unseen) -> DoctorFinding:
+def _not_seen(file: WorkflowDocument, keys: Keys, unseen: Unseen) -> DoctorFinding:
     what, why = f"not looked at: {unseen.what}", "what it takes and needs is not known here"
     return DoctorFinding("not-looked-at", Weight.UNSEEN, file.where(keys), what, why, f"needs {unseen.needs}")
 
@@ -162,7 +166,9 @@ def type_in_words(declared: Mapping[str, Any]) -> str:
 # -- secrets
 
 
-def _check_secrets(call: WorkflowCall, called: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+def _check_secrets(
+    call: WorkflowCall, called: WorkflowDocument, known: WorkflowSet, *, is_ours: bool
+) -> Iterator[DoctorFinding]:
     """Yield secrets that cannot arrive: not passed, not taken, or inherited from another owner."""
     passed = call.file.jobs[call.job].get("secrets")
     declared = called.declared("secrets", CALL)
@@ -182,7 +188,7 @@ def _check_secrets(call: WorkflowCall, called: WorkflowDocument, known: Workflow
         place = call.file.where((*call.keys, "secrets", name))
         yield DoctorFinding("secret-unknown", Weight.ERROR, place, what, REFUSED, nearest(name, declared))
     for name, (_, table) in declared.items():
-        if table.get("required") is True and name.lower() not in names:
+        if table.get("required") is True and name.lower() not in names and not is_ours:
             what, how = (
                 f"{call.job} does not pass the secret {name}",
                 f"`secrets: {{ {name}: ${{{{ secrets.{name.upper()} }}}} }}`",

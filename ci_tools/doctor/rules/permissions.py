@@ -50,6 +50,13 @@ def check_permissions(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJ
         yield from _in_vain(job, lacking(needs, granted), needs)
 
 
+def check_step_permissions(_: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
+    """Yield the permissions that the steps of a job need, where it says what it may do and leaves them out."""
+    granted = workflow.grants_of(job)
+    if granted is not None and (missing := lacking(granted, job.needs)):
+        yield _lacks(job, missing, unite_grants([granted, job.needs]), Weight.ERROR)
+
+
 def _in_vain(job: WorkflowJob, more: Grants, needs: Grants) -> Iterator[DoctorFinding]:
     if more:
         what = f"{job.name} grants {', '.join(f'`{scope}: {given}`' for scope, given in more.items())}"

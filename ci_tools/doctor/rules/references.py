@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.catalog import tables
-from ci_tools.doctor.documents import CALL, WorkflowDocument, table_of
+from ci_tools.doctor.documents import CALL, WorkflowDocument, strings, table_of
 from ci_tools.doctor.expressions import Open, Unknown
 from ci_tools.doctor.placed_jobs import rows_of
 from ci_tools.doctor.report import DoctorFinding, Weight
@@ -135,8 +136,9 @@ def check_matrix_names(file: WorkflowDocument, _: WorkflowSet) -> Iterator[Docto
         job = file.jobs.get(reference.job or "")
         if reference.context != "matrix" or not reference.names or job is None or "*" in reference.names:
             continue
-        rows = rows_of(job, Open())
-        path = ".".join(reference.names)
+        rows, path = rows_of(job, Open()), ".".join(reference.names)
+        if _has_default(file, reference):
+            continue
         if "matrix" not in table_of(job.get("strategy")):
             what = f"matrix.{path} is used, but the job {reference.job} has no matrix"
             yield _unknown(file, reference.keys, "matrix-name", what, "in that job: `strategy: matrix:`")
@@ -144,6 +146,15 @@ def check_matrix_names(file: WorkflowDocument, _: WorkflowSet) -> Iterator[Docto
             names = {name for row in rows for name in row}
             what, how = f"the matrix of {reference.job} has no {path}", nearest(reference.names[0], names)
             yield _unknown(file, reference.keys, "matrix-name", what, how)
+
+
+def _has_default(file: WorkflowDocument, reference: ContextReference) -> bool:
+    """Whether `||` gives a value where a row has none."""
+    text = next(text for keys, text in strings(file.value) if keys == reference.keys)
+    return (
+        re.search(rf"{re.escape('.'.join((reference.context, *reference.names)))}\s*\|\|", text, re.IGNORECASE)
+        is not None
+    )
 
 
 def _may_have(value: Any, names: tuple[str, ...]) -> bool:  # noqa: ANN401

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.doctor.documents import CALL, condition_of, expressions_of, items_of, table_of
 from ci_tools.doctor.expressions import Open, Unknown, evaluate_condition, fill
+from ci_tools.doctor.files import read_outline
 from ci_tools.doctor.nodes import one_line
 from ci_tools.doctor.placed_jobs import RUN, PlacedJob, RunStart, list_steps, place_jobs, starts_of
-from ci_tools.doctor.report import DoctorFinding, Weight
-from ci_tools.doctor.workflow_files import read_config, releases
+from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
+from ci_tools.doctor.workflow_files import releases
+from ci_tools.doctor.workflow_set import is_fatwheel
 from ci_tools.doctor.workflows import CALLS, PUBLISHES, TRUSTED_PUBLISHER
-from ci_tools.errors import InputError, nearest
+from ci_tools.errors import nearest
 from ci_tools.model.names import CONFIG_FILE
 
 if TYPE_CHECKING:
@@ -59,13 +61,6 @@ def list_publications(known: WorkflowSet, jobs: list[PlacedJob]) -> Iterator[Pub
             what = _published(step, contexts) if runs is not False and file is placed.file else None
             if what:
                 yield Publication(placed, step.keys, what, bool(runs and placed.runs))
-
-
-def is_fatwheel(known: WorkflowSet, file: WorkflowDocument, uses: str) -> bool:
-    """Whether a call names Fatwheel's own repository."""
-    own = file.repository or known.repository
-    name = own if uses.startswith(("./", "$/")) else "/".join(uses.split("/")[:2])
-    return name.rpartition("/")[2].lower() == "fatwheel"
 
 
 def _published(step: WorkflowStep, contexts: Mapping[str, object]) -> str | None:
@@ -221,11 +216,8 @@ def _configs(file: WorkflowDocument, known: WorkflowSet) -> Iterator[tuple[Keys,
 
 def _outline(path: str, known: WorkflowSet) -> ConfigOutline | None:
     """Return the outline of a config; None if it cannot be read, which the plan says."""
-    text = known.fetch("", path or CONFIG_FILE, "") if ".." not in path.split("/") else None
-    try:
-        return read_config(text, path or CONFIG_FILE) if isinstance(text, str) else None
-    except InputError:
-        return None
+    found = read_outline(known.fetch, path or CONFIG_FILE)
+    return None if isinstance(found, Unseen) else found
 
 
 def _outlines(file: WorkflowDocument, known: WorkflowSet) -> list[ConfigOutline]:
