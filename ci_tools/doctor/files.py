@@ -105,7 +105,7 @@ def make_fetch(api: Api) -> Fetch:
             file = api.get(f"/contents/{quote(path)}", repository, ref=ref or api.opened.default_branch)
             if isinstance(file, dict):
                 return _text_or_reason(api, file, ref, repository)
-            is_seen = not repository or api.get("", repository) is not None
+            is_seen = not repository or api.get("/tags", repository, per_page=1) is not None
         except (InputError, Rejected) as error:
             return Unseen(what, f"a readable file: {one_line(error.message)}")
         return None if is_seen else Unseen(what, f"a token that sees {repository}")

@@ -40,7 +40,7 @@ jobs:
       - uses: pypa/gh-action-pypi-publish@{NEW} # v1.14.0
 """
 WHEELS = f"""
-on: {{ workflow_call: {{}} }}
+on: {{ workflow_call: {{ inputs: {{ config: {{ type: string }} }} }} }}
 permissions: {{}}
 jobs:
   plan:
@@ -65,6 +65,7 @@ def settings(hub: GitHub) -> Settings:
     """A repository in which nothing is wrong."""
     settings = settle(hub)
     settings.files[RELEASE] = CALLER.encode()
+    settings.files["fatwheel.yml"] = b"package: demo\n"
     settings.environments["pypi"] = {
         "protection_rules": [{"id": 1, "node_id": "text", "type": "required_reviewers"}],
         "deployment_branch_policy": None,

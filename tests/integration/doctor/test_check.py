@@ -156,7 +156,7 @@ def test_a_repository_of_fatwheels_that_nobody_sees(hub: GitHub, settings: Setti
 
 def test_a_workflow_of_its_own_with_our_name_is_not_ours(hub: GitHub, settings: Settings) -> None:
     settings.files[RELEASE] = b"on: push\njobs: {a: {steps: [{uses: ./x}]}, b: {uses: ./.github/workflows/wheels.yml}}"
-    assert doctor(hub).rules == ["no-caller"]
+    assert doctor(hub).rules == ["not-there", "no-caller"]
 
 
 def test_a_ref_that_github_cannot_process(hub: GitHub, settings: Settings) -> None:
