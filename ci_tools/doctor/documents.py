@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ci_tools.doctor.nodes import one_line
+from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats import yaml_file
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ CONTEXT = re.compile(
     r"(?<![\w.-])(inputs|secrets|needs|steps|jobs|matrix)\b((?:\s*\.\s*[\w*-]+|\[\s*'[^']*'\s*\])*)", re.IGNORECASE
 )
 PART = re.compile(r"\.\s*([\w*-]+)|\[\s*'([^']*)'\s*\]")
-EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
 LITERAL = re.compile(r"(?<!\[)'(?:[^']|'')*'")
+MAX_CHARACTERS = 2_000_000
 MAX_VALUES = 200_000  # generated workflows have 5,000 lines
 
 
@@ -109,6 +110,9 @@ class WorkflowDocument:
     def from_text(cls, text: str, path: str, repository: str = "", ref: str = "") -> WorkflowDocument:
         """Read a file's text; raise InputError with the place of each mistake in its YAML."""
         document = yaml_file.parse(text, path, MAX_VALUES)
+        if sum(len(one) for _, one in strings(document.value)) > MAX_CHARACTERS:
+            what = f"aliases expand to more than {MAX_CHARACTERS:,} characters, expected a workflow"
+            raise RejectedInput([Problem(f"{path}:1:1", what)])
         return cls(document, tuple(text.splitlines()), repository, ref)
 
     @property
@@ -211,10 +215,25 @@ def strings(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, str]]:
             yield from strings(item, (*keys, number))
 
 
+def split_expressions(text: str) -> list[str]:
+    """Return the parts of a text: each second one is an expression, without its `${{ }}`; the first may be empty."""
+    parts, at = [], 0
+    while (start := text.find("${{", at)) >= 0 and (end := text.find("}}", start)) >= 0:
+        parts += [text[at:start], text[start + 3 : end]]
+        at = end + 2
+    return [*parts, text[at:]]
+
+
 def expressions_of(text: str, *, is_condition: bool = False) -> list[str]:
     """Return the expressions in a text, without `${{ }}`; an `if:` is one as a whole."""
-    found = EXPRESSION.findall(text)
+    found = split_expressions(text)[1::2]
     return [text] if is_condition and not found else found
+
+
+def whole_expression(text: str) -> str | None:
+    """Return the expression that a text is as a whole, without `${{ }}`; None for any other text."""
+    parts = split_expressions(text.strip())
+    return parts[1] if len(parts) == 3 and not parts[0] and not parts[2] else None  # noqa: PLR2004 - one expression
 
 
 def _references(keys: Keys, text: str) -> Iterator[ContextReference]:

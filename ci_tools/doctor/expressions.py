@@ -11,7 +11,7 @@ import operator
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.doctor.documents import expressions_of
+from ci_tools.doctor.documents import expressions_of, split_expressions, whole_expression
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,10 +66,10 @@ def evaluate_condition(text: str, contexts: Mapping[str, Any], *, is_well: bool 
     """
     if not text.strip():
         return is_well
-    whole = re.fullmatch(r"\$\{\{((?:(?!\}\}).)*)\}\}", text, re.DOTALL)
-    if not whole and expressions_of(text):
+    whole = whole_expression(text) if text.endswith("}}") else None  # a line feed behind it makes it a text
+    if whole is None and expressions_of(text):
         return True
-    expression = whole[1] if whole else text
+    expression = text if whole is None else whole
     value = truth_of(evaluate(expression, contexts, is_well=is_well))
     return value if STATUS.search(expression) else _both(is_well, value)
 
@@ -90,8 +90,8 @@ def evaluate(expression: str, contexts: Mapping[str, Any], *, is_well: bool | No
 
 def fill(text: str, contexts: Mapping[str, Any]) -> str | None:
     """Return a text with its expressions replaced by their values; None if one is known only in a run."""
-    parts = re.split(r"\$\{\{(.*?)\}\}", text, flags=re.DOTALL)
-    values = [part if number % 2 == 0 else evaluate(part, contexts) for number, part in enumerate(parts)]
+    parts = enumerate(split_expressions(text))
+    values = [evaluate(part, contexts) if number % 2 else part for number, part in parts]
     return None if any(isinstance(value, Unknown) for value in values) else "".join(map(_text, values))
 
 

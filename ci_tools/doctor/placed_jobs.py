@@ -12,11 +12,11 @@ from ci_tools.doctor.documents import (
     DISPATCH,
     WorkflowDocument,
     condition_of,
-    expressions_of,
     is_computed,
     items_of,
     strings,
     table_of,
+    whole_expression,
 )
 from ci_tools.doctor.expressions import STATUS, UNKNOWN, Open, Unknown, evaluate, evaluate_condition, fill
 
@@ -139,8 +139,8 @@ def _value(value: Any, contexts: Mapping[str, Any]) -> Any:  # noqa: ANN401
     """Return a value that may be an expression as a whole."""
     if not is_computed(value):
         return value
-    found = expressions_of(value)
-    return evaluate(found[0], contexts) if len(found) == 1 and value.strip().startswith("${{") else UNKNOWN
+    whole = whole_expression(value)
+    return UNKNOWN if whole is None else evaluate(whole, contexts)
 
 
 @dataclass(frozen=True)
@@ -240,9 +240,9 @@ def given_inputs(called: WorkflowDocument, given: Mapping[str, Any], contexts: M
 def _given(value: Any, contexts: Mapping[str, Any]) -> Any:  # noqa: ANN401
     if not is_computed(value):
         return value
-    whole = re.fullmatch(r"\s*\$\{\{((?:(?!\}\}).)*)\}\}\s*", value, re.DOTALL)
-    if whole:
-        return evaluate(whole[1], contexts)
+    whole = whole_expression(value)
+    if whole is not None:
+        return evaluate(whole, contexts)
     filled = fill(value, contexts)
     return UNKNOWN if filled is None else filled
 

@@ -175,6 +175,7 @@ class _Reader:
         self.values: dict[Keys, YamlPlace] = {}
         self.keys: dict[Keys, YamlPlace] = {}
         self.count = 0
+        self.printable: set[int] = set()
 
     def problem(self, node: yaml.Node, what: str) -> None:
         self.problems.append(Problem(str(self.place(node)), what))
@@ -217,7 +218,9 @@ class _Reader:
 
     def scalar(self, node: yaml.ScalarNode) -> Value:
         text: str = node.value
-        if unprintable := UNPRINTABLE.search(text):
+        unprintable = None if id(node) in self.printable else UNPRINTABLE.search(text)
+        self.printable.add(id(node))  # of an alias the text is searched once
+        if unprintable:
             self.problem(
                 node, f"the character U+{ord(unprintable[0]):04X} is not allowed here, expected printable text"
             )

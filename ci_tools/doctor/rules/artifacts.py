@@ -5,10 +5,10 @@ Since version 4 of the action a name can be uploaded once: https://github.com/ac
 
 from __future__ import annotations
 
-import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.doctor.documents import split_expressions
 from ci_tools.doctor.expressions import Open, fill
 from ci_tools.doctor.placed_jobs import PlacedJob, list_steps, place_jobs, starts_of
 from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
@@ -58,8 +58,8 @@ def check_artifacts(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doct
 
 def _name(contexts: Open, text: object) -> str:
     """Return a name with `*` for each expression that only a run knows."""
-    parts = re.split(r"(\$\{\{.*?\}\})", str(text), flags=re.DOTALL)
-    filled = (fill(part, contexts) if part.startswith("${{") else part for part in parts)
+    parts = enumerate(split_expressions(str(text)))
+    filled = [fill(f"${{{{{part}}}}}", contexts) if number % 2 else part for number, part in parts]
     return "".join(REST if part is None else part for part in filled)
 
 

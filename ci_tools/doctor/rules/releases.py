@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.doctor.documents import CALL, condition_of, expressions_of, items_of, table_of
+from ci_tools.doctor.documents import CALL, condition_of, expressions_of, items_of, table_of, whole_expression
 from ci_tools.doctor.expressions import Open, Unknown, evaluate_condition, fill
 from ci_tools.doctor.files import read_outline
 from ci_tools.doctor.nodes import one_line
@@ -295,7 +295,7 @@ def check_conditions(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorF
     places += [((*step.keys, "if"), step.value) for step in file.steps]
     for keys, value in places:
         text = condition_of(value)
-        if expressions_of(text) and not re.fullmatch(r"\$\{\{((?!\}\}).)*\}\}", text, re.DOTALL):
+        if expressions_of(text) and (whole_expression(text) is None or not text.endswith("}}")):
             what, why = (
                 f"the condition {one_line(text.strip(), 60)} always holds",
                 "text around `${{ }}` makes it a text, which is true",
