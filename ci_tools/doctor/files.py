@@ -149,15 +149,15 @@ def read_configs(fetch: Fetch, workflows: Iterable[Workflow]) -> Iterator[tuple[
 
 def read_outline(fetch: Fetch, path: str) -> ConfigOutline | Unseen | None:
     """Return the outline of a config, with the tables in included files; None if the config does not exist."""
-    text = _text_at(fetch, path)
-    if text is None and path == CONFIG_FILE:
-        text, path = _project_with_table(fetch), PROJECT_FILE
-    if not isinstance(text, str):
-        return text and text._replace(what=f"the targets and platforms of {path}")
     try:
-        return _with_included(fetch, read_config(text, path), path)
+        text = _text_at(fetch, path)
+        if text is None and path == CONFIG_FILE:
+            text, path = _project_with_table(fetch), PROJECT_FILE
+        if isinstance(text, str):
+            return _with_included(fetch, read_config(text, path), path)
     except InputError as error:
-        return Unseen(f"the targets and platforms of {path}", f"a readable file: {one_line(error.message)}")
+        text = Unseen("", f"a readable file: {one_line(error.message)}")
+    return text and text._replace(what=f"the targets and platforms of {path}")
 
 
 def _project_with_table(fetch: Fetch) -> str | None:

@@ -7,23 +7,33 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from ci_tools.catalog import tables
+from ci_tools.doctor.documents import WorkflowDocument, WorkflowStep, strings
+from ci_tools.doctor.report import DoctorFinding, Weight
+from ci_tools.doctor.rules.artifacts import ARTIFACT_RULES
+from ci_tools.doctor.rules.calls import check_actions, check_calls, check_defaults
+from ci_tools.doctor.rules.references import (
+    ACTIONS,
+    check_input_names,
+    check_job_names,
+    check_matrix_names,
+    check_needs,
+    check_secret_names,
+    check_step_names,
+)
+from ci_tools.doctor.rules.releases import RELEASE_RULES
+from ci_tools.doctor.rules.runners import check_containers, check_matrices, check_shells, runner_labels
+from ci_tools.doctor.workflow_set import WorkflowSet
 from ci_tools.formats import yaml_file
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
-    Keys: TypeAlias = tuple[str | int, ...]
+    from ci_tools.doctor.documents import Keys
 
 MAX_RUN_LINES = 4
 MAX_MINUTES = 30  # of a job that the catalog does not name
@@ -41,12 +51,8 @@ PROJECT_CODE = re.compile(
     re.MULTILINE,
 )
 UPLOADS = ("actions/upload-artifact", "actions/cache", "actions/attest", "pypa/gh-action-pypi-publish")
-# GitHub's own runners of 2026 that a plan or a workflow may name; a run's `labels` adds those of its own machines.
-HOSTED = (
-    *("macos-14", "macos-15", "macos-26", "macos-latest"),
-    *("ubuntu-22.04", "ubuntu-22.04-arm", "ubuntu-24.04", "ubuntu-24.04-arm", "ubuntu-latest"),
-    *("windows-11-arm", "windows-2022", "windows-2025", "windows-latest"),
-)
+# GitHub's own runners, that a plan or a workflow may name; a run's `labels` adds those of its own machines.
+HOSTED = tuple(sorted(runner_labels().current))
 # What an action cannot do without, where it is given the input in the middle.
 RIGHTS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("actions/attest", "", {"id-token": "write", "attestations": "write"}),
@@ -55,20 +61,11 @@ RIGHTS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("aws-actions/configure-aws-credentials", "role-to-assume", {"id-token": "write"}),
     ("pypa/gh-action-pypi-publish", "", {"id-token": "write"}),
 )
-# That GitHub knows by name: Workflow syntax, `jobs.<job_id>.steps[*].shell`.
-SHELLS = frozenset({"bash", "cmd", "powershell", "pwsh", "python", "sh"})
 SIGNING = frozenset({"attestations", "id-token"})
 RANKS = {"none": 0, "read": 1, "write": 2}
 
-# The actions of others that we use: what each takes and hands on.
-ACTIONS: dict[str, dict[str, Any]] = tomllib.loads(
-    (Path(__file__).parent / "standins" / "actions.toml").read_text(encoding="utf-8")
-)
-
 # How long the jobs of our workflows may take, by their ids.
-MINUTES: dict[str, int] = tomllib.loads(
-    (Path(__file__).parents[2] / "ci_tools" / "catalog" / "minutes.toml").read_text(encoding="utf-8")
-)["jobs"]
+MINUTES: dict[str, int] = tables.read("minutes")["jobs"]
 
 
 class Finding(NamedTuple):
@@ -81,36 +78,9 @@ class Finding(NamedTuple):
         return f"{self.where}: {self.message}"
 
 
-class Step(NamedTuple):
-    """A step of a job or of a composite action."""
-
-    keys: Keys
-    value: Mapping[str, Any]
-
-    @property
-    def action(self) -> str:
-        """What the step uses, without its version; empty for a step that runs a command."""
-        return self.value.get("uses", "").partition("@")[0]
-
-
-class Reference(NamedTuple):
-    """A name that an expression takes from a context: `needs.plan.outputs.jobs` is needs, (plan, outputs, jobs)."""
-
-    keys: Keys
-    context: str
-    names: tuple[str, ...]
-
-    @property
-    def job(self) -> str | None:
-        return str(self.keys[1]) if self.keys[0] == "jobs" else None
-
-
 @dataclass(frozen=True)
-class File:
-    """A workflow or an action: its values, their places, and the lines with their comments."""
-
-    document: yaml_file.Document
-    lines: tuple[str, ...]
+class File(WorkflowDocument):
+    """A workflow or an action of ours."""
 
     @classmethod
     def from_path(cls, path: Path, name: str) -> File:
@@ -120,62 +90,14 @@ class File:
             READ[name, text] = cls(yaml_file.read(path, name), tuple(text.splitlines()))
         return READ[name, text]
 
-    @property
-    def value(self) -> Mapping[str, Any]:
-        return self.document.value  # type: ignore[return-value]
-
-    @property
-    def is_action(self) -> bool:
-        return Path(self.document.name).name == "action.yml"
-
-    @property
-    def jobs(self) -> Mapping[str, Mapping[str, Any]]:
-        return self.value.get("jobs", {})
-
-    @property
-    def triggers(self) -> Mapping[str, Any]:
-        events = self.value.get("on", {})
-        return events if isinstance(events, dict) else dict.fromkeys([events] if isinstance(events, str) else events)
-
-    @cached_property
-    def steps(self) -> tuple[Step, ...]:
-        places: list[tuple[Keys, Mapping[str, Any]]] = [(("jobs", name), job) for name, job in self.jobs.items()]
-        places += [(("runs",), self.value["runs"])] if self.is_action else []
-        found = ((keys, number, step) for keys, job in places for number, step in enumerate(job.get("steps", [])))
-        return tuple(Step((*keys, "steps", number), step) for keys, number, step in found)
-
-    @cached_property
-    def references(self) -> tuple[Reference, ...]:
-        return tuple(reference for keys, text in strings(self.value) for reference in _references(keys, text))
-
-    def declared(self, kind: str, *events: str) -> dict[str, tuple[Keys, Mapping[str, Any]]]:
-        """Return what a file declares as its inputs, secrets or outputs: by name, its place and its keys."""
-        if self.is_action:
-            return {name: ((kind, name), value or {}) for name, value in self.value.get(kind, {}).items()}
-        return {
-            name: (("on", event, kind, name), value or {})
-            for event in events or ("workflow_call", "workflow_dispatch")
-            for name, value in (self._event(event).get(kind) or {}).items()
-        }
-
-    def _event(self, name: str) -> Mapping[str, Any]:
-        event = self.triggers.get(name)
-        return event if isinstance(event, dict) else {}
-
     def finding(self, keys: Keys, message: str) -> Finding:
         return Finding(f"{self.document.name}:{self.line(keys)}", message)
-
-    def line(self, keys: Keys) -> int:
-        return int(self.document.where(keys, key=keys in self.document.keys).split(":")[1])
-
-    def comment(self, keys: Keys) -> str:
-        """Return what is written after the value, on its line."""
-        return self.lines[self.line(keys) - 1].partition(" # ")[2].strip()
 
 
 READ: dict[tuple[str, str], File] = {}
 Project: TypeAlias = "Mapping[str, File]"
 Rule: TypeAlias = "Callable[[File, Project], Iterator[Finding]]"
+Check: TypeAlias = "Callable[[WorkflowDocument, WorkflowSet], Iterator[DoctorFinding]]"
 
 
 @functools.cache
@@ -195,31 +117,14 @@ def findings(file: File, files: Project, *only: Rule) -> list[Finding]:
     return sorted(found, key=lambda finding: int(finding.where.rpartition(":")[2]))
 
 
-def strings(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, str]]:
-    """Yield every text within a value, and where it stands."""
-    if isinstance(value, str):
-        yield keys, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from strings(item, (*keys, key))
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from strings(item, (*keys, number))
+def of_doctor(check: Check) -> Rule:
+    """Return a rule of the product, which holds for every repository, as one of ours."""
 
+    def rule(file: File, files: Project) -> Iterator[Finding]:
+        known = WorkflowSet(files, (), lambda *_: None)
+        yield from (Finding(one.where, one.what) for one in check(file, known) if one.weight is Weight.ERROR)
 
-CONTEXT = re.compile(r"(?<![\w.-])(inputs|secrets|needs|steps|jobs|matrix)((?:\.[\w*-]+|\['[^']*'\])*)")
-NAME = re.compile(r"\.([\w*-]+)|\['([^']*)'\]")
-EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
-LITERAL = re.compile(r"(?<!\[)'(?:[^']|'')*'")
-
-
-def _references(keys: Keys, text: str) -> Iterator[Reference]:
-    expressions = EXPRESSION.findall(text)
-    if keys[-1] == "if" and not expressions:
-        expressions = [text]
-    for expression in expressions:
-        for context, path in CONTEXT.findall(LITERAL.sub("''", expression)):
-            yield Reference(keys, context, tuple(plain or quoted for plain, quoted in NAME.findall(path)))
+    return rule
 
 
 def uses(file: File) -> list[tuple[Keys, str]]:
@@ -375,51 +280,11 @@ def only_what_is_not_required_may_fail(file: File, _: Project) -> Iterator[Findi
             yield file.finding((*keys, "continue-on-error"), message)
 
 
-def inputs_are_declared(file: File, _: Project) -> Iterator[Finding]:
-    inputs = file.declared("inputs")
-    for keys, context, names in file.references:
-        if context == "inputs" and names and names[0] not in inputs:
-            yield file.finding(keys, f"inputs.{names[0]} is declared nowhere in this file")
-
-
-def secrets_are_declared(file: File, _: Project) -> Iterator[Finding]:
-    """Only a reusable workflow can say which secrets it takes; any other has those of its repository."""
-    taken = {*file.declared("secrets", "workflow_call"), "GITHUB_TOKEN"}
-    for keys, context, names in file.references if "workflow_call" in file.triggers else ():
-        if context == "secrets" and names and names[0] not in taken:
-            yield file.finding(keys, f"secrets.{names[0]} is not among the secrets that this workflow takes")
-
-
 def inputs_are_used(file: File, _: Project) -> Iterator[Finding]:
     used = {reference.names[:1] for reference in file.references if reference.context == "inputs"}
     for name, (keys, _value) in file.declared("inputs").items():
         if (name,) not in used and () not in used:
             yield file.finding(keys, f"the input {name} is used nowhere")
-
-
-def needs_are_declared(file: File, files: Project) -> Iterator[Finding]:
-    for reference in file.references:
-        if reference.context not in {"needs", "jobs"} or not reference.names or reference.names[0] == "*":
-            continue
-        job, *rest = reference.names
-        if reference.context == "needs" and job not in _needs(file, reference.job):
-            yield file.finding(reference.keys, f"needs.{job} is used, but the job does not need {job}")
-        elif job not in file.jobs:
-            yield file.finding(reference.keys, f"there is no job {job}")
-        elif rest[:1] == ["outputs"] and rest[1:] and not _hands_on(file.jobs[job], rest[1], files):
-            yield file.finding(reference.keys, f"the job {job} has no output {rest[1]}")
-
-
-def _needs(file: File, job: str | None) -> tuple[str, ...]:
-    needs = file.jobs[job].get("needs", []) if job else []
-    return (needs,) if isinstance(needs, str) else tuple(needs)
-
-
-def _hands_on(job: Mapping[str, Any], output: str, files: Project) -> bool:
-    if "uses" not in job:
-        return output in job.get("outputs", {})
-    called = _called(job["uses"], files)
-    return called is None or output in called.declared("outputs", "workflow_call")
 
 
 def _called(uses: str, files: Project) -> File | None:
@@ -428,59 +293,6 @@ def _called(uses: str, files: Project) -> File | None:
         return None
     path = uses[2:].strip("/")
     return files.get(path) or files.get(f"{path}/action.yml".lstrip("/"))
-
-
-def our_own_files_exist(file: File, files: Project) -> Iterator[Finding]:
-    for keys, text in uses(file):
-        if text.startswith(OURS) and _called(text, files) is None:
-            yield file.finding(keys, f"{text} names no file of this repository")
-
-
-def actions_are_given_what_they_take(file: File, files: Project) -> Iterator[Finding]:
-    for step in file.steps:
-        inputs = _inputs(step, files)
-        given = step.value.get("with", {})
-        for name in given if inputs is not None else ():
-            if name not in (inputs or ()):
-                yield file.finding((*step.keys, "with", name), f"{step.action} takes no input {name}")
-        for name, is_required in (inputs or {}).items():
-            if is_required and name not in given:
-                yield file.finding(step.keys, f"{step.action} requires the input {name}")
-
-
-def _inputs(step: Step, files: Project) -> dict[str, bool] | None:
-    """Return what the action of a step takes, and whether it must be given; None where that is not known."""
-    called = _called(step.value.get("uses", ""), files)
-    if called:
-        return {name: value.get("required") is True for name, (_, value) in called.declared("inputs").items()}
-    known = ACTIONS.get(step.action)
-    return {name: value is True for name, value in known["inputs"].items()} if known else None
-
-
-def steps_are_declared(file: File, files: Project) -> Iterator[Finding]:
-    for keys, context, names in file.references:
-        if context != "steps" or not names:
-            continue
-        step = _step(file, keys, names[0])
-        if step is None:
-            yield file.finding(keys, f"no step before this one has the id {names[0]}")
-        elif names[1:2] == ("outputs",) and names[2:] and names[2] not in _outputs(step, files, names[2]):
-            yield file.finding(keys, f"{step.action} has no output {names[2]}")
-
-
-def _step(file: File, keys: Keys, name: str) -> Step | None:
-    """Return the step with an id that runs in the same job as what stands at `keys`, and before it."""
-    parent, last = (keys[:2], keys[3]) if keys[0] == "jobs" else (("runs",), keys[2] if keys[0] == "runs" else None)
-    within = keys[len(parent) : len(parent) + 1] == ("steps",)
-    before = (step for step in file.steps if step.keys[: len(parent)] == parent)
-    found = (step for step in before if not within or int(step.keys[-1]) < int(last))  # type: ignore[arg-type]
-    return next((step for step in found if step.value.get("id") == name), None)
-
-
-def _outputs(step: Step, files: Project, asked: str) -> set[str]:
-    """Return what a step hands on; what a command writes to $GITHUB_OUTPUT is not known from here."""
-    called = _called(step.value.get("uses", ""), files)
-    return set(called.declared("outputs")) if called else set(ACTIONS.get(step.action, {"outputs": [asked]})["outputs"])
 
 
 def outputs_are_used(file: File, _: Project) -> Iterator[Finding]:
@@ -499,7 +311,7 @@ def expanded_values_are_quoted(file: File, _: Project) -> Iterator[Finding]:
             yield file.finding((*step.keys, "run"), f'${name} comes from an expression, expected "${name}"')
 
 
-def _expanded(file: File, step: Step) -> set[str]:
+def _expanded(file: File, step: WorkflowStep) -> set[str]:
     """Return the variables of a step whose values come from an expression."""
     job = file.jobs[str(step.keys[1])] if step.keys[0] == "jobs" else {}
     places = (file.value.get("env", {}), job.get("env", {}), step.value.get("env", {}))
@@ -524,18 +336,6 @@ def unquoted(command: str) -> set[str]:
         elif match[1] and not quoted[-1]:
             found.add(match[1])
     return found
-
-
-def nobody_asks_for_more_than_is_granted(file: File, files: Project) -> Iterator[Finding]:
-    """GitHub refuses the whole run, before any `if:`, where a called job asks for what its caller was not granted."""
-    for name, job in file.jobs.items():
-        called = _called(job.get("uses", ""), files)
-        granted = _grants(job)
-        for scope, level in (asked(called, files) if called else {}).items():
-            if RANKS[level] > RANKS[granted.get(scope, "none")]:
-                yield file.finding(
-                    ("jobs", name), f"{job['uses']} asks for {scope}: {level}, which {name} does not grant"
-                )
 
 
 def asked(file: File, files: Project) -> dict[str, str]:
@@ -564,73 +364,6 @@ def the_shell_is_named(file: File, _: Project) -> Iterator[Finding]:
             yield file.finding(
                 (*step.keys, "run"), "the shell is not named, expected defaults: run: shell: bash on top"
             )
-
-
-def shells_are_known(file: File, _: Project) -> Iterator[Finding]:
-    """GitHub knows six shells by name; any other is a command with {0} in the place of the script.
-
-    https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax, `jobs.<job_id>.steps[*].shell`
-    """
-    for keys, shell in strings(file.value):
-        if keys[-1] == "shell" and "with" not in keys and shell not in SHELLS and "{0}" not in shell:
-            yield file.finding(keys, f"there is no shell {shell}, expected one of {', '.join(sorted(SHELLS))}")
-
-
-def the_matrix_has_what_is_used(file: File, _: Project) -> Iterator[Finding]:
-    """Elsewhere `matrix.x` is an empty text, and nothing says so; a matrix that is made at run time may have it."""
-    for reference in file.references:
-        if reference.context != "matrix" or not reference.names or reference.job is None:
-            continue
-        matrix = file.jobs[reference.job].get("strategy", {}).get("matrix")
-        if matrix is None:
-            message = f"matrix.{reference.names[0]} is used, but the job {reference.job} has no matrix"
-            yield file.finding(reference.keys, message)
-        elif isinstance(matrix, dict) and not _is_made_later(matrix) and reference.names[0] not in _columns(matrix):
-            yield file.finding(reference.keys, f"the matrix of {reference.job} has no {reference.names[0]}")
-
-
-def _is_made_later(matrix: Mapping[str, Any]) -> bool:
-    """Whether an expression gives the matrix rows whose keys are not known from here."""
-    return "${{" in str(matrix.get("include", ""))
-
-
-def _columns(matrix: Mapping[str, Any]) -> set[str]:
-    included = matrix.get("include", [])
-    rows = [row for row in included if isinstance(row, dict)] if isinstance(included, list) else []
-    return {*matrix, *(name for row in rows for name in row)} - {"include", "exclude"}
-
-
-def inputs_are_given_what_they_are(file: File, files: Project) -> Iterator[Finding]:
-    """GitHub refuses a run in which an input of a called workflow is given, or has by default, another type's value."""
-    for name, (keys, value) in file.declared("inputs").items():
-        if not file.is_action and not _is_of_type(value.get("default"), value):
-            message = f"the input {name} is by default {value['default']!r}, expected {_wanted(value)}"
-            yield file.finding((*keys, "default"), message)
-    for job, value in file.jobs.items():
-        called = _called(value.get("uses", ""), files)
-        taken = called.declared("inputs", "workflow_call") if called else {}
-        for name, given in value.get("with", {}).items():
-            if name in taken and not _is_of_type(given, taken[name][1]):
-                where = ("jobs", job, "with", name)
-                yield file.finding(where, f"the input {name} is given {given!r}, expected {_wanted(taken[name][1])}")
-
-
-def _is_of_type(value: object, declared: Mapping[str, Any]) -> bool:
-    """Whether a value fits what an input declares; what an expression gives is not known from here."""
-    if value is None or (isinstance(value, str) and "${{" in value):
-        return True
-    kind = declared.get("type", "string")
-    if kind == "choice":
-        return value in declared.get("options", [])
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return {"boolean": isinstance(value, bool), "number": is_number}.get(kind, isinstance(value, str))
-
-
-def _wanted(declared: Mapping[str, Any]) -> str:
-    """Return what an input takes, in words."""
-    kind = declared.get("type", "string")
-    options = ", ".join(f'"{option}"' for option in declared.get("options", []))
-    return {"boolean": "true or false", "number": "a number", "choice": f"one of {options}"}.get(kind, "a text")
 
 
 def runs_are_kept_apart(file: File, _: Project) -> Iterator[Finding]:
@@ -667,7 +400,7 @@ def conditions_behind_others_are_said(file: File, _: Project) -> Iterator[Findin
     https://github.com/actions/runner/issues/2205
     """
     for name, job in file.jobs.items():
-        past = [need for need in _needs(file, name) if STATUS.search(str(file.jobs.get(need, {}).get("if", "")))]
+        past = [need for need in file.needs(name) if STATUS.search(str(file.jobs.get(need, {}).get("if", "")))]
         if past and not STATUS.search(str(job.get("if", ""))):
             message = (
                 f"{name} is skipped where a job before {past[0]} was not successful: say success() or !cancelled()"
@@ -714,7 +447,7 @@ def no_cache_is_restored_beside_rights(file: File, files: Project) -> Iterator[F
             yield file.finding(("jobs", name), f"{job['uses']} may restore a cache, beside {', '.join(found)}")
 
 
-def _restored(step: Step, files: Project) -> Iterator[str]:
+def _restored(step: WorkflowStep, files: Project) -> Iterator[str]:
     """Yield what restores a cache in a step, or may: in the actions that ours use, too."""
     called = _called(step.value.get("uses", ""), files)
     known = ACTIONS.get(step.action)
@@ -722,7 +455,7 @@ def _restored(step: Step, files: Project) -> Iterator[str]:
         for inner in called.steps:
             yield from _restored(inner, files)
     elif step.action and known is None:
-        yield f"{step.action} may restore a cache: tests/workflows/standins/actions.toml does not describe it"
+        yield f"{step.action} may restore a cache: ci_tools/catalog/actions.toml does not describe it"
     elif known and (switch := known.get("restores")) and (switch is True or step.value.get("with", {}).get(switch)):
         yield f"{step.action} restores a cache"
 
@@ -776,6 +509,19 @@ def what_zizmor_is_told_to_ignore_has_a_reason(file: File, _: Project) -> Iterat
             yield Finding(f"{file.document.name}:{number}", "a finding is ignored, expected the reason after it")
 
 
+# The rules to which the doctor holds every repository.
+inputs_are_declared = of_doctor(check_input_names)
+secrets_are_declared = of_doctor(check_secret_names)
+needs_are_declared = of_doctor(check_job_names)
+actions_are_given_what_they_take = of_doctor(check_actions)
+steps_are_declared = of_doctor(check_step_names)
+workflows_are_given_what_they_take = of_doctor(check_calls)
+defaults_are_of_their_type = of_doctor(check_defaults)
+shells_are_known = of_doctor(check_shells)
+the_matrix_has_what_is_used = of_doctor(check_matrix_names)
+OTHERS = (check_needs, *ARTIFACT_RULES, check_containers, check_matrices, *RELEASE_RULES)
+the_doctor_finds_nothing = of_doctor(lambda file, known: (one for check in OTHERS for one in check(file, known)))
+
 RULES: tuple[Rule, ...] = (
     uses_are_pinned,
     nothing_is_permitted_on_top,
@@ -795,17 +541,17 @@ RULES: tuple[Rule, ...] = (
     secrets_are_declared,
     inputs_are_used,
     needs_are_declared,
-    our_own_files_exist,
     actions_are_given_what_they_take,
     steps_are_declared,
     outputs_are_used,
     expanded_values_are_quoted,
-    nobody_asks_for_more_than_is_granted,
+    workflows_are_given_what_they_take,
     labels_have_a_runner,
     the_shell_is_named,
     shells_are_known,
     the_matrix_has_what_is_used,
-    inputs_are_given_what_they_are,
+    defaults_are_of_their_type,
+    the_doctor_finds_nothing,
     runs_are_kept_apart,
     runs_that_wait_are_kept,
     conditions_behind_others_are_said,

@@ -37,7 +37,7 @@ def findings(files: rules.Project) -> Iterator[rules.Finding]:
     return (file.finding(keys, fault) for file, keys, command in places for fault in wrong[command])
 
 
-def _shell(file: rules.File, step: rules.Step) -> str:
+def _shell(file: rules.File, step: rules.WorkflowStep) -> str:
     """Return what runs a step: by its own word, its job's or its file's; a shell with options is the same shell."""
     job = file.jobs[str(step.keys[1])] if step.keys[0] == "jobs" else {}
     defaults = (place.get("defaults", {}).get("run", {}).get("shell") for place in (job, file.value))

@@ -159,6 +159,6 @@ def test_an_action_without_a_stand_in_is_said(tmp_path: Path) -> None:
         run_jobs(tmp_path, job("build", step("docker/login-action@0123456789012345678901234567890123456789")))
 
 
-@pytest.mark.parametrize("name", sorted(rules.ACTIONS))
+@pytest.mark.parametrize("name", sorted(name for name, one in rules.ACTIONS.items() if "script" in one))
 def test_a_stand_in_has_its_script(name: str) -> None:
     assert (repositories.STANDINS / rules.ACTIONS[name]["script"]).is_file()

@@ -10,7 +10,7 @@ from tests.servers import prepared
 from tests.servers.caller import caller_of
 from tests.workflows import rules
 from tests.workflows.pythons import pythons
-from tests.workflows.repositories import STANDINS, used
+from tests.workflows.repositories import used
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,8 +58,8 @@ def _copy_used(source: Repository, folder: Path) -> None:
 
 def stand_in(folder: Path, action: str, settings: Path) -> None:
     """Write an action that takes and hands on what the real one does, and runs a script of ours."""
-    if action not in rules.ACTIONS:
-        msg = f"{action} has no stand-in: describe it in {STANDINS / 'actions.toml'} and write its script"
+    if "script" not in rules.ACTIONS.get(action, ()):
+        msg = f"{action} has no stand-in: describe it in ci_tools/catalog/actions.toml and write its script"
         raise LookupError(msg)
     known = rules.ACTIONS[action]
     target = folder.joinpath(*action.split("/")[2:])

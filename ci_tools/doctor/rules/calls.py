@@ -153,7 +153,7 @@ def is_of_type(value: object, declared: Mapping[str, Any]) -> bool:
         return str(value) in map(str, declared.get("options") or [value])
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     is_number = is_number or (isinstance(value, str) and re.fullmatch(r"-?\d+\.\d+", value) is not None)
-    return {"boolean": isinstance(value, bool), "number": is_number}.get(kind, not isinstance(value, dict | list))
+    return {"boolean": isinstance(value, bool), "number": is_number}.get(kind, isinstance(value, str))
 
 
 def type_in_words(declared: Mapping[str, Any]) -> str:

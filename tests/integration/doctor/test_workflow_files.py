@@ -82,6 +82,7 @@ def test_a_name_of_a_hostile_environment_is_quoted_in_a_command(hub: GitHub, set
 def test_a_config_in_pyproject_is_read_where_there_is_one(
     project: str, rules: list[str], hub: GitHub, settings: Settings
 ) -> None:
+    del settings.files["fatwheel.yml"]
     without = doctor(hub).rules
     settings.files["pyproject.toml"] = project.encode()
     assert sorted(doctor(hub).rules) == sorted([*without, *rules])

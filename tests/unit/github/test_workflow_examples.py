@@ -59,7 +59,7 @@ def test_the_examples_in_the_documents_call_what_is_there(
 # What holds of an example too; what a reader writes of his own (names, timeouts) is left to him.
 OF_AN_EXAMPLE = (
     rules.uses_are_pinned,
-    rules.our_own_files_exist,
+    rules.workflows_are_given_what_they_take,
     rules.inputs_are_declared,
     rules.needs_are_declared,
     rules.actions_are_given_what_they_take,
