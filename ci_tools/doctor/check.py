@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.doctor.report import DoctorFinding
-    from ci_tools.doctor.workflows import Used
+    from ci_tools.doctor.workflow_set import WorkflowSet
+    from ci_tools.doctor.workflows import Used, Workflow
     from ci_tools.github.client import Hub
     from ci_tools.machine.context import Outside
 
@@ -83,30 +84,42 @@ def check_checkout(folder: Path, clones: Path | None, outside: Outside) -> Check
     Raises InputError if the folder has no workflow.
     """
     with outside.reporter.step(f"read the workflows of {folder}") as step:
-        known = read_checkout(folder, clones, outside.environ)
-        texts = {file.path: "\n".join(file.lines) for file in known.workflows}
-        workflows, _ = parse_workflows(texts, known.repository)
-        used = [one for workflow in workflows if workflow.is_caller for job in workflow.jobs for one in job.uses]
-        settings = Unseen("its settings on GitHub", "`fatwheel doctor OWNER/REPO`, with a token")
-        facts = RepositoryFacts(
-            repository=known.repository or str(folder),
-            page=f"https://github.com/{known.repository}" if known.repository else "the repository's page",
-            branch="",
-            policy=settings,
-            default=settings,
-            is_immutable=settings,
-            workflows=tuple(workflows),
-            states=settings,
-            environments=settings,
-            secrets=settings,
-            called=dict(fetch_workflows(known.fetch, used, {}, workflows)),
-            tags={},
-            behind={},
-            configs=dict(read_configs(known.fetch, workflows)),
-            files=known,
-        )
-        step.result(f"{len(workflows)} workflow{'s'[: len(workflows) != 1]}, {len(facts.callers)} of them Fatwheel's")
+        facts = facts_of(read_checkout(folder, clones, outside.environ), str(folder))
+        step.result(_count(facts))
     return Checked(facts.repository, diagnose_checkout(facts), (), is_local=True)
+
+
+def facts_of(known: WorkflowSet, name: str) -> RepositoryFacts:
+    """Return what the workflows of a checkout show; `name` is for a repository whose own is not known."""
+    texts = {file.path: "\n".join(file.lines) for file in known.workflows}
+    workflows, _ = parse_workflows(texts, known.repository)
+    settings = Unseen("its settings on GitHub", "`fatwheel doctor OWNER/REPO`, with a token")
+    return RepositoryFacts(
+        repository=known.repository or name,
+        page=f"https://github.com/{known.repository}" if known.repository else "the repository's page",
+        branch="",
+        policy=settings,
+        default=settings,
+        is_immutable=settings,
+        workflows=tuple(workflows),
+        states=settings,
+        environments=settings,
+        secrets=settings,
+        called=dict(fetch_workflows(known.fetch, _used(workflows), {}, workflows)),
+        tags={},
+        behind={},
+        configs=dict(read_configs(known.fetch, workflows)),
+        files=known,
+    )
+
+
+def _used(workflows: Iterable[Workflow]) -> list[Used]:
+    return [one for workflow in workflows if workflow.is_caller for job in workflow.jobs for one in job.uses]
+
+
+def _count(facts: RepositoryFacts) -> str:
+    count = len(facts.workflows)
+    return f"{count} workflow{'s'[: count != 1]}, {len(facts.callers)} of them Fatwheel's"
 
 
 def status(checked: Checked) -> int:
@@ -159,7 +172,7 @@ def _read(api: Api, outside: Outside) -> RepositoryFacts:
         texts, left = read_texts(api)
         workflows, unread = parse_workflows(texts, api.name)
         fetch = make_fetch(api)
-        used = [one for workflow in workflows if workflow.is_caller for job in workflow.jobs for one in job.uses]
+        used = _used(workflows)
         tags = _tags(api, used)
         policy = read_or_unseen("which actions may run", ADMINISTRATION, lambda: read_policy(api))
         facts = RepositoryFacts(
@@ -183,7 +196,7 @@ def _read(api: Api, outside: Outside) -> RepositoryFacts:
             configs=dict(read_configs(fetch, workflows)),
             files=read_set(texts, fetch, api.name),
         )
-        step.result(f"{len(workflows)} workflow{'s'[: len(workflows) != 1]}, {len(facts.callers)} of them Fatwheel's")
+        step.result(_count(facts))
     return facts
 
 

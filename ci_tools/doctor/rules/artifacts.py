@@ -5,6 +5,7 @@ Since version 4 of the action a name can be uploaded once: https://github.com/ac
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,8 @@ UPLOAD, MERGE, DOWNLOAD = "actions/upload-artifact", "actions/upload-artifact/me
 DEFAULT_NAMES = {UPLOAD: "artifact", MERGE: "merged-artifacts"}
 # Actions that upload what their inputs do not name.
 UPLOADERS = {"hynek/build-and-inspect-python-package": "Packages", "actions/upload-pages-artifact": "github-pages"}
+AFTER_FAILURE = re.compile(r"\b(?:always|cancelled|failure)\(\)")
+BY_ROW = "${{ strategy.job-index }}"
 REST = "*"  # the part of a name that only a run knows
 
 
@@ -40,7 +43,10 @@ class Transfer(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The place of the step."""
+        """The place of the step, or of the job that calls the other repository which has it."""
+        if self.file.repository:
+            file, job = self.placed.path[0]
+            return file.where(("jobs", job))
         return self.file.where((*self.step.keys, "with", "name"))
 
 
@@ -48,7 +54,7 @@ def check_artifacts(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doct
     """Yield the artifacts of a workflow's runs that collide, that nobody uploads, or that come too late."""
     for start in starts_of(file):
         jobs = place_jobs(known, file, start)
-        uploads = [one for placed in jobs if placed.runs is not False for one in _uploads(known, placed)]
+        uploads = [one for placed in jobs for one in _uploads(known, placed)]
         yield from _check_collisions(uploads)
         is_whole = all(_is_whole(known, placed) for placed in jobs)
         for placed in (placed for placed in jobs if placed.runs is not False):
@@ -96,11 +102,10 @@ def _check_collisions(uploads: Iterable[Transfer]) -> Iterator[DoctorFinding]:
         why = "the second one fails: a name can be uploaded once in a run"
         if upload.overwrites:
             why = "the second one replaces what the first has uploaded, without a word"
-        how = (
-            "a name for each row: `name: …-${{ strategy.job-index }}`"
-            if other.step is upload.step
-            else "another name in one of them"
-        )
+        how = "another name in one of them"
+        if other.step is upload.step:
+            is_row = other.placed.path == upload.placed.path
+            how = f"a name for each row: `name: …-{BY_ROW}`" if is_row else "another prefix in one of the two calls"
         yield DoctorFinding("artifact-collision", Weight.ERROR, upload.where, what, why, how)
 
 
@@ -154,19 +159,18 @@ def _is_whole(known: WorkflowSet, placed: PlacedJob) -> bool:
 def check_repeated_uploads(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
     """Yield the uploads that a second attempt of the job would repeat: GitHub refuses a name that is there (409)."""
     for step in file.steps if not file.is_action else ():
-        after = [one for one in file.steps_of(step.job) if int(one.keys[-1]) > int(step.keys[-1])]
-        can_fail = any(word in step.condition for word in ("always()", "cancelled()", "failure()")) or bool(after)
-        if (
-            step.action == UPLOAD
-            and can_fail
-            and str(step.given.get("overwrite")).lower() != "true"
-            and "attempt" not in str(step.given.get("name"))
-        ):
+        is_bare = str(step.given.get("overwrite")).lower() != "true" and "attempt" not in str(step.given.get("name"))
+        if step.action == UPLOAD and is_bare and _can_fail_after(file, step):
             what = f"a second attempt of {step.job} may find its artifact there"
             why = "where the job fails after this step, its next attempt is refused the name (409)"
-            yield DoctorFinding(
-                "overwrite", Weight.HINT, file.where(step.keys), what, why, "in that step: `overwrite: true`"
-            )
+            how = "in that step: `overwrite: true`"
+            yield DoctorFinding("overwrite", Weight.HINT, file.where(step.keys), what, why, how)
+
+
+def _can_fail_after(file: WorkflowDocument, step: WorkflowStep) -> bool:
+    """Whether a job can fail although the step ran: it runs after a failure, or a step behind it may fail."""
+    behind = [one for one in file.steps_of(step.job) if int(one.keys[-1]) > int(step.keys[-1])]
+    return bool(AFTER_FAILURE.search(step.condition)) or any(not AFTER_FAILURE.search(one.condition) for one in behind)
 
 
 ARTIFACT_RULES = (check_artifacts, check_repeated_uploads)

@@ -79,10 +79,11 @@ def check_guards(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorF
         jobs = place_jobs(known, file, start)
         for one in list_publications(known, jobs):
             what = f"{one.placed.name} publishes to {one.what} on {start}"
-            if start.event.startswith("pull_request") and (one.is_sure or one.what == FATWHEEL):
+            is_bare = one.what == FATWHEEL and not _asks_for_channel(one)
+            if start.event.startswith("pull_request") and (one.is_sure or is_bare):
                 why = "anyone's proposal is published, or, from a fork without your secrets, the run fails"
                 yield DoctorFinding("unguarded", Weight.ERROR, one.where, what, why, _guard(one, start))
-            elif one.what == FATWHEEL and not start.is_tag and not _asks_for_channel(one) and not _may_be_nightly(jobs):
+            elif is_bare and not start.is_tag and not _may_be_nightly(jobs):
                 why = "a commit without the tag of its version is refused by publish.yml, after everything was built"
                 yield DoctorFinding("unguarded", Weight.WARNING, one.where, what, why, _guard(one, start))
             elif one.what == PYPI and start.event == "push" and not start.is_tag and one.is_sure:
