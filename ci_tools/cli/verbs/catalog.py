@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 
 def declare_update(parser: Parser) -> None:
+    from ci_tools.catalog.tables import read
+
     add_config_path(parser)
     text = (
         "an index with builds of torch for each accelerator, such as PyTorch's own, beside the one that pip uses and "
         "the config's validate: torch-index; may be given several times"
     )
     parser.add_argument("--index", action="append", default=[], type=parse_nonempty, metavar="URL", help=text)
+    text = "GitHub's list of its runners; default: %(default)s"
+    parser.add_argument("--runners", default=read("runners")["source"], metavar="URL", help=text)
     parser.add_flag("--check", "write nothing, and exit with 1 if there is something new")
 
 
@@ -30,7 +34,8 @@ def run_update(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.config.upstream import catalog_update
     from ci_tools.errors import Rejected
 
-    news = catalog_update.find_updates(find_config(options, outside), catalog.load(), options.index, outside)
+    known, config = catalog.load(), find_config(options, outside)
+    news = catalog_update.find_updates(config, known, options.index, outside, options.runners)
     for line in news.lines:
         print(line)
     if options.check and news.lines:

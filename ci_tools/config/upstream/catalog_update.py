@@ -16,6 +16,7 @@ from ci_tools.config import loader, project_catalog
 from ci_tools.config.location import read_document
 from ci_tools.config.torch_axis import NEWEST
 from ci_tools.config.upstream.nightlies import drop_rows, find_nightly
+from ci_tools.config.upstream.runner_labels import RunnerNews, find_new_labels
 from ci_tools.config.upstream.torch_listing import (
     NAMES,
     Facts,
@@ -27,7 +28,7 @@ from ci_tools.config.upstream.torch_listing import (
     read_build,
 )
 from ci_tools.config.upstream.torch_names import read_new_names
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, MachineError
 from ci_tools.formats.toml import document as toml_document
 from ci_tools.formats.yaml_file import text_of
 from ci_tools.machine.http.faults import NoParts, TooLarge
@@ -63,8 +64,12 @@ class CatalogNews(NamedTuple):
     lines: tuple[str, ...]
 
 
-def find_updates(config: Path, base: Catalog, indexes: Sequence[str], outside: Outside) -> CatalogNews:
+def find_updates(
+    config: Path, base: Catalog, indexes: Sequence[str], outside: Outside, runners: str = ""
+) -> CatalogNews:
     """Return what upstream has published that neither `base` nor the rows of the project at `config` have.
+
+    `runners` is the address of GitHub's list of runners; without it, that is not read.
 
     Raises InputError if the config has the tables itself, MachineError if an index does not answer.
     """
@@ -83,7 +88,9 @@ def find_updates(config: Path, base: Catalog, indexes: Sequence[str], outside: O
         nightly = find_nightly(request, known, [main._replace(url=url) for url in where], outside.reporter.say)
         text = text_of(file, str(file), "a TOML file") if file.exists() else ""
         is_new = nightly and _table(known, nightly.version) != nightly.row
-        step.result(f"{len(found) + bool(is_new)} new" if found or is_new else "nothing new")
+        labels = _read_labels(runners, text, str(file), outside)
+        count = len(found) + bool(is_new) + len(list(labels.describe()))
+        step.result(f"{count} new" if count else "nothing new")
     lines = [f"torch {version}: {describe_news(_table(known, version), news)}" for version, news in found.items()]
     added = "".join(_write_release(version, news) for version, news in found.items())
     pythons = _find_pythons(known, found.values())
@@ -95,8 +102,19 @@ def find_updates(config: Path, base: Catalog, indexes: Sequence[str], outside: O
         superseded = [torch for torch in known.torch if torch.nightly and asked == NEWEST]
         text = drop_rows(text, [nightly.version, *superseded])
         added += _write_release(nightly.version, nightly.facts)
+    lines += labels.describe()
+    text = labels.write(text or HEADER, str(file)) if any(labels) else text
     blank = "\n" if text and added else ""
     return CatalogNews(file, f"{text or HEADER}{blank}{added}".rstrip() + "\n", tuple(lines))
+
+
+def _read_labels(runners: str, text: str, name: str, outside: Outside) -> RunnerNews:
+    """Return what is new of GitHub's runners; nothing, with a line, where their list does not answer."""
+    try:
+        return find_new_labels(runners, text, name) if runners else RunnerNews((), {})
+    except MachineError as error:
+        outside.reporter.say(f"the labels of runners are left out: {error.message}")
+        return RunnerNews((), {})
 
 
 def _list_known_indexes(known: Catalog) -> list[str]:

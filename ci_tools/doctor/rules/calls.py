@@ -134,10 +134,10 @@ def _check_inputs(
 
 
 def check_defaults(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
-    """Yield inputs whose default is not of their type, or not one of their options."""
+    """Yield inputs whose default is not of their type, or not one of their options; a person sees any as a text."""
     for event in (CALL, DISPATCH) if not file.is_action else ():
         for name, (keys, table) in file.declared("inputs", event).items():
-            if not is_of_type(table.get("default"), table):
+            if (event == CALL or table.get("type") == "choice") and not is_of_type(table.get("default"), table):
                 expected = type_in_words(table)
                 what = f"the input {name} is by default {table['default']!r}, expected {expected}"
                 where = file.where((*keys, "default"))

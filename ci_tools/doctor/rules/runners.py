@@ -8,12 +8,14 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.catalog import tables
+from ci_tools.config.project_catalog import DEFAULT_FILE
 from ci_tools.doctor.documents import expressions_of, is_computed, items_of, strings, table_of
 from ci_tools.doctor.expressions import Open, fill
 from ci_tools.doctor.nodes import one_line
 from ci_tools.doctor.placed_jobs import MAX_ROWS, rows_of
 from ci_tools.doctor.report import DoctorFinding, Weight
-from ci_tools.errors import close_names, nearest
+from ci_tools.errors import InputError, close_names, nearest
+from ci_tools.formats.toml.document import find_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from ci_tools.doctor.documents import Keys, WorkflowDocument
     from ci_tools.doctor.workflow_set import WorkflowSet
 
+SEEN = {"instead": "a label of the list", "source": tables.read("runners")["source"]}
 NEAR = dt.timedelta(days=180)  # before the end of a label, from when on it is reported
 HOSTED = re.compile(r"(?:macos|ubuntu|windows)-[\w.]+(?:-\w+)*", re.IGNORECASE)
 # That GitHub knows by name: Workflow syntax, `jobs.<job_id>.steps[*].shell`.
@@ -47,6 +50,17 @@ def runner_labels() -> RunnerLabels:
     return RunnerLabels(frozenset(table["labels"]), leaving)
 
 
+def _labels_of(known: WorkflowSet) -> RunnerLabels:
+    """Return the labels of the catalog, with those that the catalog of the project adds or ends."""
+    text, base = known.fetch("", DEFAULT_FILE, ""), runner_labels()
+    try:
+        table: Any = (find_table(text, DEFAULT_FILE, ("runners",)) if isinstance(text, str) else None) or {}
+        gone = {label: {"day": dt.date.fromisoformat(day), **SEEN} for label, day in table.get("gone", {}).items()}
+        return RunnerLabels(base.current | {*table.get("labels", ())}, {**gone, **base.leaving})
+    except (InputError, AttributeError, TypeError, ValueError):
+        return base  # `fatwheel plan` says what is wrong with it
+
+
 def check_labels(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
     """Yield labels without a runner: misspelt, gone or going, or several of GitHub's own at once."""
     for job, value in file.jobs.items():
@@ -61,7 +75,7 @@ def check_labels(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorF
             yield DoctorFinding("labels-together", Weight.ERROR, file.where(keys), what, why, how)
             continue
         for label, where in dict.fromkeys(_labels(file, job, runs_on, keys)):
-            yield from _check_label(job, label, where, known.today)
+            yield from _check_label(job, label, where, known)
 
 
 def _is_hosted(label: str) -> bool:
@@ -87,8 +101,8 @@ def _labels(file: WorkflowDocument, job: str, runs_on: object, keys: Keys) -> It
             yield str(name), file.where(places.get(str(name), keys))
 
 
-def _check_label(job: str, label: str, where: str, today: dt.date) -> Iterator[DoctorFinding]:
-    labels, name = runner_labels(), label.lower()
+def _check_label(job: str, label: str, where: str, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    labels, name, today = _labels_of(known), label.lower(), known.today
     if row := labels.leaving.get(name):
         if today >= row["day"]:
             what = f"{job} runs on {one_line(label)}, which GitHub switched off on {row['day']}"

@@ -285,7 +285,7 @@ def test_a_check_writes_nothing_and_says_by_its_status_what_is_new(
 ) -> None:
     with world(tmp_path, release("9.1.0")) as here:
         monkeypatch.setenv("PIP_INDEX_URL", here.outside.environ["PIP_INDEX_URL"])
-        asked = ["catalog", "update", str(here.config)]
+        asked = ["catalog", "update", str(here.config), "--runners", ""]
         assert main([*asked, "--check"]) == 1
         said = capsys.readouterr()
         assert said.out.splitlines()[0].startswith("torch 9.1: 9.1.0")
