@@ -117,12 +117,19 @@ def findings(file: File, files: Project, *only: Rule) -> list[Finding]:
     return sorted(found, key=lambda finding: int(finding.where.rpartition(":")[2]))
 
 
+BAD = (Weight.ERROR, Weight.WARNING)
+
+
 def of_doctor(check: Check) -> Rule:
     """Return a rule of the product, which holds for every repository, as one of ours."""
 
     def rule(file: File, files: Project) -> Iterator[Finding]:
         known = WorkflowSet(files, (), lambda *_: None)
-        yield from (Finding(one.where, one.what) for one in check(file, known) if one.weight is Weight.ERROR)
+        yield from (
+            Finding(one.where, one.what)
+            for one in check(file, known)
+            if one.rule != "runner-gone" and one.weight in BAD
+        )
 
     return rule
 

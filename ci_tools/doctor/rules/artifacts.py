@@ -92,12 +92,14 @@ def _downloads(known: WorkflowSet, placed: PlacedJob) -> Iterator[Transfer]:
 def _check_collisions(uploads: Iterable[Transfer]) -> Iterator[DoctorFinding]:
     """Yield two uploads of one name that both certainly run."""
     first: dict[str, Transfer] = {}
+    said: set[str] = set()
     for upload in uploads:
         if REST in upload.name or not upload.is_sure or (upload.placed.row is None and "matrix" in str(upload.name)):
             continue
         other = first.setdefault(upload.name.lower(), upload)
-        if other is upload or (other.step is upload.step and other.placed.row is None):
+        if other is upload or (other.step is upload.step and other.placed.row is None) or upload.where in said:
             continue
+        said.add(upload.where)
         what = f'{upload.placed.name} uploads "{upload.name}", and so does {other.placed.name}'
         why = "the second one fails: a name can be uploaded once in a run"
         if upload.overwrites:
@@ -106,7 +108,8 @@ def _check_collisions(uploads: Iterable[Transfer]) -> Iterator[DoctorFinding]:
         if other.step is upload.step:
             is_row = other.placed.path == upload.placed.path
             how = f"a name for each row: `name: …-{BY_ROW}`" if is_row else "another prefix in one of the two calls"
-        yield DoctorFinding("artifact-collision", Weight.ERROR, upload.where, what, why, how)
+        weight = Weight.WARNING if AFTER_FAILURE.search(upload.step.condition) else Weight.ERROR
+        yield DoctorFinding("artifact-collision", weight, upload.where, what, why, how)
 
 
 def _check_download(transfer: Transfer, uploads: list[Transfer], *, is_whole: bool) -> Iterator[DoctorFinding]:

@@ -28,7 +28,8 @@ def _has(name: str, names: Iterable[str]) -> bool:
 
 
 def _unknown(file: WorkflowDocument, keys: Keys, rule: str, what: str, how: str) -> DoctorFinding:
-    return DoctorFinding(rule, Weight.ERROR, file.where(keys), what, EMPTY, how)
+    weight = Weight.WARNING if rule == "matrix-name" else Weight.ERROR  # often what is left of a longer matrix
+    return DoctorFinding(rule, weight, file.where(keys), what, EMPTY, how)
 
 
 def check_input_names(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:

