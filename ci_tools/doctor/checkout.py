@@ -93,10 +93,13 @@ def _commit(clone: Path, ref: str, environ: Mapping[str, str]) -> str:
 
 
 def _own_refs() -> frozenset[str]:
-    """Return the refs at which Fatwheel's own workflows are the ones of this package, by PEP 610 and its version."""
+    """Return the refs at which Fatwheel's own workflows are this package's: by its version, PEP 610, or a runner.
+
+    A runner fetches an action into a folder with the name of its ref.
+    """
     try:
         said = json.loads(metadata.distribution("fatwheel").read_text("direct_url.json") or "{}")
     except (metadata.PackageNotFoundError, ValueError):
         said = {}
     commit = said.get("vcs_info", {}).get("commit_id", "")
-    return frozenset({f"v{ci_tools.__version__}", commit} - {""})
+    return frozenset({f"v{ci_tools.__version__}", commit, SOURCE.name} - {""})

