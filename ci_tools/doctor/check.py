@@ -123,7 +123,7 @@ def _count(facts: RepositoryFacts) -> str:
 
 
 def status(checked: Checked) -> int:
-    """Return 1 if there are findings other than hints, else 0; what a checkout does not show is none there."""
+    """Return 1 if there are findings other than hints, else 0; in a checkout, what it does not show does not count."""
     passed = {Weight.HINT, Weight.UNSEEN} if checked.is_local else {Weight.HINT}
     return int(any(finding.weight not in passed for finding in checked.findings))
 

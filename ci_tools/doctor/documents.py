@@ -36,7 +36,7 @@ def table_of(value: object) -> dict[str, Any]:
 
 
 def items_of(value: object) -> list[Any]:
-    """Return a list: of one item for a scalar, empty for a mapping or nothing."""
+    """Return a list: of one item for a scalar, empty for a mapping or None."""
     if isinstance(value, list):
         return value
     return [] if value is None or isinstance(value, dict) else [value]
@@ -55,12 +55,12 @@ class WorkflowStep(NamedTuple):
 
     @property
     def uses(self) -> str:
-        """What the step uses, with its version; empty for a step that runs a command."""
+        """The action of the step, with its version; empty for a step that runs a command."""
         return str(self.value.get("uses") or "")
 
     @property
     def action(self) -> str:
-        """What the step uses, without its version."""
+        """The action of the step, without its version."""
         return self.uses.partition("@")[0]
 
     @property

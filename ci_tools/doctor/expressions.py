@@ -47,7 +47,7 @@ class Open(dict[str, Any]):
 
 
 class BrokenExpression(ValueError):
-    """It is no expression of GitHub's."""
+    """The text is not an expression of GitHub's."""
 
 
 def truth_of(value: object) -> bool | None:

@@ -45,7 +45,7 @@ class WorkflowSet:
     """The workflow and action files of a repository, and a way to those that they call."""
 
     files: Mapping[str, WorkflowDocument]  # by path
-    broken: tuple[Problem, ...]  # what is wrong with files that cannot be read
+    broken: tuple[Problem, ...]  # of files that cannot be read
     fetch: Fetch = field(repr=False)
     repository: str = ""  # OWNER/NAME; empty if it is not known
     names: tuple[str, ...] = ()  # the files of the repository, for the nearest one; empty if they are not known

@@ -61,5 +61,5 @@ def find_new_labels(url: str, text: str, name: str) -> RunnerNews:
     leaving = {label for row in base["leaving"] for label in row["labels"]} | set(own.get("gone", {}))
     current = ({*base["labels"], *own.get("labels", ())}) - set(own.get("gone", {}))
     today = dt.datetime.now(dt.timezone.utc).date().isoformat()
-    gone = sorted(current - listed - leaving) if listed else []  # a page of another form is no news
+    gone = sorted(current - listed - leaving) if listed else []  # a page of another form says nothing of them
     return RunnerNews(tuple(sorted(listed - current - leaving)), dict.fromkeys(gone, today))

@@ -56,7 +56,7 @@ def _missing(file: WorkflowDocument, keys: Keys, uses: str, known: WorkflowSet) 
 
 
 def _not_seen(file: WorkflowDocument, keys: Keys, unseen: Unseen) -> DoctorFinding:
-    what, why = f"not looked at: {unseen.what}", "what it takes and needs is not known here"
+    what, why = f"not looked at: {unseen.what}", "its inputs and the permissions it needs are not known here"
     return DoctorFinding("not-looked-at", Weight.UNSEEN, file.where(keys), what, why, f"needs {unseen.needs}")
 
 
