@@ -32,11 +32,9 @@ class RunnerNews(NamedTuple):
 
     def write(self, text: str, name: str) -> str:
         """Return the text of a catalog's file with these labels in its table [runners]."""
-        known = toml_document.find_table(text, name, ("runners",)) or {}
-        labels, gone = (
-            sorted({*known.get("labels", ()), *self.new} - set(self.gone)),
-            {**known.get("gone", {}), **self.gone},
-        )
+        known = _own(text, name)
+        gone = {**known.get("gone", {}), **self.gone}
+        labels = sorted({*known.get("labels", ()), *self.new} - set(gone))
         lines = ["[runners]", f"labels = [{', '.join(map(_quote, labels))}]"] + ["[runners.gone]"] * bool(gone)
         lines += [f"{_quote(label)} = {_quote(day)}" for label, day in gone.items()]
         rest = re.sub(r"^\[runners\.gone\][ \t]*\n(?:(?!\[)[^\n]*\n?)*", "", TABLE.sub("", text), flags=re.MULTILINE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from ci_tools.catalog import tables
 from ci_tools.doctor.documents import CALL, DISPATCH, WorkflowDocument, is_computed, table_of
 from ci_tools.doctor.grants import ACCESSES, EVERY, Grants, lacking, unite_grants
 from ci_tools.doctor.nodes import one_line
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 REFUSED = "GitHub refuses the whole run, before its first job"
 IGNORED = "GitHub warns in the log only, and the action does as if it were not there"
+PLATFORMS = tuple(tables.read("platforms"))
+WORDS = {"attest": ("public", "always", "never"), "only": (*PLATFORMS, "core"), "platform": PLATFORMS}
 VERSION = re.compile(r"v?(\d+)(?:\.|$)")
 
 
@@ -46,6 +49,7 @@ def check_calls(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFi
             yield from _check_secrets(call, call.called, known, is_ours=is_ours)
             yield from _check_grants(call, call.called, known) if not is_ours else ()
             yield from _check_groups(call, call.called)
+            yield from _check_words(call) if is_ours else ()
 
 
 def _missing(file: WorkflowDocument, keys: Keys, uses: str, known: WorkflowSet) -> DoctorFinding:
@@ -131,6 +135,15 @@ def _check_inputs(
             what, how = f"{of} requires the input {name}", f"`with: {{ {name}: … }}`"
             why = REFUSED if is_call else "it gets an empty text"
             yield DoctorFinding("input-missing", Weight.ERROR, file.where(keys), what, why, how)
+
+
+def _check_words(call: WorkflowCall) -> Iterator[DoctorFinding]:
+    """Yield inputs of Fatwheel's workflows that take one of some words, and get another."""
+    for name, given in table_of(call.file.jobs[call.job].get("with")).items():
+        if name in WORDS and isinstance(given, str) and not is_computed(given) and given not in {"", *WORDS[name]}:
+            where, what = call.file.where((*call.keys, "with", name)), f"the input {name} is given {one_line(given)}"
+            why, how = "the run fails in its first job", nearest(given, WORDS[name])
+            yield DoctorFinding("input-choice", Weight.ERROR, where, what, why, how)
 
 
 def check_defaults(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:

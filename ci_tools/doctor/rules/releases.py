@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.doctor.documents import CALL, condition_of, expressions_of, items_of, table_of, whole_expression
+from ci_tools.doctor.documents import (
+    CALL,
+    condition_of,
+    expressions_of,
+    is_computed,
+    items_of,
+    table_of,
+    whole_expression,
+)
 from ci_tools.doctor.expressions import Open, Unknown, evaluate_condition, fill
 from ci_tools.doctor.files import read_outline
 from ci_tools.doctor.nodes import one_line
@@ -34,6 +42,9 @@ ELSEWHERE = re.compile(
 )
 CREATORS = ("ncipollo/release-action", "softprops/action-gh-release", "svenstaro/upload-release-action")
 TAG = re.compile(r"startsWith\(\s*github\.ref\s*,\s*'refs/tags[^']*'\s*\)", re.IGNORECASE)
+COMMAND = re.compile(
+    r"^\s*fatwheel (?:publish|release|index (?:add|promote))\b(?!.*(?:--dry-run|--help|\bdir:))", re.MULTILINE
+)
 VERSIONS = ("1.2.3", "0.1.0", "2026.11.28", "1.2.3rc1")
 
 
@@ -195,6 +206,49 @@ def _targets(file: WorkflowDocument, own: list[tuple[RunStart, list[Publication]
     return named | ({PYPI} if "pypi" in addresses else set())
 
 
+def check_runs_apart(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield jobs that publish by a command of Fatwheel, where nothing keeps two runs apart, as publish.yml does."""
+    is_apart = "concurrency" in file.value or set(file.triggers) == {CALL}
+    for job, value in file.jobs.items() if not is_apart else ():
+        steps = [step for step in file.steps_of(job) if COMMAND.search(step.run)]
+        if steps and "concurrency" not in value:
+            what, why = f"two runs of {job} may publish at once", "each changes what the other one reads"
+            how = "in that job: `concurrency: { group: publish, queue: max }`"
+            yield DoctorFinding("concurrency", Weight.WARNING, file.where((*steps[0].keys, "run")), what, why, how)
+
+
+def check_environment_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield environments whose names differ by one letter: GitHub creates the misspelt one, open to every branch."""
+    names = {name: keys for other in known.workflows for keys, name in _environments(other)}
+    for keys, name in _environments(file):
+        close = [one for one in names if one.lower() != name.lower() and _is_one_letter_off(one, name)]
+        if close and sum(one == name for other in known.workflows for _, one in _environments(other)) == 1:
+            what, why = f"the environment {one_line(name)} is named once", "GitHub creates it, open to every branch"
+            how = f'did you mean "{one_line(close[0])}"?'
+            yield DoctorFinding("environment-near", Weight.WARNING, file.where(keys), what, why, how)
+
+
+def _environments(file: WorkflowDocument) -> Iterator[tuple[Keys, str]]:
+    for job, value in file.jobs.items():
+        for keys, said in ((("environment",), value.get("environment")), (("with", "environment"), _given(value))):
+            name = said.get("name") if isinstance(said, dict) else said
+            if isinstance(name, str) and name and not is_computed(name):
+                yield ("jobs", job, *keys), name
+
+
+def _given(value: Table) -> object:
+    return table_of(value.get("with")).get("environment") if "uses" in value else None
+
+
+def _is_one_letter_off(left: str, right: str) -> bool:
+    """Whether a letter is missing, too much, wrong, or two are swapped; figures make other names."""
+    if abs(len(left) - len(right)) > 1 or min(len(left), len(right)) < 4 or re.search(r"\d", left + right):  # noqa: PLR2004 - short names are alike
+        return False
+    start = next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+    a, b = left[start:], right[start:]
+    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
+
+
 # -- configs and tags
 
 
@@ -230,8 +284,9 @@ def check_configs(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doctor
     """Yield the configs that do not exist, and those whose tags start no run."""
     for keys, config, start in dict.fromkeys(_configs(file, known)):
         outline = _outline(config, known)
-        if config and known.fetch("", config, "") is None:
-            what, why = f"there is no {one_line(config)} in the repository", "the run fails in its first job"
+        if (known.fetch("", config, "") if config else read_outline(known.fetch, CONFIG_FILE)) is None:
+            what = f"there is no {one_line(config) or CONFIG_FILE} in the repository"
+            why = "the run fails in its first job"
             candidates = [name for name in known.names if name.endswith((".yml", ".yaml", ".toml"))]
             yield DoctorFinding("config", Weight.ERROR, file.where(keys), what, why, nearest(config, candidates))
         elif outline and start.event == "push" and start.is_tag and not _is_started(file, outline):
@@ -328,4 +383,12 @@ def _can_hold(file: WorkflowDocument, text: str) -> bool:
     return not starts_of(file)
 
 
-RELEASE_RULES = (check_guards, check_cancelling, check_publishers, check_configs, check_conditions)
+RELEASE_RULES = (
+    check_guards,
+    check_cancelling,
+    check_publishers,
+    check_runs_apart,
+    check_environment_names,
+    check_configs,
+    check_conditions,
+)

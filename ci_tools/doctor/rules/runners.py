@@ -35,6 +35,9 @@ OLD_IMAGE = re.compile(
 )
 
 
+PYPA = re.compile(r"quay\.io/pypa/([\w-]+)(?:[:@].*)?")
+
+
 class RunnerLabels(NamedTuple):
     """The labels of GitHub's own runners: those that it has, and the day on which others stop."""
 
@@ -147,12 +150,26 @@ def check_containers(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorF
             yield DoctorFinding(
                 "container", Weight.ERROR, file.where(keys), what, why, "`runs-on: ubuntu-24.04`, or no container"
             )
+        yield from _check_image(job, one_line(image), file.where(keys))
         scripted = [step.action for step in file.steps_of(job) if step.action.startswith("actions/")]
         if OLD_IMAGE.search(image) and scripted:
             what = f"{job} uses {scripted[0]} in {one_line(image)}"
             why = "its C library is too old for the Node that runs actions: the step fails"
             how = "an image of manylinux_2_28 or later, or `docker run` in a step"
             yield DoctorFinding("image", Weight.ERROR, file.where(keys), what, why, how)
+
+
+def _check_image(job: str, image: str, where: str) -> Iterator[DoctorFinding]:
+    """Yield an image of PyPA's that does not exist, or that is no longer built."""
+    found, table = PYPA.fullmatch(image), tables.read("runners")["images"]
+    names = {f"{name}_{arch}": name for name in (*table["current"], *table["gone"]) for arch in table["architectures"]}
+    if found and found[1] not in names:
+        what, why = f"{job} runs in {image}, which PyPA does not build", "the job cannot start"
+        yield DoctorFinding("image", Weight.ERROR, where, what, why, nearest(found[1], names))
+    elif found and names[found[1]] in table["gone"]:
+        what = f"{job} runs in {image}, which PyPA has not built since {table['gone'][names[found[1]]]}"
+        why = "it has no newer Python and no fixes"
+        yield DoctorFinding("image", Weight.WARNING, where, what, why, "an image of manylinux_2_28 or later")
 
 
 def check_shells(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
