@@ -162,7 +162,8 @@ def check_containers(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorF
 def _check_image(job: str, image: str, where: str) -> Iterator[DoctorFinding]:
     """Yield an image of PyPA's that does not exist, or that is no longer built."""
     found, table = PYPA.fullmatch(image), tables.read("runners")["images"]
-    names = {f"{name}_{arch}": name for name in (*table["current"], *table["gone"]) for arch in table["architectures"]}
+    kinds = (*table["current"], *table["gone"])
+    names = {f"{kind}{arch}": kind for kind in kinds for arch in ("", *(f"_{one}" for one in table["architectures"]))}
     if found and found[1] not in names:
         what, why = f"{job} runs in {image}, which PyPA does not build", "the job cannot start"
         yield DoctorFinding("image", Weight.ERROR, where, what, why, nearest(found[1], names))
