@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.doctor.api import Api, read_or_unseen
 from ci_tools.doctor.checkout import read_checkout
 from ci_tools.doctor.files import (
     MAX_REPOSITORIES,
@@ -20,11 +19,10 @@ from ci_tools.doctor.files import (
     read_configs,
     read_texts,
 )
-from ci_tools.doctor.fixes import Fixed, apply_fix
 from ci_tools.doctor.nodes import one_line
-from ci_tools.doctor.report import RepositoryFacts, RepositoryTag, Unseen, Weight
-from ci_tools.doctor.rules import diagnose, diagnose_checkout
-from ci_tools.doctor.settings import (
+from ci_tools.doctor.on_github.api import Api, read_or_unseen
+from ci_tools.doctor.on_github.fixes import Fixed, apply_fix
+from ci_tools.doctor.on_github.settings import (
     ACTIONS,
     ADMINISTRATION,
     SECRETS,
@@ -35,6 +33,8 @@ from ci_tools.doctor.settings import (
     read_secrets,
     read_states,
 )
+from ci_tools.doctor.report import RepositoryFacts, RepositoryTag, Unseen, Weight
+from ci_tools.doctor.rules import diagnose, diagnose_checkout
 from ci_tools.doctor.workflow_set import read_set
 from ci_tools.errors import InputError, MachineError
 from ci_tools.github.client import TOKENS

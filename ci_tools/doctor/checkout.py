@@ -45,12 +45,12 @@ def read_checkout(folder: Path, clones: Path | None, environ: Mapping[str, str])
         except InputError as error:
             broken.append(Problem(f"{one_line(name)}:1", error.message))
     found = ORIGIN.search(git.origin(root, environ) or "")
-    library = Library(root, found[1] if found else "", clones, environ)
+    library = LocalLibrary(root, found[1] if found else "", clones, environ)
     known = read_set(texts, library.fetch, library.repository, tuple(broken))
     return replace(known, names=tuple(git.listed(root, environ) or ()))
 
 
-class Library(NamedTuple):
+class LocalLibrary(NamedTuple):
     """Where files of other repositories are looked for."""
 
     root: Path  # the checkout

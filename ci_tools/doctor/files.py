@@ -21,7 +21,7 @@ from ci_tools.model.names import CONFIG_FILE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ci_tools.doctor.api import Answer, Api
+    from ci_tools.doctor.on_github.api import Answer, Api
     from ci_tools.doctor.workflow_set import Fetch
     from ci_tools.doctor.workflows import ConfigOutline, Used
 

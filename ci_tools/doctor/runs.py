@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from github.GithubException import UnknownObjectException
 
-from ci_tools.doctor.api import Api
 from ci_tools.doctor.files import read_workflows
+from ci_tools.doctor.on_github.api import Api
 from ci_tools.errors import InputError, RejectedInput, nearest
 from ci_tools.formats import json_file
 from ci_tools.github.client import ANONYMOUS, LOGIN, Hub, printable

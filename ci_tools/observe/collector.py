@@ -347,7 +347,7 @@ class _Collector:
         is_claimed = bool(is_labelled) and not states_limit(self.project)
         if not is_open and not (kernels and sets_archs) and not has_conditions and not is_claimed:
             return files
-        from ci_tools.observe.cmake.witness import Ask, Open  # noqa: PLC0415 - few plans need them
+        from ci_tools.observe.cmake.witness import Ask, OpenFacts  # noqa: PLC0415 - few plans need them
         from ci_tools.observe.views import list_versions, make_view  # noqa: PLC0415 - see above
 
         facts = self.catalog.platforms[cell.platform]
@@ -357,7 +357,7 @@ class _Collector:
         ]
         asks = [Ask(view, read_cmake_call(self.project, dict(view.env), of_cell)) for view in views]
         sets = bool(kernels and sets_archs)
-        open_ = Open(bool(is_open), sets, kernels if has_conditions else (), is_claimed)
+        open_ = OpenFacts(bool(is_open), sets, kernels if has_conditions else (), is_claimed)
         return self.cmake().refine(files, asks, cell, open_)
 
     def list_kernels(self, cell: Cell, request: PlatformRequest) -> tuple[str, ...]:

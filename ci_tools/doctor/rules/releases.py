@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.catalog.targets import kind_of
 from ci_tools.doctor.documents import (
     CALL,
     condition_of,
@@ -202,7 +203,8 @@ def _targets(file: WorkflowDocument, own: list[tuple[RunStart, list[Publication]
     named = {one.what for _, found in own for one in found}
     addresses = {target for outline in _outlines(file, known) for target in outline.targets}
     grants = [table_of(job.get("permissions")).get("contents") for job in file.jobs.values()]
-    named |= {GITHUB} if "write" in grants or any(one.startswith("github:") for one in addresses) else set()
+    kinds = filter(None, map(kind_of, addresses))
+    named |= {GITHUB} if "write" in grants or any(("contents", "write") in kind.rights for kind in kinds) else set()
     return named | ({PYPI} if "pypi" in addresses else set())
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.evidence import Binding
 from ci_tools.observe.cmake.calls import PROBE, read_observed_call
-from ci_tools.observe.cmake.witness import Ask, Open
+from ci_tools.observe.cmake.witness import Ask, OpenFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,7 @@ def follow(
     if call.doubt:
         said = f"{call.doubt}: every file of the source counts as compiled"
         return replace(found, warnings=(*found.warnings, said))
-    open_ = Open(is_open, is_whole and bool(kernels), kernels, is_claimed)
+    open_ = OpenFacts(is_open, is_whole and bool(kernels), kernels, is_claimed)
     return witness.refine(found, [Ask(view, call)], None, open_)
 
 

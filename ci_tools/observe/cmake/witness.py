@@ -49,7 +49,7 @@ class Ask(NamedTuple):
     call: CmakeCall
 
 
-class Open(NamedTuple):
+class OpenFacts(NamedTuple):
     """The facts that the files leave open: the ABI of torch and of Python, the GPU architectures, the kernels."""
 
     torch: bool = False
@@ -89,7 +89,7 @@ class CmakeWitness:
             return self
         return self.others.setdefault(id(includes), CmakeWitness(self.configurer, includes))
 
-    def refine(self, files: CellEvidence, asks: Sequence[Ask], cell: Cell | None, open_: Open) -> CellEvidence:
+    def refine(self, files: CellEvidence, asks: Sequence[Ask], cell: Cell | None, open_: OpenFacts) -> CellEvidence:
         """Return the evidence of the files with what the configure step of a cell shows of what is open.
 
         A doubt changes nothing where the files already say how the cell is bound to torch. For ROCm and XPU it is that
@@ -145,7 +145,9 @@ class CmakeWitness:
             self.lacking[known] = files, added
         return self.lacking[known][1]
 
-    def refine_targets(self, files: CellEvidence, asks: Sequence[Ask], cell: Cell | None, open_: Open) -> CellEvidence:
+    def refine_targets(
+        self, files: CellEvidence, asks: Sequence[Ask], cell: Cell | None, open_: OpenFacts
+    ) -> CellEvidence:
         """Return the evidence of the files with the targets that the configure step of a cell makes."""
         found = [self.look(files, one) for one in asks]
         gists = [

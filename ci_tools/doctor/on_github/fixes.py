@@ -10,7 +10,7 @@ from ci_tools.doctor.report import Fix, Kind, RepositoryFacts, Unseen
 from ci_tools.errors import FatwheelError, Rejected
 
 if TYPE_CHECKING:
-    from ci_tools.doctor.api import Api
+    from ci_tools.doctor.on_github.api import Api
 
 WRITES = {
     Kind.ENABLE_WORKFLOW: "Actions: write",
