@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.addresses import redact
 from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.catalog.runner_labels import runner_labels
 from ci_tools.config import commands as hooks
 from ci_tools.config import release_names
 from ci_tools.errors import Problem, nearest
@@ -15,7 +17,7 @@ from ci_tools.formats.path_patterns import is_pattern
 from ci_tools.model.edition import ALIAS_FIELDS, FIELDS
 from ci_tools.model.pep440 import is_of_index, read_version
 from ci_tools.model.platforms import Platform
-from ci_tools.model.request import HOSTED_MINUTES, GpuTrial, Route, ToolchainKind
+from ci_tools.model.request import HOSTED_MINUTES, SELF_HOSTED, GpuTrial, Route, ToolchainKind
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
@@ -115,11 +117,23 @@ class _Meaning:
         if self.get(*keys, "own-workflow") and self.get(*keys, "required"):
             what = "a release waits for a required platform, which no other workflow can build for it"
             yield self.at((*keys, "own-workflow"), f"{what}: expected `own-workflow` or `required`, not both")
+        yield from self.labels(*keys, "runner")
         facts = {str(name): facts for name, facts in self.catalog.platforms.items()}.get(keys[-1])  # None: misspelt
         if facts and facts.accelerator:
             yield from self.accelerator(facts.accelerator, *keys)
         if self.get(*keys, "toolchain") == ToolchainKind.REDIST:
             yield from self.archives(*keys)
+
+    def labels(self, *keys: str) -> Iterator[Problem]:
+        """Yield the labels of a runner that GitHub has switched off, or that are misspelt."""
+        labels = list_labels(self.get(*keys) or ())
+        known = runner_labels().extend(self.get("catalog", "runners") or {})
+        for label in labels if SELF_HOSTED not in labels else ():
+            if row := known.find_gone(label, dt.datetime.now(dt.timezone.utc).date()):
+                what = f"GitHub switched the runner {label} off on {row['day']} ({row['source']})"
+                yield self.at(keys, f"{what}, expected one such as {row['instead']}")
+            elif correction := known.correct(label):
+                yield self.at(keys, f'none of GitHub\'s runners has the label "{label}", {correction}')
 
     def accelerator(self, kind: AcceleratorKind, *keys: str) -> Iterator[Problem]:
         known = {str(version): release for version, release in self.catalog.stacks[kind].items()}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ci_tools.catalog import tables
+from ci_tools.catalog.runner_labels import runner_labels
 from ci_tools.doctor.documents import WorkflowDocument, WorkflowStep, strings
 from ci_tools.doctor.report import DoctorFinding, Weight
 from ci_tools.doctor.rules.artifacts import ARTIFACT_RULES
@@ -25,7 +26,7 @@ from ci_tools.doctor.rules.references import (
     check_step_names,
 )
 from ci_tools.doctor.rules.releases import RELEASE_RULES
-from ci_tools.doctor.rules.runners import check_containers, check_matrices, check_shells, runner_labels
+from ci_tools.doctor.rules.runners import check_containers, check_matrices, check_shells
 from ci_tools.doctor.workflow_set import WorkflowSet
 from ci_tools.formats import yaml_file
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ci_tools.recipes.upstream import UpstreamNews
 
 PLAIN = "ubuntu-24.04"  # the runner for a recipe that cannot be read
+SAYING_WHY = 10  # minutes of a job whose recipe cannot be read: GitHub takes no limit of 0
 ORDER = (State.DUE, State.UNKNOWN, State.CANNOT, State.DONE)
 
 
@@ -121,7 +122,11 @@ def _row(verdict: DueVerdict) -> dict[str, Any]:
     wanted = verdict.wanted
     names = ("recipe", "version", "python", "torch", "cuda", "archs")
     said = {name: getattr(wanted, name) for name in names}
-    place = {"runner": runs_on(wanted.runner or (PLAIN,)), "container": wanted.container, "minutes": wanted.minutes}
+    place = {
+        "runner": runs_on(wanted.runner or (PLAIN,)),
+        "container": wanted.container,
+        "minutes": wanted.minutes or SAYING_WHY,
+    }
     named = {"tag": wanted.tag, "artifact": safe_name(wanted.tag)}
     return {**named, **said, "rebuild": str(verdict.rebuild or ""), **place}
 

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ci_tools.catalog import tables
+from ci_tools.catalog.runner_labels import RunnerLabels, is_hosted, runner_labels
 from ci_tools.config.project_catalog import DEFAULT_FILE
 from ci_tools.doctor.documents import expressions_of, is_computed, items_of, strings, table_of
 from ci_tools.doctor.expressions import Open, fill
 from ci_tools.doctor.nodes import one_line
 from ci_tools.doctor.placed_jobs import MAX_ROWS, rows_of
 from ci_tools.doctor.report import DoctorFinding, Weight
-from ci_tools.errors import InputError, close_names, nearest
+from ci_tools.errors import InputError, nearest
 from ci_tools.formats.toml.document import find_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from ci_tools.doctor.documents import Keys, WorkflowDocument
     from ci_tools.doctor.workflow_set import WorkflowSet
 
-SEEN = {"instead": "a label of the list", "source": tables.read("runners")["source"]}
 NEAR = dt.timedelta(days=180)  # before the end of a label, from when on it is reported
-HOSTED = re.compile(r"(?:macos|ubuntu|windows)-[\w.]+(?:-\w+)*", re.IGNORECASE)
 # That GitHub knows by name: Workflow syntax, `jobs.<job_id>.steps[*].shell`.
 SHELLS = frozenset({"bash", "cmd", "powershell", "pwsh", "python", "sh"})
 # Images whose C library is older than 2.28, which the Node of GitHub's runners needs: actions do not start in them.
@@ -38,28 +36,12 @@ OLD_IMAGE = re.compile(
 PYPA = re.compile(r"quay\.io/pypa/([\w-]+)(?:[:@].*)?")
 
 
-class RunnerLabels(NamedTuple):
-    """The labels of GitHub's own runners: those that it has, and the day on which others stop."""
-
-    current: frozenset[str]
-    leaving: Mapping[str, Mapping[str, Any]]
-
-
-@functools.cache
-def runner_labels() -> RunnerLabels:
-    """Return the labels of the catalog."""
-    table = tables.read("runners")
-    leaving = {label: row for row in table["leaving"] for label in row["labels"]}
-    return RunnerLabels(frozenset(table["labels"]), leaving)
-
-
 def _labels_of(known: WorkflowSet) -> RunnerLabels:
     """Return the labels of the catalog, with those that the catalog of the project adds or ends."""
     text, base = known.fetch("", DEFAULT_FILE, ""), runner_labels()
     try:
         table: Any = (find_table(text, DEFAULT_FILE, ("runners",)) if isinstance(text, str) else None) or {}
-        gone = {label: {"day": dt.date.fromisoformat(day), **SEEN} for label, day in table.get("gone", {}).items()}
-        return RunnerLabels(base.current | {*table.get("labels", ())}, {**gone, **base.leaving})
+        return base.extend(table)
     except (InputError, AttributeError, TypeError, ValueError):
         return base  # `fatwheel plan` says what is wrong with it
 
@@ -71,7 +53,7 @@ def check_labels(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorF
         if isinstance(runs_on, dict):  # a group of the owner's own runners
             continue
         keys = ("jobs", job, "runs-on")
-        hosted = [label for label in items_of(runs_on) if _is_hosted(str(label))]
+        hosted = [label for label in items_of(runs_on) if is_hosted(str(label))]
         if len(hosted) > 1 and isinstance(runs_on, list):
             what = f"{job} asks for a runner with all of {', '.join(map(str, hosted))}"
             why, how = "no runner has them all: the job waits for a day, then fails", "one label, or a matrix of them"
@@ -79,10 +61,6 @@ def check_labels(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorF
             continue
         for label, where in dict.fromkeys(_labels(file, job, runs_on, keys)):
             yield from _check_label(job, label, where, known)
-
-
-def _is_hosted(label: str) -> bool:
-    return HOSTED.fullmatch(label) is not None
 
 
 def _labels(file: WorkflowDocument, job: str, runs_on: object, keys: Keys) -> Iterator[tuple[str, str]]:
@@ -98,7 +76,7 @@ def _labels(file: WorkflowDocument, job: str, runs_on: object, keys: Keys) -> It
             text
             for one in expressions_of(label)
             for text in re.findall(r"'([^']*)'", one)
-            if not rows and _is_hosted(text)
+            if not rows and is_hosted(text)
         }
         for name in sorted(named | literals, key=str):
             yield str(name), file.where(places.get(str(name), keys))
@@ -116,22 +94,10 @@ def _check_label(job: str, label: str, where: str, known: WorkflowSet) -> Iterat
         else:
             return
         yield DoctorFinding("runner-gone", weight, where, what, why, f"`{row['instead']}`")
-    elif name not in labels.current:
-        close = close_names(name, labels.current, cutoff=0.84)
-        if close or (_is_hosted(label) and name.split("-")[-1] not in {"x64", "xlarge"} and _has_a_version(name)):
-            what = f"{job} runs on {one_line(label)}, a label that none of GitHub's runners has"
-            why = "unless a runner of yours has it, the job waits for a day, then fails"
-            yield DoctorFinding("runner-unknown", Weight.ERROR, where, what, why, nearest(name, labels.current))
-
-
-def _has_a_version(name: str) -> bool:
-    """Whether a label is one of GitHub's own form: a system and a version, and no name of an owner's own behind it."""
-    return (
-        re.fullmatch(
-            r"(?:macos-\d+(?:\.\d+)?|ubuntu-\d\d\.?\d{0,2}|windows-\d{4})(?:-(?:arm|intel|large))?|\w+-lat\w*", name
-        )
-        is not None
-    )
+    elif correction := labels.correct(label):
+        what = f"{job} runs on {one_line(label)}, a label that none of GitHub's runners has"
+        why = "unless a runner of yours has it, the job waits for a day, then fails"
+        yield DoctorFinding("runner-unknown", Weight.ERROR, where, what, why, correction)
 
 
 def check_containers(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ci_tools.cli.tables.recipes import due_rows, verdicts_page
-from ci_tools.recipes.due import State, WantedRelease, decide
+from ci_tools.recipes.due import DueVerdict, State, WantedRelease, decide
 
 TAG = "demo-v1.0-py313"
 WANTED = WantedRelease("demo", TAG, "Demo", "a" * 64, "1.0", "3.13", "2.10", "13.0", "8.9", "no release has its tag")
@@ -40,3 +40,8 @@ def test_a_workflow_builds_what_one_matrix_takes_and_says_what_is_left() -> None
     assert len({row["artifact"] for row in rows}) == 256
     assert "A run builds 256 of them, and the next one the other 44." in verdicts_page(verdicts)
     assert "A run builds" not in verdicts_page(verdicts[:256])
+
+
+def test_a_recipe_that_cannot_be_read_has_a_job_with_time_to_say_why() -> None:
+    nothing = WantedRelease("demo", "demo", "", "", "", "", "", "", "", "")
+    assert [row["minutes"] for row in due_rows([DueVerdict(State.UNKNOWN, "it has no python", nothing)])] == [10]
