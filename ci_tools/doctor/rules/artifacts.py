@@ -72,6 +72,8 @@ def _name(contexts: Open, text: object) -> str:
 def _uploads(known: WorkflowSet, placed: PlacedJob) -> Iterator[Transfer]:
     for file, step, contexts, runs in list_steps(known, placed):
         name = step.given.get("name", DEFAULT_NAMES.get(step.action)) if step.action in DEFAULT_NAMES else None
+        if str(step.given.get("archive")).lower() == "false":  # then the artifact has the name of its one file
+            name = str(step.given.get("path")).rpartition("/")[2]
         name = UPLOADERS.get(step.action) if name is None else name
         if name is not None and runs is not False:
             overwrites = str(step.given.get("overwrite")).lower() == "true"

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.catalog import tables
-from ci_tools.doctor.documents import CALL, DISPATCH, WorkflowDocument, is_computed, table_of
+from ci_tools.doctor.documents import CALL, DISPATCH, WorkflowDocument, is_computed, table_of, whole_expression
 from ci_tools.doctor.grants import ACCESSES, EVERY, Grants, lacking, unite_grants
 from ci_tools.doctor.nodes import one_line
 from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
@@ -158,15 +158,22 @@ def check_defaults(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFin
 
 
 def is_of_type(value: object, declared: Mapping[str, Any]) -> bool:
-    """Whether a value fits what an input declares; what an expression gives is not known from here."""
+    """Whether a value fits what an input declares, as far as it is known from here: an expression may give any type.
+
+    GitHub makes a text of a number or a boolean, and nothing else of a text; `github.event.inputs` has texts only.
+    https://github.com/actions/runner/issues/1483
+    """
+    kind = declared.get("type", "string")
+    if is_computed(value) and kind in {"boolean", "number"}:
+        expression = whole_expression(str(value))
+        return expression is not None and not re.fullmatch(r"\s*github\.event\.inputs\s*[.\[][^=!&|]*", expression)
     if value is None or is_computed(value):
         return True
-    kind = declared.get("type", "string")
     if kind == "choice":
         return str(value) in map(str, declared.get("options") or [value])
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     is_number = is_number or (isinstance(value, str) and re.fullmatch(r"-?\d+\.\d+", value) is not None)
-    return {"boolean": isinstance(value, bool), "number": is_number}.get(kind, isinstance(value, str))
+    return {"boolean": isinstance(value, bool), "number": is_number}.get(kind, not isinstance(value, dict | list))
 
 
 def type_in_words(declared: Mapping[str, Any]) -> str:

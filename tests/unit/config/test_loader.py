@@ -267,8 +267,8 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
             id="torch-to-validate-is-unknown"),
         # what contradicts itself, or is not there
         pytest.param("  windows:", "  windows: {runner: windows-2019}", [
-            "16:21: GitHub switched the runner windows-2019 off on 2025-06-30 "
-            "(https://github.com/actions/runner-images/issues/12045), expected one such as windows-2022"],
+            ("16:21: GitHub switched the runner windows-2019 off on 2025-06-30 "
+             "(https://github.com/actions/runner-images/issues/12045), expected one such as windows-2022")],
             id="runner-that-is-gone"),
         pytest.param("  windows:", "  windows: {runner: windows-2052}", [
             '16:21: none of GitHub\'s runners has the label "windows-2052", did you mean "windows-2025"?'],

@@ -12,6 +12,7 @@ from ci_tools.doctor.check import facts_of
 from ci_tools.doctor.checkout import read_checkout
 from ci_tools.doctor.report import DoctorFinding, Weight
 from ci_tools.doctor.rules import diagnose_checkout
+from ci_tools.doctor.rules.calls import is_of_type
 from tests.builders.flawed_callers import CALLERS, FLAWS, TODAY, files_of, places_of
 
 if TYPE_CHECKING:
@@ -54,3 +55,20 @@ def test_a_flaw_is_named_at_its_line_with_the_edit(name: str, caller: str, tmp_p
 
 def test_the_flaws_are_more_than_thirty_kinds() -> None:
     assert len({flaw.rule for flaw in FLAWS.values()}) >= 30
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "fits"),
+    [
+        pytest.param("string", True, True, id="a-boolean-becomes-a-text"),
+        pytest.param("string", 3, True, id="a-number-becomes-a-text"),
+        pytest.param("boolean", "true", False, id="a-text-becomes-no-boolean"),
+        pytest.param("boolean", "${{ inputs.nightly }}", True, id="an-expression-may-be-one"),
+        pytest.param("boolean", "${{ github.event.inputs.nightly }}", False, id="the-payload-has-texts"),
+        pytest.param("boolean", "${{ github.event.inputs.nightly == 'true' }}", True, id="a-comparison-of-a-text"),
+        pytest.param("number", "${{ inputs.days }}0", False, id="an-expression-in-a-text"),
+        pytest.param("number", "1.5", True, id="a-fraction"),
+    ],
+)
+def test_what_fits_an_input(kind: str, value: object, fits: bool) -> None:  # noqa: FBT001 - a table's column
+    assert is_of_type(value, {"type": kind}) is fits

@@ -517,9 +517,9 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
         pytest.param(
             rules.workflows_are_given_what_they_take,
             "config: fatwheel.yml",
-            "config: true",
-            "caller:17: the input config is given True, expected a text",
-            id="true-for-a-text",
+            "config: [fatwheel.yml]",
+            "caller:17: the input config is given ['fatwheel.yml'], expected a text",
+            id="a-list-for-a-text",
         ),
         pytest.param(
             rules.defaults_are_of_their_type,
