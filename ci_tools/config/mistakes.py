@@ -126,7 +126,7 @@ class _Meaning:
 
     def labels(self, *keys: str) -> Iterator[Problem]:
         """Yield the labels of a runner that GitHub has switched off, or that are misspelt."""
-        labels = list_labels(self.get(*keys) or ())
+        labels = list_labels(self.get(*keys) or [])
         known = runner_labels().extend(self.get("catalog", "runners") or {})
         for label in labels if SELF_HOSTED not in labels else ():
             if row := known.find_gone(label, dt.datetime.now(dt.timezone.utc).date()):
