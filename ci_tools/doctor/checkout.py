@@ -36,6 +36,9 @@ def read_checkout(folder: Path, clones: Path | None, environ: Mapping[str, str])
     if root is None or not (root / FOLDER).is_dir():
         msg = f"{folder} has no {FOLDER.rstrip('/')}, expected the checkout of a repository on GitHub, or OWNER/REPO"
         raise InputError(msg)
+    if clones and not clones.is_dir():
+        msg = f"--clones {clones} is not a folder, expected one with clones such as OWNER/NAME"
+        raise InputError(msg)
     texts: dict[str, str] = {}
     broken: list[Problem] = []
     for path in (path for pattern in PLACES for path in sorted(root.glob(pattern))):
@@ -80,7 +83,7 @@ class LocalLibrary(NamedTuple):
             yield SOURCE
         if self.clones:
             folders = (self.clones / repository, self.clones / repository.replace("/", "+"))
-            yield from (folder for folder in folders if git.find(folder) == folder.resolve())
+            yield from (one for one in folders if one.is_dir() and git.find(one) == one.resolve())
 
 
 def _commit(clone: Path, ref: str, environ: Mapping[str, str]) -> str:
