@@ -23,6 +23,7 @@ from ci_tools.model.evidence import (
     TorchAbi,
 )
 from ci_tools.observe.gpus.images import list_images, read_command_images
+from ci_tools.observe.observation import BUILDERS
 from ci_tools.observe.python_label import CYTHON, RAN, judge_tag
 from ci_tools.source.includes import abi_of_commands, select_sources, torch_abi
 from ci_tools.source.loaders import Loader, find_loaders
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CMAKE",
     "CYTHON",
+    "MAKE",
     "RAN",
     "ObservedBuild",
     "find_arch_warnings",
@@ -47,7 +49,7 @@ __all__ = [
     "list_request_archs",
 ]
 
-CMAKE = "cmake"  # noted among the questions where a build runs it
+CMAKE, MAKE = BUILDERS
 
 
 def list_request_archs(view: View) -> Iterator[str]:
@@ -94,13 +96,13 @@ class ObservedBuild:
         return tuple(map(self.compile, self.observed.commands))
 
     @property
-    def runs_cmake(self) -> bool:
-        """Whether another build system compiles, of which only the files are known."""
-        return CMAKE in self.observed.asked
+    def runs_other(self) -> str:
+        """The other build system that compiles, of which only the files are known; "" if there is none."""
+        return next((name for name in BUILDERS if name in self.observed.asked), "")
 
     @cached_property
     def sources(self) -> list[str]:
-        """Every file that cmake may compile, of the source or written by the build."""
+        """Every file that another build system may compile, of the source or written by the build."""
         return select_sources((*self.includes.tree.files, *self.observed.generated), (), ())
 
     @cached_property
@@ -114,8 +116,8 @@ class ObservedBuild:
     def where(self) -> str:
         """The result of the observation, in words."""
         observed = self.observed
-        if self.runs_cmake:
-            return f"{observed.asked[CMAKE] or RAN}: its build runs cmake"
+        if (other := self.runs_other) and not (other == MAKE and self.built):
+            return f"{observed.asked[other] or RAN}: its build runs {other}"
         if self.built:
             first = self.built[0]
             count = sum(len(one.compiles) for one in self.built)
@@ -182,10 +184,10 @@ class ObservedBuild:
         if self.observed.shipped:
             where = f"{self.observed.shipped[0]} is compiled already"
             return TorchAbi(Binding.UNKNOWN, where, uses_torch="torch" in self.observed.imports)
-        return self.torch_abi_of_cmake() if self.runs_cmake else abi_of_commands(self.includes, self.compiles)
+        return self.torch_abi_of_files() if self.runs_other else abi_of_commands(self.includes, self.compiles)
 
-    def torch_abi_of_cmake(self) -> TorchAbi:
-        """Return the torch ABI that the files of the source need, all of which cmake may compile."""
+    def torch_abi_of_files(self) -> TorchAbi:
+        """Return the torch ABI that the files of the source need, all of which another build system may compile."""
         found = torch_abi(self.includes, self.sources, self.folder)
         if found.kind is Binding.NONE and (place := self.observed.imports.get("torch")) is not None:
             where = f"{place or RAN}: it imports torch, but no file includes one of its headers"

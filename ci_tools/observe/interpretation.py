@@ -18,9 +18,10 @@ from ci_tools.observe.build import (
     find_own_archs,
 )
 from ci_tools.observe.device_code import warn_of_files
+from ci_tools.observe.doubts import keep_torch_out, limit_doubt
 from ci_tools.observe.gpus.own_archs import ArchVariables, find_cmake_archs
 from ci_tools.observe.owned import Owned, explain_loss
-from ci_tools.observe.python_label import explain_platform, name_by_oldest, trust_tag
+from ci_tools.observe.python_label import explain_platform, name_by_oldest
 from ci_tools.observe.setup_py.run import HARMLESS, PLUGINS, SIMULATED, ObservedProject, Observer
 from ci_tools.observe.setup_py.trials import BuildTrials, kind_of
 from ci_tools.observe.suppositions import (
@@ -42,7 +43,7 @@ from ci_tools.source.includes import Includes
 from ci_tools.source.requirements import doubt_torch_abi, exclude_torch, explain_missing_module, list_undeclared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
@@ -159,7 +160,7 @@ class Witness:
 
     def once(self, where: str) -> CellEvidence:
         """Return UNKNOWN evidence, the same object for every cell with the same `where`."""
-        return self.unknown.setdefault(where, make_unknown(where))
+        return self.unknown.setdefault(where, keep_torch_out(make_unknown(where), self.project))
 
     def view(self, cell: Cell, platform: PlatformRequest) -> View:
         """Return the facts and variables that the build would get from the cell's job."""
@@ -187,21 +188,29 @@ class Witness:
             what, place = next(iter(observed.doubts.items()))
             found = unseen(f"{place}: it {what}" if place else what)
             named = name_by_oldest(observed, view, self.project.request.pythons, self.observer.observe)
-            lacking = tuple(self.warn_of_files(view))
-            return replace(found, python_api=trust_tag(named) or found.python_api, warnings=lacking, **told)
+            found = replace(found, warnings=tuple(self.warn_of_files(view)), **told)
+            return self.limit_doubt(found, named, observed.doubts, view)
         if failure := observed.failure:
             place = failure.place or RAN
             said = f"{failure.text}{explain_missing_module(failure.text, self.project)}"
             return replace(unseen(f"{place}: {said}", unsupported=f"{said} ({place})"), **told)
-        if CMAKE in observed.asked and observed.is_pure:
-            return replace(unseen(f"{observed.asked[CMAKE]}: it runs cmake, and its wheel is for any machine"), **told)
+        other = self.open_build(observed).runs_other
+        if other and observed.is_pure:
+            found = unseen(f"{observed.asked[other]}: it runs {other}, and its wheel is for any machine")
+            return replace(keep_torch_out(found, self.project, observed), **told)
         with_gpus = self.trials.run_with_gpus(view._replace(env=(*view.env, *switches)), observed)
         if doubts := {what: place for seen in with_gpus for what, place in seen.doubts.items()}:
             what, place = next(iter(doubts.items()))
             found = unseen(f"{place}: with a GPU, it {what}" if place else f"with a GPU, it {what}")
-            return replace(found, metadata=observed.metadata, **told)  # the builder, without one, writes that
+            found = replace(found, metadata=observed.metadata, **told)  # the builder, without one, writes that
+            return self.limit_doubt(found, observed, doubts, view)
         found = self.understood(observed, view, told)
         return self.follow_cmake(found, observed, view) if CMAKE in observed.asked else found
+
+    def limit_doubt(self, found: CellEvidence, seen: Observed, doubts: Iterable[str], view: View) -> CellEvidence:
+        """Return the evidence of a doubted build with the axes that the doubts cannot touch."""
+        has_all = bool(seen.device_sources) or not (view.accelerator and self.owned.list_kernels(view))
+        return limit_doubt(found, self.open_build(seen), doubts, self.project, has_all=has_all)
 
     def follow_cmake(self, found: CellEvidence, observed: Observed, view: View) -> CellEvidence:
         """Return the evidence of a build that runs cmake, with what its configure step shows."""
@@ -223,7 +232,7 @@ class Witness:
     def understood(self, observed: Observed, view: View, told: dict[str, Any]) -> CellEvidence:
         """Return the evidence of a successful build without doubts."""
         named = name_by_oldest(observed, view, self.project.request.pythons, self.observer.observe)
-        build = ObservedBuild(named, self.project.request.subdirectory, self.includes)
+        build = self.open_build(named)
         if foreign := explain_platform(build, view):
             return replace(make_unknown(foreign, unsupported=foreign), **told)
         switched = view._replace(env=(*view.env, *told["switches"]))
@@ -257,15 +266,15 @@ class Witness:
     def build(self, view: View) -> ObservedBuild | None:
         """Return the build of a view; None if it fails, or is not understood."""
         seen = self.observer.observe(view)
-        return (
-            None
-            if seen.failure or seen.doubts
-            else ObservedBuild(seen, self.project.request.subdirectory, self.includes)
-        )
+        return None if seen.failure or seen.doubts else self.open_build(seen)
+
+    def open_build(self, observed: Observed) -> ObservedBuild:
+        """Return an observation with the files of the source that it compiles."""
+        return ObservedBuild(observed, self.project.request.subdirectory, self.includes)
 
     def torch_abi(self, build: ObservedBuild) -> TorchAbi:
         """Return the torch ABI that the compiled files need; none where the build has no torch."""
-        if build.runs_cmake:
+        if build.runs_other:
             return doubt_torch_abi(build.torch_abi, self.project)
         has_torch = "torch" in build.observed.imports
         return build.torch_abi if has_torch else exclude_torch(build.torch_abi, self.project)
@@ -275,7 +284,7 @@ class Witness:
         required = set(map(name_of_required, self.project.build_requires()))
         names = [name for name, _ in build.observed.members]
         if (
-            build.runs_cmake
+            build.runs_other
             or any(command.source.endswith(CYTHON) for command in build.compiles)  # its C file may be package data
             or required & HARMLESS
             or (build.hipify_place and any(name.endswith(HIPIFIED_ENDINGS) for name in names))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ci_tools.observe.stage import Stage
 
 NETWORK = "opens the network"  # the start of that doubt's text
+BUILDERS = ("cmake", "make")  # other build systems, noted among the questions where a build runs them
 DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
 # https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc (--threads, --split-compile), and the manuals of the others.
 TAKES_JOBS = frozenset({"--split-compile", "--threads", "-split-compile", "-t"})
@@ -35,7 +36,7 @@ JOBS = re.compile(
 )
 CMAKE_JOBS = re.compile(r"(-D)?\w*(JOBS|JOB_POOLS|THREADS|PARALLEL_LEVEL)(:\w+)?=\D*\d+")
 MAX_MARK = 100  # bytes
-MARK = re.compile(rb"in place of what would be linked as number (\d{1,6})\n")
+MARK = re.compile(rb"(?:#!/bin/sh\nexit 1 # )?in place of what would be linked as number (\d{1,6})\n")
 
 
 class Linked(NamedTuple):
@@ -250,6 +251,9 @@ def _doubts(answer: Mapping[str, Any], wheel: Mapping[str, Any]) -> Iterator[tup
         yield f"compiles by its own command: {line[:80]}", ""
     for member in wheel.get("placed", ())[:1]:
         yield f"writes the folder of its build into {member}", ""
+    for name in BUILDERS:
+        if name in answer["asked"] and answer["error"]:
+            yield f"fails after it ran {name}, which builds nothing here", ""
     if "broken" in wheel:
         yield f"builds an invalid wheel: {wheel['broken']}", ""
     elif not wheel and not answer["error"]:

@@ -37,7 +37,7 @@ OBSERVER = Path(__file__).parent / "inside"
 VERSIONED = ("setuptools", "packaging")
 LENT = ("setuptools", "packaging", "_distutils_hack")  # packages of Fatwheel's environment for the observed code
 HEADERS = ("ATen", "c10", "torch/csrc/inductor/aoti_torch/c", "torch/csrc/stable", "torch/headeronly")
-TOOLS = frozenset("c++ cc cl clang clang++ g++ gcc git ninja".split())  # noqa: SIM905 - as words
+TOOLS = frozenset("c++ cc cl clang clang++ false g++ gcc git ninja true".split())  # noqa: SIM905 - as words
 COMPILERS = frozenset(name for kind in KINDS.values() for name in kind.tools)
 ANSWERS = {
     "ninja": "1.13.0",
@@ -58,8 +58,11 @@ while [ $# -gt 0 ]; do
   shift
 done
 """
-# Other programs of a builder: setup.py can find them, but what they would do is unknown.
-FOUND = ("make",)
+# Other programs of a builder, or of some: setup.py can start them, but what they would do is unknown.
+FOUND = (
+    *("false", "make", "true", "ldconfig"),
+    *("codesign", "install_name_tool", "lipo", "otool", "sw_vers", "xcode-select", "xcrun"),
+)
 # CMake says its version. Only the files that it reads say what it would build.
 CMAKE = """\
 #!/bin/sh
@@ -72,7 +75,7 @@ esac
 NPROC = '#!/bin/sh\nexec "{python}" -c "import os; print(os.cpu_count())"\n'
 SHELLS = ("bash", "sh")  # they get only plain words, which all of them understand alike
 PYTHONS = ("python", "python3")
-PROGRAMS = TOOLS | COMPILERS | {"cmake", "nproc", *FOUND, *PYTHONS, *SHELLS}
+PROGRAMS = TOOLS | COMPILERS | {"cmake", "make", "nproc", *PYTHONS, *SHELLS}
 # A Python process that the project starts is observed as well.
 PYTHON = '#!/bin/sh\nexec "{python}" -s -S -B "{observer}/__main__.py" "{request}" "$@"\n'
 # Git itself answers of the copy, which is a checkout if the source is one.
@@ -173,7 +176,8 @@ class Stage(SourceCopy):
         version = str(accelerator.version or oneapi) if accelerator else ""
         for name, answer in ANSWERS.items():
             self._tool(self.tools / name, answer)
-        write_script(self.tools / "git", write_git(tree, self.folder))
+        for name in ("git", "git.exe"):  # Windows' own name
+            write_script(self.tools / name, write_git(tree, self.folder))
         for name in PYTHONS:
             write_script(
                 self.tools / name, PYTHON.format(python=sys.executable, observer=OBSERVER, request=self.request)
@@ -181,7 +185,7 @@ class Stage(SourceCopy):
         write_script(self.tools / "cmake", CMAKE)
         write_script(self.tools / "nproc", NPROC.format(python=self.tools / PYTHONS[0]))
         for name in FOUND:
-            write_script(self.tools / name, "#!/bin/sh\nexit 0\n")
+            write_script(self.tools / name, f"#!/bin/sh\nexit {int(name == 'false')}\n")
         for name in SHELLS:
             (self.tools / name).symlink_to("/bin/sh")
         if accelerator:

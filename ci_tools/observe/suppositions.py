@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
-from ci_tools.observe.build import CMAKE
+from ci_tools.observe.build import CMAKE, MAKE
 from ci_tools.observe.python_label import GET_TAG
 from ci_tools.observe.torch_questions import is_question, is_same_everywhere, name_subject
 from ci_tools.observe.views import SUPPOSED
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST = 8  # ways that are tried
 # Questions that make no difference to evidence by themselves.
-UNTOLD = frozenset({"chance", CMAKE, "free_threaded", GET_TAG, "hipify"})
+UNTOLD = frozenset({"chance", CMAKE, MAKE, "free_threaded", GET_TAG, "hipify"})
 
 
 class Looked(NamedTuple):

@@ -106,6 +106,8 @@ def find_warnings(axes: Axes, request: Request, admitted: SpecifierSet) -> Itera
         yield NO_OWNER
     if found.extensions is Extensions.UNKNOWN:
         yield f"{found.extensions_where}, so the platform counts as native"
+    if found.doubt:
+        yield f"{found.doubt}, so wheels share only what that cannot change"
     if found.extensions is Extensions.UNKNOWN and found.python_api.where == found.extensions_where:
         return  # one reason for everything unknown
     if is_empty:

@@ -65,6 +65,7 @@ PROBES = ("check_func", "check_header", "check_lib", "search_cpp", "search_text"
 MAX_SAID = 60  # characters of a question
 SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx", ".hip", ".sycl")
 MARK = "in place of what would be linked as number {}\n"
+FAILS = "#!/bin/sh\nexit 1 # "
 
 
 class Recorder(UnixCCompiler):
@@ -113,7 +114,10 @@ class Recorder(UnixCCompiler):
         self._refuse_twice([*map(str, objects or ())])
         flags = [f"-Wl,-rpath,{path}" for path in runtime_library_dirs or ()]
         flags += [*_flat(extra_preargs), *_flat(extra_postargs)]
-        record_link(os.path.join(output_dir or "", output_filename), objects, libraries, flags)
+        output = os.path.join(output_dir or "", output_filename)
+        record_link(output, objects, libraries, flags)
+        if target_desc == self.EXECUTABLE:  # of a test of the compiler, mostly: it fails when the project runs it
+            Path(output).write_text(f"{FAILS}{Path(output).read_text(encoding='utf-8')}", encoding="utf-8")
 
     def _refuse_twice(self, objects: list[str]) -> None:
         """Fail as the linker would: of two sources with one stem, distutils compiles only one and links it twice."""
