@@ -17,7 +17,7 @@ from ci_tools.source.backends.sdist_contents import NOT_PACKED
 from ci_tools.source.requirements import exclude_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
     from ci_tools.model.evidence import CellEvidence
     from ci_tools.observe.build import ObservedBuild
@@ -29,6 +29,10 @@ OF_ALL = re.compile(
     r"chang|writes its own|reports more|computes or waits|took over|started over|wrote over|ended Python|understood|"
     r"network|by setup_requires|which belongs to a plugin|comes from|\b(pip3?|uv|conda|mamba|micromamba)\b"
 )
+# Doubts about what a program says of the builder: it decides how something is compiled.
+OF_BUILDER = re.compile(
+    r"runs (?!a |the |cmake)|compiles by its own command|asks the preprocessor|fails after it ran make"
+)
 BUILD_FILE = re.compile(r"\.(ac|am|cmake|in|mk|py|sh)$|(^|/)(CMakeLists\.txt|Makefile|configure|meson\.build)$")
 DEFAULT = ("setuptools", "wheel")  # what a build has where nothing says what it requires (PEP 518)
 TORCH = re.compile(r"torch", re.IGNORECASE)
@@ -37,7 +41,7 @@ TORCH_IN_PYTHON = re.compile(r"\b(?:import|from)\s+torch\b|\(\s*['\"]torch[\w.]*
 
 
 def limit_doubt(
-    found: CellEvidence, build: ObservedBuild, doubts: Iterable[str], project: ProjectFile, *, has_all: bool
+    found: CellEvidence, build: ObservedBuild, doubts: Collection[str], project: ProjectFile, *, has_all: bool
 ) -> CellEvidence:
     """Return the evidence of a doubted build, `found`, with what the doubts cannot change of what it was seen to do.
 
@@ -49,14 +53,14 @@ def limit_doubt(
         return found
     found = keep_torch_out(found, project, observed)
     is_native = build.runs_other if observed.failure else not observed.is_pure
-    if not is_native or not has_all:
+    if not is_native or not has_all or not all(map(OF_BUILDER.match, doubts)):
         return found
     python = found.python_api
     seen = build.torch_abi
     return replace(
         found,
         extensions=Extensions.SOME,
-        extensions_where=build.where,
+        extensions_where=f"{build.where}; {found.extensions_where}",
         python_api=PythonApi(Binding.FULL, found.extensions_where) if python.kind is Binding.UNKNOWN else python,
         torch_abi=seen if seen.kind is Binding.FULL else found.torch_abi,
         doubt=found.extensions_where,

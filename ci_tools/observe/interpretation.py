@@ -43,7 +43,7 @@ from ci_tools.source.includes import Includes
 from ci_tools.source.requirements import doubt_torch_abi, exclude_torch, explain_missing_module, list_undeclared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
@@ -207,7 +207,7 @@ class Witness:
         found = self.understood(observed, view, told)
         return self.follow_cmake(found, observed, view) if CMAKE in observed.asked else found
 
-    def limit_doubt(self, found: CellEvidence, seen: Observed, doubts: Iterable[str], view: View) -> CellEvidence:
+    def limit_doubt(self, found: CellEvidence, seen: Observed, doubts: Collection[str], view: View) -> CellEvidence:
         """Return the evidence of a doubted build with the axes that the doubts cannot touch."""
         has_all = bool(seen.device_sources) or not (view.accelerator and self.owned.list_kernels(view))
         return limit_doubt(found, self.open_build(seen), doubts, self.project, has_all=has_all)

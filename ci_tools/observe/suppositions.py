@@ -41,7 +41,8 @@ def decide(view: View, look: Callable[[View], Looked]) -> CellEvidence | str:
         looked = look(each)
         found.append(looked.evidence)
         questions |= looked.questions
-        if looked.evidence.extensions is Extensions.UNKNOWN and not looked.evidence.unsupported:
+        is_unknown = looked.evidence.extensions is Extensions.UNKNOWN and not looked.evidence.unsupported
+        if is_unknown or looked.evidence.doubt:
             return looked.evidence
         waiting += _suppose_otherwise(each, list(looked.questions), settled)
         if len(found) + len(waiting) > MOST:
