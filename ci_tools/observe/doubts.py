@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from ci_tools.model.evidence import Binding, Extensions, PythonApi
+from ci_tools.model.evidence import Binding, Extensions, PythonApi, TorchAbi
 from ci_tools.observe.python_label import trust_tag
 from ci_tools.source.backends.sdist_contents import NOT_PACKED
 from ci_tools.source.requirements import exclude_torch
@@ -65,6 +65,31 @@ def limit_doubt(
         torch_abi=seen if seen.kind is Binding.FULL else found.torch_abi,
         doubt=found.extensions_where,
     )
+
+
+def keep_axes(sibling: CellEvidence, why: str, project: ProjectFile) -> CellEvidence:
+    """Return the evidence of a cell that is not observed: as its sibling's build, but it shares nothing."""
+    if sibling.extensions is Extensions.UNKNOWN or sibling.unsupported:
+        return sibling
+    where = f"its build {why}; as another cell of the platform, it {sibling.extensions_where.partition(': ')[2]}"
+    python, torch = sibling.python_api, TorchAbi(Binding.UNKNOWN, where, uses_torch=sibling.torch_abi.uses_torch)
+    found = replace(
+        sibling,
+        extensions=Extensions.SOME if sibling.extensions is Extensions.SOME else Extensions.UNKNOWN,
+        extensions_where=where,
+        python_api=python if python.kind is Binding.STABLE else PythonApi(Binding.FULL, where),
+        torch_abi=sibling.torch_abi if sibling.torch_abi.kind is Binding.FULL else torch,
+        built=(),
+        spared=(),
+        contents=(),
+        written=(),
+        configured=(),
+        members=None,
+        metadata=None,
+        recipe=None,
+        doubt=where,
+    )
+    return keep_torch_out(found, project)
 
 
 def keep_torch_out(found: CellEvidence, project: ProjectFile, observed: Observed | None = None) -> CellEvidence:

@@ -18,8 +18,9 @@ from ci_tools.observe.build import (
     find_own_archs,
 )
 from ci_tools.observe.device_code import warn_of_files
-from ci_tools.observe.doubts import keep_torch_out, limit_doubt
+from ci_tools.observe.doubts import keep_axes, keep_torch_out, limit_doubt
 from ci_tools.observe.gpus.own_archs import ArchVariables, find_cmake_archs
+from ci_tools.observe.laboratory import TOO_MANY
 from ci_tools.observe.owned import Owned, explain_loss
 from ci_tools.observe.python_label import explain_platform, name_by_oldest
 from ci_tools.observe.setup_py.run import HARMLESS, PLUGINS, SIMULATED, ObservedProject, Observer
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from ci_tools.model.cell import Cell
     from ci_tools.model.request import PlatformRequest
     from ci_tools.observe.cmake.witness import CmakeWitness
+    from ci_tools.observe.laboratory import Spent
     from ci_tools.observe.observation import Observed
     from ci_tools.source.files import Tree
     from ci_tools.source.project_file import ProjectFile
@@ -71,6 +73,7 @@ class Witness:
         catalog: Catalog,
         outside: Outside,
         cmake: Callable[[Includes], CmakeWitness],
+        spent: Spent,
     ) -> None:
         self.project = project
         self.tree = tree
@@ -78,7 +81,7 @@ class Witness:
         self.includes = Includes(tree)
         self.cmake = cmake
         self.owned = Owned(project.request, tree, catalog)
-        self.observer = Observer(self.subject(), outside)
+        self.observer = Observer(self.subject(), outside, spent)
         self.trials = BuildTrials(self.observer, self.owned, tree)
         self.unknown: dict[str, CellEvidence] = {}
         self.shown: list[tuple[tuple[str, str, str], Observed, Switches, CellEvidence]] = []
@@ -184,6 +187,8 @@ class Witness:
             "switches_where": explain_switch(self.observer, switches, observed, view),
         }
         unseen = partial(make_unknown, imports_torch="torch" in observed.imports)
+        if TOO_MANY in observed.doubts and (sibling := self.find_sibling(view)):
+            return keep_axes(sibling, TOO_MANY, self.project)
         if observed.doubts:
             what, place = next(iter(observed.doubts.items()))
             found = unseen(f"{place}: it {what}" if place else what)
@@ -206,6 +211,11 @@ class Witness:
             return self.limit_doubt(found, observed, doubts, view)
         found = self.understood(observed, view, told)
         return self.follow_cmake(found, observed, view) if CMAKE in observed.asked else found
+
+    def find_sibling(self, view: View) -> CellEvidence | None:
+        """Return the evidence of an observed cell of the same kind; None without one."""
+        same = (one for kind, seen, _, one in self.shown if kind == kind_of(view) and TOO_MANY not in seen.doubts)
+        return next(same, None)
 
     def limit_doubt(self, found: CellEvidence, seen: Observed, doubts: Collection[str], view: View) -> CellEvidence:
         """Return the evidence of a doubted build with the axes that the doubts cannot touch."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside, Step
     from ci_tools.source.files import Tree
 
+MAX_OBSERVED = 40  # runs of a project's code for one plan; the next plan counts those that it remembers as well
+TOO_MANY = f"needs more than {MAX_OBSERVED} observed runs"
 LOG = logging.getLogger(__name__)
 MAX_KEPT = 256 << 20  # bytes of one result
 ENDED_EARLY = {
@@ -47,6 +49,18 @@ class TrialResult(NamedTuple):
     stopped: bool = False  # whether it did not end by itself
 
 
+class Spent:
+    """Counts the different runs that a plan has looked at, whether it made them or an earlier plan did."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def spend(self) -> bool:
+        """Count a run; False if the plan has made all it may."""
+        self.runs += self.runs < MAX_OBSERVED + 1
+        return self.runs <= MAX_OBSERVED
+
+
 class Laboratory:
     """Runs one experiment, which a subclass describes, for one source, again and again."""
 
@@ -55,8 +69,9 @@ class Laboratory:
     unit: str  # of a run: build
     store: str  # the folder of the results below the user's cache
 
-    def __init__(self, tree: Tree, outside: Outside, limits: Limits) -> None:
+    def __init__(self, tree: Tree, outside: Outside, limits: Limits, spent: Spent | None = None) -> None:
         self.tree = tree
+        self.spent = spent or Spent()
         self.outside = outside
         self.limits = limits
         self.sealing = read_key(outside.environ)

@@ -17,7 +17,7 @@ from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
 from ci_tools.model.evidence import OWN_SUFFIX
 from ci_tools.model.files import EPOCH
 from ci_tools.observe.gpus.driver import write_driver
-from ci_tools.observe.laboratory import Laboratory, TrialResult, name_folders_alike
+from ci_tools.observe.laboratory import TOO_MANY, Laboratory, Spent, TrialResult, name_folders_alike
 from ci_tools.observe.observation import Observed, list_folders, parse_answer, read_wheel
 from ci_tools.observe.setup_py import journal
 from ci_tools.observe.setup_py.prepared import PYTHON, Prepared, prepare
@@ -86,24 +86,34 @@ class Observer(Laboratory):
 
     code, shows, unit, store = "setup.py", "setup.py builds", "build", "observations"
 
-    def __init__(self, subject: ObservedProject, outside: Outside) -> None:
-        super().__init__(subject.tree, outside, LIMITS)
+    def __init__(self, subject: ObservedProject, outside: Outside, spent: Spent | None = None) -> None:
+        super().__init__(subject.tree, outside, LIMITS, spent)
         self.subject = subject
         self.seen: list[tuple[View, Observed]] = []
+        self.idle: dict[tuple[object, ...], set[str]] = {}  # of each doubt, the questions that do not decide it
         self.stopped: Observed | None = None  # a build that did not end by itself: no other is started
 
     def observe(self, view: View) -> Observed:
         """Return the observation of a view's build; runs the build only if no earlier run answers for it.
 
         A build that gets the answers of an earlier one, up to that one's first doubt, meets the same doubt. One is
-        enough: what comes after it decides nothing.
+        enough: what comes after it decides nothing. A doubt that two cells of one system meet, though they answer a
+        question differently, is the same for all answers: to take it for that shares no wheel.
         """
         if self.stopped:
             return self.stopped
         for earlier, observed in self.seen:
-            if all(view.fact(name) == earlier.fact(name) for name in observed.before):
+            idle = self.idle.get(_name_doubt(observed), ()) if earlier.kind == view.kind else ()
+            if all(name in idle or view.fact(name) == earlier.fact(name) for name in observed.before):
                 return observed
+        if not self.spent.spend():
+            return Observed({}, doubts={TOO_MANY: ""})
         observed = self._the_same_again(view, self._recall(view))
+        for earlier, other in self.seen if observed.doubts else ():
+            if _name_doubt(other) == _name_doubt(observed) and _is_alike(earlier, view):
+                both = (name for name in observed.before if name in other.before)
+                differing = {name for name in both if view.fact(name) != earlier.fact(name)}
+                self.idle.setdefault(_name_doubt(observed), set()).update(differing)
         self.seen.append((view, observed))
         self.stopped = observed if observed.stopped else None
         return observed
@@ -228,6 +238,15 @@ class Observer(Laboratory):
             "plugins": [MODULES.get(name, name.replace("-", "_")) for name in self.subject.plugins],
             "folders": list(map(str, places)),
         }
+
+
+def _name_doubt(observed: Observed) -> tuple[object, ...]:
+    """Return what two builds that meet the same doubt have in common, with all that a plan takes from them."""
+    return (*observed.doubts.items(), observed.tag, observed.platform, observed.is_pure, observed.failure)
+
+
+def _is_alike(one: View, other: View) -> bool:
+    return (one.os, one.machine, one.kind) == (other.os, other.machine, other.kind)
 
 
 def _list_tracked(tree: Tree, folder: str) -> list[str]:
