@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STANDARD_LIBRARY",
+    "TORCH_HEADERS",
     "TORCH_NAMES",
     "BuildMinutes",
     "BuildRequirement",
@@ -53,6 +54,7 @@ NAMES = ("libraries", "limits", "minutes", "platforms", "python", "requirements"
 # _GLIBCXX_USE_CXX11_ABI=0, that of 2.7.0 for both machines has 1.
 CXX11 = Minor(2, 7)
 STANDARD_LIBRARY = HERE / "standard_library.json"  # written by tests.maintain.library_table
+TORCH_HEADERS = HERE / "torch_headers.tsv.xz"  # written by tests.maintain.torch_headers_table
 TORCH_NAMES = HERE / "torch_names.json"  # written by tests.maintain.torch_names_table
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
-from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
+from ci_tools.catalog import STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES
 from ci_tools.catalog.accelerators import KINDS
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import find_memory
@@ -269,7 +269,7 @@ def _find_metadata(package: str) -> Path:
 
 def readable() -> tuple[Path, ...]:
     """Return the folders of this machine that the observed code may read: the importable ones and the observer."""
-    return (OBSERVER, STANDARD_LIBRARY, TORCH_NAMES, *importable_folders())
+    return (OBSERVER, STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES, *importable_folders())
 
 
 @functools.cache
@@ -285,7 +285,7 @@ def identify_tools() -> tuple[str, ...]:
             compileall.compile_dir(folder, quiet=2)  # quiet 2: a folder that cannot be written to is not an error
     sources = sorted(OBSERVER.rglob("*.py"))
     digest = hashlib.sha256()
-    for path in (*sources, STANDARD_LIBRARY, TORCH_NAMES):
+    for path in (*sources, STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES):
         digest.update(f"{os.path.relpath(path, OBSERVER)}\0{sha256_of(path)}\n".encode())
     return digest.hexdigest(), *map(importlib.metadata.version, VERSIONED), str(sys.version_info[:2])
 

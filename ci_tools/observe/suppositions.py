@@ -47,7 +47,10 @@ def decide(view: View, look: Callable[[View], Looked]) -> CellEvidence | str:
         waiting += _suppose_otherwise(each, list(looked.questions), settled)
         if len(found) + len(waiting) > MOST:
             return _explain(questions)
-    return found[0] if len({_list_decided(one) for one in found}) == 1 else _explain(questions)
+    built = [
+        one for one in found if not one.unsupported or one.is_hollow
+    ] or found  # others give no wheel that is wrong
+    return built[0] if len({_list_decided(one) for one in built}) == 1 else _explain(questions)
 
 
 def select_suppositions(asked: Mapping[str, str]) -> dict[str, str]:

@@ -15,6 +15,7 @@ import hashlib
 import hmac
 import importlib
 import json
+import logging
 import os
 import sys
 import traceback
@@ -98,8 +99,10 @@ def _prepare(request: dict[str, Any]) -> None:
     sys.path[:0] = request["path"]
     from ci_tools.observe.inside import build_ext, machine, modules, text  # noqa: F401 - imported for later
     from ci_tools.observe.inside.standard_library.library import LIBRARY
+    from ci_tools.observe.inside.torch_names.headers import HEADERS
     from ci_tools.observe.inside.torch_names.torch import TORCH
 
+    HEADERS.read(request["torch_headers"])
     LIBRARY.read(request["standard_library"])
     TORCH.read(request["torch_names"])
     for name in USED_LATER:
@@ -135,6 +138,7 @@ def _disguise(request: dict[str, Any], env: dict[str, str]) -> None:
     from ci_tools.observe.inside.facts import FACTS
 
     build_ext.install()
+    logging.disable(logging.INFO)  # setuptools says each file that it copies
     modules = request["path"][0] + "/"
     FACTS.begin(request["facts"], request["root"] + "/", request["prefix"], modules, request["journal"])
     machine.install_fakes(env, request["provided"])

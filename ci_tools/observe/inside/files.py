@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.observe.inside.chance import look_for_size
 from ci_tools.observe.inside.facts import FACTS
 from ci_tools.observe.inside.standard_library import drivers
+from ci_tools.observe.inside.torch_names.headers import HEADERS, OF_HEADER
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -40,6 +41,7 @@ PREFIX = sys.base_prefix
 FROZEN_LIBRARY = (f"{LIBRARY}/", "<frozen ")  # genericpath is one of the frozen modules
 OF_CUDA = re.compile(r"/(fakes|lib/.*)/nvidia(/|$)")  # packages that only torch's CUDA builds install
 TRANSLATION = re.compile(r"/share/locale/.*\.mo$")  # argparse and others look for translated messages there
+TORCH_HEADER = re.compile(r"/fakes/torch/include/(.+)")
 REPOSITORIES = frozenset({".git", ".hg", ".svn"})
 
 
@@ -100,6 +102,8 @@ def _guard_lookup(name: str, real: Any) -> Any:
 def _hide(look: str, path: Any, asker: FrameType) -> Any:
     """Return what a look tells of a file that the project may not see, or raise FileNotFoundError; None if it may."""
     only = ONLY_ASKS.get(_name_asker(asker)) if look == "stat" else None
+    if (only or look == "access") and (header := TORCH_HEADER.search(_full_name(path))):
+        return _find_header(header[1], look, only, path)
     if only and _full_name(path) == os.devnull and FACTS.ask("os") == "windows":
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     if only and _is_elsewhere(path):
@@ -108,6 +112,20 @@ def _hide(look: str, path: Any, asker: FrameType) -> Any:
         return None
     if look == "access":
         return False
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def _find_header(header: str, look: str, only: _Kind | None, path: Any) -> Any:
+    """Answer whether the cell's torch has a header, or a folder of them."""
+    FACTS.note(f"{OF_HEADER}{header}")
+    found = HEADERS.has(FACTS.known["torch_names"], header)
+    if found is None:
+        FACTS.doubt(f"looks for {header}, which not every torch has")
+    is_folder = not re.search(r"\.\w+$", header)
+    if found and look == "stat" and only and (only.what == "anything at" or is_folder == (only.mode == stat.S_IFDIR)):
+        return os.stat_result((stat.S_IFDIR if is_folder else stat.S_IFREG, *[0] * 9))
+    if look == "access":
+        return bool(found)
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 

@@ -13,7 +13,7 @@ import secrets
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
+from ci_tools.catalog import STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES
 from ci_tools.model.evidence import OWN_SUFFIX
 from ci_tools.model.files import EPOCH
 from ci_tools.observe.gpus.driver import write_driver
@@ -90,6 +90,7 @@ class Observer(Laboratory):
         super().__init__(subject.tree, outside, LIMITS, spent)
         self.subject = subject
         self.seen: list[tuple[View, Observed]] = []
+        self.repeated: set[tuple[object, ...]] = set()  # what was built twice, to see whether chance decides
         self.idle: dict[tuple[object, ...], set[str]] = {}  # of each doubt, the questions that do not decide it
         self.stopped: Observed | None = None  # a build that did not end by itself: no other is started
 
@@ -122,6 +123,10 @@ class Observer(Laboratory):
         """Return the observation, with a doubt if the build asks for the time or chance and a second run differs."""
         if "chance" not in observed.asked or observed.doubts or observed.failure:
             return observed
+        known = view.os, view.machine, view.kind, view.python, view.torch, observed.asked["chance"]
+        if known in self.repeated or not self.spent.spend():
+            return observed  # the trials of a cell ask in the same line
+        self.repeated.add(known)
         again = self._recall(view._replace(chance=True))
         first, second = (one._replace(asked={}, before=(), imports={}) for one in (observed, again))
         if first.without_jobs == second.without_jobs:
@@ -195,6 +200,7 @@ class Observer(Laboratory):
             "journal": str(stage.journal),
             "standard_library": str(STANDARD_LIBRARY),
             "torch_names": str(TORCH_NAMES),
+            "torch_headers": str(TORCH_HEADERS),
             "facts": self._known(stage, prepared, view),
             "env": {
                 "PATH": os.pathsep.join([*path, str(stage.tools)]),
