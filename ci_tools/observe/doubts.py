@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ci_tools.model.evidence import Binding, Extensions, PythonApi, TorchAbi
 from ci_tools.observe.python_label import trust_tag
 from ci_tools.source.backends.sdist_contents import NOT_PACKED
+from ci_tools.source.includes import select_sources, torch_abi
 from ci_tools.source.requirements import exclude_torch
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ci_tools.model.evidence import CellEvidence
     from ci_tools.observe.build import ObservedBuild
     from ci_tools.observe.observation import Observed
+    from ci_tools.source.includes import Includes
     from ci_tools.source.project_file import ProjectFile
 
 # Doubts about the record itself, and about what a build installs or fetches: they can touch everything.
@@ -51,7 +53,7 @@ def limit_doubt(
     found = replace(found, python_api=trust_tag(observed) or found.python_api)
     if any(map(OF_ALL.search, doubts)):
         return found
-    found = keep_torch_out(found, project, observed)
+    found = keep_torch_out(found, project, build.includes, observed)
     is_native = build.runs_other if observed.failure else not observed.is_pure
     if not is_native or not has_all or not all(map(OF_BUILDER.match, doubts)):
         return found
@@ -67,7 +69,7 @@ def limit_doubt(
     )
 
 
-def keep_axes(sibling: CellEvidence, why: str, project: ProjectFile) -> CellEvidence:
+def keep_axes(sibling: CellEvidence, why: str, project: ProjectFile, includes: Includes) -> CellEvidence:
     """Return the evidence of a cell that is not observed: as its sibling's build, but it shares nothing."""
     if sibling.extensions is Extensions.UNKNOWN or sibling.unsupported:
         return sibling
@@ -89,16 +91,20 @@ def keep_axes(sibling: CellEvidence, why: str, project: ProjectFile) -> CellEvid
         recipe=None,
         doubt=where,
     )
-    return keep_torch_out(found, project)
+    return keep_torch_out(found, project, includes)
 
 
-def keep_torch_out(found: CellEvidence, project: ProjectFile, observed: Observed | None = None) -> CellEvidence:
-    """Return evidence that torch is no axis of, if nothing brings torch to the build and no build file names it."""
+def keep_torch_out(
+    found: CellEvidence, project: ProjectFile, includes: Includes, observed: Observed | None = None
+) -> CellEvidence:
+    """Return evidence that torch is no axis of, if nothing brings torch to the build and none of its files names it."""
     abi = exclude_torch(found.torch_abi, project, DEFAULT)
     members = {name for name, _ in observed.members} if observed else ()
     if abi is found.torch_abi or names_torch(project, members):
         return found
-    return replace(found, torch_abi=abi)
+    sources = (name for name in project.tree.files if not NOT_PACKED.intersection(PurePosixPath(name).parts[:-1]))
+    is_included = torch_abi(includes, select_sources(sources, (), ()), str(project.folder)).uses_torch
+    return found if is_included else replace(found, torch_abi=abi)
 
 
 def names_torch(project: ProjectFile, members: Collection[str]) -> bool:

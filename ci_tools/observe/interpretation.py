@@ -163,7 +163,7 @@ class Witness:
 
     def once(self, where: str) -> CellEvidence:
         """Return UNKNOWN evidence, the same object for every cell with the same `where`."""
-        return self.unknown.setdefault(where, keep_torch_out(make_unknown(where), self.project))
+        return self.unknown.setdefault(where, keep_torch_out(make_unknown(where), self.project, self.includes))
 
     def view(self, cell: Cell, platform: PlatformRequest) -> View:
         """Return the facts and variables that the build would get from the cell's job."""
@@ -188,7 +188,7 @@ class Witness:
         }
         unseen = partial(make_unknown, imports_torch="torch" in observed.imports)
         if TOO_MANY in observed.doubts and (sibling := self.find_sibling(view)):
-            return keep_axes(sibling, TOO_MANY, self.project)
+            return keep_axes(sibling, TOO_MANY, self.project, self.includes)
         if observed.doubts:
             what, place = next(iter(observed.doubts.items()))
             found = unseen(f"{place}: it {what}" if place else what)
@@ -202,7 +202,7 @@ class Witness:
         other = self.open_build(observed).runs_other
         if other and observed.is_pure:
             found = unseen(f"{observed.asked[other]}: it runs {other}, and its wheel is for any machine")
-            return replace(keep_torch_out(found, self.project, observed), **told)
+            return replace(keep_torch_out(found, self.project, self.includes, observed), **told)
         with_gpus = self.trials.run_with_gpus(view._replace(env=(*view.env, *switches)), observed)
         if doubts := {what: place for seen in with_gpus for what, place in seen.doubts.items()}:
             what, place = next(iter(doubts.items()))

@@ -22,6 +22,7 @@ from ci_tools.observe.observation import Observed, list_folders, parse_answer, r
 from ci_tools.observe.setup_py import journal
 from ci_tools.observe.setup_py.prepared import PYTHON, Prepared, prepare
 from ci_tools.observe.stage import COMPILERS, PROGRAMS, TOOLS, Stage, identify_tools, readable
+from ci_tools.observe.torch_questions import is_question
 from ci_tools.observe.views import list_facts, name_homes
 from ci_tools.sandbox import Limits
 from ci_tools.sandbox.groups import SERVER
@@ -65,6 +66,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
 }
 MODULES = {"nvidia-ml-py": "pynvml"}  # of a plugin whose module has another name
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
+OF_VERSIONS = frozenset({"accelerator", "cuda", "free_threaded", "nccl", "oneapi", "python", "torch"})  # questions
 WORD = "FATWHEEL_WORD"  # the observer removes it from its variables before the project's code runs
 JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": str(EPOCH)}  # every job sets these
 
@@ -114,7 +116,8 @@ class Observer(Laboratory):
             if _name_doubt(other) == _name_doubt(observed) and _is_alike(earlier, view):
                 both = (name for name in observed.before if name in other.before)
                 differing = {name for name in both if view.fact(name) != earlier.fact(name)}
-                self.idle.setdefault(_name_doubt(observed), set()).update(differing)
+                if all(name in OF_VERSIONS or is_question(name) for name in differing):
+                    self.idle.setdefault(_name_doubt(observed), set()).update(differing)
         self.seen.append((view, observed))
         self.stopped = observed if observed.stopped else None
         return observed
