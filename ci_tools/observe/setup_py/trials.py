@@ -17,6 +17,7 @@ from ci_tools.observe.switches import (
     find_turned_on,
     is_opt_in,
     list_arch_variables,
+    list_named,
     list_switches,
 )
 
@@ -46,7 +47,12 @@ class BuildTrials:
 
     def find_build(self, view: View) -> tuple[Observed, Switches]:
         """Return the build of a view, with the switches that it needs."""
-        seen, switches = self._try_remedy(view) or self._add_switch(view, self.observer.observe(view))
+        found = self._try_remedy(view)
+        if found is None:
+            observed, needed = self._repair(view, self.observer.observe(view))
+            seen, switches = self._add_switch(view._replace(env=(*view.env, *needed)), observed)
+            found = seen, (*needed, *switches)
+        seen, switches = found
         if switches:
             self.remedies[kind_of(view)] = switches, seen.gist
         return seen, switches
@@ -66,6 +72,15 @@ class BuildTrials:
         switches, gist = self.remedies[kind_of(view)]
         tried = self.observer.observe(view._replace(env=(*view.env, *switches)))
         return (tried, switches) if tried.gist == gist else None
+
+    def _repair(self, view: View, observed: Observed) -> tuple[Observed, Switches]:
+        """Return the build with a variable that its error names, if it succeeds with that; else the build as it is."""
+        if observed.failure and not observed.doubts:
+            for switch in list_named(observed.failure.text, view):
+                tried = self.observer.observe(view._replace(env=(*view.env, switch)))
+                if _adds_no_doubt(tried, observed):
+                    return tried, (switch,)
+        return observed, ()
 
     def _add_switch(self, view: View, observed: Observed) -> tuple[Observed, Switches]:
         """Return the build with the switch that it needs, if it needs one.
