@@ -24,7 +24,7 @@ from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.model.facts import CatalogRow
 
@@ -187,6 +187,11 @@ class Catalog:
         """Return the modules that a build requirement brings, and those of what comes with it; None if not known."""
         found = [facts and facts.modules for _, facts in self._list_with(requirement, known)]
         return None if None in found else tuple(sorted({name for names in found for name in names or ()}))
+
+    def list_installed(self, required: Iterable[str]) -> tuple[str, ...] | None:
+        """Return what an isolated build has installed; None if not all that its requirements bring is known."""
+        found = {name: facts for one in required for name, facts in self._list_with(one, ())}
+        return None if None in found.values() or not found else tuple(sorted(found))
 
     def _list_with(self, requirement: str, known: Collection[str]) -> Iterator[tuple[str, BuildRequirement | None]]:
         """Yield a build requirement and each package that comes with it, except those in `known`; None: not read."""

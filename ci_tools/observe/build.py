@@ -87,8 +87,8 @@ class ObservedBuild:
         """Return a command whose source is named as in the tree; for code that Cython writes, its `.pyx`."""
         name = posixpath.normpath(posixpath.join(self.folder, command.source))
         cython = [str(PurePosixPath(name).with_suffix(ending)) for ending in (".pyx", ".py")]
-        found = filter(None, map(self.includes.find, (name, *cython)))
-        return command._replace(source=next(found, name))
+        names = (*cython, name) if name in self.observed.generated else (name, *cython)  # Cython may have written it
+        return command._replace(source=next(filter(None, map(self.includes.find, names)), name))
 
     @cached_property
     def compiles(self) -> tuple[Compile, ...]:

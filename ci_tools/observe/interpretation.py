@@ -107,6 +107,7 @@ class Witness:
             backend_path=tuple(map(str, project.list("build-system", "backend-path"))),
             provided=tuple((name, self.catalog.find_modules(name, FAKED)) for name in provided),
             plugins=tuple(sorted(PLUGINS.keys() & required)),
+            installed=self.catalog.list_installed(name_of_required(item) for item in project.build_requires()),
             capped=any(map(CAPPED.match, project.build_requires())),
         )
 

@@ -73,9 +73,10 @@ esac
 """
 # As Python says, which is asked for the machine's size in the same way.
 NPROC = '#!/bin/sh\nexec "{python}" -c "import os; print(os.cpu_count())"\n'
+CYTHON = ("cython", "cythonize")  # programs of a package that a build may require
 SHELLS = ("bash", "sh")  # they get only plain words, which all of them understand alike
 PYTHONS = ("python", "python3")
-PROGRAMS = TOOLS | COMPILERS | {"cmake", "make", "nproc", *PYTHONS, *SHELLS}
+PROGRAMS = TOOLS | COMPILERS | {"cmake", "make", "nproc", *CYTHON, *PYTHONS, *SHELLS}
 # A Python process that the project starts is observed as well.
 PYTHON = '#!/bin/sh\nexec "{python}" -s -S -B "{observer}/__main__.py" "{request}" "$@"\n'
 # Git itself answers of the copy, which is a checkout if the source is one.
@@ -182,6 +183,9 @@ class Stage(SourceCopy):
             write_script(
                 self.tools / name, PYTHON.format(python=sys.executable, observer=OBSERVER, request=self.request)
             )
+        for name in CYTHON:
+            text = PYTHON.format(python=sys.executable, observer=OBSERVER, request=self.request)
+            write_script(self.tools / name, text.replace('"$@"', '-m Cython "$@"'))
         write_script(self.tools / "cmake", CMAKE)
         write_script(self.tools / "nproc", NPROC.format(python=self.tools / PYTHONS[0]))
         for name in FOUND:

@@ -233,7 +233,8 @@ def _run(arguments: list[str]) -> None:
         sys.path.insert(0, "")
         exec(words[1], {"__name__": "__main__"})  # noqa: S102 - the text of `python -c`
     elif words[:1] == ["-m"]:
-        FACTS.doubt(f"runs the module {words[1]} in a separate Python")
+        if words[1].lower() != "cython":
+            FACTS.doubt(f"runs the module {words[1]} in a separate Python")
         sys.argv = words[1:]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     elif words and not words[0].startswith("-"):

@@ -80,6 +80,7 @@ class ObservedProject(NamedTuple):
     backend_path: tuple[str, ...]
     provided: tuple[tuple[str, tuple[str, ...] | None], ...]  # requirements without a fake, and their modules if known
     plugins: tuple[str, ...] = ()  # those of PLUGINS that it requires
+    installed: tuple[str, ...] | None = None  # the packages of its build; None: not known
     capped: bool = False  # whether the project asks for an older setuptools than the newest
 
 
@@ -230,6 +231,7 @@ class Observer(Laboratory):
             **list_facts(view),
             "accelerator_home": str(stage.accelerator) if view.accelerator else "",
             "capped": self.subject.capped,
+            "installed": self.subject.installed,
             "gpu_folder": str(stage.driver),
             "tools": sorted({*TOOLS, *COMPILERS}),
             "compilers": sorted(COMPILERS),

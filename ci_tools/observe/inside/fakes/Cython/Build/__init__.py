@@ -1,8 +1,13 @@
-"""`Cython.Build`: the extensions, each `.pyx` standing for the C or C++ file that Cython makes of it."""
+"""`Cython.Build`: the extensions, each `.pyx` standing for the C or C++ file that Cython makes of it.
+
+What is to be written by itself, by a function or by the programs `cython` and `cythonize`, is a file that is empty: the
+`.pyx` says what it includes.
+"""
 
 from __future__ import annotations
 
 import glob
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +39,21 @@ def cythonize(module_list: Any, exclude: Any = (), **_: Any) -> list[Any]:
     }
     extensions = [extension for item in items for extension in _extensions(item)]
     return [_written(extension) for extension in extensions if not set(extension.sources) & excluded]
+
+
+def translate(words: Any) -> list[str]:
+    """Write the files that a command line of `cython` or `cythonize` asks for, and return their names."""
+    words = [str(word) for word in words]
+    if {"-b", "-i", "--build", "--inplace"} & {*words}:
+        FACTS.doubt("has cythonize compile, which is not simulated")
+    FACTS.note_import("Cython")
+    ending = ".cpp" if {"--cplus", "-+"} & {*words} else ".c"
+    named = [after for word, after in pairwise(words) if word in {"-o", "--output-file"}]
+    sources = [path for word in words if word.endswith(ENDINGS) for path in _found(word)]
+    made = named if len(sources) == 1 and named else [str(Path(one).with_suffix(ending)) for one in sources]
+    for name in made:
+        Path(name).write_text("/* in place of what Cython would write */\n", encoding="utf-8")
+    return made
 
 
 def _found(pattern: str) -> list[str]:

@@ -1,0 +1,5 @@
+"""`Cython.Compiler.Version`."""
+
+from Cython import __version__
+
+version = __version__
