@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Doubts about the record itself, and about what a build installs or fetches: they can touch everything.
 OF_ALL = re.compile(
     r"chang|writes its own|reports more|computes or waits|took over|started over|wrote over|ended Python|understood|"
-    r"network|by setup_requires|which belongs to a plugin|comes from|\b(pip3?|uv|conda|mamba|micromamba)\b"
+    r"network|by setup_requires|which belongs to a plugin|\b(pip3?|uv|conda|mamba|micromamba)\b"
 )
 # Doubts about what a program says of the builder: it decides how something is compiled.
 OF_BUILDER = re.compile(

@@ -28,8 +28,8 @@ WITHOUT_TORCH = frozenset(
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)[\w.]*'")
 FINDS_TORCH = re.compile(r"^[^#\n]*\bfind_package\s*\(\s*Torch\b", re.IGNORECASE | re.MULTILINE)
 # The packages of the modules that observed code can import without an installation.
-IMPORTED = {"Cython": "cython", "cython": "cython", "ninja": "ninja", "numpy": "numpy", "packaging": "packaging", "psutil": "psutil",
-            "pybind11": "pybind11", "torch": "torch"}  # fmt: skip
+IMPORTED = {"Cython": "cython", "cython": "cython", "ninja": "ninja", "numpy": "numpy", "packaging": "packaging",
+            "psutil": "psutil", "pybind11": "pybind11", "torch": "torch"}  # fmt: skip
 
 
 def doubt_torch_abi(abi: TorchAbi, project: ProjectFile) -> TorchAbi:

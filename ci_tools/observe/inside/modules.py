@@ -34,7 +34,9 @@ STOOD_IN_FOR = frozenset({"Cython", "cython", "ninja", "numpy", "psutil", "pybin
 VERSIONED = {"cython": "Cython", "numpy": "numpy", "pybind11": "pybind11"}  # fakes that say their version, by package
 # Fakes that are there where the project requires them, and a package that comes with one and has none.
 OF_DRIVER = "pynvml"  # a build that imagines a GPU has it, too
-PLUGINS = frozenset({"cffi", "cppy", "pkgconfig", OF_DRIVER, "setuptools_rust", "setuptools_scm", "vcs_versioning"})
+PLUGINS = frozenset(
+    {"cffi", "cppy", "expandvars", "pkgconfig", OF_DRIVER, "setuptools_rust", "setuptools_scm", "vcs_versioning"}
+)
 FAKES = Path(__file__).with_name("fakes")
 FAKED = frozenset(
     ".".join(path.relative_to(FAKES).with_suffix("").parts).removesuffix(".__init__") for path in FAKES.rglob("*.py")

@@ -52,6 +52,7 @@ HARMLESS = frozenset(
 PLUGINS: Mapping[str, Mapping[str, str]] = {
     "cffi": {"distutils.setup_keywords": "cffi_modules = cffi:cffi_modules"},
     "cppy": {},
+    "expandvars": {},
     "pkgconfig": {},
     "nvidia-ml-py": {},
     "pynvml": {},
