@@ -14,6 +14,7 @@ from typing import Any
 import setuptools
 from setuptools.command.build_ext import build_ext as _build_ext
 
+from ci_tools.observe.inside.build_ext import record, record_link
 from ci_tools.observe.inside.facts import FACTS
 
 __all__ = ["build_ext", "cythonize"]
@@ -44,8 +45,6 @@ def cythonize(module_list: Any, exclude: Any = (), **_: Any) -> list[Any]:
 def translate(words: Any) -> list[str]:
     """Write the files that a command line of `cython` or `cythonize` asks for, and return their names."""
     words = [str(word) for word in words]
-    if {"-b", "-i", "--build", "--inplace"} & {*words}:
-        FACTS.doubt("has cythonize compile, which is not simulated")
     FACTS.note_import("Cython")
     ending = ".cpp" if {"--cplus", "-+"} & {*words} else ".c"
     named = [after for word, after in pairwise(words) if word in {"-o", "--output-file"}]
@@ -53,6 +52,10 @@ def translate(words: Any) -> list[str]:
     made = named if len(sources) == 1 and named else [str(Path(one).with_suffix(ending)) for one in sources]
     for name in made:
         Path(name).write_text("/* in place of what Cython would write */\n", encoding="utf-8")
+    for name in made if {"-b", "-i", "--build", "--inplace"} & {*words} else ():  # it compiles them, too
+        stem = Path(name).with_suffix("")
+        record(name, f"{stem}.o", "cc", [])
+        record_link(f"{stem}{FACTS.known['suffix']}", [f"{stem}.o"], None, [])
     return made
 
 
