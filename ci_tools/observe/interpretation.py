@@ -41,7 +41,13 @@ from ci_tools.observe.switches import (
 from ci_tools.observe.views import View, list_versions, make_view
 from ci_tools.source.backends.unknown import list_compiled
 from ci_tools.source.includes import Includes
-from ci_tools.source.requirements import doubt_torch_abi, exclude_torch, explain_missing_module, list_undeclared
+from ci_tools.source.requirements import (
+    doubt_torch_abi,
+    exclude_torch,
+    explain_missing_module,
+    list_setup_requires,
+    list_undeclared,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -98,7 +104,7 @@ class Witness:
     def subject(self) -> ObservedProject:
         """Return the project to observe."""
         project = self.project
-        required = [name_of_required(item) for item in project.build_requires()]
+        required = [name_of_required(item) for item in (*project.build_requires(), *list_setup_requires(project))]
         provided = sorted({name for name in required if name} - SIMULATED - PLUGINS.keys())
         return ObservedProject(
             tree=self.tree,

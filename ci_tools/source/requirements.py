@@ -25,6 +25,7 @@ WITHOUT_TORCH = frozenset(
     "versioneer versioningit wheel".split()
 )
 
+SETUP_REQUIRES = re.compile(r"\bsetup_requires\s*\+?=\s*[\[(]([^\])]*)[\])]")
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)[\w.]*'")
 FINDS_TORCH = re.compile(r"^[^#\n]*\bfind_package\s*\(\s*Torch\b", re.IGNORECASE | re.MULTILINE)
 # The packages of the modules that observed code can import without an installation.
@@ -63,6 +64,14 @@ def build_requirements(project: ProjectFile) -> list[tuple[str, str]]:
     place = str(project.place("build-system", "requires"))
     own = [(str(requirement), place) for requirement in project.list("build-system", "requires")]
     return [*own, *((requirement, project.request.config) for requirement in project.request.build.requires)]
+
+
+def list_setup_requires(project: ProjectFile) -> list[str]:
+    """Return what setup.py or setup.cfg asks for by setup_requires: an isolated build gets that as well (PEP 517)."""
+    said = project.setting("options", "setup_requires").splitlines()
+    for listed in SETUP_REQUIRES.findall(project.tree.text(project.path("setup.py"))):
+        said += re.findall(r"""["']([A-Za-z][^"']*)["']""", listed)
+    return said
 
 
 def list_undeclared(project: ProjectFile, imports: Iterable[str]) -> tuple[str, ...]:

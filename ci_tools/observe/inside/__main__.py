@@ -169,6 +169,8 @@ def _collect_records() -> dict[str, Any]:
 
 def _build_wheel(request: dict[str, Any]) -> dict[str, Any] | None:
     """Let the backend build the wheel; return the error that it raised, or None."""
+    from ci_tools.observe.inside import modules
+
     sys.path[:0] = request["backend_path"]
     sys.argv = ["setup.py"]
     try:
@@ -176,6 +178,8 @@ def _build_wheel(request: dict[str, Any]) -> dict[str, Any] | None:
         backend = importlib.import_module(module)
         for name in filter(None, attribute.split(".")):
             backend = getattr(backend, name)
+        if request["backend_path"] and (hook := getattr(backend, "get_requires_for_build_wheel", None)):
+            modules.provide(hook(request["settings"]))
         backend.build_wheel(request["wheels"], request["settings"])  # type: ignore[attr-defined]
     except BaseException as error:  # noqa: BLE001 - any error of a project is part of the answer
         traceback.print_exc()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import sys
+import tarfile
 from typing import Any, NamedTuple
 
 from ci_tools.observe.inside.facts import FACTS
@@ -61,7 +63,8 @@ def doubt_function(name: str, real: Any) -> Any:
 
     @functools.wraps(real)
     def called(*args: Any, **kwargs: Any) -> Any:
-        if FACTS.lets_ask():
+        is_unpacking = sys._getframe(1).f_code.co_filename == tarfile.__file__  # noqa: SLF001 - it gives files away as root
+        if FACTS.lets_ask() and not is_unpacking:
             FACTS.doubt(f"asks for {name}(), which no cell defines")
         return real(*args, **kwargs)
 

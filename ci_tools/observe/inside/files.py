@@ -31,6 +31,8 @@ GPU_PROGRAMS = frozenset(
     "amd-smi hl-smi npu-smi nvidia-smi rocm-smi rocm_agent_enumerator rocminfo sycl-ls xpu-smi".split()
 )
 USUAL_PLACES = ("/usr/local/cuda", "/opt/rocm", "/opt/intel")  # of toolkits; jobs name theirs by variables
+OF_LINUX = ("/proc/", "/sys/", "/usr/include/")  # macOS keeps its headers in an SDK
+OF_UNIX = ("/bin/", "/etc/", "/home/", "/lib/", "/opt/", "/sbin/", "/usr/", "/var/")
 readlink = os.readlink  # the original
 LOOKS = ("access", "chdir", "listdir", "lstat", "readlink", "scandir", "stat", "statvfs")
 OF_SYSTEMS = {"cl": "windows", "nproc": "linux"}  # programs of one system only
@@ -150,10 +152,13 @@ def _watch_link(real: Any) -> Any:
 
 def _leads_here(look: str, path: Any) -> bool:
     """Whether the path is a folder above the source or Python that `os.path.realpath` checks for links."""
-    if look not in {"lstat", "readlink"}:
+    is_resolved = look == "stat" and _name_asker(sys._getframe(2)) == "resolve"  # noqa: SLF001 - the caller's caller
+    if look not in {"lstat", "readlink"} and not is_resolved:
         return False
     above = f"{os.fsdecode(path).rstrip('/')}/"
-    return any(folder.startswith(above) for folder in (FACTS.root, f"{sys.prefix}/", f"{sys.base_prefix}/"))
+    return any(
+        folder.startswith(above) for folder in (FACTS.root, FACTS.known["modules"], f"{sys.prefix}/", f"{PREFIX}/")
+    )
 
 
 def _doubtful(name: str, real: Any) -> Any:
@@ -188,6 +193,10 @@ def _is_of_some_builders(name: str) -> bool:
     """Whether a path that is not ours may be there on a builder, which no cell defines."""
     if name.startswith(USUAL_PLACES):
         FACTS.ask("accelerator")
+        return False
+    if name.startswith(OF_UNIX) and FACTS.ask("os") == "windows":
+        return False
+    if name.startswith(OF_LINUX) and FACTS.ask("os") != "linux":
         return False
     return not (_is_around(name) or TRANSLATION.search(name) or _is_known_to_be_absent(name))
 
@@ -275,6 +284,7 @@ def note_program(name: str) -> None:
 
 def _is_unknown_program(name: str) -> bool:
     """Whether no cell defines that a builder has a program."""
+    name = re.sub(r"\.exe$", "", name)  # as Windows names it
     known = INDIFFERENT_PROGRAMS | GPU_PROGRAMS | {*FACTS.known["compilers"], *OF_SYSTEMS, *FACTS.known["programs"]}
     return name not in known
 

@@ -7,6 +7,7 @@ import functools
 import importlib.metadata
 import importlib.util
 import pkgutil
+import re
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -66,6 +67,15 @@ def watch(provided: Provided) -> None:
         if hasattr(importlib.metadata, name):
             real = getattr(importlib.metadata, name)
             setattr(importlib.metadata, name, _doubt_listing(f"importlib.metadata.{name}()", real))
+
+
+def provide(requirements: Any) -> None:
+    """Add what a backend of the project's own asks for beside the requirements that it declares."""
+    finder = next(one for one in sys.meta_path if isinstance(one, _MissingModule))
+    for text in requirements or ():
+        name = re.split(r"[^\w.-]", str(text).strip())[0].lower().replace("_", "-").replace(".", "-")
+        if name not in FACTS.known["simulated"] and name not in finder.provided:
+            finder.provided[name] = None
 
 
 def _watch_import(real: Any) -> Any:
@@ -185,7 +195,7 @@ class _MissingModule:
     """Finder for modules that no other finder has: missing in the build too, unless the build installs them."""
 
     def __init__(self, provided: Provided) -> None:
-        self.provided = provided
+        self.provided = dict(provided)
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         is_own = FACTS.imports_itself() and "." not in name

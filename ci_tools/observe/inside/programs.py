@@ -32,6 +32,7 @@ ABSENT = frozenset({"git.cmd"})
 # Of each call of cmake, the variables that the project changes and the arguments, except how many compilers it starts.
 CONFIGURED: list[list[str]] = []
 JOBS = re.compile(r"(-j|--parallel)?[= ]?\d*")
+OF_FILES = frozenset({"copy", "copy_directory", "make_directory", "rm", "tar", "touch"})  # commands of `cmake -E`
 SOURCE = "<source>"  # the root of the source in these arguments
 VALUED = frozenset({"-A", "-B", "-C", "-D", "-G", "-T", "-U", "--install-prefix", "--preset", "--toolchain"})
 PYTHON = re.compile(r"python(\d(\.\d+)?)?")
@@ -110,9 +111,18 @@ def _replace_own(real: Any) -> Any:
             elif head.startswith(build_ext.FAILS):
                 FACTS.doubt(_doubt_own(words[start]))
                 args, options = ["false"], {**options, "executable": None}
+            elif options.get("stdout") is None and _is_nowhere(words[0]):  # nothing but what it does is asked for
+                FACTS.doubt(f"runs {words[0]}, whose answer no cell defines")
+                args, options = ["true"], {**options, "executable": None}
         real(self, args, *others, **options)
 
     return started
+
+
+def _is_nowhere(program: str) -> bool:
+    """Whether no cell has a program that is found on PATH."""
+    name = OF_WINDOWS.sub("", program)
+    return not os.path.dirname(program) and name not in FACTS.known["programs"] and name not in files.GPU_PROGRAMS
 
 
 def _read_head(path: str) -> str:
@@ -257,6 +267,8 @@ def _answers(program: str, words: list[str], start: _Start) -> bool:
 def _runs_cmake(arguments: list[str], start: _Start) -> bool:
     """Record that cmake configures or builds; False if it is to do anything else, whose answer nobody knows."""
     if arguments in ([], ["--version"], ["-version"], ["--help"], ["-E", "capabilities"]):  # without any, it is help
+        return True
+    if arguments[0] == "-E" and arguments[1] in OF_FILES:  # the stage's own does it
         return True
     if arguments[0] in {"-E", "-N", "-P", "-L", "-LA", "--find-package", "--system-information"}:
         return False

@@ -28,6 +28,13 @@ def parse_schema(schema: str) -> Schema:
     return Schema(schema)
 
 
+def _parallel_info() -> str:
+    """Return what `torch.__config__.parallel_info()` does."""
+    from torch.__config__ import parallel_info
+
+    return parallel_info()
+
+
 def __getattr__(name: str) -> Any:
     if name == "_GLIBCXX_USE_CXX11_ABI":
         return FACTS.known.get("cxx11_abi", True)
