@@ -164,6 +164,7 @@ def _collect_records() -> dict[str, Any]:
         "compiles": build_ext.Recorder.compiles,
         "links": build_ext.Recorder.links,
         "configured": programs.CONFIGURED,
+        "left": build_ext.LEFT,
     }
 
 

@@ -11,6 +11,7 @@ import importlib
 import os
 import re
 import shlex
+import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -23,12 +24,14 @@ import distutils.command.build_clib
 import distutils.command.build_ext
 import distutils.command.config
 import distutils.command.install
+import distutils.core
 import distutils.unixccompiler
 from distutils.command.build import build
 from distutils.errors import CompileError, LinkError
 from distutils.unixccompiler import UnixCCompiler
 
 from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
 
 from ci_tools.observe.inside.cell import platform_tag, python_tags
 from ci_tools.observe.inside.facts import FACTS
@@ -62,6 +65,7 @@ ENDINGS = {
     "static_lib_extension": ".lib",
 }
 PROBES = ("check_func", "check_header", "check_lib", "search_cpp", "search_text", "try_cpp", "try_link", "try_run")
+LEFT: dict[str, str] = {}  # package data that is not copied: its place in the wheel, and its source
 MAX_SAID = 60  # characters of a question
 SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx", ".hip", ".sycl")
 MARK = "in place of what would be linked as number {}\n"
@@ -261,11 +265,49 @@ def _watch_tags() -> None:
     bdist_wheel.run, bdist_wheel.get_tag = note, tag  # type: ignore[method-assign]
 
 
+def _leave_data(real: Any) -> Any:
+    """Leave package data where it is: thousands of files take longer to copy than all else that a build does."""
+
+    @functools.wraps(real)
+    def build(self: Any) -> None:
+        known = frozenset(FACTS.known["data"])
+        if self.editable_mode or not known or any(FACTS.is_own(one.__code__.co_filename) for one in _methods(self)):
+            real(self)
+            return
+        for target, source in self._get_package_data_output_mapping():
+            name = os.path.normpath(source)
+            if name in known:
+                LEFT[os.path.relpath(target, self.build_lib)] = name
+            else:
+                self.mkpath(os.path.dirname(target))
+                self.copy_file(source, target)
+
+    return build
+
+
+def _methods(command: Any) -> list[Any]:
+    return [getattr(type(command), name) for name in ("build_package_data", "copy_file", "run")]
+
+
+def place_data() -> None:
+    """Copy what was left, before the project's code looks for it, to where the build's next step takes it from."""
+    commands: Any = distutils.core._setup_distribution.command_obj  # type: ignore[attr-defined]  # noqa: SLF001
+    installed = commands.get("install_lib")
+    top = installed.install_dir if installed and installed.finalized else commands["build_py"].build_lib
+    left = dict(LEFT)
+    LEFT.clear()
+    for member, source in left.items():
+        path = os.path.join(top, member)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        shutil.copyfile(source, path)
+
+
 def install() -> None:
     """Install the recorder as the compiler of distutils and setuptools."""
     for command in (build, distutils.command.build_ext.build_ext, bdist_wheel):
         _show_platform(command)
     _watch_tags()
+    build_py.build_package_data = _leave_data(build_py.build_package_data)  # type: ignore[method-assign]
     distutils.command.build_ext.build_ext.get_ext_filename = _name_module  # type: ignore[method-assign]
     for name in TWINS:
         with suppress(ModuleNotFoundError):

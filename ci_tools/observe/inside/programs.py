@@ -58,6 +58,7 @@ STARTS = {
 }
 # After these, a file can be read under another name; sqlite opens its own without `open`.
 MOVES = frozenset({"os.link", "os.rename", "sqlite3.connect"})
+OF_PROGRAMS = frozenset({"os.system", "subprocess.Popen"})
 NETWORK = frozenset({"socket.connect", "socket.getaddrinfo", "urllib.Request"})
 
 
@@ -70,6 +71,7 @@ def watch() -> None:
 
 def heard(event: str, details: tuple[Any, ...]) -> None:
     """Record the commands that the project runs, the outside files that it reads, and network use (PEP 578)."""
+    _place_data(event)
     if event == "exec":
         text.note_code(details[0])
     elif event == "compile":
@@ -135,6 +137,12 @@ def _read_head(path: str) -> str:
 
 def _doubt_own(program: str) -> str:
     return f"runs {os.path.basename(program)}, a program of its own, whose answer no cell defines"
+
+
+def _place_data(event: str) -> None:
+    """Copy package data that was left if the project's code may see from now on that it is not there."""
+    if build_ext.LEFT and (event == "open" or event in STARTS or event in OF_PROGRAMS) and FACTS.lets_ask():
+        build_ext.place_data()
 
 
 class _Start(NamedTuple):

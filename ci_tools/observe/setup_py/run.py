@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import secrets
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.catalog import STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES
+from ci_tools.formats.wheel import Hashing
 from ci_tools.model.evidence import OWN_SUFFIX
 from ci_tools.model.files import EPOCH
 from ci_tools.observe.gpus.driver import write_driver
@@ -66,6 +68,8 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
     "versioneer": {},
 }
 MODULES = {"nvidia-ml-py": "pynvml"}  # of a plugin whose module has another name
+CODE = re.compile(r"\.(pyi?|pyx|pxd|pxi|toml|cfg|in|cmake)$|(^|/)(CMakeLists\.txt|[A-Z]+(\.\w+)?)$")
+MIN_DATA = 200  # fewer files are copied as fast
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
 OF_VERSIONS = frozenset({"accelerator", "cuda", "free_threaded", "nccl", "oneapi", "python", "torch"})  # questions
 WORD = "FATWHEEL_WORD"  # the observer removes it from its variables before the project's code runs
@@ -95,6 +99,7 @@ class Observer(Laboratory):
         self.subject = subject
         self.seen: list[tuple[View, Observed]] = []
         self.repeated: set[tuple[object, ...]] = set()  # what was built twice, to see whether chance decides
+        self.hashes: dict[tuple[object, ...], str] = {}  # of package data
         self.idle: dict[tuple[object, ...], set[str]] = {}  # of each doubt, the questions that do not decide it
         self.stopped: Observed | None = None  # a build that did not end by itself: no other is started
 
@@ -182,10 +187,14 @@ class Observer(Laboratory):
         if answer is None:
             early = f"setup.py ended Python before the build was done (exit status {ended.status})"
             return TrialResult({"stopped": stopped or early}, stopped=True)
+        left = answer.pop("left", {})
         found = {
             **name_folders_alike(answer, list_folders(stage, prepared)),
             "wheel": read_wheel(stage, prepared),
         }
+        for member, source in left.items() if found["wheel"] else ():
+            found["wheel"].setdefault("members", []).append((member, self._hash(stage, f"{self._prefix}{source}")))
+            found["reads"][f"{self._prefix}{source}"] = ""
         return TrialResult(found, found["reads"], view.version if "version" in found["asked"] else None)
 
     def _request(self, stage: Stage, prepared: Prepared, view: View) -> dict[str, Any]:
@@ -220,6 +229,28 @@ class Observer(Laboratory):
             },
         }
 
+    @cached_property
+    def _data(self) -> list[str]:
+        """The files, relative to the project, that a build only copies; none if they are few."""
+        binaries = {*self.tree.binaries}
+        names = [
+            name.removeprefix(self._prefix)
+            for name in self.tree.files
+            if name.startswith(self._prefix) and name not in binaries and not CODE.search(name)
+        ]
+        return names if len(names) > MIN_DATA else []
+
+    def _hash(self, stage: Stage, name: str) -> str:
+        """Return the hash of a file as the build left it."""
+        path = stage.source / name
+        stat = path.stat()
+        key = name, stat.st_mtime_ns, stat.st_size
+        if key not in self.hashes:
+            hashing = Hashing()
+            hashing.update(path.read_bytes())
+            self.hashes[key] = hashing.record_value
+        return self.hashes[key]
+
     @property
     def _prefix(self) -> str:
         """The project's folder below the source, such as `python/`, or ""."""
@@ -245,6 +276,7 @@ class Observer(Laboratory):
             "around": str(stage.folder.parent),
             "checkout": f"{stage.checkout}/",
             "tracked": _list_tracked(self.tree, self._prefix),
+            "data": self._data,
             "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),
             "suffix": OWN_SUFFIX,
             "plugins": [MODULES.get(name, name.replace("-", "_")) for name in self.subject.plugins],
