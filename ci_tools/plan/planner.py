@@ -213,7 +213,7 @@ class _Planner:
         yield from commands.warnings(self.request.build)
         platforms: dict[str, dict[str, None]] = {}
         for axes in self.known.values():
-            if axes.request.enabled is Enabled.FALSE:
+            if axes.request.enabled is Enabled.FALSE or axes.request.platform in self.refusals.found:
                 continue
             unshipped = find_unshipped(axes.request, self.torches, self.catalog) if axes.is_native else ()
             for warning in (*find_warnings(axes, self.request, self.admitted), *unshipped):

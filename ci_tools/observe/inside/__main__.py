@@ -238,9 +238,11 @@ def _run(arguments: list[str]) -> None:
         sys.path.insert(0, "")
         exec(words[1], {"__name__": "__main__"})  # noqa: S102 - the text of `python -c`
     elif words[:1] == ["-m"]:
-        if words[1].lower() != "cython":
-            FACTS.doubt(f"runs the module {words[1]} in a separate Python")
         sys.argv = words[1:]
+        if words[1].lower() == "cython":
+            importlib.import_module("Cython.Build.Cythonize").main()
+            return
+        FACTS.doubt(f"runs the module {words[1]} in a separate Python")
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     elif words and not words[0].startswith("-"):
         sys.argv = words

@@ -307,6 +307,7 @@ def install() -> None:
     for command in (build, distutils.command.build_ext.build_ext, bdist_wheel):
         _show_platform(command)
     _watch_tags()
+    setuptools.extension._have_cython = lambda: False  # noqa: SLF001 - a `.pyx` stands for the C file beside it
     build_py.build_package_data = _leave_data(build_py.build_package_data)  # type: ignore[method-assign]
     distutils.command.build_ext.build_ext.get_ext_filename = _name_module  # type: ignore[method-assign]
     for name in TWINS:
@@ -372,7 +373,9 @@ def _doubt_plugins(real: Any) -> Any:
     @functools.wraps(real)
     def made(self: Any, attrs: Any = None) -> None:
         real(self, attrs)
-        for name in (attrs or {}).keys() - HARMLESS_KEYWORDS:
+        # Where all that is installed is known, none of it adds a keyword but the plugins that are simulated.
+        unknown = (attrs or {}).keys() - HARMLESS_KEYWORDS if FACTS.known["installed"] is None else ()
+        for name in unknown:
             if not any(hasattr(place, found) for place in (self, self.metadata) for found in (name, f"set_{name}")):
                 FACTS.doubt(f"gives setup() the keyword {name}, which belongs to a plugin")
         for requirement in _flat((attrs or {}).get("setup_requires")):

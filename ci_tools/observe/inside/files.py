@@ -14,7 +14,7 @@ import shutil
 import stat
 import sys
 import sysconfig
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ci_tools.observe.inside.build_ext import LEFT, place_data
 from ci_tools.observe.inside.chance import look_for_size
@@ -44,6 +44,7 @@ PREFIX = sys.base_prefix
 FROZEN_LIBRARY = (f"{LIBRARY}/", "<frozen ")  # genericpath is one of the frozen modules
 OF_CUDA = re.compile(r"/(fakes|lib/.*)/nvidia(/|$)")  # packages that only torch's CUDA builds install
 TRANSLATION = re.compile(r"/share/locale/.*\.mo$")  # argparse and others look for translated messages there
+NUMPY = re.compile(r"/fakes/numpy/(_)?core/include(?:/numpy(?:/\w+\.h)?)?$")
 TORCH_HEADER = re.compile(r"/fakes/torch/include/(.+)")
 REPOSITORIES = frozenset({".git", ".hg", ".svn"})
 
@@ -109,6 +110,8 @@ def _hide(look: str, path: Any, asker: FrameType) -> Any:
     only = ONLY_ASKS.get(_name_asker(asker)) if look == "stat" else None
     if (only or look == "access") and (header := TORCH_HEADER.search(_full_name(path))):
         return _find_header(header[1], look, only, path)
+    if only and (found := NUMPY.search(_full_name(path))):  # numpy 2 has moved them
+        return os.stat_result((only.mode, *[0] * 9)) if found[1] else _refuse(path)
     if only and _full_name(path) == os.devnull and FACTS.ask("os") == "windows":
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     if only and _is_elsewhere(path):
@@ -117,6 +120,10 @@ def _hide(look: str, path: Any, asker: FrameType) -> Any:
         return None
     if look == "access":
         return False
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def _refuse(path: Any) -> NoReturn:
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
@@ -131,7 +138,7 @@ def _find_header(header: str, look: str, only: _Kind | None, path: Any) -> Any:
         return os.stat_result((stat.S_IFDIR if is_folder else stat.S_IFREG, *[0] * 9))
     if look == "access":
         return bool(found)
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return _refuse(path)
 
 
 def _suppose_file(only: _Kind, path: Any) -> os.stat_result:

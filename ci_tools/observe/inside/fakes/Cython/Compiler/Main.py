@@ -8,6 +8,8 @@ from typing import Any
 
 from Cython.Build import translate
 
+from ci_tools.observe.inside.facts import FACTS
+
 default_options: dict[str, Any] = {}
 
 
@@ -35,3 +37,7 @@ def main(command_line: int = 1) -> None:
 
 
 setuptools_main = main
+
+
+def __getattr__(name: str) -> Any:
+    return FACTS.unknown(f"Cython.Compiler.Main.{name}")
