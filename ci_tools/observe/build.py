@@ -93,7 +93,7 @@ class ObservedBuild:
     @cached_property
     def compiles(self) -> tuple[Compile, ...]:
         """Every call of a compiler, with its source as it is named in the tree."""
-        return tuple(map(self.compile, self.observed.commands))
+        return tuple(map(self.compile, self.observed.kept_commands))
 
     @property
     def runs_other(self) -> str:
@@ -109,7 +109,7 @@ class ObservedBuild:
     def extensions(self) -> Extensions:
         """Whether the build compiles anything."""
         observed = self.observed
-        is_compiled = observed.libraries or observed.commands or observed.shipped or not observed.is_pure
+        is_compiled = observed.libraries or observed.kept_commands or observed.shipped or not observed.is_pure
         return Extensions.SOME if is_compiled else Extensions.NONE
 
     @cached_property
@@ -126,8 +126,8 @@ class ObservedBuild:
             return f"{RAN}: compiles {files} into {first.member.replace(OWN_SUFFIX, '')}{more}{self.hipify_note}"
         if observed.shipped:
             return f"{RAN}: ships {observed.shipped[0]}, which is compiled"
-        if observed.commands:
-            return f"{RAN}: compiles {observed.commands[0].source}"
+        if observed.kept_commands:
+            return f"{RAN}: compiles {observed.kept_commands[0].source}"
         if not observed.is_pure:
             return f"{RAN}: its wheel is for one platform, though nothing is compiled"
         members = len(observed.members)
@@ -199,7 +199,7 @@ class ObservedBuild:
     def recipe(self) -> str:
         """A hash of everything that the build does."""
         seen = self.observed
-        parts = (seen.tag, seen.is_pure, seen.members, seen.shipped, seen.metadata, self.built, seen.commands)
+        parts = (seen.tag, seen.is_pure, seen.members, seen.shipped, seen.metadata, self.built, seen.kept_commands)
         return hashlib.sha256(repr((*parts, self.configured, self.written)).encode()).hexdigest()
 
     @cached_property

@@ -406,6 +406,8 @@ class _Collector:
         if found is None:
             return None
         api = found.python_api
+        outside = tuple(f"{folder}/" for folder in found.outside)
+        sources = tuple(name for name in sources if not name.startswith(outside)) if outside else sources
         abi = found.torch or self.torch_abi(sources)
         takes_torch = abi.uses_torch and self.project.request.torch and found.extensions is not Extensions.NONE
         of_cmake = self.torch_of_cmake if takes_torch else ""

@@ -165,6 +165,7 @@ def _collect_records() -> dict[str, Any]:
         "links": build_ext.Recorder.links,
         "configured": programs.CONFIGURED,
         "left": build_ext.LEFT,
+        "opened": [*build_ext.OPENED],
     }
 
 

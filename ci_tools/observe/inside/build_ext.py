@@ -65,6 +65,8 @@ ENDINGS = {
     "static_lib_extension": ".lib",
 }
 PROBES = ("check_func", "check_header", "check_lib", "search_cpp", "search_text", "try_cpp", "try_link", "try_run")
+OBJECTS: dict[str, str] = {}  # each object's source
+OPENED: dict[str, None] = {}  # the sources whose objects the project's code opens
 LEFT: dict[str, str] = {}  # package data that is not copied: its place in the wheel, and its source
 MAX_SAID = 60  # characters of a question
 SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx", ".hip", ".sycl")
@@ -119,7 +121,7 @@ class Recorder(UnixCCompiler):
         flags = [f"-Wl,-rpath,{path}" for path in runtime_library_dirs or ()]
         flags += [*_flat(extra_preargs), *_flat(extra_postargs)]
         output = os.path.join(output_dir or "", output_filename)
-        record_link(output, objects, libraries, flags)
+        record_link(output, objects, libraries, flags, is_program=target_desc == self.EXECUTABLE)
         if target_desc == self.EXECUTABLE:  # of a test of the compiler, mostly: it fails when the project runs it
             Path(output).write_text(f"{FAILS}{Path(output).read_text(encoding='utf-8')}", encoding="utf-8")
 
@@ -172,6 +174,7 @@ def record(source: str, made: str, compiler: str, flags: list[str]) -> None:
     """Record one compilation and create its object; a test of the compiler with an outside file is not recorded."""
     if made:
         _make(made, f"object of {source}\n")
+        OBJECTS[os.path.abspath(made)] = source
     if not os.path.abspath(source).startswith(FACTS.root):
         _compile_includes(source)
         return
@@ -205,7 +208,7 @@ def _variable_flags(source: str) -> list[str]:
     return [flag for name in names for flag in shlex.split(FACTS.variable(name))]
 
 
-def record_link(output: str, objects: Any, libraries: Any, flags: list[str]) -> None:
+def record_link(output: str, objects: Any, libraries: Any, flags: list[str], *, is_program: bool = False) -> None:
     """Record a library that is linked, and create it."""
     _make(output, MARK.format(len(Recorder.links)))
     linked = [*map(str, objects or ())]
@@ -217,6 +220,7 @@ def record_link(output: str, objects: Any, libraries: Any, flags: list[str]) -> 
             "libraries": [*map(str, libraries or ())],
             "flags": flags,
             "compiled": len(Recorder.compiles),
+            "is_program": is_program,
         }
     )
 

@@ -79,8 +79,10 @@ def heard(event: str, details: tuple[Any, ...]) -> None:
     elif event == "open" and isinstance(details[0], (str, bytes, Path)):
         files.note_read(*details[:3])
         files.note_content(*details[:3])
+        _note_object(details[0])
     elif event in MOVES:
         files.note_contents(details[0], *details[2:3])
+        _note_object(details[0])
     elif event == "os.symlink":  # its target is named from the link's folder
         files.note_contents(os.path.join(os.path.dirname(os.fsdecode(details[1])), os.fsdecode(details[0])), details[2])
     elif event == "subprocess.Popen":
@@ -137,6 +139,13 @@ def _read_head(path: str) -> str:
 
 def _doubt_own(program: str) -> str:
     return f"runs {os.path.basename(program)}, a program of its own, whose answer no cell defines"
+
+
+def _note_object(path: Any) -> None:
+    """Record that the project's own code takes an object, which may then be part of its wheel."""
+    source = build_ext.OBJECTS.get(os.path.abspath(os.fsdecode(path))) if build_ext.OBJECTS else None
+    if source and FACTS.lets_ask():
+        build_ext.OPENED[source] = None
 
 
 def _place_data(event: str) -> None:

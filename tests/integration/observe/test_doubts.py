@@ -99,6 +99,26 @@ def test_a_helper_of_a_build_is_known_for_what_it_is(before: str, is_doubted: bo
     assert (found.python_api.kind, found.torch_abi.kind) == (Binding.FULL, Binding.NONE)
 
 
+COMPILES = "from distutils.ccompiler import new_compiler\nc = new_compiler()\nmade = c.compile(['t.c'])\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "extensions"),
+    [
+        pytest.param("", Extensions.NONE, id="nothing-takes-its-object"),
+        pytest.param("c.link_executable(made, 't')\n", Extensions.NONE, id="a-program-that-is-left-behind"),
+        pytest.param("import shutil; shutil.copy(made[0], 'demo/t.bin')\n", Extensions.SOME, id="its-object-is-packed"),
+        pytest.param("open('demo/t.py', 'w').write(repr(open(made[0], 'rb').read()))\n", Extensions.SOME,
+                     id="its-object-is-read"),
+        pytest.param("c.link_shared_object(made, 'demo/t.bin')\n", Extensions.SOME, id="a-library-that-is-packed"),
+    ],
+)  # fmt: skip
+def test_a_test_of_the_compiler_is_no_source_of_the_wheel(before: str, extensions: Extensions, tmp_path: Path) -> None:
+    script = setup("package_data={'demo': ['*.bin']}", COMPILES + before)
+    found = shown(tmp_path, "", **{"setup.py": script, "t.c": "#include <torch/extension.h>\n"})
+    assert found.extensions is extensions
+
+
 @pytest.mark.parametrize(
     "before",
     [
