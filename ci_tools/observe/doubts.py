@@ -1,7 +1,7 @@
 """Says which axes a doubt cannot touch: what a build shows beside it stays known, and only the others are kept.
 
-A wheel that is native whatever the answer stays native. Torch is no axis of a build that nothing brings it to: builds
-are isolated (PEP 517). All else stays an axis, as a wheel too many is better than one that cannot serve.
+A wheel that is native whatever the answer stays native. Where nothing brings torch to a build, one wheel serves every
+torch: builds are isolated (PEP 517). Every other axis stays: better one wheel too many than one that cannot serve.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OF_BUILDER = re.compile(
     r"runs (?!a |the |cmake)|compiles by its own command|asks the preprocessor|fails after it ran make"
 )
 BUILD_FILE = re.compile(r"\.(ac|am|cmake|in|mk|py|sh)$|(^|/)(CMakeLists\.txt|Makefile|configure|meson\.build)$")
-DEFAULT = ("setuptools", "wheel")  # what a build has where nothing says what it requires (PEP 518)
+DEFAULT = ("setuptools", "wheel")  # requirements of a build that states none (PEP 518)
 TORCH = re.compile(r"torch", re.IGNORECASE)
 # In Python: an import, or words of a command. Others may be names of extras.
 TORCH_IN_PYTHON = re.compile(r"\b(?:import|from)\s+torch\b|\(\s*['\"]torch[\w.]*['\"]|\binstall\b.*torch|-m\b.*torch")
@@ -97,7 +97,7 @@ def keep_axes(sibling: CellEvidence, why: str, project: ProjectFile, includes: I
 def keep_torch_out(
     found: CellEvidence, project: ProjectFile, includes: Includes, observed: Observed | None = None
 ) -> CellEvidence:
-    """Return evidence that torch is no axis of, if nothing brings torch to the build and none of its files names it."""
+    """Return evidence without a torch axis, if nothing brings torch to the build and none of its files names it."""
     abi = exclude_torch(found.torch_abi, project, DEFAULT)
     members = {name for name, _ in observed.members} if observed else ()
     if abi is found.torch_abi or names_torch(project, members):

@@ -270,7 +270,7 @@ def _watch_tags() -> None:
 
 
 def _leave_data(real: Any) -> Any:
-    """Leave package data where it is: thousands of files take longer to copy than all else that a build does."""
+    """Leave package data where it is: to copy thousands of files takes longer than the rest of a build."""
 
     @functools.wraps(real)
     def build(self: Any) -> None:

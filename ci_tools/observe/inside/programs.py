@@ -99,7 +99,7 @@ def heard(event: str, details: tuple[Any, ...]) -> None:
 def _replace_own(real: Any) -> Any:
     """Start others in place of the source's own programs: an autoconf script would look at this machine for long.
 
-    What was linked here cannot run: it fails, which is one of the answers that a test of the compiler expects.
+    A program that was linked here cannot run: it fails, which a test of the compiler expects as well.
     """
 
     @functools.wraps(real)

@@ -98,7 +98,7 @@ class Observer(Laboratory):
         super().__init__(subject.tree, outside, LIMITS, spent)
         self.subject = subject
         self.seen: list[tuple[View, Observed]] = []
-        self.repeated: set[tuple[object, ...]] = set()  # what was built twice, to see whether chance decides
+        self.repeated: set[tuple[object, ...]] = set()  # builds that ran twice, to see whether chance decides
         self.hashes: dict[tuple[object, ...], str] = {}  # of package data
         self.idle: dict[tuple[object, ...], set[str]] = {}  # of each doubt, the questions that do not decide it
         self.stopped: Observed | None = None  # a build that did not end by itself: no other is started

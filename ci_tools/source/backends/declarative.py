@@ -45,7 +45,7 @@ PLAIN_COMPANIONS = frozenset(
 )
 PLAIN_HATCH_HOOKS = frozenset({"vcs", "version", "versioningit"})  # they write the version into a file
 JAVASCRIPT = frozenset({"hatch_jupyter_builder.npm_builder", "jupyter_builder.npm_builder"})
-# What a hook sets of a wheel that is for one platform and one Python.
+# Settings by which a hook makes a wheel for one platform and one Python.
 NATIVE_HOOK = [
     re.compile(rf"""^(?!\s*(?:if|elif)\b)[^#\n]*build_data\[["']{name}["']\]\s*=\s*{value}\b""", re.MULTILINE)
     for name, value in (("infer_tag", "True"), ("pure_python", "False"))

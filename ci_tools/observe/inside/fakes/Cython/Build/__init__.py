@@ -1,7 +1,6 @@
 """`Cython.Build`: the extensions, each `.pyx` standing for the C or C++ file that Cython makes of it.
 
-What is to be written by itself, by a function or by the programs `cython` and `cythonize`, is a file that is empty: the
-`.pyx` says what it includes.
+The programs `cython` and `cythonize` write an empty file: the `.pyx` says what it includes.
 """
 
 from __future__ import annotations
