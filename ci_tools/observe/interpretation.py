@@ -18,11 +18,11 @@ from ci_tools.observe.build import (
     find_own_archs,
 )
 from ci_tools.observe.device_code import warn_of_files
-from ci_tools.observe.doubts import keep_axes, keep_torch_out, limit_doubt
 from ci_tools.observe.gpus.own_archs import ArchVariables, find_cmake_archs
 from ci_tools.observe.laboratory import TOO_MANY
 from ci_tools.observe.owned import Owned, explain_loss
 from ci_tools.observe.python_label import explain_platform, name_by_oldest
+from ci_tools.observe.setup_py.doubts import keep_axes, keep_torch_out, limit_doubt
 from ci_tools.observe.setup_py.run import HARMLESS, PLUGINS, SIMULATED, ObservedProject, Observer
 from ci_tools.observe.setup_py.trials import BuildTrials, kind_of
 from ci_tools.observe.suppositions import (
