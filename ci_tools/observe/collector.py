@@ -28,7 +28,7 @@ from ci_tools.model.evidence import (
 )
 from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.request import Enabled, Globs
-from ci_tools.observe.cells import cells_of, is_offered, torches_of
+from ci_tools.observe.cells import MAX_OBSERVED, Spent, cells_of, is_offered, torches_of
 from ci_tools.observe.device_code import select_kernels, warn_of_files
 from ci_tools.observe.versions.teller import ASKS_GIT, Teller
 from ci_tools.source import backends
@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from ci_tools.model.request import PlatformRequest, Request
     from ci_tools.observe.cmake.witness import CmakeWitness
     from ci_tools.observe.interpretation import Witness
-    from ci_tools.observe.laboratory import Spent
     from ci_tools.source.files import Tree
     from ci_tools.source.versions import OwnVersion
 
@@ -141,8 +140,6 @@ def read_platforms(project: ProjectFile, catalog: Catalog, outside: Outside) -> 
 
 def _open_reader(project: ProjectFile, catalog: Catalog, outside: Outside, stack: ExitStack) -> _Collector:
     """Return a reader of the project's evidence; the witnesses that it may start are closed with `stack`."""
-    from ci_tools.observe.laboratory import Spent  # noqa: PLC0415 - see below
-
     spent = Spent()
     cmake = functools.cache(lambda includes: _cmake_witness(project, includes, outside, stack, spent))
     return _Collector(project, catalog, lambda: _witness(project, catalog, outside, stack, cmake, spent), cmake)
@@ -280,7 +277,7 @@ class _Collector:
 
     def look_at_each(self) -> None:
         """Observe one cell of each platform before the others, while there are runs left for it."""
-        for request in self.project.request.platforms[1:]:
+        for request in self.project.request.platforms[1:] if self.total > MAX_OBSERVED else ():
             cell = self.cells(request)[0]
             if self.read_configuration(cell, request, self.sources(request)) is None:
                 self.witness().of(cell, request)

@@ -17,9 +17,9 @@ from ci_tools.observe.build import (
     ObservedBuild,
     find_own_archs,
 )
+from ci_tools.observe.cells import TOO_MANY
 from ci_tools.observe.device_code import warn_of_files
 from ci_tools.observe.gpus.own_archs import ArchVariables, find_cmake_archs
-from ci_tools.observe.laboratory import TOO_MANY
 from ci_tools.observe.owned import Owned, explain_loss
 from ci_tools.observe.python_label import explain_platform, name_by_oldest
 from ci_tools.observe.setup_py.doubts import keep_axes, keep_torch_out, limit_doubt
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.cell import Cell
     from ci_tools.model.request import PlatformRequest
+    from ci_tools.observe.cells import Spent
     from ci_tools.observe.cmake.witness import CmakeWitness
-    from ci_tools.observe.laboratory import Spent
     from ci_tools.observe.observation import Observed
     from ci_tools.source.files import Tree
     from ci_tools.source.project_file import ProjectFile
@@ -113,7 +113,7 @@ class Witness:
             backend_path=tuple(map(str, project.list("build-system", "backend-path"))),
             provided=tuple((name, self.catalog.find_modules(name, FAKED)) for name in provided),
             plugins=tuple(sorted(PLUGINS.keys() & required)),
-            installed=self.catalog.list_installed(name_of_required(item) for item in project.build_requires()),
+            installed=self.catalog.list_installed(required),
             capped=any(map(CAPPED.match, project.build_requires())),
         )
 

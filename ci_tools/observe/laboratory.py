@@ -17,6 +17,7 @@ from ci_tools.errors import InputError
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.storage import write_atomically
 from ci_tools.machine.workplace import workplace
+from ci_tools.observe.cells import Spent
 from ci_tools.observe.stage import choose_place
 from ci_tools.sandbox import Confined, Limits, Verdict, run_in_sandbox, why_not
 from ci_tools.sandbox.leftovers import clear, read_safely
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside, Step
     from ci_tools.source.files import Tree
 
-MAX_OBSERVED = 40  # runs of a project's code for one plan; the next plan counts those that it remembers as well
-TOO_MANY = f"needs more than {MAX_OBSERVED} observed runs"
 LOG = logging.getLogger(__name__)
 MAX_KEPT = 256 << 20  # bytes of one result
 ENDED_EARLY = {
@@ -47,18 +46,6 @@ class TrialResult(NamedTuple):
     reads: Iterable[str] = ()  # files of the source
     version: str | None = None  # of the project, where the code asked for it
     stopped: bool = False  # whether it did not end by itself
-
-
-class Spent:
-    """Counts the different runs that a plan has looked at, whether it made them or an earlier plan did."""
-
-    def __init__(self) -> None:
-        self.runs = 0
-
-    def spend(self) -> bool:
-        """Count a run; False if the plan has made all it may."""
-        self.runs += self.runs < MAX_OBSERVED + 1
-        return self.runs <= MAX_OBSERVED
 
 
 class Laboratory:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.evidence import Compile
+from ci_tools.observe.cells import TOO_MANY, Spent
 from ci_tools.observe.cmake.options import CmakeOption, select_off
 from ci_tools.observe.cmake.reply import CmakeTarget, read_targets
 from ci_tools.observe.cmake.stage import ConfigureStage
 from ci_tools.observe.cmake.tool import Cmake, open_cmake, pinned_version
 from ci_tools.observe.cmake.trace import FACTS, GIT, Heard, read_trace
-from ci_tools.observe.laboratory import TOO_MANY, Laboratory, Spent, TrialResult, name_folders_alike
+from ci_tools.observe.laboratory import Laboratory, TrialResult, name_folders_alike
 from ci_tools.sandbox import Limits, why_not
 from ci_tools.sandbox.leftovers import read_safely
 from ci_tools.sandbox.starter import lend_starter

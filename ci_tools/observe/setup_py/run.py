@@ -18,8 +18,9 @@ from ci_tools.catalog import STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES
 from ci_tools.formats.wheel import Hashing
 from ci_tools.model.evidence import OWN_SUFFIX
 from ci_tools.model.files import EPOCH
+from ci_tools.observe.cells import TOO_MANY, Spent
 from ci_tools.observe.gpus.driver import write_driver
-from ci_tools.observe.laboratory import TOO_MANY, Laboratory, Spent, TrialResult, name_folders_alike
+from ci_tools.observe.laboratory import Laboratory, TrialResult, name_folders_alike
 from ci_tools.observe.observation import Observed, list_folders, parse_answer, read_wheel
 from ci_tools.observe.setup_py import journal
 from ci_tools.observe.setup_py.prepared import PYTHON, Prepared, prepare

@@ -8,7 +8,8 @@ import pytest
 
 from ci_tools.errors import RejectedInput
 from ci_tools.model.evidence import Binding, Extensions
-from ci_tools.observe.laboratory import MAX_OBSERVED, Laboratory
+from ci_tools.observe.cells import MAX_OBSERVED
+from ci_tools.observe.laboratory import Laboratory
 from tests.builders.setuptools_projects import CONFIG, TORCH, jobs_of, only, planned, setup
 from tests.builders.sources import evidence_of, write
 
