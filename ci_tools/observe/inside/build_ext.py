@@ -64,6 +64,11 @@ ENDINGS = {
     "shared_lib_extension": ".dll",
     "static_lib_extension": ".lib",
 }
+# Words in the keywords of plugins that compile.
+COMPILES = re.compile("c(?:uda|ython|make|ffi)|ext|kernel|module|rust|sourc")
+OF_COMPILERS = re.compile(
+    r"/observe/inside/\w+\.py$|/_distutils/compilers/|ccompiler\.py$"
+)  # distutils' and the recorder
 PROBES = ("check_func", "check_header", "check_lib", "search_cpp", "search_text", "try_cpp", "try_link", "try_run")
 OBJECTS: dict[str, str] = {}  # each object's source
 OPENED: dict[str, None] = {}  # the sources whose objects the project's code opens
@@ -175,14 +180,24 @@ def record(source: str, made: str, compiler: str, flags: list[str]) -> None:
     if made:
         _make(made, f"object of {source}\n")
         OBJECTS[os.path.abspath(made)] = source
-    if not os.path.abspath(source).startswith(FACTS.root):
-        _compile_includes(source)
+    is_outside = not os.path.abspath(source).startswith(FACTS.root)
+    if is_outside or FACTS.is_asked_by(_find_caller()):
+        _compile_includes(source, flags)
+    if is_outside:
         return
     FACTS.tell(compiled=source)
     Recorder.compiles.append({"source": source, "object": made, "compiler": compiler, "flags": flags})
 
 
-def _compile_includes(source: str) -> None:
+def _find_caller() -> Any:
+    """Return the code that has a compiler compile: a project's own tests the compiler, setuptools builds the wheel."""
+    frame: Any = sys._getframe(1)  # noqa: SLF001 - the only way to see who asks
+    while frame and OF_COMPILERS.search(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def _compile_includes(source: str, flags: list[str]) -> None:
     """Raise CompileError for a header in the file of a compiler test that the cell's compiler does not bring along.
 
     Whether it finds a header that only some builders have is supposed.
@@ -190,7 +205,9 @@ def _compile_includes(source: str) -> None:
     if not os.path.isfile(source):
         return
     text = Path(source).read_text(encoding="utf-8", errors="replace")
-    unusual = [name for name in INCLUDED.findall(text) if not USUAL_HEADER.fullmatch(name)]
+    folders = [os.path.dirname(source), *(flag[2:] for flag in flags if flag.startswith("-I"))]
+    named = [name for name in INCLUDED.findall(text) if not USUAL_HEADER.fullmatch(name)]
+    unusual = [name for name in named if not any(os.path.isfile(os.path.join(folder, name)) for folder in folders)]
     for name in unusual:
         if name in SYSTEMS_WITH and FACTS.ask("os") not in SYSTEMS_WITH[name]:
             msg = f"fatal error: {name}: No such file or directory"
@@ -378,8 +395,9 @@ def _doubt_plugins(real: Any) -> Any:
     def made(self: Any, attrs: Any = None) -> None:
         real(self, attrs)
         # Where all that is installed is known, none of it adds a keyword but the plugins that are simulated.
-        unknown = (attrs or {}).keys() - HARMLESS_KEYWORDS if FACTS.known["installed"] is None else ()
-        for name in unknown:
+        for name in (attrs or {}).keys() - HARMLESS_KEYWORDS:
+            if FACTS.known["installed"] is not None and not COMPILES.search(name):
+                continue
             if not any(hasattr(place, found) for place in (self, self.metadata) for found in (name, f"set_{name}")):
                 FACTS.doubt(f"gives setup() the keyword {name}, which belongs to a plugin")
         for requirement in _flat((attrs or {}).get("setup_requires")):

@@ -120,6 +120,14 @@ def test_a_test_of_the_compiler_is_no_source_of_the_wheel(before: str, extension
     assert found.extensions is extensions
 
 
+def test_a_header_that_only_a_test_of_the_compiler_includes_is_tried_both_ways(tmp_path: Path) -> None:
+    tries = "from distutils.ccompiler import new_compiler\ntry: new_compiler().compile(['t.c'])\nexcept Exception: "
+    script = setup("ext_modules=found", f"found = []\n{tries}found = [Extension('demo.a', ['a.c'])]\n")
+    found = shown(tmp_path, "", **{"setup.py": script, "t.c": "#include <secret/lib.h>\n"})
+    assert found.extensions is Extensions.UNKNOWN
+    assert "whether the compiler finds secret/lib.h" in found.extensions_where
+
+
 @pytest.mark.parametrize(
     "before",
     [
