@@ -31,9 +31,9 @@ OF_ALL = re.compile(
     r"chang|writes its own|reports more|computes or waits|took over|started over|wrote over|ended Python|understood|"
     r"network|by setup_requires|which belongs to a plugin|\b(pip3?|uv|conda|mamba|micromamba)\b"
 )
-# Doubts about what a program says of the builder: it decides how something is compiled.
+# Doubts about what the builder has, or what its programs say: it decides how something is compiled.
 OF_BUILDER = re.compile(
-    r"runs (?!a |the |cmake)|compiles by its own command|asks the preprocessor|fails after it ran make"
+    r"runs (?!a |the |cmake)|compiles by its own command|asks the preprocessor|fails after it ran make|looks for "
 )
 BUILD_FILE = re.compile(r"\.(ac|am|cmake|in|mk|py|sh)$|(^|/)(CMakeLists\.txt|Makefile|configure|meson\.build)$")
 DEFAULT = ("setuptools", "wheel")  # requirements of a build that states none (PEP 518)
