@@ -24,12 +24,13 @@ from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.model.facts import CatalogRow
 
 __all__ = [
     "STANDARD_LIBRARY",
+    "TORCH_HEADERS",
     "TORCH_NAMES",
     "BuildMinutes",
     "BuildRequirement",
@@ -53,6 +54,7 @@ NAMES = ("libraries", "limits", "minutes", "platforms", "python", "requirements"
 # _GLIBCXX_USE_CXX11_ABI=0, that of 2.7.0 for both machines has 1.
 CXX11 = Minor(2, 7)
 STANDARD_LIBRARY = HERE / "standard_library.json"  # written by tests.maintain.library_table
+TORCH_HEADERS = HERE / "torch_headers.tsv.xz"  # written by tests.maintain.torch_headers_table
 TORCH_NAMES = HERE / "torch_names.json"  # written by tests.maintain.torch_names_table
 
 
@@ -185,6 +187,11 @@ class Catalog:
         """Return the modules that a build requirement brings, and those of what comes with it; None if not known."""
         found = [facts and facts.modules for _, facts in self._list_with(requirement, known)]
         return None if None in found else tuple(sorted({name for names in found for name in names or ()}))
+
+    def list_installed(self, required: Iterable[str]) -> tuple[str, ...] | None:
+        """Return what an isolated build has installed; None if not all that its requirements bring is known."""
+        found = {name: facts for one in required for name, facts in self._list_with(one, ())}
+        return None if None in found.values() or not found else tuple(sorted(found))
 
     def _list_with(self, requirement: str, known: Collection[str]) -> Iterator[tuple[str, BuildRequirement | None]]:
         """Yield a build requirement and each package that comes with it, except those in `known`; None: not read."""

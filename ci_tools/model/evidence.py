@@ -134,6 +134,7 @@ class CellEvidence:
     python_api: PythonApi
     torch_abi: TorchAbi
     pure_tag: str = PURE_TAG  # the interpreter tag of a wheel that does not depend on a Python ABI
+    doubt: str = ""  # why only some of its axes are known: it counts as native, whatever the answer
     unsupported: str | None = None  # why its build would fail, in the project's own words
     asked: tuple[tuple[str, str], ...] = ()  # facts on which its build depends, each with the place of the query
     off: tuple[tuple[str, str], ...] = ()  # switches that its build leaves off by default, each with its place

@@ -23,6 +23,7 @@ from ci_tools.model.evidence import (
     TorchAbi,
 )
 from ci_tools.observe.gpus.images import list_images, read_command_images
+from ci_tools.observe.observation import BUILDERS
 from ci_tools.observe.python_label import CYTHON, RAN, judge_tag
 from ci_tools.source.includes import abi_of_commands, select_sources, torch_abi
 from ci_tools.source.loaders import Loader, find_loaders
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CMAKE",
     "CYTHON",
+    "MAKE",
     "RAN",
     "ObservedBuild",
     "find_arch_warnings",
@@ -47,7 +49,7 @@ __all__ = [
     "list_request_archs",
 ]
 
-CMAKE = "cmake"  # noted among the questions where a build runs it
+CMAKE, MAKE = BUILDERS
 
 
 def list_request_archs(view: View) -> Iterator[str]:
@@ -85,37 +87,37 @@ class ObservedBuild:
         """Return a command whose source is named as in the tree; for code that Cython writes, its `.pyx`."""
         name = posixpath.normpath(posixpath.join(self.folder, command.source))
         cython = [str(PurePosixPath(name).with_suffix(ending)) for ending in (".pyx", ".py")]
-        found = filter(None, map(self.includes.find, (name, *cython)))
-        return command._replace(source=next(found, name))
+        names = (*cython, name) if name in self.observed.generated else (name, *cython)  # Cython may have written it
+        return command._replace(source=next(filter(None, map(self.includes.find, names)), name))
 
     @cached_property
     def compiles(self) -> tuple[Compile, ...]:
         """Every call of a compiler, with its source as it is named in the tree."""
-        return tuple(map(self.compile, self.observed.commands))
+        return tuple(map(self.compile, self.observed.kept_commands))
 
     @property
-    def runs_cmake(self) -> bool:
-        """Whether another build system compiles, of which only the files are known."""
-        return CMAKE in self.observed.asked
+    def runs_other(self) -> str:
+        """The other build system that compiles, of which only the files are known; "" if there is none."""
+        return next((name for name in BUILDERS if name in self.observed.asked), "")
 
     @cached_property
     def sources(self) -> list[str]:
-        """Every file that cmake may compile, of the source or written by the build."""
+        """Every file that another build system may compile, of the source or written by the build."""
         return select_sources((*self.includes.tree.files, *self.observed.generated), (), ())
 
     @cached_property
     def extensions(self) -> Extensions:
         """Whether the build compiles anything."""
         observed = self.observed
-        is_compiled = observed.libraries or observed.commands or observed.shipped or not observed.is_pure
+        is_compiled = observed.libraries or observed.kept_commands or observed.shipped or not observed.is_pure
         return Extensions.SOME if is_compiled else Extensions.NONE
 
     @cached_property
     def where(self) -> str:
         """The result of the observation, in words."""
         observed = self.observed
-        if self.runs_cmake:
-            return f"{observed.asked[CMAKE] or RAN}: its build runs cmake"
+        if (other := self.runs_other) and not (other == MAKE and self.built):
+            return f"{observed.asked[other] or RAN}: its build runs {other}"
         if self.built:
             first = self.built[0]
             count = sum(len(one.compiles) for one in self.built)
@@ -124,8 +126,8 @@ class ObservedBuild:
             return f"{RAN}: compiles {files} into {first.member.replace(OWN_SUFFIX, '')}{more}{self.hipify_note}"
         if observed.shipped:
             return f"{RAN}: ships {observed.shipped[0]}, which is compiled"
-        if observed.commands:
-            return f"{RAN}: compiles {observed.commands[0].source}"
+        if observed.kept_commands:
+            return f"{RAN}: compiles {observed.kept_commands[0].source}"
         if not observed.is_pure:
             return f"{RAN}: its wheel is for one platform, though nothing is compiled"
         members = len(observed.members)
@@ -182,10 +184,11 @@ class ObservedBuild:
         if self.observed.shipped:
             where = f"{self.observed.shipped[0]} is compiled already"
             return TorchAbi(Binding.UNKNOWN, where, uses_torch="torch" in self.observed.imports)
-        return self.torch_abi_of_cmake() if self.runs_cmake else abi_of_commands(self.includes, self.compiles)
+        is_unseen = self.runs_other or not all(one.compiles for one in self.built)  # from a copy of the source
+        return self.torch_abi_of_files() if is_unseen else abi_of_commands(self.includes, self.compiles)
 
-    def torch_abi_of_cmake(self) -> TorchAbi:
-        """Return the torch ABI that the files of the source need, all of which cmake may compile."""
+    def torch_abi_of_files(self) -> TorchAbi:
+        """Return the torch ABI that the files of the source need, all of which another build system may compile."""
         found = torch_abi(self.includes, self.sources, self.folder)
         if found.kind is Binding.NONE and (place := self.observed.imports.get("torch")) is not None:
             where = f"{place or RAN}: it imports torch, but no file includes one of its headers"
@@ -196,7 +199,7 @@ class ObservedBuild:
     def recipe(self) -> str:
         """A hash of everything that the build does."""
         seen = self.observed
-        parts = (seen.tag, seen.is_pure, seen.members, seen.shipped, seen.metadata, self.built, seen.commands)
+        parts = (seen.tag, seen.is_pure, seen.members, seen.shipped, seen.metadata, self.built, seen.kept_commands)
         return hashlib.sha256(repr((*parts, self.configured, self.written)).encode()).hexdigest()
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The cells of a request: every point of platforms x accelerators x torch x Python."""
+"""The cells of a request: every point of platforms x accelerators x torch x Python; and how many are observed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,22 @@ if TYPE_CHECKING:
     from ci_tools.model.versions import Minor, Python
 
     Stack: TypeAlias = tuple[Platform, Accelerator | None]
+
+
+MAX_OBSERVED = 40  # runs of a project's code for one plan; the next plan counts those that it remembers as well
+TOO_MANY = f"needs more than {MAX_OBSERVED} observed runs"
+
+
+class Spent:
+    """Counts the different runs that a plan has looked at, whether it made them or an earlier plan did."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def spend(self) -> bool:
+        """Count a run; False if the plan has made all it may."""
+        self.runs += self.runs < MAX_OBSERVED + 1
+        return self.runs <= MAX_OBSERVED
 
 
 def torches_of(request: Request, catalog: Catalog) -> tuple[Minor | None, ...]:

@@ -28,7 +28,7 @@ from ci_tools.model.evidence import (
 )
 from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.request import Enabled, Globs
-from ci_tools.observe.cells import cells_of, is_offered, torches_of
+from ci_tools.observe.cells import MAX_OBSERVED, Spent, cells_of, is_offered, torches_of
 from ci_tools.observe.device_code import select_kernels, warn_of_files
 from ci_tools.observe.versions.teller import ASKS_GIT, Teller
 from ci_tools.source import backends
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from ci_tools.source.versions import OwnVersion
 
     Metadata = tuple[str, ...]
+    OpenCmake = Callable[[Includes], CmakeWitness]
 
 # Usual file name endings of an accelerator's or a system's sources.
 USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "macos": ("metal", "mm")}
@@ -101,6 +102,7 @@ def gather(
         if not project.told:
             reader.refuse_local_version()
         platforms: tuple[PlatformEvidence, ...] = ()
+        reader.look_at_each()
         for one in request.platforms:
             platforms = (*platforms, reader.platform(one))
             # A mistake is shown before the other platforms' builds, but one of them may tell the version.
@@ -138,12 +140,9 @@ def read_platforms(project: ProjectFile, catalog: Catalog, outside: Outside) -> 
 
 def _open_reader(project: ProjectFile, catalog: Catalog, outside: Outside, stack: ExitStack) -> _Collector:
     """Return a reader of the project's evidence; the witnesses that it may start are closed with `stack`."""
-    return _Collector(
-        project,
-        catalog,
-        lambda: _witness(project, catalog, outside, stack),
-        lambda includes: _cmake_witness(project, includes, outside, stack),
-    )
+    spent = Spent()
+    cmake = functools.cache(lambda includes: _cmake_witness(project, includes, outside, stack, spent))
+    return _Collector(project, catalog, lambda: _witness(project, catalog, outside, stack, cmake, spent), cmake)
 
 
 def read_metadata(platforms: Iterable[PlatformEvidence]) -> Metadata:
@@ -159,20 +158,23 @@ def _identify(project: ProjectFile, platforms: tuple[PlatformEvidence, ...]) -> 
     return project.project(_metadata(_builds(platforms)), _unseen_build(platforms), own)
 
 
-def _witness(project: ProjectFile, catalog: Catalog, outside: Outside, stack: ExitStack) -> Witness:
+def _witness(
+    project: ProjectFile, catalog: Catalog, outside: Outside, stack: ExitStack, cmake: OpenCmake, spent: Spent
+) -> Witness:
     """Return the witness that runs the project's own code; it is closed with `stack`."""
     from ci_tools.observe.interpretation import Witness  # noqa: PLC0415 - a plan without it would take a tenth longer
 
-    cmake = functools.cache(lambda includes: _cmake_witness(project, includes, outside, stack))
-    return stack.enter_context(closing(Witness(project, project.tree, catalog, outside, cmake)))
+    return stack.enter_context(closing(Witness(project, project.tree, catalog, outside, cmake, spent)))
 
 
-def _cmake_witness(project: ProjectFile, includes: Includes, outside: Outside, stack: ExitStack) -> CmakeWitness:
+def _cmake_witness(
+    project: ProjectFile, includes: Includes, outside: Outside, stack: ExitStack, spent: Spent
+) -> CmakeWitness:
     """Return the witness that runs the project's configure step; it is closed with `stack`."""
     from ci_tools.observe.cmake.run import Configurer  # noqa: PLC0415 - see above
     from ci_tools.observe.cmake.witness import CmakeWitness  # noqa: PLC0415 - see above
 
-    configurer = Configurer(project.tree, project.request.subdirectory or ".", outside)
+    configurer = Configurer(project.tree, project.request.subdirectory or ".", outside, spent)
     return stack.enter_context(closing(CmakeWitness(configurer, includes)))
 
 
@@ -272,6 +274,13 @@ class _Collector:
         if said := self.witness().explain_local_version(self.cells(request)[0], request):
             msg, hint = said
             raise InputError(msg, hint=hint)
+
+    def look_at_each(self) -> None:
+        """Observe one cell of each platform before the others, while there are runs left for it."""
+        for request in self.project.request.platforms[1:] if self.total > MAX_OBSERVED else ():
+            cell = self.cells(request)[0]
+            if self.read_configuration(cell, request, self.sources(request)) is None:
+                self.witness().of(cell, request)
 
     def sources(self, request: PlatformRequest) -> tuple[str, ...]:
         """Return every source that a compiler may see on a platform."""
@@ -394,6 +403,8 @@ class _Collector:
         if found is None:
             return None
         api = found.python_api
+        outside = tuple(f"{folder}/" for folder in found.outside)
+        sources = tuple(name for name in sources if not name.startswith(outside)) if outside else sources
         abi = found.torch or self.torch_abi(sources)
         takes_torch = abi.uses_torch and self.project.request.torch and found.extensions is not Extensions.NONE
         of_cmake = self.torch_of_cmake if takes_torch else ""

@@ -17,10 +17,12 @@ from ci_tools.observe.build import (
     ObservedBuild,
     find_own_archs,
 )
+from ci_tools.observe.cells import TOO_MANY
 from ci_tools.observe.device_code import warn_of_files
 from ci_tools.observe.gpus.own_archs import ArchVariables, find_cmake_archs
 from ci_tools.observe.owned import Owned, explain_loss
-from ci_tools.observe.python_label import explain_platform, name_by_oldest, trust_tag
+from ci_tools.observe.python_label import explain_platform, name_by_oldest
+from ci_tools.observe.setup_py.doubts import keep_axes, keep_torch_out, limit_doubt
 from ci_tools.observe.setup_py.run import HARMLESS, PLUGINS, SIMULATED, ObservedProject, Observer
 from ci_tools.observe.setup_py.trials import BuildTrials, kind_of
 from ci_tools.observe.suppositions import (
@@ -39,15 +41,22 @@ from ci_tools.observe.switches import (
 from ci_tools.observe.views import View, list_versions, make_view
 from ci_tools.source.backends.unknown import list_compiled
 from ci_tools.source.includes import Includes
-from ci_tools.source.requirements import doubt_torch_abi, exclude_torch, explain_missing_module, list_undeclared
+from ci_tools.source.requirements import (
+    doubt_torch_abi,
+    exclude_torch,
+    explain_missing_module,
+    list_setup_requires,
+    list_undeclared,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
     from ci_tools.model.cell import Cell
     from ci_tools.model.request import PlatformRequest
+    from ci_tools.observe.cells import Spent
     from ci_tools.observe.cmake.witness import CmakeWitness
     from ci_tools.observe.observation import Observed
     from ci_tools.source.files import Tree
@@ -70,6 +79,7 @@ class Witness:
         catalog: Catalog,
         outside: Outside,
         cmake: Callable[[Includes], CmakeWitness],
+        spent: Spent,
     ) -> None:
         self.project = project
         self.tree = tree
@@ -77,7 +87,7 @@ class Witness:
         self.includes = Includes(tree)
         self.cmake = cmake
         self.owned = Owned(project.request, tree, catalog)
-        self.observer = Observer(self.subject(), outside)
+        self.observer = Observer(self.subject(), outside, spent)
         self.trials = BuildTrials(self.observer, self.owned, tree)
         self.unknown: dict[str, CellEvidence] = {}
         self.shown: list[tuple[tuple[str, str, str], Observed, Switches, CellEvidence]] = []
@@ -94,7 +104,7 @@ class Witness:
     def subject(self) -> ObservedProject:
         """Return the project to observe."""
         project = self.project
-        required = [name_of_required(item) for item in project.build_requires()]
+        required = [name_of_required(item) for item in (*project.build_requires(), *list_setup_requires(project))]
         provided = sorted({name for name in required if name} - SIMULATED - PLUGINS.keys())
         return ObservedProject(
             tree=self.tree,
@@ -103,6 +113,7 @@ class Witness:
             backend_path=tuple(map(str, project.list("build-system", "backend-path"))),
             provided=tuple((name, self.catalog.find_modules(name, FAKED)) for name in provided),
             plugins=tuple(sorted(PLUGINS.keys() & required)),
+            installed=self.catalog.list_installed(required),
             capped=any(map(CAPPED.match, project.build_requires())),
         )
 
@@ -159,7 +170,7 @@ class Witness:
 
     def once(self, where: str) -> CellEvidence:
         """Return UNKNOWN evidence, the same object for every cell with the same `where`."""
-        return self.unknown.setdefault(where, make_unknown(where))
+        return self.unknown.setdefault(where, keep_torch_out(make_unknown(where), self.project, self.includes))
 
     def view(self, cell: Cell, platform: PlatformRequest) -> View:
         """Return the facts and variables that the build would get from the cell's job."""
@@ -183,25 +194,40 @@ class Witness:
             "switches_where": explain_switch(self.observer, switches, observed, view),
         }
         unseen = partial(make_unknown, imports_torch="torch" in observed.imports)
+        if TOO_MANY in observed.doubts and (sibling := self.find_sibling(view)):
+            return keep_axes(sibling, TOO_MANY, self.project, self.includes)
         if observed.doubts:
             what, place = next(iter(observed.doubts.items()))
             found = unseen(f"{place}: it {what}" if place else what)
             named = name_by_oldest(observed, view, self.project.request.pythons, self.observer.observe)
-            lacking = tuple(self.warn_of_files(view))
-            return replace(found, python_api=trust_tag(named) or found.python_api, warnings=lacking, **told)
+            found = replace(found, warnings=tuple(self.warn_of_files(view)), **told)
+            return self.limit_doubt(found, named, observed.doubts, view)
         if failure := observed.failure:
             place = failure.place or RAN
             said = f"{failure.text}{explain_missing_module(failure.text, self.project)}"
             return replace(unseen(f"{place}: {said}", unsupported=f"{said} ({place})"), **told)
-        if CMAKE in observed.asked and observed.is_pure:
-            return replace(unseen(f"{observed.asked[CMAKE]}: it runs cmake, and its wheel is for any machine"), **told)
+        other = self.open_build(observed).runs_other
+        if other and observed.is_pure:
+            found = unseen(f"{observed.asked[other]}: it runs {other}, and its wheel is for any machine")
+            return replace(keep_torch_out(found, self.project, self.includes, observed), **told)
         with_gpus = self.trials.run_with_gpus(view._replace(env=(*view.env, *switches)), observed)
         if doubts := {what: place for seen in with_gpus for what, place in seen.doubts.items()}:
             what, place = next(iter(doubts.items()))
             found = unseen(f"{place}: with a GPU, it {what}" if place else f"with a GPU, it {what}")
-            return replace(found, metadata=observed.metadata, **told)  # the builder, without one, writes that
+            found = replace(found, metadata=observed.metadata, **told)  # the builder, without one, writes that
+            return self.limit_doubt(found, observed, doubts, view)
         found = self.understood(observed, view, told)
         return self.follow_cmake(found, observed, view) if CMAKE in observed.asked else found
+
+    def find_sibling(self, view: View) -> CellEvidence | None:
+        """Return the evidence of an observed cell of the same kind; None without one."""
+        same = (one for kind, seen, _, one in self.shown if kind == kind_of(view) and TOO_MANY not in seen.doubts)
+        return next(same, None)
+
+    def limit_doubt(self, found: CellEvidence, seen: Observed, doubts: Collection[str], view: View) -> CellEvidence:
+        """Return the evidence of a doubted build with the axes that the doubts cannot touch."""
+        has_all = bool(seen.device_sources) or not (view.accelerator and self.owned.list_kernels(view))
+        return limit_doubt(found, self.open_build(seen), doubts, self.project, has_all=has_all)
 
     def follow_cmake(self, found: CellEvidence, observed: Observed, view: View) -> CellEvidence:
         """Return the evidence of a build that runs cmake, with what its configure step shows."""
@@ -223,7 +249,7 @@ class Witness:
     def understood(self, observed: Observed, view: View, told: dict[str, Any]) -> CellEvidence:
         """Return the evidence of a successful build without doubts."""
         named = name_by_oldest(observed, view, self.project.request.pythons, self.observer.observe)
-        build = ObservedBuild(named, self.project.request.subdirectory, self.includes)
+        build = self.open_build(named)
         if foreign := explain_platform(build, view):
             return replace(make_unknown(foreign, unsupported=foreign), **told)
         switched = view._replace(env=(*view.env, *told["switches"]))
@@ -257,15 +283,15 @@ class Witness:
     def build(self, view: View) -> ObservedBuild | None:
         """Return the build of a view; None if it fails, or is not understood."""
         seen = self.observer.observe(view)
-        return (
-            None
-            if seen.failure or seen.doubts
-            else ObservedBuild(seen, self.project.request.subdirectory, self.includes)
-        )
+        return None if seen.failure or seen.doubts else self.open_build(seen)
+
+    def open_build(self, observed: Observed) -> ObservedBuild:
+        """Return an observation with the files of the source that it compiles."""
+        return ObservedBuild(observed, self.project.request.subdirectory, self.includes)
 
     def torch_abi(self, build: ObservedBuild) -> TorchAbi:
         """Return the torch ABI that the compiled files need; none where the build has no torch."""
-        if build.runs_cmake:
+        if build.runs_other:
             return doubt_torch_abi(build.torch_abi, self.project)
         has_torch = "torch" in build.observed.imports
         return build.torch_abi if has_torch else exclude_torch(build.torch_abi, self.project)
@@ -275,7 +301,7 @@ class Witness:
         required = set(map(name_of_required, self.project.build_requires()))
         names = [name for name, _ in build.observed.members]
         if (
-            build.runs_cmake
+            build.runs_other
             or any(command.source.endswith(CYTHON) for command in build.compiles)  # its C file may be package data
             or required & HARMLESS
             or (build.hipify_place and any(name.endswith(HIPIFIED_ENDINGS) for name in names))

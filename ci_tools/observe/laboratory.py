@@ -17,6 +17,7 @@ from ci_tools.errors import InputError
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.storage import write_atomically
 from ci_tools.machine.workplace import workplace
+from ci_tools.observe.cells import Spent
 from ci_tools.observe.stage import choose_place
 from ci_tools.sandbox import Confined, Limits, Verdict, run_in_sandbox, why_not
 from ci_tools.sandbox.leftovers import clear, read_safely
@@ -55,8 +56,9 @@ class Laboratory:
     unit: str  # of a run: build
     store: str  # the folder of the results below the user's cache
 
-    def __init__(self, tree: Tree, outside: Outside, limits: Limits) -> None:
+    def __init__(self, tree: Tree, outside: Outside, limits: Limits, spent: Spent | None = None) -> None:
         self.tree = tree
+        self.spent = spent or Spent()
         self.outside = outside
         self.limits = limits
         self.sealing = read_key(outside.environ)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ci_tools.observe.stage import Stage
 
 NETWORK = "opens the network"  # the start of that doubt's text
+BUILDERS = ("cmake", "make")  # other build systems, noted among the questions where a build runs them
 DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
 # https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc (--threads, --split-compile), and the manuals of the others.
 TAKES_JOBS = frozenset({"--split-compile", "--threads", "-split-compile", "-t"})
@@ -35,7 +36,7 @@ JOBS = re.compile(
 )
 CMAKE_JOBS = re.compile(r"(-D)?\w*(JOBS|JOB_POOLS|THREADS|PARALLEL_LEVEL)(:\w+)?=\D*\d+")
 MAX_MARK = 100  # bytes
-MARK = re.compile(rb"in place of what would be linked as number (\d{1,6})\n")
+MARK = re.compile(rb"(?:#!/bin/sh\nexit 1 # )?in place of what would be linked as number (\d{1,6})\n")
 
 
 class Linked(NamedTuple):
@@ -72,18 +73,24 @@ class Observed(NamedTuple):
     metadata: tuple[str, ...] = ()  # the fields of METADATA
     libraries: tuple[Linked, ...] = ()
     commands: tuple[Compile, ...] = ()  # every call of a compiler
+    tests: frozenset[str] = frozenset()  # sources of tests of the compiler: nothing of their objects is in the wheel
     configured: tuple[tuple[str, ...], ...] = ()  # of each call of cmake: changed variables, arguments
     generated: Mapping[str, str] = {}  # the sources that the build wrote or changed, with their text
 
     @property
+    def kept_commands(self) -> tuple[Compile, ...]:
+        """The calls of a compiler whose objects the wheel may hold."""
+        return tuple(one for one in self.commands if one.source not in self.tests)
+
+    @property
     def sources(self) -> frozenset[str]:
         """The compiled sources."""
-        return frozenset(one.source for one in self.commands)
+        return frozenset(one.source for one in self.kept_commands)
 
     @property
     def device_sources(self) -> frozenset[str]:
         """The compiled sources of GPU kernels."""
-        return frozenset(one.source for one in self.commands if one.source.endswith(DEVICE_ENDINGS))
+        return frozenset(one.source for one in self.kept_commands if one.source.endswith(DEVICE_ENDINGS))
 
     @property
     def without_jobs(self) -> Observed:
@@ -230,9 +237,23 @@ def _understood(answer: Mapping[str, Any], python: Python) -> Observed:
         metadata=tuple(sorted(map(str, wheel.get("metadata", ())))),
         libraries=tuple(_libraries(wheel.get("libraries", {}), answer["links"], commands)),
         commands=tuple(command for _, command in dict.fromkeys(commands)),
+        tests=frozenset(_list_tests(answer, wheel)),
         configured=tuple(tuple(map(str, arguments)) for arguments in answer["configured"]),
         generated=_texts(answer["generated"]),
     )
+
+
+def _list_tests(answer: Mapping[str, Any], wheel: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the sources whose objects nobody opens, and nothing links but programs that are not in the wheel.
+
+    A library that is not in the wheel may be a static one, and part of one that is.
+    """
+    packed = {*wheel.get("libraries", {}).values()}
+    links = answer["links"]
+    used = {name for at, link in enumerate(links) if at in packed or not link["is_program"] for name in link["objects"]}
+    for one in answer["compiles"]:
+        if str(one["object"]) not in used and str(one["source"]) not in answer["opened"]:
+            yield str(one["source"])
 
 
 def _name_platform() -> str:
@@ -250,6 +271,9 @@ def _doubts(answer: Mapping[str, Any], wheel: Mapping[str, Any]) -> Iterator[tup
         yield f"compiles by its own command: {line[:80]}", ""
     for member in wheel.get("placed", ())[:1]:
         yield f"writes the folder of its build into {member}", ""
+    for name in BUILDERS:
+        if name in answer["asked"] and answer["error"]:
+            yield f"fails after it ran {name}, which builds nothing here", ""
     if "broken" in wheel:
         yield f"builds an invalid wheel: {wheel['broken']}", ""
     elif not wheel and not answer["error"]:

@@ -6,6 +6,7 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from ci_tools.model.request import Globs
+from ci_tools.observe.build import CMAKE
 from ci_tools.observe.device_code import JIT, METAL, select_kernels
 from ci_tools.observe.suppositions import describe_question
 from ci_tools.source.files import matching
@@ -54,14 +55,18 @@ class Owned:
 
         Kernels that its wheel holds, and that its own code hands to a compiler, are for run time.
         """
-        kernels = () if build.runs_cmake or build.observed.device_sources else self.list_kernels(view)
+        other = build.runs_other
+        kernels = () if other == CMAKE or build.observed.device_sources else self.list_kernels(view)
         if {command.source for command in build.compiles} & {*kernels}:
             return
         members = [name for name, _ in build.observed.members]
         is_jit = any(JIT.search(build.includes.text(name)) for name in self._find_packed(members, ".py"))
         if is_jit or not view.accelerator:
             kernels = tuple(one for one in kernels if one not in self._find_packed(members, one))
-        if kernels:
+        if kernels and other:
+            what = f"whether {kernels[0]} is compiled is not known"
+            yield f"{what}; its build runs {other} ({build.observed.asked[other]})"
+        elif kernels:
             names = ", ".join(f"{name} ({place})" for name, place in off)
             listed = f"; off by default: {names}" if names else ""
             asked = [f"{describe_question(name)} ({at})" for name in DECIDING if (at := build.observed.asked.get(name))]

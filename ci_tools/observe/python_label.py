@@ -197,8 +197,8 @@ def _list_excess(api: PythonApi, build: ObservedBuild) -> Iterator[Excess]:
         yield from _list_excess_of_named(library, build)
     for command in build.compiles:
         yield from _list_excess_of_command(command, api, build.includes)
-    if build.runs_cmake and (found := find_contradiction(api, build.includes.external_includes(build.sources))):
-        yield Excess(found.where.partition(", against")[0], is_certain=False)  # cmake may not compile that file
+    if build.runs_other and (found := find_contradiction(api, build.includes.external_includes(build.sources))):
+        yield Excess(found.where.partition(", against")[0], is_certain=False)  # nobody knows that it is compiled
 
 
 def _list_named(build: ObservedBuild) -> tuple[Extension, ...]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
-from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
+from ci_tools.catalog import STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES
 from ci_tools.catalog.accelerators import KINDS
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import find_memory
@@ -37,7 +37,7 @@ OBSERVER = Path(__file__).parent / "inside"
 VERSIONED = ("setuptools", "packaging")
 LENT = ("setuptools", "packaging", "_distutils_hack")  # packages of Fatwheel's environment for the observed code
 HEADERS = ("ATen", "c10", "torch/csrc/inductor/aoti_torch/c", "torch/csrc/stable", "torch/headeronly")
-TOOLS = frozenset("c++ cc cl clang clang++ g++ gcc git ninja".split())  # noqa: SIM905 - as words
+TOOLS = frozenset("c++ cc cl clang clang++ false g++ gcc git ninja true".split())  # noqa: SIM905 - as words
 COMPILERS = frozenset(name for kind in KINDS.values() for name in kind.tools)
 ANSWERS = {
     "ninja": "1.13.0",
@@ -58,21 +58,42 @@ while [ $# -gt 0 ]; do
   shift
 done
 """
-# Other programs of a builder: setup.py can find them, but what they would do is unknown.
-FOUND = ("make",)
+# Other programs of a builder, or of some: setup.py can start them, but what they would do is unknown.
+FOUND = (
+    *("false", "make", "true", "ldconfig"),
+    *("codesign", "install_name_tool", "lipo", "otool", "sw_vers", "xcode-select", "xcrun"),
+)
 # CMake says its version. Only the files that it reads say what it would build.
 CMAKE = """\
 #!/bin/sh
 case "$*" in
 --version | -version) echo 'cmake version 4.1.2' ;;
 "-E capabilities") echo '{"version": {"string": "4.1.2", "major": 4, "minor": 1, "patch": 2}}' ;;
+"-E "*) shift; exec "PYTHON" -s -S -c '
+import pathlib, shutil, sys, tarfile
+command, *words = sys.argv[1:]
+names = [word for word in words if not word.startswith("-")]
+if command == "tar":
+    tarfile.open(names[-1]).extractall(".") if "x" in names[0] else None
+elif command == "copy":
+    [shutil.copy(name, names[-1]) for name in names[:-1]]
+elif command == "copy_directory":
+    shutil.copytree(*names, dirs_exist_ok=True)
+elif command == "make_directory":
+    [pathlib.Path(name).mkdir(parents=True, exist_ok=True) for name in names]
+elif command == "rm":
+    [shutil.rmtree(name) if pathlib.Path(name).is_dir() else pathlib.Path(name).unlink() for name in names]
+elif command == "touch":
+    [pathlib.Path(name).touch() for name in names]
+' "$@" ;;
 esac
 """
 # As Python says, which is asked for the machine's size in the same way.
 NPROC = '#!/bin/sh\nexec "{python}" -c "import os; print(os.cpu_count())"\n'
+CYTHON = ("cython", "cythonize")  # programs of a package that a build may require
 SHELLS = ("bash", "sh")  # they get only plain words, which all of them understand alike
 PYTHONS = ("python", "python3")
-PROGRAMS = TOOLS | COMPILERS | {"cmake", "nproc", *FOUND, *PYTHONS, *SHELLS}
+PROGRAMS = TOOLS | COMPILERS | {"cmake", "make", "nproc", *CYTHON, *PYTHONS, *SHELLS}
 # A Python process that the project starts is observed as well.
 PYTHON = '#!/bin/sh\nexec "{python}" -s -S -B "{observer}/__main__.py" "{request}" "$@"\n'
 # Git itself answers of the copy, which is a checkout if the source is one.
@@ -173,15 +194,19 @@ class Stage(SourceCopy):
         version = str(accelerator.version or oneapi) if accelerator else ""
         for name, answer in ANSWERS.items():
             self._tool(self.tools / name, answer)
-        write_script(self.tools / "git", write_git(tree, self.folder))
+        for name in ("git", "git.exe"):  # Windows' own name
+            write_script(self.tools / name, write_git(tree, self.folder))
         for name in PYTHONS:
             write_script(
                 self.tools / name, PYTHON.format(python=sys.executable, observer=OBSERVER, request=self.request)
             )
-        write_script(self.tools / "cmake", CMAKE)
+        for name in CYTHON:
+            text = PYTHON.format(python=sys.executable, observer=OBSERVER, request=self.request)
+            write_script(self.tools / name, text.replace('"$@"', '-m Cython "$@"'))
+        write_script(self.tools / "cmake", CMAKE.replace("PYTHON", sys.executable))
         write_script(self.tools / "nproc", NPROC.format(python=self.tools / PYTHONS[0]))
         for name in FOUND:
-            write_script(self.tools / name, "#!/bin/sh\nexit 0\n")
+            write_script(self.tools / name, f"#!/bin/sh\nexit {int(name == 'false')}\n")
         for name in SHELLS:
             (self.tools / name).symlink_to("/bin/sh")
         if accelerator:
@@ -265,7 +290,7 @@ def _find_metadata(package: str) -> Path:
 
 def readable() -> tuple[Path, ...]:
     """Return the folders of this machine that the observed code may read: the importable ones and the observer."""
-    return (OBSERVER, STANDARD_LIBRARY, TORCH_NAMES, *importable_folders())
+    return (OBSERVER, STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES, *importable_folders())
 
 
 @functools.cache
@@ -281,7 +306,7 @@ def identify_tools() -> tuple[str, ...]:
             compileall.compile_dir(folder, quiet=2)  # quiet 2: a folder that cannot be written to is not an error
     sources = sorted(OBSERVER.rglob("*.py"))
     digest = hashlib.sha256()
-    for path in (*sources, STANDARD_LIBRARY, TORCH_NAMES):
+    for path in (*sources, STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES):
         digest.update(f"{os.path.relpath(path, OBSERVER)}\0{sha256_of(path)}\n".encode())
     return digest.hexdigest(), *map(importlib.metadata.version, VERSIONED), str(sys.version_info[:2])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
-from ci_tools.observe.build import CMAKE
+from ci_tools.observe.build import CMAKE, MAKE
 from ci_tools.observe.python_label import GET_TAG
 from ci_tools.observe.torch_questions import is_question, is_same_everywhere, name_subject
 from ci_tools.observe.views import SUPPOSED
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST = 8  # ways that are tried
 # Questions that make no difference to evidence by themselves.
-UNTOLD = frozenset({"chance", CMAKE, "free_threaded", GET_TAG, "hipify"})
+UNTOLD = frozenset({"chance", CMAKE, MAKE, "free_threaded", GET_TAG, "hipify"})
 
 
 class Looked(NamedTuple):
@@ -41,12 +41,16 @@ def decide(view: View, look: Callable[[View], Looked]) -> CellEvidence | str:
         looked = look(each)
         found.append(looked.evidence)
         questions |= looked.questions
-        if looked.evidence.extensions is Extensions.UNKNOWN and not looked.evidence.unsupported:
+        is_unknown = looked.evidence.extensions is Extensions.UNKNOWN and not looked.evidence.unsupported
+        if is_unknown or looked.evidence.doubt:
             return looked.evidence
         waiting += _suppose_otherwise(each, list(looked.questions), settled)
         if len(found) + len(waiting) > MOST:
             return _explain(questions)
-    return found[0] if len({_list_decided(one) for one in found}) == 1 else _explain(questions)
+    built = [
+        one for one in found if not one.unsupported or one.is_hollow
+    ] or found  # others give no wheel that is wrong
+    return built[0] if len({_list_decided(one) for one in built}) == 1 else _explain(questions)
 
 
 def select_suppositions(asked: Mapping[str, str]) -> dict[str, str]:

@@ -30,8 +30,10 @@ OF_COMPILERS = re.compile(r"FLAGS|PATH")
 ASKS = r"""(?:getenv|environ\.get)\(\s*["']{}["']\s*(?:,\s*(?:default\s*=\s*)?([^()]*?)\s*)?\)"""
 # Words beside the line that asks for a variable, by which only who wants what it turns on sets it.
 OPT_IN = re.compile(
-    r"\bopt(?:ed|s|ing)?[- ]in\b|explicit(?:ly)?[- ](?:ask|enabl|opt|request|want)|\b(?:if|on|when) request"
+    r"\bopt(?:ed|s|ing)?[- ]?in\b|\bexplicit(?:ly)?[- ](?:ask|enabl|opt|request|want)"
+    r"|\b(?:if|on|only|unless|upon|when) (?:ask|request)"
 )
+NAMED = re.compile(r"""\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b(?:["']?\s*=\s*["']?([\w.]+))?""")  # in an error
 OF_ROCM = re.compile("ROCM|HIP|AMD")
 MAX_TRIED = 8  # variables that may make a version, or switch something on
 DEFINITION = re.compile(r"(\w+)(?::\w+)?=(.*)", re.DOTALL)
@@ -47,11 +49,25 @@ def list_switches(observed: Observed, view: View) -> Iterator[str]:
     yield from sorted(fit, key=lambda name: ("FORCE" not in name, not own.search(name), name))
 
 
+def list_named(error: str, view: View) -> Iterator[tuple[str, str]]:
+    """Yield the variables that an error names, each with the value that it names or those of a switch that is on."""
+    for name, value in NAMED.findall(error):
+        is_foreign = re.search(HARDWARE, name) and not (view.kind and re.search(view.kind.switches, name))
+        if not NO_SWITCH.search(name) and not is_foreign and name not in dict(view.env):
+            yield from ((name, one) for one in ([value] if value else VALUES))
+
+
 def is_opt_in(name: str, observed: Observed, tree: Tree) -> bool:
-    """Whether the source itself says, beside the line that asks for a variable, that it is set only on request."""
-    file, _, line = observed.asked[f"env:{name}"].rpartition(":")
-    near = tree.text(file).splitlines()[max(int(line) - 4, 0) : int(line) + 1]
-    return OPT_IN.search("\n".join(near).lower()) is not None
+    """Whether the source itself says, beside a line that names a variable, that it is set only on request."""
+    asking, _, number = observed.asked[f"env:{name}"].rpartition(":")
+    setup = f"{asking.rpartition('/')[0]}/setup.py".removeprefix("/")
+    for file in dict.fromkeys((asking, setup)):
+        lines = tree.text(file).splitlines()
+        named = {index for index, line in enumerate(lines, 1) if re.search(rf"\b{name}\b", line)}
+        for line in {*named, int(number)} if file == asking else named:
+            if OPT_IN.search(" ".join(" ".join(lines[max(line - 4, 0) : line + 1]).lower().replace("#", " ").split())):
+                return True
+    return False
 
 
 def _list_unset(observed: Observed, view: View) -> Iterator[str]:
@@ -113,8 +129,9 @@ def explain_switch(observer: Observer, switches: tuple[tuple[str, str], ...], ob
         return ""
     shown = " and ".join(f"{name}={value}" for name, value in switches)
     places = dict.fromkeys(observed.asked.get(f"env:{name}", "setup.py") for name, _ in switches)
-    opens_network = observer.observe(view).opens_network
-    without = "it would look for a wheel on the network" if opens_network else "it would leave kernels out"
+    plain = observer.observe(view)
+    lacking = "it fails" if plain.failure else "it would leave kernels out"
+    without = "it would look for a wheel on the network" if plain.opens_network else lacking
     return f"built with {shown}, without which {without} ({', '.join(places)})"
 
 

@@ -6,7 +6,8 @@ import functools
 import json
 from typing import TYPE_CHECKING
 
-from ci_tools.catalog import TORCH_NAMES
+from ci_tools.catalog import TORCH_HEADERS, TORCH_NAMES
+from ci_tools.observe.inside.torch_names.headers import OF_HEADER, TorchHeaders
 from ci_tools.observe.inside.torch_names.table import QUESTIONS, TorchTable, read_table
 
 if TYPE_CHECKING:
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 def load_table() -> TorchTable:
     """Return the table of torch's names."""
     return read_table(TORCH_NAMES.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def load_headers() -> TorchHeaders:
+    """Return the table of torch's headers."""
+    headers = TorchHeaders()
+    headers.read(str(TORCH_HEADERS))
+    return headers
 
 
 def describe_names(release: TorchRelease) -> str:
@@ -30,23 +39,29 @@ def describe_names(release: TorchRelease) -> str:
 
 
 def is_question(name: str) -> bool:
-    """Whether a build's question is about the names of torch."""
-    return name.startswith(QUESTIONS)
+    """Whether a build's question is about the names of torch, or about its headers."""
+    return name.startswith((*QUESTIONS, OF_HEADER))
 
 
 @functools.cache
 def answer_question(names: str, question: str) -> object:
     """Return the answer of a torch, named as `describe_names` does."""
+    if question.startswith(OF_HEADER):
+        return load_headers().has(names, question.removeprefix(OF_HEADER))
     return load_table().answer(names, question)
 
 
 @functools.cache
 def is_same_everywhere(question: str) -> bool:
     """Whether every torch in the table gives the same answer."""
+    if question.startswith(OF_HEADER):
+        return load_headers().has("", question.removeprefix(OF_HEADER)) is not None
     return not load_table().differs(question)
 
 
 def name_subject(question: str) -> str:
     """Return what a question is about: `torch.xpu.is_available`, or `torch.xpu` where it lists its names."""
+    if question.startswith(OF_HEADER):
+        return question
     word = next(one for one in QUESTIONS if question.startswith(one))
     return question.removeprefix(word).replace(":", ".").removeprefix(".")

@@ -58,7 +58,9 @@ class View(NamedTuple):
             "python": self.python.version,
             "free_threaded": self.python.free_threaded,
             **dict.fromkeys(("cuda", "hipify"), self.accelerator),
-            **dict.fromkeys(("cmake", "get_tag", "git")),  # no questions: that they were run is noted among them
+            **dict.fromkeys(
+                ("cmake", "get_tag", "git", "make")
+            ),  # no questions: that they were run is noted among them
         }
         return answers[name] if name in answers else getattr(self, name)
 

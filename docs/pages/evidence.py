@@ -44,6 +44,7 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "python_api": "which Python API the compiled code uses",
         "torch_abi": "which torch ABI it uses",
         "pure_tag": "how its backend tags a wheel that is bound to no Python: py3, or py2.py3",
+        "doubt": "the question that no cell answers, of a build that is native all the same; empty: there is none",
         "unsupported": "why the build fails, or would leave its kernels out; null: it does not",
         "asked": "what the build decides by, each with the place that asks for it",
         "off": "the switches and CMake options that are off by default, each with the place that asks for it",

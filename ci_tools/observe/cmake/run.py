@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.evidence import Compile
+from ci_tools.observe.cells import TOO_MANY, Spent
 from ci_tools.observe.cmake.options import CmakeOption, select_off
 from ci_tools.observe.cmake.reply import CmakeTarget, read_targets
 from ci_tools.observe.cmake.stage import ConfigureStage
@@ -81,8 +82,8 @@ class Configurer(Laboratory):
 
     code, shows, unit, store = "cmake's configure step", "cmake configures", "run", "configured"
 
-    def __init__(self, tree: Tree, folder: str, outside: Outside) -> None:
-        super().__init__(tree, outside, LIMITS)
+    def __init__(self, tree: Tree, folder: str, outside: Outside, spent: Spent | None = None) -> None:
+        super().__init__(tree, outside, LIMITS, spent)
         self.project = folder
         self.seen: list[tuple[View, CmakeCall, tuple[str, ...], Configured]] = []
         self.stopped: Configured | None = None  # a step that did not end by itself: no other is started
@@ -99,6 +100,8 @@ class Configurer(Laboratory):
         for earlier, its_call, said, found in self.seen:
             if (its_call, said) == (call, no) and _is_alike(earlier, view, found):
                 return found
+        if not self.spent.spend():
+            return Configured(doubt=f"{self.code} {TOO_MANY}")
         inputs = (self.project, pinned_version(), _identify_observer(), _decisive(view), call, no)
         shown = self.recall(inputs, partial(self._run, view, call, no))
         found = _parse(shown.answer)

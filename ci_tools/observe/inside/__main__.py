@@ -15,6 +15,7 @@ import hashlib
 import hmac
 import importlib
 import json
+import logging
 import os
 import sys
 import traceback
@@ -98,8 +99,10 @@ def _prepare(request: dict[str, Any]) -> None:
     sys.path[:0] = request["path"]
     from ci_tools.observe.inside import build_ext, machine, modules, text  # noqa: F401 - imported for later
     from ci_tools.observe.inside.standard_library.library import LIBRARY
+    from ci_tools.observe.inside.torch_names.headers import HEADERS
     from ci_tools.observe.inside.torch_names.torch import TORCH
 
+    HEADERS.read(request["torch_headers"])
     LIBRARY.read(request["standard_library"])
     TORCH.read(request["torch_names"])
     for name in USED_LATER:
@@ -118,8 +121,6 @@ def _observe_build(request: dict[str, Any], word: bytes) -> None:
     before = _stamp_sources(request["root"])
     _disguise(request, request["env"])
     error = _build_wheel(request)
-    if error:
-        _doubt_failure()
     answer = {
         **_collect_records(),
         "error": error,
@@ -132,19 +133,12 @@ def _observe_build(request: dict[str, Any], word: bytes) -> None:
     os._exit(0)  # ends threads and skips exit handlers of the project
 
 
-def _doubt_failure() -> None:
-    """Record a doubt if cmake was run: the build may fail because nothing was built."""
-    from ci_tools.observe.inside import programs
-
-    if programs.CONFIGURED:
-        _facts().doubt("fails after it ran cmake, which builds nothing here")
-
-
 def _disguise(request: dict[str, Any], env: dict[str, str]) -> None:
     from ci_tools.observe.inside import build_ext, machine
     from ci_tools.observe.inside.facts import FACTS
 
     build_ext.install()
+    logging.disable(logging.INFO)  # setuptools says each file that it copies
     modules = request["path"][0] + "/"
     FACTS.begin(request["facts"], request["root"] + "/", request["prefix"], modules, request["journal"])
     machine.install_fakes(env, request["provided"])
@@ -170,11 +164,15 @@ def _collect_records() -> dict[str, Any]:
         "compiles": build_ext.Recorder.compiles,
         "links": build_ext.Recorder.links,
         "configured": programs.CONFIGURED,
+        "left": build_ext.LEFT,
+        "opened": [*build_ext.OPENED],
     }
 
 
 def _build_wheel(request: dict[str, Any]) -> dict[str, Any] | None:
     """Let the backend build the wheel; return the error that it raised, or None."""
+    from ci_tools.observe.inside import modules
+
     sys.path[:0] = request["backend_path"]
     sys.argv = ["setup.py"]
     try:
@@ -182,6 +180,8 @@ def _build_wheel(request: dict[str, Any]) -> dict[str, Any] | None:
         backend = importlib.import_module(module)
         for name in filter(None, attribute.split(".")):
             backend = getattr(backend, name)
+        if request["backend_path"] and (hook := getattr(backend, "get_requires_for_build_wheel", None)):
+            modules.provide(hook(request["settings"]))
         backend.build_wheel(request["wheels"], request["settings"])  # type: ignore[attr-defined]
     except BaseException as error:  # noqa: BLE001 - any error of a project is part of the answer
         traceback.print_exc()
@@ -239,8 +239,11 @@ def _run(arguments: list[str]) -> None:
         sys.path.insert(0, "")
         exec(words[1], {"__name__": "__main__"})  # noqa: S102 - the text of `python -c`
     elif words[:1] == ["-m"]:
-        FACTS.doubt(f"runs the module {words[1]} in a separate Python")
         sys.argv = words[1:]
+        if words[1].lower() == "cython":
+            importlib.import_module("Cython.Build.Cythonize").main()
+            return
+        FACTS.doubt(f"runs the module {words[1]} in a separate Python")
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     elif words and not words[0].startswith("-"):
         sys.argv = words

@@ -11,6 +11,7 @@ import importlib
 import os
 import re
 import shlex
+import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -23,12 +24,14 @@ import distutils.command.build_clib
 import distutils.command.build_ext
 import distutils.command.config
 import distutils.command.install
+import distutils.core
 import distutils.unixccompiler
 from distutils.command.build import build
 from distutils.errors import CompileError, LinkError
 from distutils.unixccompiler import UnixCCompiler
 
 from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
 
 from ci_tools.observe.inside.cell import platform_tag, python_tags
 from ci_tools.observe.inside.facts import FACTS
@@ -61,10 +64,19 @@ ENDINGS = {
     "shared_lib_extension": ".dll",
     "static_lib_extension": ".lib",
 }
+# Words in the keywords of plugins that compile.
+COMPILES = re.compile("c(?:uda|ython|make|ffi)|ext|kernel|module|rust|sourc")
+OF_COMPILERS = re.compile(
+    r"/observe/inside/\w+\.py$|/_distutils/compilers/|ccompiler\.py$"
+)  # distutils' and the recorder
 PROBES = ("check_func", "check_header", "check_lib", "search_cpp", "search_text", "try_cpp", "try_link", "try_run")
+OBJECTS: dict[str, str] = {}  # each object's source
+OPENED: dict[str, None] = {}  # the sources whose objects the project's code opens
+LEFT: dict[str, str] = {}  # package data that is not copied: its place in the wheel, and its source
 MAX_SAID = 60  # characters of a question
 SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx", ".hip", ".sycl")
 MARK = "in place of what would be linked as number {}\n"
+FAILS = "#!/bin/sh\nexit 1 # "
 
 
 class Recorder(UnixCCompiler):
@@ -113,7 +125,10 @@ class Recorder(UnixCCompiler):
         self._refuse_twice([*map(str, objects or ())])
         flags = [f"-Wl,-rpath,{path}" for path in runtime_library_dirs or ()]
         flags += [*_flat(extra_preargs), *_flat(extra_postargs)]
-        record_link(os.path.join(output_dir or "", output_filename), objects, libraries, flags)
+        output = os.path.join(output_dir or "", output_filename)
+        record_link(output, objects, libraries, flags, is_program=target_desc == self.EXECUTABLE)
+        if target_desc == self.EXECUTABLE:  # of a test of the compiler, mostly: it fails when the project runs it
+            Path(output).write_text(f"{FAILS}{Path(output).read_text(encoding='utf-8')}", encoding="utf-8")
 
     def _refuse_twice(self, objects: list[str]) -> None:
         """Fail as the linker would: of two sources with one stem, distutils compiles only one and links it twice."""
@@ -164,14 +179,25 @@ def record(source: str, made: str, compiler: str, flags: list[str]) -> None:
     """Record one compilation and create its object; a test of the compiler with an outside file is not recorded."""
     if made:
         _make(made, f"object of {source}\n")
-    if not os.path.abspath(source).startswith(FACTS.root):
-        _compile_includes(source)
+        OBJECTS[os.path.abspath(made)] = source
+    is_outside = not os.path.abspath(source).startswith(FACTS.root)
+    if is_outside or FACTS.is_asked_by(_find_caller()):
+        _compile_includes(source, flags)
+    if is_outside:
         return
     FACTS.tell(compiled=source)
     Recorder.compiles.append({"source": source, "object": made, "compiler": compiler, "flags": flags})
 
 
-def _compile_includes(source: str) -> None:
+def _find_caller() -> Any:
+    """Return the code that has a compiler compile: a project's own tests the compiler, setuptools builds the wheel."""
+    frame: Any = sys._getframe(1)  # noqa: SLF001 - the only way to see who asks
+    while frame and OF_COMPILERS.search(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def _compile_includes(source: str, flags: list[str]) -> None:
     """Raise CompileError for a header in the file of a compiler test that the cell's compiler does not bring along.
 
     Whether it finds a header that only some builders have is supposed.
@@ -179,7 +205,9 @@ def _compile_includes(source: str) -> None:
     if not os.path.isfile(source):
         return
     text = Path(source).read_text(encoding="utf-8", errors="replace")
-    unusual = [name for name in INCLUDED.findall(text) if not USUAL_HEADER.fullmatch(name)]
+    folders = [os.path.dirname(source), *(flag[2:] for flag in flags if flag.startswith("-I"))]
+    named = [name for name in INCLUDED.findall(text) if not USUAL_HEADER.fullmatch(name)]
+    unusual = [name for name in named if not any(os.path.isfile(os.path.join(folder, name)) for folder in folders)]
     for name in unusual:
         if name in SYSTEMS_WITH and FACTS.ask("os") not in SYSTEMS_WITH[name]:
             msg = f"fatal error: {name}: No such file or directory"
@@ -197,7 +225,7 @@ def _variable_flags(source: str) -> list[str]:
     return [flag for name in names for flag in shlex.split(FACTS.variable(name))]
 
 
-def record_link(output: str, objects: Any, libraries: Any, flags: list[str]) -> None:
+def record_link(output: str, objects: Any, libraries: Any, flags: list[str], *, is_program: bool = False) -> None:
     """Record a library that is linked, and create it."""
     _make(output, MARK.format(len(Recorder.links)))
     linked = [*map(str, objects or ())]
@@ -209,6 +237,7 @@ def record_link(output: str, objects: Any, libraries: Any, flags: list[str]) -> 
             "libraries": [*map(str, libraries or ())],
             "flags": flags,
             "compiled": len(Recorder.compiles),
+            "is_program": is_program,
         }
     )
 
@@ -257,11 +286,50 @@ def _watch_tags() -> None:
     bdist_wheel.run, bdist_wheel.get_tag = note, tag  # type: ignore[method-assign]
 
 
+def _leave_data(real: Any) -> Any:
+    """Leave package data where it is: to copy thousands of files takes longer than the rest of a build."""
+
+    @functools.wraps(real)
+    def build(self: Any) -> None:
+        known = frozenset(FACTS.known["data"])
+        if self.editable_mode or not known or any(FACTS.is_own(one.__code__.co_filename) for one in _methods(self)):
+            real(self)
+            return
+        for target, source in self._get_package_data_output_mapping():
+            name = os.path.normpath(source)
+            if name in known:
+                LEFT[os.path.relpath(target, self.build_lib)] = name
+            else:
+                self.mkpath(os.path.dirname(target))
+                self.copy_file(source, target)
+
+    return build
+
+
+def _methods(command: Any) -> list[Any]:
+    return [getattr(type(command), name) for name in ("build_package_data", "copy_file", "run")]
+
+
+def place_data() -> None:
+    """Copy what was left, before the project's code looks for it, to where the build's next step takes it from."""
+    commands: Any = distutils.core._setup_distribution.command_obj  # type: ignore[attr-defined]  # noqa: SLF001
+    installed = commands.get("install_lib")
+    top = installed.install_dir if installed and installed.finalized else commands["build_py"].build_lib
+    left = dict(LEFT)
+    LEFT.clear()
+    for member, source in left.items():
+        path = os.path.join(top, member)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        shutil.copyfile(source, path)
+
+
 def install() -> None:
     """Install the recorder as the compiler of distutils and setuptools."""
     for command in (build, distutils.command.build_ext.build_ext, bdist_wheel):
         _show_platform(command)
     _watch_tags()
+    setuptools.extension._have_cython = lambda: False  # noqa: SLF001 - a `.pyx` stands for the C file beside it
+    build_py.build_package_data = _leave_data(build_py.build_package_data)  # type: ignore[method-assign]
     distutils.command.build_ext.build_ext.get_ext_filename = _name_module  # type: ignore[method-assign]
     for name in TWINS:
         with suppress(ModuleNotFoundError):
@@ -326,7 +394,10 @@ def _doubt_plugins(real: Any) -> Any:
     @functools.wraps(real)
     def made(self: Any, attrs: Any = None) -> None:
         real(self, attrs)
+        # Where all that is installed is known, none of it adds a keyword but the plugins that are simulated.
         for name in (attrs or {}).keys() - HARMLESS_KEYWORDS:
+            if FACTS.known["installed"] is not None and not COMPILES.search(name):
+                continue
             if not any(hasattr(place, found) for place in (self, self.metadata) for found in (name, f"set_{name}")):
                 FACTS.doubt(f"gives setup() the keyword {name}, which belongs to a plugin")
         for requirement in _flat((attrs or {}).get("setup_requires")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any, NamedTuple
 
 from ci_tools.observe.inside.facts import FACTS
@@ -61,7 +62,9 @@ def doubt_function(name: str, real: Any) -> Any:
 
     @functools.wraps(real)
     def called(*args: Any, **kwargs: Any) -> Any:
-        if FACTS.lets_ask():
+        asker = sys._getframe(1).f_code.co_filename  # noqa: SLF001 - the only way to see who asks
+        is_unpacking = asker.endswith("/tarfile.py")  # which gives files away as root
+        if FACTS.lets_ask() and not is_unpacking:
             FACTS.doubt(f"asks for {name}(), which no cell defines")
         return real(*args, **kwargs)
 

@@ -14,11 +14,13 @@ import shutil
 import stat
 import sys
 import sysconfig
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from ci_tools.observe.inside.build_ext import LEFT, place_data
 from ci_tools.observe.inside.chance import look_for_size
 from ci_tools.observe.inside.facts import FACTS
 from ci_tools.observe.inside.standard_library import drivers
+from ci_tools.observe.inside.torch_names.headers import HEADERS, OF_HEADER
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -30,6 +32,8 @@ GPU_PROGRAMS = frozenset(
     "amd-smi hl-smi npu-smi nvidia-smi rocm-smi rocm_agent_enumerator rocminfo sycl-ls xpu-smi".split()
 )
 USUAL_PLACES = ("/usr/local/cuda", "/opt/rocm", "/opt/intel")  # of toolkits; jobs name theirs by variables
+OF_LINUX = ("/proc/", "/sys/", "/usr/include/")  # macOS keeps its headers in an SDK
+OF_UNIX = ("/bin/", "/etc/", "/home/", "/lib/", "/opt/", "/sbin/", "/usr/", "/var/")
 readlink = os.readlink  # the original
 LOOKS = ("access", "chdir", "listdir", "lstat", "readlink", "scandir", "stat", "statvfs")
 OF_SYSTEMS = {"cl": "windows", "nproc": "linux"}  # programs of one system only
@@ -40,6 +44,8 @@ PREFIX = sys.base_prefix
 FROZEN_LIBRARY = (f"{LIBRARY}/", "<frozen ")  # genericpath is one of the frozen modules
 OF_CUDA = re.compile(r"/(fakes|lib/.*)/nvidia(/|$)")  # packages that only torch's CUDA builds install
 TRANSLATION = re.compile(r"/share/locale/.*\.mo$")  # argparse and others look for translated messages there
+NUMPY = re.compile(r"/fakes/numpy/(_)?core/include(?:/numpy(?:/\w+\.h)?)?$")
+TORCH_HEADER = re.compile(r"/fakes/torch/include/(.+)")
 REPOSITORIES = frozenset({".git", ".hg", ".svn"})
 
 
@@ -79,6 +85,8 @@ def _guard_lookup(name: str, real: Any) -> Any:
     @functools.wraps(real)
     def called(path: Any = ".", *args: Any, **kwargs: Any) -> Any:
         asks = FACTS.lets_ask()
+        if asks and LEFT:
+            place_data()
         if asks and (found := look_for_size(name, path)) is not None:
             return found
         if asks and (located := drivers.locate(path)) is not path:
@@ -100,6 +108,10 @@ def _guard_lookup(name: str, real: Any) -> Any:
 def _hide(look: str, path: Any, asker: FrameType) -> Any:
     """Return what a look tells of a file that the project may not see, or raise FileNotFoundError; None if it may."""
     only = ONLY_ASKS.get(_name_asker(asker)) if look == "stat" else None
+    if (only or look == "access") and (header := TORCH_HEADER.search(_full_name(path))):
+        return _find_header(header[1], look, only, path)
+    if only and (found := NUMPY.search(_full_name(path))):  # numpy 2 has moved them
+        return os.stat_result((only.mode, *[0] * 9)) if found[1] else _refuse(path)
     if only and _full_name(path) == os.devnull and FACTS.ask("os") == "windows":
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     if only and _is_elsewhere(path):
@@ -109,6 +121,24 @@ def _hide(look: str, path: Any, asker: FrameType) -> Any:
     if look == "access":
         return False
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def _refuse(path: Any) -> NoReturn:
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def _find_header(header: str, look: str, only: _Kind | None, path: Any) -> Any:
+    """Answer whether the cell's torch has a header, or a folder of them."""
+    FACTS.note(f"{OF_HEADER}{header}")
+    found = HEADERS.has(FACTS.known["torch_names"], header)
+    if found is None:
+        FACTS.doubt(f"looks for {header}, which not every torch has")
+    is_folder = not re.search(r"\.\w+$", header)
+    if found and look == "stat" and only and (only.what == "anything at" or is_folder == (only.mode == stat.S_IFDIR)):
+        return os.stat_result((stat.S_IFDIR if is_folder else stat.S_IFREG, *[0] * 9))
+    if look == "access":
+        return bool(found)
+    return _refuse(path)
 
 
 def _suppose_file(only: _Kind, path: Any) -> os.stat_result:
@@ -132,10 +162,13 @@ def _watch_link(real: Any) -> Any:
 
 def _leads_here(look: str, path: Any) -> bool:
     """Whether the path is a folder above the source or Python that `os.path.realpath` checks for links."""
-    if look not in {"lstat", "readlink"}:
+    is_resolved = look == "stat" and _name_asker(sys._getframe(2)) == "resolve"  # noqa: SLF001 - the caller's caller
+    if look not in {"lstat", "readlink"} and not is_resolved:
         return False
     above = f"{os.fsdecode(path).rstrip('/')}/"
-    return any(folder.startswith(above) for folder in (FACTS.root, f"{sys.prefix}/", f"{sys.base_prefix}/"))
+    return any(
+        folder.startswith(above) for folder in (FACTS.root, FACTS.known["modules"], f"{sys.prefix}/", f"{PREFIX}/")
+    )
 
 
 def _doubtful(name: str, real: Any) -> Any:
@@ -170,6 +203,10 @@ def _is_of_some_builders(name: str) -> bool:
     """Whether a path that is not ours may be there on a builder, which no cell defines."""
     if name.startswith(USUAL_PLACES):
         FACTS.ask("accelerator")
+        return False
+    if name.startswith(OF_UNIX) and FACTS.ask("os") == "windows":
+        return False
+    if name.startswith(OF_LINUX) and FACTS.ask("os") != "linux":
         return False
     return not (_is_around(name) or TRANSLATION.search(name) or _is_known_to_be_absent(name))
 
@@ -257,6 +294,7 @@ def note_program(name: str) -> None:
 
 def _is_unknown_program(name: str) -> bool:
     """Whether no cell defines that a builder has a program."""
+    name = re.sub(r"\.exe$", "", name)  # as Windows names it
     known = INDIFFERENT_PROGRAMS | GPU_PROGRAMS | {*FACTS.known["compilers"], *OF_SYSTEMS, *FACTS.known["programs"]}
     return name not in known
 

@@ -7,6 +7,7 @@ Python's standard library and setuptools would break on wrong answers; only the 
 from __future__ import annotations
 
 import builtins
+import codecs
 import functools
 import io
 import os
@@ -58,6 +59,7 @@ def install_fakes(env: Mapping[str, str], provided: Mapping[str, Sequence[str] |
     """Show the cell instead of this machine; `provided` are the build's requirements without a fake, see modules."""
     os.umask(0o022)
     set_variables(env)
+    codecs.register(_find_codec)
     chance.watch()
     _functions()
     answer_for_distutils()
@@ -75,6 +77,11 @@ def install_fakes(env: Mapping[str, str], provided: Mapping[str, Sequence[str] |
 
 
 # ---------------------------------------------------------------- sys, os
+
+
+def _find_codec(name: str) -> codecs.CodecInfo | None:
+    """Return the codec that only Windows has, for programs whose answers are plain here."""
+    return codecs.lookup("utf-8") if name in {"mbcs", "oem"} and FACTS.ask("os") == "windows" else None
 
 
 def _doubt_value(name: str, value: Any) -> Callable[[], Any]:

@@ -7,6 +7,7 @@ import functools
 import importlib.metadata
 import importlib.util
 import pkgutil
+import re
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -30,10 +31,13 @@ BROUGHT_BY_TORCH = frozenset(
     "typing_extensions yaml".split()
 )
 OF_CUDA = frozenset({"cuda", "nvidia"})
-STOOD_IN_FOR = frozenset({"Cython", "ninja", "numpy", "psutil", "pybind11", "torch"})
+STOOD_IN_FOR = frozenset({"Cython", "cython", "ninja", "numpy", "psutil", "pybind11", "torch"})
+VERSIONED = {"cython": "Cython", "numpy": "numpy", "pybind11": "pybind11"}  # fakes that say their version, by package
 # Fakes that are there where the project requires them, and a package that comes with one and has none.
 OF_DRIVER = "pynvml"  # a build that imagines a GPU has it, too
-PLUGINS = frozenset({"cffi", "cppy", "pkgconfig", OF_DRIVER, "setuptools_rust", "setuptools_scm", "vcs_versioning"})
+PLUGINS = frozenset(
+    {"cffi", "cppy", "expandvars", "pkgconfig", OF_DRIVER, "setuptools_rust", "setuptools_scm", "vcs_versioning"}
+)
 FAKES = Path(__file__).with_name("fakes")
 FAKED = frozenset(
     ".".join(path.relative_to(FAKES).with_suffix("").parts).removesuffix(".__init__") for path in FAKES.rglob("*.py")
@@ -58,10 +62,20 @@ def watch(provided: Provided) -> None:
     pkgutil.iter_modules = _doubt_listing("pkgutil.iter_modules()", pkgutil.iter_modules)
     for name in ("distribution", "version", "metadata", "requires", "files"):
         setattr(importlib.metadata, name, _fake_metadata(name, getattr(importlib.metadata, name), provided))
-    for name in ("distributions", "packages_distributions", "entry_points"):
+    importlib.metadata.distributions = _list_installed(importlib.metadata.distributions)
+    for name in ("packages_distributions", "entry_points"):
         if hasattr(importlib.metadata, name):
             real = getattr(importlib.metadata, name)
             setattr(importlib.metadata, name, _doubt_listing(f"importlib.metadata.{name}()", real))
+
+
+def provide(requirements: Any) -> None:
+    """Add what a backend of the project's own asks for beside the requirements that it declares."""
+    finder = next(one for one in sys.meta_path if isinstance(one, _MissingModule))
+    for text in requirements or ():
+        name = re.split(r"[^\w.-]", str(text).strip())[0].lower().replace("_", "-").replace(".", "-")
+        if name not in FACTS.known["simulated"] and name not in finder.provided:
+            finder.provided[name] = None
 
 
 def _watch_import(real: Any) -> Any:
@@ -181,7 +195,7 @@ class _MissingModule:
     """Finder for modules that no other finder has: missing in the build too, unless the build installs them."""
 
     def __init__(self, provided: Provided) -> None:
-        self.provided = provided
+        self.provided = dict(provided)
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         is_own = FACTS.imports_itself() and "." not in name
@@ -264,6 +278,9 @@ def _fake_metadata(function: str, real: Any, provided: Provided) -> Any:
             FACTS.note_import("torch")
             FACTS.ask("accelerator")
             return FACTS.ask("torch")
+        if function == "version" and name.lower() in VERSIONED:
+            FACTS.note_import(VERSIONED[name.lower()])
+            return sys.modules["importlib"].import_module(VERSIONED[name.lower()]).__version__
         top = "nvidia" if key.startswith("nvidia_") else key
         names = {each.lower() for each in (*STOOD_IN_FOR, *BROUGHT_BY_TORCH, *OWN, *FACTS.known["plugins"])}
         if (top in names and not _is_without_cuda(top)) or provided:
@@ -271,6 +288,40 @@ def _fake_metadata(function: str, real: Any, provided: Provided) -> Any:
         raise importlib.metadata.PackageNotFoundError(name)
 
     return asked
+
+
+class _Installed(importlib.metadata.Distribution):
+    """A package that the cell's build has: of what it is, only the name is known."""
+
+    def __init__(self, name: str) -> None:
+        self.package = name
+
+    def read_text(self, filename: str) -> str | None:
+        """Return the metadata, with a version that is a doubt to ask for."""
+        return f"Metadata-Version: 2.1\nName: {self.package}\n" if filename == "METADATA" else None
+
+    def locate_file(self, path: Any) -> Any:
+        return FACTS.unknown(f"importlib.metadata.distribution({self.package!r}).locate_file")
+
+    @property
+    def version(self) -> str:
+        """The version, as the module itself says it."""
+        return str(importlib.metadata.version(self.package))
+
+
+def _list_installed(real: Any) -> Any:
+    """List the packages that the cell's build has, where its requirements and what they bring are known."""
+
+    @functools.wraps(real)
+    def distributions(**kwargs: Any) -> Any:
+        if not FACTS.lets_ask() or kwargs:
+            return real(**kwargs)
+        if FACTS.known["installed"] is None:
+            FACTS.doubt("lists what is installed by importlib.metadata.distributions(), which no cell defines")
+            return real()
+        return map(_Installed, FACTS.known["installed"])
+
+    return distributions
 
 
 def _doubt_listing(name: str, real: Any) -> Any:

@@ -9,19 +9,23 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import secrets
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.catalog import STANDARD_LIBRARY, TORCH_NAMES
+from ci_tools.catalog import STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES
+from ci_tools.formats.wheel import Hashing
 from ci_tools.model.evidence import OWN_SUFFIX
 from ci_tools.model.files import EPOCH
+from ci_tools.observe.cells import TOO_MANY, Spent
 from ci_tools.observe.gpus.driver import write_driver
 from ci_tools.observe.laboratory import Laboratory, TrialResult, name_folders_alike
 from ci_tools.observe.observation import Observed, list_folders, parse_answer, read_wheel
 from ci_tools.observe.setup_py import journal
 from ci_tools.observe.setup_py.prepared import PYTHON, Prepared, prepare
 from ci_tools.observe.stage import COMPILERS, PROGRAMS, TOOLS, Stage, identify_tools, readable
+from ci_tools.observe.torch_questions import is_question
 from ci_tools.observe.views import list_facts, name_homes
 from ci_tools.sandbox import Limits
 from ci_tools.sandbox.groups import SERVER
@@ -51,6 +55,7 @@ HARMLESS = frozenset(
 PLUGINS: Mapping[str, Mapping[str, str]] = {
     "cffi": {"distutils.setup_keywords": "cffi_modules = cffi:cffi_modules"},
     "cppy": {},
+    "expandvars": {},
     "pkgconfig": {},
     "nvidia-ml-py": {},
     "pynvml": {},
@@ -64,7 +69,10 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
     "versioneer": {},
 }
 MODULES = {"nvidia-ml-py": "pynvml"}  # of a plugin whose module has another name
+CODE = re.compile(r"\.(pyi?|pyx|pxd|pxi|toml|cfg|in|cmake)$|(^|/)(CMakeLists\.txt|[A-Z]+(\.\w+)?)$")
+MIN_DATA = 200  # fewer files are copied as fast
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
+OF_VERSIONS = frozenset({"accelerator", "cuda", "free_threaded", "nccl", "oneapi", "python", "torch"})  # questions
 WORD = "FATWHEEL_WORD"  # the observer removes it from its variables before the project's code runs
 JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": str(EPOCH)}  # every job sets these
 
@@ -78,6 +86,7 @@ class ObservedProject(NamedTuple):
     backend_path: tuple[str, ...]
     provided: tuple[tuple[str, tuple[str, ...] | None], ...]  # requirements without a fake, and their modules if known
     plugins: tuple[str, ...] = ()  # those of PLUGINS that it requires
+    installed: tuple[str, ...] | None = None  # the packages of its build; None: not known
     capped: bool = False  # whether the project asks for an older setuptools than the newest
 
 
@@ -86,24 +95,37 @@ class Observer(Laboratory):
 
     code, shows, unit, store = "setup.py", "setup.py builds", "build", "observations"
 
-    def __init__(self, subject: ObservedProject, outside: Outside) -> None:
-        super().__init__(subject.tree, outside, LIMITS)
+    def __init__(self, subject: ObservedProject, outside: Outside, spent: Spent | None = None) -> None:
+        super().__init__(subject.tree, outside, LIMITS, spent)
         self.subject = subject
         self.seen: list[tuple[View, Observed]] = []
+        self.repeated: set[tuple[object, ...]] = set()  # builds that ran twice, to see whether chance decides
+        self.hashes: dict[tuple[object, ...], str] = {}  # of package data
+        self.idle: dict[tuple[object, ...], set[str]] = {}  # of each doubt, the questions that do not decide it
         self.stopped: Observed | None = None  # a build that did not end by itself: no other is started
 
     def observe(self, view: View) -> Observed:
         """Return the observation of a view's build; runs the build only if no earlier run answers for it.
 
         A build that gets the answers of an earlier one, up to that one's first doubt, meets the same doubt. One is
-        enough: what comes after it decides nothing.
+        enough: what comes after it decides nothing. A doubt that two cells of one system meet, though they answer a
+        question differently, is the same for all answers: to take it for that shares no wheel.
         """
         if self.stopped:
             return self.stopped
         for earlier, observed in self.seen:
-            if all(view.fact(name) == earlier.fact(name) for name in observed.before):
+            idle = self.idle.get(_name_doubt(observed), ()) if earlier.kind == view.kind else ()
+            if all(name in idle or view.fact(name) == earlier.fact(name) for name in observed.before):
                 return observed
+        if not self.spent.spend():
+            return Observed({}, doubts={TOO_MANY: ""})
         observed = self._the_same_again(view, self._recall(view))
+        for earlier, other in self.seen if observed.doubts else ():
+            if _name_doubt(other) == _name_doubt(observed) and _is_alike(earlier, view):
+                both = (name for name in observed.before if name in other.before)
+                differing = {name for name in both if view.fact(name) != earlier.fact(name)}
+                if all(name in OF_VERSIONS or is_question(name) for name in differing):
+                    self.idle.setdefault(_name_doubt(observed), set()).update(differing)
         self.seen.append((view, observed))
         self.stopped = observed if observed.stopped else None
         return observed
@@ -112,6 +134,10 @@ class Observer(Laboratory):
         """Return the observation, with a doubt if the build asks for the time or chance and a second run differs."""
         if "chance" not in observed.asked or observed.doubts or observed.failure:
             return observed
+        known = view.os, view.machine, view.kind, view.python, view.torch, observed.asked["chance"]
+        if known in self.repeated or not self.spent.spend():
+            return observed  # the trials of a cell ask in the same line
+        self.repeated.add(known)
         again = self._recall(view._replace(chance=True))
         first, second = (one._replace(asked={}, before=(), imports={}) for one in (observed, again))
         if first.without_jobs == second.without_jobs:
@@ -162,10 +188,14 @@ class Observer(Laboratory):
         if answer is None:
             early = f"setup.py ended Python before the build was done (exit status {ended.status})"
             return TrialResult({"stopped": stopped or early}, stopped=True)
+        left = answer.pop("left", {})
         found = {
             **name_folders_alike(answer, list_folders(stage, prepared)),
             "wheel": read_wheel(stage, prepared),
         }
+        for member, source in left.items() if found["wheel"] else ():
+            found["wheel"].setdefault("members", []).append((member, self._hash(stage, f"{self._prefix}{source}")))
+            found["reads"][f"{self._prefix}{source}"] = ""
         return TrialResult(found, found["reads"], view.version if "version" in found["asked"] else None)
 
     def _request(self, stage: Stage, prepared: Prepared, view: View) -> dict[str, Any]:
@@ -185,6 +215,7 @@ class Observer(Laboratory):
             "journal": str(stage.journal),
             "standard_library": str(STANDARD_LIBRARY),
             "torch_names": str(TORCH_NAMES),
+            "torch_headers": str(TORCH_HEADERS),
             "facts": self._known(stage, prepared, view),
             "env": {
                 "PATH": os.pathsep.join([*path, str(stage.tools)]),
@@ -199,6 +230,28 @@ class Observer(Laboratory):
             },
         }
 
+    @cached_property
+    def _data(self) -> list[str]:
+        """The files, relative to the project, that a build only copies; none if they are few."""
+        binaries = {*self.tree.binaries}
+        names = [
+            name.removeprefix(self._prefix)
+            for name in self.tree.files
+            if name.startswith(self._prefix) and name not in binaries and not CODE.search(name)
+        ]
+        return names if len(names) > MIN_DATA else []
+
+    def _hash(self, stage: Stage, name: str) -> str:
+        """Return the hash of a file as the build left it."""
+        path = stage.source / name
+        stat = path.stat()
+        key = name, stat.st_mtime_ns, stat.st_size
+        if key not in self.hashes:
+            hashing = Hashing()
+            hashing.update(path.read_bytes())
+            self.hashes[key] = hashing.record_value
+        return self.hashes[key]
+
     @property
     def _prefix(self) -> str:
         """The project's folder below the source, such as `python/`, or ""."""
@@ -211,6 +264,7 @@ class Observer(Laboratory):
             **list_facts(view),
             "accelerator_home": str(stage.accelerator) if view.accelerator else "",
             "capped": self.subject.capped,
+            "installed": self.subject.installed,
             "gpu_folder": str(stage.driver),
             "tools": sorted({*TOOLS, *COMPILERS}),
             "compilers": sorted(COMPILERS),
@@ -223,11 +277,21 @@ class Observer(Laboratory):
             "around": str(stage.folder.parent),
             "checkout": f"{stage.checkout}/",
             "tracked": _list_tracked(self.tree, self._prefix),
+            "data": self._data,
             "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),
             "suffix": OWN_SUFFIX,
             "plugins": [MODULES.get(name, name.replace("-", "_")) for name in self.subject.plugins],
             "folders": list(map(str, places)),
         }
+
+
+def _name_doubt(observed: Observed) -> tuple[object, ...]:
+    """Return what two builds that meet the same doubt have in common, with all that a plan takes from them."""
+    return (*observed.doubts.items(), observed.tag, observed.platform, observed.is_pure, observed.failure)
+
+
+def _is_alike(one: View, other: View) -> bool:
+    return (one.os, one.machine, one.kind) == (other.os, other.machine, other.kind)
 
 
 def _list_tracked(tree: Tree, folder: str) -> list[str]:

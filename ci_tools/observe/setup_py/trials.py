@@ -10,13 +10,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ci_tools.observe.build import CMAKE, list_capabilities, list_request_archs
-from ci_tools.observe.observation import DEVICE_ENDINGS
+from ci_tools.observe.observation import BUILDERS, DEVICE_ENDINGS
 from ci_tools.observe.switches import (
     SWITCH,
     VALUES,
     find_turned_on,
     is_opt_in,
     list_arch_variables,
+    list_named,
     list_switches,
 )
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     Switches = tuple[tuple[str, str], ...]
 
-STARTS_A_BUILD = ("runs make", "compiles by its own command")
+OWN_COMMAND = "compiles by its own command"  # the start of that doubt's text
 MAX_TRIED = 8  # switches of one build
 
 
@@ -46,7 +47,12 @@ class BuildTrials:
 
     def find_build(self, view: View) -> tuple[Observed, Switches]:
         """Return the build of a view, with the switches that it needs."""
-        seen, switches = self._try_remedy(view) or self._add_switch(view, self.observer.observe(view))
+        found = self._try_remedy(view)
+        if found is None:
+            observed, needed = self._repair(view, self.observer.observe(view))
+            seen, switches = self._add_switch(view._replace(env=(*view.env, *needed)), observed)
+            found = seen, (*needed, *switches)
+        seen, switches = found
         if switches:
             self.remedies[kind_of(view)] = switches, seen.gist
         return seen, switches
@@ -67,6 +73,15 @@ class BuildTrials:
         tried = self.observer.observe(view._replace(env=(*view.env, *switches)))
         return (tried, switches) if tried.gist == gist else None
 
+    def _repair(self, view: View, observed: Observed) -> tuple[Observed, Switches]:
+        """Return the build with a variable that its error names, if it succeeds with that; else the build as it is."""
+        if observed.failure and not observed.doubts:
+            for switch in list_named(observed.failure.text, view):
+                tried = self.observer.observe(view._replace(env=(*view.env, switch)))
+                if _adds_no_doubt(tried, observed):
+                    return tried, (switch,)
+        return observed, ()
+
     def _add_switch(self, view: View, observed: Observed) -> tuple[Observed, Switches]:
         """Return the build with the switch that it needs, if it needs one.
 
@@ -80,7 +95,7 @@ class BuildTrials:
             return self._find_other_builder(view, observed) or (observed, ())
         of_gpus = observed.opens_network or self._find_kernels_of_gpus(view, observed)
         for switches, tried in self.try_switches(view, observed) if of_gpus else self._try_for_hardware(view, observed):
-            if wanted <= tried.device_sources and not tried.doubts and not tried.failure:
+            if wanted <= tried.device_sources and _adds_no_doubt(tried, observed):
                 return tried, switches
         return observed, ()
 
@@ -88,7 +103,7 @@ class BuildTrials:
         """Return the build that gives cmake what it would give it where there is a GPU, if this one turns that off."""
         on_gpu = self.find_turned_on_by_gpus(view, observed)
         for switches, tried in self.try_switches(view, observed) if on_gpu else self._try_for_hardware(view, observed):
-            if find_turned_on(observed, tried) and not tried.doubts and not tried.failure:
+            if find_turned_on(observed, tried) and _adds_no_doubt(tried, observed):
                 return tried, switches
         return None
 
@@ -99,10 +114,12 @@ class BuildTrials:
     def _find_other_builder(self, view: View, observed: Observed) -> tuple[Observed, Switches] | None:
         """Return the build whose switch starts another build system, if the build compiles nothing without a switch."""
         is_empty = view.accelerator and not observed.commands and not observed.doubts and not observed.failure
-        if not is_empty or not self.has_kernels or CMAKE in observed.asked:
+        if not is_empty or not self.has_kernels or any(name in observed.asked for name in BUILDERS):
             return None
         for switches, tried in self._try_for_hardware(view, observed):
-            if CMAKE in tried.asked or any(what.startswith(STARTS_A_BUILD) for what in tried.doubts):
+            if any(name in tried.asked for name in BUILDERS) or any(
+                what.startswith(OWN_COMMAND) for what in tried.doubts
+            ):
                 return tried, switches
         return None
 
@@ -159,6 +176,10 @@ class BuildTrials:
                 yield (switch,), seen
                 if seen.opens_network and not observed.opens_network:
                     yield from (((switch, *more), each) for more, each in self.try_switches(switched, seen))
+
+
+def _adds_no_doubt(tried: Observed, observed: Observed) -> bool:
+    return not tried.opens_network and not tried.failure and tried.doubts.keys() <= observed.doubts.keys()
 
 
 def kind_of(view: View) -> tuple[str, str, str]:

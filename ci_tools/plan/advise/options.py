@@ -45,9 +45,8 @@ def options(plan: Plan, evidence: Evidence, tree: Tree) -> Iterator[Option]:
 
 def _unknown(source: ProjectView) -> Iterator[Option]:
     """Yield the best case of builds that are not understood: that they need no ABI of their own."""
-    unseen = [shown for shown in source.shown if shown.extensions is Extensions.UNKNOWN]
-    if unseen:
-        places = tuple(dict.fromkeys(shown.extensions_where for shown in unseen))
+    places = tuple(dict.fromkeys(filter(None, map(_find_doubt, source.shown))))
+    if places:
         yield Option(
             name="unknown-build",
             what="it is not known what the build compiles, which keeps every axis; at best",
@@ -58,8 +57,12 @@ def _unknown(source: ProjectView) -> Iterator[Option]:
         )
 
 
+def _find_doubt(shown: CellEvidence) -> str:
+    return shown.extensions_where if shown.extensions is Extensions.UNKNOWN else shown.doubt
+
+
 def _assume_no_binding(shown: CellEvidence) -> CellEvidence:
-    if shown.extensions is not Extensions.UNKNOWN:
+    if not _find_doubt(shown):
         return shown
     where = "if it were known"
     return replace(shown, python_api=PythonApi(Binding.NONE, where), torch_abi=TorchAbi(Binding.NONE, where))

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ci_tools.source.files import Tree
 
 
+UNBUILT = ("benches", "examples", "tests")  # folders of a crate that a build of its library does not compile
+
+
 class UsedCrate(NamedTuple):
     """A crate that a build depends on: its requested features, and the file and key that name it."""
 
@@ -98,6 +101,31 @@ class Crate:
     def _programs(self) -> Iterator[str]:
         start = _join_path(self.folder, "src/bin/")
         return (name for name in self.files.tree.files if name.startswith(f"{start}/"))
+
+
+def list_outside(crate: Crate) -> Iterator[str]:
+    """Yield the folders whose files no build of a crate compiles: other crates, examples, benchmarks and tests.
+
+    None is known where a build script leads out of its crate.
+    """
+    crates, queue = {crate.folder: crate}, [crate]
+    for one in queue:  # it grows in this loop
+        built = one.file.table("build-dependencies").items()
+        for said in (*(said for _, said, _ in one.dependencies()), *(one.whole(name, said) for name, said in built)):
+            folder = _join_path(str(said["folder"]), str(said.get("path", ".")))
+            if said.get("path") and folder not in crates:
+                crates[folder] = Crate(crate.files, _join_path(folder, "Cargo.toml"))
+                queue.append(crates[folder])
+    scripts = {folder: one.files.tree.text(_join_path(folder, "build.rs")) for folder, one in crates.items()}
+    if any(".." in text or "DIR" in text.replace("OUT_DIR", "") for text in scripts.values()):
+        return
+    files = crate.files.tree.files
+    others = {name.removesuffix("/Cargo.toml") for name in files if name.endswith("/Cargo.toml")}
+    tops = {name.partition("/")[0] for name in files if "/" in name}
+    outside = others - crates.keys() if "." in crates else {*tops, *others} - crates.keys()
+    yield from (one for one in outside if not any(f"{folder}/".startswith(f"{one}/") for folder in crates))
+    for folder, text in scripts.items():
+        yield from (_join_path(folder, name) for name in UNBUILT if name not in text)
 
 
 def used(crate: Crate, asked: Iterable[str], *, defaults: bool) -> dict[str, UsedCrate]:

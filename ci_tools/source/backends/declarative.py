@@ -45,6 +45,11 @@ PLAIN_COMPANIONS = frozenset(
 )
 PLAIN_HATCH_HOOKS = frozenset({"vcs", "version", "versioningit"})  # they write the version into a file
 JAVASCRIPT = frozenset({"hatch_jupyter_builder.npm_builder", "jupyter_builder.npm_builder"})
+# Settings by which a hook makes a wheel for one platform and one Python.
+NATIVE_HOOK = [
+    re.compile(rf"""^(?!\s*(?:if|elif)\b)[^#\n]*build_data\[["']{name}["']\]\s*=\s*{value}\b""", re.MULTILINE)
+    for name, value in (("infer_tag", "True"), ("pure_python", "False"))
+]
 THREE = re.compile(r"\s*(\^|~=?|>=?|===?)?\s*[3-9]")  # a part of a specifier that excludes Python 2
 MINORS = 100  # of Python 2, that hatchling tries
 TRUE = frozenset({"1", "true"})  # values of a variable that hatchling reads as true
@@ -57,6 +62,9 @@ def read(project: ProjectFile, env: Mapping[str, str], backend: str = "") -> Rea
     """
     tool = BACKENDS[backend or project.backend]
     why = next(_doubts(project, tool, env), "")
+    if why and (native := _explain_native(project, tool)):
+        said = f"{why}, so what it compiles is not known"
+        return Read(Extensions.SOME, native, PythonApi(Binding.FULL, native), warnings=(said,))
     extensions = Extensions.UNKNOWN if why else Extensions.NONE
     named = f"{project.backend} passes on {backend}, which" if backend else project.backend
     where = why or f"{project.place('build-system', 'build-backend')}: {named} compiles nothing"
@@ -117,6 +125,20 @@ def _keep_wheel_settings(said: Any) -> Any:  # noqa: ANN401 - TOML
     if isinstance(said, dict):
         return {key: _keep_wheel_settings(value) for key, value in said.items() if key not in {"envs", "sdist"}}
     return said
+
+
+def _explain_native(project: ProjectFile, tool: str) -> str:
+    """Return what makes a wheel one for the platform and the Python that build it, whatever is compiled; "" if nothing.
+
+    A hook of hatchling's may say so; pdm-backend does where setuptools runs (its builders/wheel.py).
+    """
+    if tool == "pdm" and project.value("tool", "pdm", "build", "is-purelib") is None:
+        place = project.place("tool", "pdm", "build", "run-setuptools")
+        return f"{place}: setuptools compiles" if project.value("tool", "pdm", "build", "run-setuptools") else ""
+    for name in project.tree.files if tool == "hatch" else ():
+        if name.endswith(".py") and all(one.search(project.tree.text(name)) for one in NATIVE_HOOK):
+            return f"{name}: its hook makes a wheel for the Python that builds"
+    return ""
 
 
 def _nothing(_project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:

@@ -44,6 +44,7 @@ class Read(NamedTuple):
     archs: tuple[Forced, ...] = ()
     unsupported: str = ""  # why the backend would refuse to build
     warnings: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()  # folders whose sources no target of the build compiles
     pure_tag: str = PURE_TAG  # the interpreter tag of a wheel that binds to no Python ABI
 
 

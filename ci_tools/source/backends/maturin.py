@@ -12,6 +12,7 @@ from ci_tools.source.backends.cargo import (
     Crate,
     Files,
     UsedCrate,
+    list_outside,
     used,
 )
 from ci_tools.source.backends.facts import Read, oldest
@@ -47,7 +48,8 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
         return Read(Extensions.SOME, where, api)
     crates = used(crate, _features(project, crate, cell), defaults=_defaults(project))
     api = _find_doubt(project, env, crates) or _python_api(project, crate, crates)
-    return Read(Extensions.SOME, where, api, next(_torch(crates), None))
+    outside = tuple(sorted(list_outside(crate)))
+    return Read(Extensions.SOME, where, api, next(_torch(crates), None), outside=outside)
 
 
 def _crate(project: ProjectFile) -> Crate | None:

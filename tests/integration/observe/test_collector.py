@@ -43,7 +43,7 @@ def unless(condition: str) -> str:
                      "pyproject.toml:7: ", id="poetry-with-a-script"),
         pytest.param(backend("pdm.backend"), {}, NONE, "pyproject.toml:2: ", id="pdm"),
         pytest.param(backend("pdm.backend"), {"pdm_build.py": ""}, UNKNOWN, "pdm_build.py:1: ", id="pdm-with-a-hook"),
-        pytest.param(backend("pdm.backend", "[tool.pdm.build]\nrun-setuptools = true\n"), {}, UNKNOWN,
+        pytest.param(backend("pdm.backend", "[tool.pdm.build]\nrun-setuptools = true\n"), {}, SOME,
                      "pyproject.toml:7: ", id="pdm-with-setuptools"),
         pytest.param(backend("pdm.backend").replace("\n", '\nrequires = ["pdm.backend", "wheel"]\n', 1), {}, NONE,
                      "pyproject.toml:3: ", id="pdm-with-what-is-known"),

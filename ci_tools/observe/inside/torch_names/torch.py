@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import inspect
 import sys
 from types import ModuleType
@@ -118,6 +119,8 @@ class TorchModules:
             return inside[row]
         if text[:1] in {"c", "f"}:
             return make_stand_in(name, row)
+        if row in sys.stdlib_module_names and f"{name}.{row}" not in self.table.names[MODULES]:
+            return importlib.import_module(row)  # torch's own import of it
         if "__getattr__" in inside:
             return inside["__getattr__"].real(row)
         return FACTS.unknown(f"{name}.{row}")

@@ -92,11 +92,14 @@ NOT_LIMITED = "a.c:1: includes Python.h, and nothing defines Py_LIMITED_API befo
 def test_a_plan_stops_where_what_cmake_compiles_breaks_the_tag(
     lines: str, systems: set[str], said: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError) as caught:
-        plan_of(written(tmp_path, lines))
-    sentences = str(caught.value).splitlines()
+    if systems == {"linux-cpu"}:  # the other one is served
+        sentences = plan_of(written(tmp_path, lines)).warnings
+    else:
+        with pytest.raises(InputError) as caught:
+            plan_of(written(tmp_path, lines))
+        sentences = str(caught.value).splitlines()
     assert {name for name in ("linux-cpu", "windows") for one in sentences if f": {name}: the wheel" in one} == systems
-    assert said in str(caught.value)
+    assert any(said in one for one in sentences)
 
 
 def test_a_tag_is_doubted_where_cmake_asks_what_no_cell_defines(tmp_path: Path) -> None:

@@ -153,10 +153,10 @@ def test_a_kept_answer_that_was_forged_is_observed_again(
 
 
 FIRST_DOUBT = """\
-import os, sys
+import os, platform, sys
 from setuptools import Extension, setup
 BEFORE
-print(open('/etc/hostname').read())
+print(platform.node())
 ask = [sys.platform, sys.version_info, os.environ.get('USE_IT'), os.environ.get('FORCE_IT')]
 setup(name='demo', version='1.0', ext_modules=[Extension('demo.a', ['a.c'])] if os.name == 'nt' else [])
 """

@@ -125,7 +125,7 @@ def pyproject(backend: str, more: str = "", requires: str = "") -> str:
         pytest.param(
             pyproject("pdm.backend", "[tool.pdm.build]\nrun-setuptools = true\n"),
             {},
-            UNKNOWN,
+            SOME,
             "pyproject.toml:7: ",
             id="pdm-with-setuptools",
         ),

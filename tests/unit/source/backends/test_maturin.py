@@ -211,3 +211,19 @@ def test_a_wheel_for_one_patch_release_keeps_its_limited_api(required: str, tag:
     files = {"fatwheel.yml": f"{config}    owner: '@a/b'\n", "pyproject.toml": content}
     folder = demo(tmp_path / "source", {**files, "Cargo.toml": PYO3.replace("-py38", "")})
     assert [job.wheel.split("-", 2)[2].rpartition("-")[0] for job in plan_of(folder).jobs] == [tag]
+
+
+@pytest.mark.parametrize(
+    ("files", "outside"),
+    [
+        pytest.param({"other/Cargo.toml": "", "other/x.cpp": ""}, {"other", "py/benches", "py/examples", "py/tests"},
+                     id="a-member-that-nothing-uses"),
+        pytest.param({"py/build.rs": 'file("../x.cpp")'}, set(), id="a-script-leads-out"),
+        pytest.param({"py/build.rs": 'file("examples/x.cpp")'}, {"py/benches", "py/tests"}, id="a-script-names-one"),
+    ],
+)  # fmt: skip
+def test_what_no_target_of_a_workspace_compiles_is_outside(
+    files: dict[str, str], outside: set[str], tmp_path: Path
+) -> None:
+    settings, workspace = "manifest-path = 'py/Cargo.toml'", "[workspace]\nmembers = ['py', 'other']\n"
+    assert set(found(tmp_path, workspace, settings, {"py/Cargo.toml": PYO3, **files}).outside) == outside

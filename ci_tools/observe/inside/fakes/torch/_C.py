@@ -28,9 +28,19 @@ def parse_schema(schema: str) -> Schema:
     return Schema(schema)
 
 
+def _parallel_info() -> str:
+    """Return what `torch.__config__.parallel_info()` does."""
+    from torch.__config__ import parallel_info
+
+    return parallel_info()
+
+
 def __getattr__(name: str) -> Any:
     if name == "_GLIBCXX_USE_CXX11_ABI":
         return FACTS.known.get("cxx11_abi", True)
     if name.startswith(PYBIND11) and name.removeprefix(PYBIND11) in FACTS.known.get("pybind11", {}):
         return FACTS.known["pybind11"][name.removeprefix(PYBIND11)]
+    if name == "_cuda_getArchFlags" and FACTS.ask("accelerator")["kind"] not in {"cuda", "rocm"}:
+        msg = f"module 'torch._C' has no attribute {name!r}"
+        raise AttributeError(msg)
     return FACTS.unknown(f"torch._C.{name}")

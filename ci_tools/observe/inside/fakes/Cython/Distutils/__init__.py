@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from Cython.Build import build_ext
+from Cython.Distutils.build_ext import build_ext
 from Cython.Distutils.extension import Extension
 
 from ci_tools.observe.inside.facts import FACTS

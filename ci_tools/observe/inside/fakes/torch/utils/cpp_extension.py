@@ -43,6 +43,8 @@ LATER_OPTIONS = frozenset({"cross_target_platform", "torch_include_dirs"})  # si
 NO_SYCL = "SYCL runtime is not detected. Please setup the pytorch prerequisites for Intel GPU or install intel-sycl-rt."
 TORCH_LIB_PATH = str(Path(__file__).parents[1] / "lib")
 TORCH_FOLDER = Path(__file__).parents[1]
+_TORCH_PATH = str(TORCH_FOLDER)
+_HERE = __file__
 
 
 def __getattr__(name: str) -> Any:
@@ -62,9 +64,18 @@ def __getattr__(name: str) -> Any:
         else None,
         "SYCL_HOME": FACTS.known["accelerator_home"] if kind == "xpu" else None,
     }
-    values |= {"LIB_EXT": ".pyd" if FACTS.known["os"] == "windows" else ".so"}
-    if name == "LIB_EXT" or (name.startswith("IS_") and name != "IS_HIP_EXTENSION"):
+    is_windows = FACTS.known["os"] == "windows"
+    of_system = {
+        "CLIB_EXT": ".dll" if is_windows else ".so",
+        "CLIB_PREFIX": "" if is_windows else "lib",
+        "EXEC_EXT": ".exe" if is_windows else "",
+        "LIB_EXT": ".pyd" if is_windows else ".so",
+        "SHARED_FLAG": "/DLL" if is_windows else "-shared",
+        "SUBPROCESS_DECODE_ARGS": ("oem",) if is_windows else (),
+    }
+    if name in of_system or (name.startswith("IS_") and name != "IS_HIP_EXTENSION"):
         FACTS.ask("os")
+    values |= of_system
     if name in values:
         return values[name]
     return FACTS.unknown(f"torch.utils.cpp_extension.{name}")

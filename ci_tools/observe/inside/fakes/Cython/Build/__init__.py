@@ -1,14 +1,19 @@
-"""`Cython.Build`: the extensions, each `.pyx` standing for the C or C++ file that Cython makes of it."""
+"""`Cython.Build`: the extensions, each `.pyx` standing for the C or C++ file that Cython makes of it.
+
+The programs `cython` and `cythonize` write an empty file: the `.pyx` says what it includes.
+"""
 
 from __future__ import annotations
 
 import glob
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import setuptools
 from setuptools.command.build_ext import build_ext as _build_ext
 
+from ci_tools.observe.inside.build_ext import record, record_link
 from ci_tools.observe.inside.facts import FACTS
 
 __all__ = ["build_ext", "cythonize"]
@@ -34,6 +39,23 @@ def cythonize(module_list: Any, exclude: Any = (), **_: Any) -> list[Any]:
     }
     extensions = [extension for item in items for extension in _extensions(item)]
     return [_written(extension) for extension in extensions if not set(extension.sources) & excluded]
+
+
+def translate(words: Any) -> list[str]:
+    """Write the files that a command line of `cython` or `cythonize` asks for, and return their names."""
+    words = [str(word) for word in words]
+    FACTS.note_import("Cython")
+    ending = ".cpp" if {"--cplus", "-+"} & {*words} else ".c"
+    named = [after for word, after in pairwise(words) if word in {"-o", "--output-file"}]
+    sources = [path for word in words if word.endswith(ENDINGS) for path in _found(word)]
+    made = named if len(sources) == 1 and named else [str(Path(one).with_suffix(ending)) for one in sources]
+    for name in made:
+        Path(name).write_text("/* in place of what Cython would write */\n", encoding="utf-8")
+    for name in made if {"-b", "-i", "--build", "--inplace"} & {*words} else ():  # it compiles them, too
+        stem = Path(name).with_suffix("")
+        record(name, f"{stem}.o", "cc", [])
+        record_link(f"{stem}{FACTS.known['suffix']}", [f"{stem}.o"], None, [])
+    return made
 
 
 def _found(pattern: str) -> list[str]:
