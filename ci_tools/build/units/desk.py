@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.build.units import manifests
 from ci_tools.build.units.calls import read_call
 from ci_tools.build.units.launcher import receive, send
-from ci_tools.build.units.passes import ERROR, SAID, RanProgram
+from ci_tools.build.units.passes import ERROR, SAID, TRACE, RanProgram
 from ci_tools.build.units.report import COMPILED, FAILED, PLAIN, SAME_TEXT, UNCHANGED
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ci_tools.build.units.store import UnitStore
 
 LOG = logging.getLogger(__name__)
-OBJECTS = "objects"
+OBJECTS, FIRST = "objects", "first"
 TRACED = "FATWHEEL_UNITS_TRACE"  # the variable that names the file for trace.c
 FORMAT = "1"  # of what the store holds: another one is not taken
 # Variables that compilers read, beside those that change which programs they call (gcc(1), nvcc.profile).
@@ -108,10 +108,12 @@ class _Work(NamedTuple):
     call: CompilerCall
     further: Sequence[str]
     folder: Path
+    began: int  # nanoseconds since 1970
 
-    def compile(self) -> RanProgram:
-        """Let the compiler run."""
-        return self.asked.run([str(self.call.program), *self.call.words, *self.further], self.folder / "compiler", None)
+    def compile(self, trace: Path | None) -> RanProgram:
+        """Let the compiler run, and record what it looks for if there is a file for that."""
+        words = [str(self.call.program), *self.call.words, *self.further]
+        return self.asked.run(words, self.folder / "compiler", trace)
 
     def read_output(self) -> tuple[bytes, bytes]:
         """Return the text that the compiler printed, and its errors."""
@@ -180,7 +182,7 @@ class Desk:
         kept = self.folder / "kept" / self.seeds.seed(call)  # the same path every time: debug information may name it
         further = [*self.seeds.list_words(call, kept)]
         with tempfile.TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as folder:
-            self._take_or_compile(_Work(asked, call, further, Path(folder)))
+            self._take_or_compile(_Work(asked, call, further, Path(folder), time.time_ns()))
         shutil.rmtree(kept, ignore_errors=True)
 
     def _take_or_compile(self, work: _Work) -> None:
@@ -193,7 +195,13 @@ class Desk:
             self.report.add(call, found.how, asking=asking)
             work.asked.end(0, found.stored.said, found.stored.errors)
             return
-        ran = work.compile()
+        trace = work.folder / f"compiler{TRACE}" if found.how == FIRST else None
+        if trace:
+            trace.touch()
+        ran = work.compile(trace)
+        if trace and self.store and not ran.status:
+            found = self._name_first(work, self.store, trace)
+            asking = time.thread_time() - began + found.seconds
         said, errors = work.read_output()
         if self.store and found.key and not ran.status:
             content = (call.cwd / call.output).read_bytes()
@@ -206,20 +214,36 @@ class Desk:
 
     def _find(self, work: _Work, store: UnitStore) -> _StoreAnswer:
         """Look for a unit's object: by the files that it read before, then by its text."""
-        call, started = work.call, time.time_ns() - manifests.LAG
+        call = work.call
         told, names, unit = self._tell(call), self.seeds.names_of(call), self.seeds.name(call)
         if stored := self._find_unchanged(unit, _digest(told), names, store):
             return _StoreAnswer(stored, UNCHANGED)
+        if call.is_nvcc and self.tracer and not [*store.list_names(f"{manifests.MANIFESTS}/{unit}")]:
+            return _StoreAnswer(how=FIRST)
         text = self.preprocessor.read(call, work.further, work.asked.run, work.folder)
         if text.plain:
             return _StoreAnswer(why=text.plain, seconds=text.seconds)
         key = self._key(call, text)
         stored = _read(key, store)
         why = "" if stored else self._explain_change(unit, told, names, store)
-        if manifests.is_reliable(text.lookups, call, self.files, started):
-            made = manifests.record(key, _digest(told), told, text.lookups, names, self.files)
-            manifests.save(made, unit, names, store)
+        self._record(call, text, key, work.began, store)
         return _StoreAnswer(stored, SAME_TEXT, why, text.seconds, key)
+
+    def _name_first(self, work: _Work, store: UnitStore, trace: Path) -> _StoreAnswer:
+        """Return the key of a unit that was never compiled before, by the texts that nvcc kept: none is made twice."""
+        text = self.preprocessor.read(work.call, work.further, work.asked.run, work.folder, trace)
+        if text.plain:
+            return _StoreAnswer(why=text.plain, seconds=text.seconds)
+        key = self._key(work.call, text)
+        self._record(work.call, text, key, work.began, store)
+        return _StoreAnswer(seconds=text.seconds, key=key)
+
+    def _record(self, call: CompilerCall, text: UnitText, key: str, began: int, store: UnitStore) -> None:
+        """Write the manifest of a text that was made since `began`, if it tells everything."""
+        told, names = self._tell(call), self.seeds.names_of(call)
+        if manifests.is_reliable(text.lookups, call, self.files, began - manifests.LAG):
+            made = manifests.record(key, _digest(told), told, text.lookups, names, self.files)
+            manifests.save(made, self.seeds.name(call), names, store)
 
     def _tell(self, call: CompilerCall) -> dict[str, str]:
         """Return everything that decides a compiler's work, in words that are the same for another Python."""

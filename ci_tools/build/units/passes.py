@@ -10,11 +10,11 @@ import hashlib
 import os
 import re
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from ci_tools.build.units.calls import CompilerCall
 
@@ -76,30 +76,40 @@ class Preprocessor(NamedTuple):
     last_step: Path
     known: dict[tuple[str, ...], _Pass]
 
-    def read(self, call: CompilerCall, further: Sequence[str], run: Run, folder: Path) -> UnitText:
-        """Return the text of a unit; `further` are the words that its call gets beside its own."""
-        shown, seconds = [_preprocess(call, further)], 0.0
+    def read(
+        self, call: CompilerCall, further: Sequence[str], run: Run, folder: Path, trace: Path | None = None
+    ) -> UnitText:
+        """Return the text of a unit; `further` are the words that its call gets beside its own.
+
+        After nvcc has compiled it, with a trace of what it looked for, the texts are those that it kept.
+        """
+        shown, seconds, found = [(_preprocess(call, further), "")], 0.0, []
         if call.is_nvcc:
             seconds = run([str(call.program), *call.words, *further, "--dryrun"], folder / "dryrun", None).seconds
             shown = [*_list_passes(folder / f"dryrun{ERROR}", self.last_step)]
-        found = []
-        for number, words in enumerate(sorted(shown)):
-            one = self.known.get(tuple(words)) or self._read_pass(call, words, run, folder / f"{number}.ii")
+        if trace:
+            looked, made = _read_trace(trace.read_bytes(), call.cwd, folder.parent), {call.output, call.dependencies}
+            absent = looked.absent - {os.path.join(call.cwd, one) for one in made}  # noqa: PTH118 - as in the trace
+            found.append(_Pass(lookups=looked._replace(absent=absent)))
+        for number, (words, kept) in enumerate(sorted(shown)):
+            text = Path(kept) if trace and str(self.last_step) not in words else None
+            one = self.known.get(tuple(words)) or self._read_pass(call, words, run, folder / f"{number}.ii", text)
             if str(self.last_step) in words and not one.plain:
                 self.known[tuple(words)] = one._replace(seconds=0.0)
             seconds += one.seconds
             found.append(one)
             if one.plain:
                 return UnitText(seconds=seconds, plain=one.plain)
-        whole = hashlib.sha256("\n".join(one.digest for one in found).encode()).hexdigest()
+        whole = hashlib.sha256("\n".join(one.digest for one in found if one.digest).encode()).hexdigest()
         read = frozenset().union(*(one.lookups.read for one in found))
         absent = frozenset().union(*(one.lookups.absent for one in found))
         return UnitText(whole, Lookups(read, absent), seconds, "" if found else "nvcc shows no pass of it")
 
-    def _read_pass(self, call: CompilerCall, words: Sequence[str], run: Run, place: Path) -> _Pass:
+    def _read_pass(self, call: CompilerCall, words: Sequence[str], run: Run, place: Path, made: Path | None) -> _Pass:
         trace = place.with_suffix(TRACE)
         trace.touch()
-        ran = run([*words, "-o", str(place)], place.with_suffix(""), trace)
+        ran = RanProgram(0, 0.0) if made else run([*words, "-o", str(place)], place.with_suffix(""), trace)
+        place = made or place
         if ran.status or not place.is_file():
             return _Pass(seconds=ran.seconds, plain="it cannot be preprocessed apart")
         content = place.read_bytes()
@@ -108,7 +118,7 @@ class Preprocessor(NamedTuple):
             return _Pass(seconds=ran.seconds, plain="it reads a file while it is compiled (.incbin, #embed)")
         has_lines = call.has_lines or any(word in content for word in PLACES)
         reduced = _name_site(content, self.site) if has_lines else _drop_lines(content)
-        lookups = _read_trace(trace.read_bytes(), call.cwd)
+        lookups = _read_trace(trace.read_bytes(), call.cwd, place.parent.parent)
         return _Pass(hashlib.sha256(reduced).hexdigest(), lookups, ran.seconds)
 
 
@@ -118,17 +128,18 @@ def _preprocess(call: CompilerCall, further: Sequence[str]) -> list[str]:
     return [*words, "-x", call.language, "-E", call.sources[0]]
 
 
-def _list_passes(dryrun: Path, last_step: Path) -> Iterator[list[str]]:
-    """Yield the words of each command of nvcc's that preprocesses, and those of its last step, without an output."""
+def _list_passes(dryrun: Path, last_step: Path) -> Iterator[tuple[list[str], str]]:
+    """Yield the words of each command of nvcc's that preprocesses, and of its last step, and apart their output."""
     for line in dryrun.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         words = shlex.split(line.removeprefix("#$ ")) if line.startswith("#$ ") else []
         if "-o" not in words or not {"-E", "-c"} & {*words}:
             continue
         at, end = words.index("-o"), words.index(">") if ">" in words else len(words)  # with --threads, it redirects
-        words = [word for word in (*words[:at], *words[at + 2 : end]) if not word.startswith("-frandom-seed")]
+        output, others = words[at + 1], (*words[:at], *words[at + 2 : end])
+        words = [word for word in others if not word.startswith("-frandom-seed")]
         if "-c" in words:
             words[words.index("-c")] = "-E"
-        yield [str(last_step) if word.endswith(GENERATED) else word for word in words]
+        yield [str(last_step) if word.endswith(GENERATED) else word for word in words], output
 
 
 def _drop_lines(content: bytes) -> bytes:
@@ -148,12 +159,13 @@ def _name_site(content: bytes, site: str) -> bytes:
     return re.sub(rb'^(# \d+ ")' + re.escape(os.fsencode(site)), rb"\1site", content, flags=re.MULTILINE)
 
 
-def _read_trace(trace: bytes, cwd: Path) -> Lookups:
-    """Return what trace.c recorded; nothing if a record is not whole."""
+def _read_trace(trace: bytes, cwd: Path, own: Path) -> Lookups:
+    """Return the files that trace.c recorded outside `own` and that stay; none if a record is not whole."""
     records = [os.fsdecode(record) for record in trace.split(b"\0")]
     if records.pop() or any(record[0] not in "ra" for record in records):
         return Lookups()
     paths = [(record[0], os.path.join(cwd, record[1:])) for record in records]  # noqa: PTH118 - ten thousand a unit
-    own = [(kind, path) for kind, path in paths if not path.startswith(PASSING)]
-    read = frozenset(path for kind, path in own if kind == "r")
-    return Lookups(read, frozenset(path for kind, path in own if kind == "a") - read)
+    others = [(kind, path) for kind, path in paths if not path.startswith((*PASSING, f"{own}/"))]
+    read = frozenset(path for kind, path in others if kind == "r")
+    absent = frozenset(path for kind, path in others if kind == "a") - read
+    return Lookups(frozenset(filter(os.path.exists, read)), absent)

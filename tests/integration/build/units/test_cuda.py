@@ -24,6 +24,7 @@ KERNEL = "__global__ void k(int* x) { *x = %s; }\n"
 NEWER = '#if __CUDA_ARCH__ >= 1000\n#include "n.h"\n#else\n#define N 1\n#endif\n' + KERNEL % "N"
 ON_HOST = '#ifndef __CUDA_ARCH__\n#include "n.h"\n#else\n#define N 1\n#endif\n' + KERNEL % "1" + "int n = N;\n"
 ASKS = '#if __has_include("n.h")\n#include "n.h"\n#else\n#define N 1\n#endif\n' + KERNEL % "N"
+PLACES = "__global__ void k(int* x) {\n#if __CUDA_ARCH__ == %d\n  *x = %d;\n#else\n  *x = %d;\n#endif\n}\n"
 TWO, THREE = {"n.h": "#define N 2\n"}, {"n.h": "#define N 3\n"}
 CHANGES = {
     "read-for-the-newer-architecture": ({"a.cu": NEWER, **TWO}, THREE, ARCHS, "compiled"),
@@ -31,6 +32,18 @@ CHANGES = {
     "asked-for-and-appears": ({"a.cu": ASKS}, TWO, ARCHS[:1], "compiled"),
     "a-comment": ({"a.cu": KERNEL % "1"}, {"a.cu": f"// one\n{KERNEL % '1'}"}, ARCHS[:1], "same text"),
     "lines-of-the-device": ({"a.cu": KERNEL % "1"}, {"a.cu": f"// one\n{KERNEL % '1'}"}, ("-lineinfo",), "compiled"),
+    "a-header-that-comes-first": (
+        {"a.cu": '#include "n.h"\n' + KERNEL % "N", "one/n.h": TWO["n.h"]},
+        {"none/n.h": THREE["n.h"]},
+        ("-Inone", "-Ione", *ARCHS[:1]),
+        "compiled",
+    ),
+    "architectures-that-change-places": (
+        {"a.cu": PLACES % (900, 1, 2)},
+        {"a.cu": PLACES % (900, 2, 1)},
+        ARCHS,
+        "compiled",
+    ),
     "nothing": ({"a.cu": KERNEL % "1"}, {}, (*ARCHS, "--threads=2"), "unchanged"),
     "embedded-for-the-device": ({"a.cu": KERNEL % "1", "b": "1"}, {"b": "2"}, ("-ptx",), "plain"),
 }
