@@ -30,6 +30,7 @@ from ci_tools.build.cuda_toolkits import link_variables
 from ci_tools.build.folders import (
     base_folder,
     link_or_name,
+    name_build_folder,
     own_copies,
     own_locks,
     own_temporary,
@@ -39,9 +40,9 @@ from ci_tools.build.folders import (
 )
 from ci_tools.build.requirements import InstallPlace, job_of_sdist, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
-from ci_tools.build.sdk.compiler_cache import cache_for
 from ci_tools.build.sdk.stand_ins import put_toolkit
 from ci_tools.build.toolchain import TORCH_INCLUDE
+from ci_tools.build.units.launchers import has_launchers, name_place, open_launchers, open_store
 from ci_tools.build.version_files import restate_version
 from ci_tools.catalog.accelerators import list_compilers
 from ci_tools.errors import FatwheelError, Rejected
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
 
     from ci_tools.build.bench.installations import Installations
     from ci_tools.build.requirements import Needs
-    from ci_tools.build.sdk.compiler_cache import CompilerCache
     from ci_tools.build.toolchain import Toolchain
     from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
@@ -98,7 +98,7 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain, repository: str
     own: list[str | None] = [*told.archs, repr(told.env), *told.build_requires] if told else []
     if job:
         python = str(job.python) if job.python_stays else platform.python_version()
-        own += [job.wheel, job.public, python, job.requires_torch, job.exact_torch, job.place, *job.drops]
+        own += [job.wheel, job.public, python, job.requires_torch, job.exact_torch, *job.drops]
     else:
         own += [plan.sdist, repr(told and (told.accelerator, told.torch))]
     return hashlib.sha256(json.dumps([inputs, own]).encode()).hexdigest()
@@ -132,6 +132,7 @@ class Workshop:
     logs: Path
     outside: Outside
     installations: Installations | None = None  # of the run's other builds
+    takes_stored: bool = True  # whether objects may come from the store of compile units
 
     def build_wheel(
         self, job: Job, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path, compiled: Built | None = None
@@ -141,12 +142,8 @@ class Workshop:
         `compiled` is the wheel as the project's own build has already made it. Raises Rejected if the build fails or
         makes another wheel than planned.
         """
-        with self._bench(plan, tree, job.name, job.minutes, job.place) as bench:
-            cache = cache_for(job, bench.scratch, self.outside)
-            variables = self._variables(job, toolchain, bench, cache)
-            made = compiled or self._backend("wheel", bench, toolchain, variables, needs_of_job(job, plan))
-            if said := cache.summarize():
-                self.outside.reporter.say(f"{job.name}: {said}")
+        with self._bench(plan, tree, job.name, job.minutes) as bench:
+            made = compiled or self._compile(job, toolchain, bench)
             built_with = builtwith.of_job(job, made.built_with)
             built = self._repair_wheel(made, job, bench) if job.kind is JobKind.NATIVE else made.path
             project, version, rest = built.name.split("-", 2)
@@ -167,9 +164,20 @@ class Workshop:
                 compiled.path.unlink()
             return made._replace(path=out / name, built_with=built_with)
 
+    def _compile(self, job: Job, toolchain: Toolchain, bench: Bench) -> Built:
+        """Return the wheel as the project's own build makes it, with each compile unit taken or compiled."""
+        needs, told = needs_of_job(job, bench.plan), self._variables(job, toolchain, bench)
+        if not has_launchers(job, self.outside):
+            return self._backend("wheel", bench, toolchain, told, needs)
+        store = open_store(job, self.outside) if self.takes_stored else None
+        with open_launchers(bench.scratch, told["PATH"], toolchain.python, bench.plan.project.name, store) as launchers:
+            made = self._backend("wheel", bench, toolchain, {**launchers.take_over(told), **dict(job.env)}, needs)
+        launchers.report.tell(job.name, bench.log, self.outside.reporter)
+        return made
+
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
         """Build the project's sdist into `out`."""
-        with self._bench(plan, tree, SDIST, plan.request.build.timeout_minutes, SDIST) as bench:
+        with self._bench(plan, tree, SDIST, plan.request.build.timeout_minutes) as bench:
             made = self._backend("sdist", bench, toolchain, self._tell_sdist(plan, bench), needs_of_sdist(plan))
             _refuse_other(made.path.name, plan.sdist, bench)
             with write_atomically(out / made.path.name) as sink:
@@ -179,14 +187,14 @@ class Workshop:
     # -- the place
 
     @contextmanager
-    def _bench(self, plan: Plan, tree: Tree, job: str, minutes: int, place: str) -> Iterator[Bench]:
+    def _bench(self, plan: Plan, tree: Tree, job: str, minutes: int) -> Iterator[Bench]:
         """Yield an empty folder whose path is the same on every machine, used by this run only, and a fresh log.
 
-        nvcc hashes the source's real path into the names of device symbols, so another path gives other bytes; the jobs
-        of a batch share it, so that they can share compiled objects, too.
+        nvcc hashes the source's real path into the names of device symbols, so another path gives other bytes; the
+        wheels of a project take turns in one folder, so that they can share compiled objects, too.
         """
         base = base_folder()
-        scratch = base / f"fatwheel-{plan.project.name}-{plan.project.version}-{place}"
+        scratch = base / f"fatwheel-{SDIST if job == SDIST else 'build'}-{plan.project.name}"
         with hold_lock(own_locks(base) / scratch.name, self.outside.reporter.say), naming(scratch):
             refuse_stranger(scratch)
             sweep(base)
@@ -201,7 +209,7 @@ class Workshop:
                 copies.give_back()
                 shutil.rmtree(scratch, ignore_errors=True)
 
-    def _variables(self, job: Job, toolchain: Toolchain, bench: Bench, cache: CompilerCache) -> dict[str, str]:
+    def _variables(self, job: Job, toolchain: Toolchain, bench: Bench) -> dict[str, str]:
         """Return the environment variables of a build; those of the config override all others."""
         jobs = str(self._compilers(job, bench.plan))
         told = {
@@ -210,16 +218,17 @@ class Workshop:
             "MAX_JOBS": jobs,
             "CMAKE_BUILD_PARALLEL_LEVEL": jobs,
             **(job.accelerator.kind.variables(job.accelerator.version) if job.accelerator else {}),
-            **cache.variables,
+            **name_build_folder(bench.scratch),
         }
         for variable, folder in toolchain.folders:
-            told[variable] = str(self._provide(folder, toolchain, bench, bench.scratch / variable.lower()))
+            place = bench.scratch / name_place(variable, job, self.outside)
+            told[variable] = str(self._provide(folder, toolchain, bench, place))
         if toolchain.fetch_headers:
             told[TORCH_INCLUDE] = str(bench.torch_headers)
         path = toolchain.variables.get("PATH") or self.outside.environ.get("PATH", os.defpath)
         shown = search_path(path, bench.scratch / "path", list_compilers())
         homes = (str(Path(told[name]) / "bin") for name, _ in toolchain.folders)
-        told["PATH"] = os.pathsep.join([*homes, *map(str, cache.folders), shown])
+        told["PATH"] = os.pathsep.join([*homes, shown])
         return {**told, **name_archs_for_torch(job.accelerator, job.archs), **link_variables(told), **dict(job.env)}
 
     def _tell_sdist(self, plan: Plan, bench: Bench) -> dict[str, str]:

@@ -99,3 +99,14 @@ def own_temporary(folder: Path) -> dict[str, str]:
     """Return the variables that give a build its own temporary folder, which is removed even if the build is killed."""
     folder.mkdir()
     return dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
+
+
+def name_build_folder(scratch: Path) -> dict[str, str]:
+    """Return the variable by which setuptools compiles in a folder without the name of a Python, which -g repeats.
+
+    That is build/temp.linux-x86_64-cpython-312 otherwise; the file is read after the project's own settings
+    (distutils/dist.py, find_config_files).
+    """
+    settings = scratch / "setuptools.cfg"
+    settings.write_text("[build]\nbuild_temp = build/temp\n", encoding="utf-8")
+    return {"DIST_EXTRA_CONFIG": str(settings)}

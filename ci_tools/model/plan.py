@@ -62,11 +62,6 @@ class Job:
     covers: tuple[Cell, ...]
 
     @property
-    def place(self) -> str:
-        """The name of the folder it is built in, which its bytes may depend on; jobs of a batch take turns there."""
-        return self.batch or self.name
-
-    @property
     def folder(self) -> str:
         """The index folder of its wheel, `cu130` or `cu130torch2.10`; "" for the pure wheel, which all folders list."""
         if self.kind is JobKind.PURE:

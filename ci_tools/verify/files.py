@@ -337,7 +337,8 @@ def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Pat
     from_sdist = replace(plan, request=request, pins=plan.pins._replace(source_sha256=tree.sha256))
     tools = toolchains_of(planned, outside).prepare(job)
     try:
-        wheel = workshop_in(out, outside).build_wheel(job, from_sdist, tree, tools, folder).path
+        workshop = replace(workshop_in(out, outside), takes_stored=False)  # so that a wrong object in the store shows
+        wheel = workshop.build_wheel(job, from_sdist, tree, tools, folder).path
     except Rejected as error:
         return Trial("", Outcome.FAILED, str(error))
     members = () if sha256_of(wheel) == own.receipt.sha256 else differing(wheel, own.path)

@@ -247,7 +247,7 @@ class _Prover:
         if kept:
             self.outside.reporter.say(f"keep {job.wheel} ({how}): nothing it depends on has changed")
             return kept
-        workshop = Workshop(logs=self.records / "logs" / key[:12], outside=self.outside)
+        workshop = Workshop(logs=self.records / "logs" / key[:12], outside=self.outside, takes_stored=False)
         title = f"build {job.wheel} ({how})"
         with self.outside.reporter.step(title), scratch() as folder:
             wheel = workshop.build_wheel(job, self.planned.plan, self.planned.tree, toolchain, folder).path

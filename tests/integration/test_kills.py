@@ -104,7 +104,8 @@ class Place(NamedTuple):
         """Return what the temporary folders hold of us."""
         own = [*self.root.glob("tmp/*"), *self.root.glob("tmp/fatwheel-*/*"), *self.root.glob("cache/*/*/")]
         kept = {"sweep", f"fatwheel-{os.getuid()}"}  # a lock, and the folder that it lies in
-        own += Path(tempfile.gettempdir()).glob("fatwheel-oftenkilled-*")
+        kept |= {"objects", "manifests", "lines"}  # of compile units
+        own += Path(tempfile.gettempdir()).glob("fatwheel-*-oftenkilled*")
         return [str(path) for path in own if path.name not in kept and (path.is_dir() or "tmp" in path.parts)]
 
 
@@ -188,7 +189,7 @@ def _expect_no_process(place: Place) -> None:
 
 def _alive(place: Place) -> Iterator[str]:
     """Yield the processes that have one of our folders in their command or their variables."""
-    marks = (str(place.root).encode(), b"fatwheel-oftenkilled-")
+    marks = (str(place.root).encode(), b"fatwheel-build-oftenkilled", b"fatwheel-sdist-oftenkilled")
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             command, environ = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()

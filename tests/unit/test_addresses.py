@@ -93,6 +93,7 @@ PRINTERS = {
     "cli/tables/layout.py": "tables, whose values pass `plain`",
     "cli/verbs": "a path, a plan, the outputs of a step, Markdown by `formats.markdown`, or JSON by `show_json`",
     "install": "runs alone in an installer, with a `_shown` of its own",
+    "build/units/launcher.py": "its own name, and what a compiler printed",
     "build/containers/_prepare.py": "runs alone in a container, whose output is a log",
     "cli/reporter.py": "steps, which pass `plain`",
     "cli/session.py": "one sentence about an interrupt",

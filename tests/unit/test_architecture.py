@@ -46,7 +46,9 @@ INSIDE = "observe.inside"
 BACKEND = "install.fatwheel_backend"  # lies in a user's sdist, and is all that is there
 ASKED = "observe.versions.inside"  # a script that runs a project's backend, confined
 IN_AN_IMAGE = "build.containers._prepare"  # a script that an image of a build runs
-ENDS_A_PROCESS = ("__main__", "sandbox._fork_server", "machine._lifeline", ASKED, IN_AN_IMAGE, INSIDE, BACKEND)
+LAUNCHER = "build.units.launcher"  # a script that stands for a compiler
+SCRIPTS = ("machine._lifeline", ASKED, IN_AN_IMAGE, LAUNCHER)
+ENDS_A_PROCESS = ("__main__", "sandbox._fork_server", *SCRIPTS, INSIDE, BACKEND)
 VERBS = tuple(
     f"cli.verbs.{name}"
     for name in (
@@ -65,7 +67,7 @@ VERBS = tuple(
 )
 SPEAKS = (
     *(*VERBS, "cli.failures", "cli.session", "cli.reporter", "cli.tables.layout", "cli.verbose"),
-    *(BACKEND, IN_AN_IMAGE),
+    *(BACKEND, IN_AN_IMAGE, LAUNCHER),
 )
 KNOWS_THE_ENVIRONMENT = (
     *("cli.dispatch", "cli.failures", "cli.temporary"),

@@ -20,8 +20,8 @@ OF_ONE = frozenset(
     {
         "build/requirements",
         "build/room",
-        "build/sdk/compiler_cache",
         "build/toolchain",
+        "build/units/launchers",
         "catalog/__init__",
         "config/mistakes",
         "config/starter/choices",

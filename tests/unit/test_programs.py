@@ -17,6 +17,7 @@ PLACES = ("machine.process", "sandbox.groups")
 # What runs alone in another interpreter, where nothing of the toolkit can be imported.
 ALONE = {
     "build.containers._prepare": "a Python of a container's image runs it, which has no Fatwheel yet",
+    "build.units.launcher": "stands for a compiler in a build, without Fatwheel around it",
     "observe.inside.programs": "runs in the cage, and watches what the project starts",
     "observe.versions.inside": "runs in the cage: a project's own backend, and Meson",
     "install.fatwheel_backend": "lies alone in a user's sdist",

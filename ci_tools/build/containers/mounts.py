@@ -23,7 +23,7 @@ APART = ("configured", "observations", "stages")
 PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "PIP_CLIENT_CERT")
 PLACES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
-OTHERS = ("FATWHEEL_CUDA_REDIST",)
+OTHERS = ("FATWHEEL_CUDA_REDIST", "FATWHEEL_UNITS")
 # A container has its own cache and configuration of pip, and no keyring of the user's.
 OWN = frozenset({"PIP_CACHE_DIR", "PIP_CONFIG_FILE", "PIP_KEYRING_PROVIDER", *CERTIFICATES})
 

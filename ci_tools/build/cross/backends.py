@@ -85,14 +85,15 @@ def write_settings(
 ) -> Mapping[str, str | list[str]]:
     """Return a backend's settings (PEP 517), with `is_cross` those for Arm; the file that they name is put into place.
 
-    meson-python builds in a folder of a random name, which debug information would repeat: here it has always the same.
+    meson-python and scikit-build-core build in a folder of a random name, which debug information would repeat, and
+    nvcc in names of what is generated there: here it has always the same.
     meson would take what the compiler makes for programs that this machine can run, if it has qemu for them: so the
     file says that it needs a wrapper, and a build is the same on every machine.
     """
-    if backend != MESON:
+    if backend not in {MESON, scikit_build_core.WITHOUT_SETUPTOOLS}:
         return {}
-    settings: dict[str, str | list[str]] = {"build-dir": str(scratch / "meson")}
-    if not is_cross:
+    settings: dict[str, str | list[str]] = {"build-dir": str(scratch / "build")}
+    if not is_cross or backend != MESON:
         return settings
     file = scratch / "cross.ini"
     file.write_text(CROSS_FILE.format(python=isolated.python), encoding="utf-8")

@@ -89,7 +89,7 @@ def build_paths(subject: Subject) -> Iterator[Flaw]:
     """No compiled file holds a path of the person or the folder it was built in, and no file leads to one.
 
     Other text is not checked: documentation may name such folders. A path below a build's own fixed folder,
-    /tmp/fatwheel-NAME-VERSION-JOB, does not identify the builder, and is the same in every build.
+    /tmp/fatwheel-build-NAME, does not identify the builder, and is the same in every build.
     """
     holding: dict[str, set[str]] = {}
     for member in subject.members:

@@ -1,0 +1,309 @@
+"""Answers the launchers of one build: takes the objects of its units from the store, or lets them be compiled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.build.units import manifests
+from ci_tools.build.units.calls import read_call
+from ci_tools.build.units.launcher import receive, send
+from ci_tools.build.units.passes import ERROR, SAID, TRACE, RanProgram
+from ci_tools.build.units.report import COMPILED, FAILED, PLAIN, SAME_TEXT, UNCHANGED
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Mapping, Sequence
+
+    from ci_tools.build.units.calls import CompilerCall
+    from ci_tools.build.units.files import Digests
+    from ci_tools.build.units.manifests import FolderNames
+    from ci_tools.build.units.passes import Preprocessor, UnitText
+    from ci_tools.build.units.report import UnitReport
+    from ci_tools.build.units.seeds import Seeds
+    from ci_tools.build.units.store import UnitStore
+
+LOG = logging.getLogger(__name__)
+OBJECTS, FIRST = "objects", "first"
+TRACED = "FATWHEEL_UNITS_TRACE"  # the variable that names the file for trace.c
+FORMAT = "1"  # of what the store holds: another one is not taken
+# Variables that compilers read, beside those that change which programs they call (gcc(1), nvcc.profile).
+VARIABLES = (
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "SOURCE_DATE_EPOCH"),
+    *("LANG", "LC_ALL", "LC_MESSAGES", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "NVVMIR_LIBRARY_DIR"),
+    *("INCLUDES", "SYSTEM_INCLUDES", "CUDAFE_FLAGS", "CICC_FLAGS", "PTXAS_FLAGS", "OPENCC_FLAGS", "LD_LIBRARY_PATH"),
+)
+
+
+class StoredUnit(NamedTuple):
+    """The files that a compiler made of a unit, and the text that it printed."""
+
+    content: bytes
+    dependencies: bytes
+    said: bytes
+    errors: bytes
+    output: str  # the names that are in the dependencies
+    site: str
+
+    def pack(self) -> bytes:
+        """Return it as bytes."""
+        parts = (self.content, self.dependencies, self.said, self.errors)
+        head = [[len(part) for part in parts], self.output, self.site]
+        return json.dumps(head).encode() + b"\n" + b"".join(parts)
+
+
+def unpack(packed: bytes) -> StoredUnit:
+    """Return what `Stored.pack` wrote."""
+    head, _, rest = packed.partition(b"\n")
+    sizes, output, site = json.loads(head)
+    ends = [*accumulate(sizes, initial=0)]
+    content, dependencies, said, errors = (rest[start:end] for start, end in pairwise(ends))
+    return StoredUnit(content, dependencies, said, errors, output, site)
+
+
+class LauncherLine(NamedTuple):
+    """The connection to one launcher."""
+
+    line: socket.socket
+    environ: Mapping[str, str]  # of the programs that it runs
+    tracer: Path | None
+
+    def run(self, words: Sequence[str], place: Path, trace: Path | None) -> RanProgram:
+        """Let the launcher run a program (see `passes.Run`)."""
+        loaded = f"{self.tracer} {self.environ.get('LD_PRELOAD', '')}".strip()
+        told = {"LD_PRELOAD": loaded, TRACED: str(trace)} if trace and self.tracer else {}
+        self._ask(b"run", words, place, told)
+        status, microseconds = receive(self.line)
+        return RanProgram(int(status), int(microseconds) / 1e6)
+
+    def execute(self, words: Sequence[str]) -> None:
+        """Let the launcher become a program."""
+        self._ask(b"exec", words, Path(os.devnull), {})
+
+    def end(self, status: int, said: bytes, errors: bytes) -> None:
+        """Let the launcher end."""
+        send(self.line, [b"done", b"%d" % status, said, errors])
+
+    def _ask(self, kind: bytes, words: Sequence[str], place: Path, told: Mapping[str, str]) -> None:
+        path = self.environ["PATH"]
+        program = shutil.which(words[0], path=path) or words[0]
+        variables = [f"{name}={value}" for name, value in {"PATH": path, **told}.items()]
+        fields = [f"{place}{SAID}", f"{place}{ERROR}", str(len(variables)), *variables, program, *words[1:]]
+        send(self.line, [kind, *map(os.fsencode, fields)])
+
+
+class _Work(NamedTuple):
+    """A call that compiles: its launcher, the words that it gets beside its own, and a folder for its files."""
+
+    asked: LauncherLine
+    call: CompilerCall
+    further: Sequence[str]
+    folder: Path
+    began: int  # nanoseconds since 1970
+
+    def compile(self, trace: Path | None) -> RanProgram:
+        """Let the compiler run, and record what it looks for if there is a file for that."""
+        words = [str(self.call.program), *self.call.words, *self.further]
+        return self.asked.run(words, self.folder / "compiler", trace)
+
+    def read_output(self) -> tuple[bytes, bytes]:
+        """Return the text that the compiler printed, and its errors."""
+        said, errors = ((self.folder / f"compiler{suffix}").read_bytes() for suffix in (SAID, ERROR))
+        return said, errors
+
+
+class _StoreAnswer(NamedTuple):
+    """A unit's object, how it was found, or why not; the seconds of preprocessing, and the key to store it under."""
+
+    stored: StoredUnit | None = None
+    how: str = ""
+    why: str = ""
+    seconds: float = 0.0
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """Answers the launchers of one build. `programs` has the compiler that each of them stands for."""
+
+    links: Path  # the folder of the host compilers' launchers
+    programs: Mapping[str, Path]
+    seeds: Seeds
+    store: UnitStore | None
+    files: Digests
+    preprocessor: Preprocessor
+    tracer: Path | None
+    folder: Path  # for what a call needs while it runs
+    report: UnitReport
+
+    def answer(self, line: socket.socket) -> None:
+        """Answer one launcher until its call has ended; after an error here, the compiler runs as it was called."""
+        name, cwd, count, *rest = map(os.fsdecode, receive(line))
+        program, given = self._find_program(Path(cwd) / name), [self._find_real(word) for word in rest[: int(count)]]
+        environ = dict(variable.split("=", 1) for variable in rest[int(count) :])
+        folders = environ.get("PATH", os.defpath).split(os.pathsep)
+        environ["PATH"] = os.pathsep.join(one for one in folders if one != str(self.links))
+        asked = LauncherLine(line, environ, self.tracer)
+        call = read_call(program, given, Path(cwd), environ)
+        try:
+            self._answer_call(asked, call, [str(program), *given])
+        except (EOFError, ConnectionError):
+            raise
+        except Exception as error:
+            LOG.exception("a compiler call")
+            if call:
+                self.report.add(call, PLAIN, why=f"{type(error).__name__}: {error}")
+            asked.execute([str(program), *given])
+
+    def _find_program(self, name: Path) -> Path:
+        """Return the compiler that a launcher stands for, which may be called by a link to it under another name."""
+        while name.name not in self.programs and name.is_symlink():
+            name = name.parent / name.readlink()
+        return self.programs[name.name]
+
+    def _find_real(self, word: str) -> str:
+        """Return a word with the compiler in place of its launcher, as nvcc would call that for each of its steps."""
+        before, _, name = word.rpartition(f"{self.links}/")
+        return f"{before}{self.programs[name]}" if name in self.programs and name != word else word
+
+    def _answer_call(self, asked: LauncherLine, call: CompilerCall | None, words: Sequence[str]) -> None:
+        if call is None:
+            asked.execute(words)
+            return
+        kept = self.folder / "kept" / self.seeds.seed(call)  # the same path every time: debug information may name it
+        further = [*self.seeds.list_words(call, kept)]
+        with tempfile.TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as folder:
+            self._take_or_compile(_Work(asked, call, further, Path(folder), time.time_ns()))
+        shutil.rmtree(kept, ignore_errors=True)
+
+    def _take_or_compile(self, work: _Work) -> None:
+        """Give a unit its object from the store, or let it be compiled."""
+        call, began = work.call, time.thread_time()
+        found = self._find(work, self.store) if self.store and not call.plain else _StoreAnswer(why=call.plain)
+        asking = time.thread_time() - began + found.seconds
+        if found.stored:
+            _put(found.stored, call, self.seeds.site)
+            self.report.add(call, found.how, asking=asking)
+            work.asked.end(0, found.stored.said, found.stored.errors)
+            return
+        trace = work.folder / f"compiler{TRACE}" if found.how == FIRST else None
+        if trace:
+            trace.touch()
+        ran = work.compile(trace)
+        if trace and self.store and not ran.status:
+            found = self._name_first(work, self.store, trace)
+            asking = time.thread_time() - began + found.seconds
+        said, errors = work.read_output()
+        if self.store and found.key and not ran.status:
+            content = (call.cwd / call.output).read_bytes()
+            dependencies = (call.cwd / call.dependencies).read_bytes() if call.dependencies else b""
+            made = StoredUnit(content, dependencies, said, errors, call.output, self.seeds.site)
+            self.store.write(_name_object(found.key), made.pack())
+        how = FAILED if ran.status else COMPILED if found.key or not found.why else PLAIN
+        self.report.add(call, how, found.why, asking, ran.seconds)
+        work.asked.end(ran.status, said, errors)
+
+    def _find(self, work: _Work, store: UnitStore) -> _StoreAnswer:
+        """Look for a unit's object: by the files that it read before, then by its text."""
+        call = work.call
+        told, names, unit = self._tell(call), self.seeds.names_of(call), self.seeds.name(call)
+        if stored := self._find_unchanged(unit, _digest(told), names, store):
+            return _StoreAnswer(stored, UNCHANGED)
+        if call.is_nvcc and self.tracer and not [*store.list_names(f"{manifests.MANIFESTS}/{unit}")]:
+            return _StoreAnswer(how=FIRST)
+        text = self.preprocessor.read(call, work.further, work.asked.run, work.folder)
+        if text.plain:
+            return _StoreAnswer(why=text.plain, seconds=text.seconds)
+        key = self._key(call, text)
+        stored = _read(key, store)
+        why = "" if stored else self._explain_change(unit, told, names, store)
+        self._record(call, text, key, work.began, store)
+        return _StoreAnswer(stored, SAME_TEXT, why, text.seconds, key)
+
+    def _name_first(self, work: _Work, store: UnitStore, trace: Path) -> _StoreAnswer:
+        """Return the key of a unit that was never compiled before, by the texts that nvcc kept: none is made twice."""
+        text = self.preprocessor.read(work.call, work.further, work.asked.run, work.folder, trace)
+        if text.plain:
+            return _StoreAnswer(why=text.plain, seconds=text.seconds)
+        key = self._key(work.call, text)
+        self._record(work.call, text, key, work.began, store)
+        return _StoreAnswer(seconds=text.seconds, key=key)
+
+    def _record(self, call: CompilerCall, text: UnitText, key: str, began: int, store: UnitStore) -> None:
+        """Write the manifest of a text that was made since `began`, if it tells everything."""
+        told, names = self._tell(call), self.seeds.names_of(call)
+        if manifests.is_reliable(text.lookups, call, self.files, began - manifests.LAG):
+            made = manifests.record(key, _digest(told), told, text.lookups, names, self.files)
+            manifests.save(made, self.seeds.name(call), names, store)
+
+    def _tell(self, call: CompilerCall) -> dict[str, str]:
+        """Return everything that decides a compiler's work, in words that are the same for another Python."""
+        names = self.seeds.names_of(call)
+        return {
+            "format": FORMAT,
+            "compiler": self.files.identify(call),
+            "program": f"{call.program.name} {call.language} {call.sources[0]}",
+            "options": " ".join(call.flags),
+            "macros": " ".join(call.macros),
+            "include folders": " ".join(names.shorten(os.path.join(call.cwd, one)) for one in call.folders),  # noqa: PTH118
+            "source": names.shorten(str(call.source)),
+            "seed": self.seeds.seed(call),
+            "variables": " ".join(f"{name}={call.environ[name]}" for name in VARIABLES if name in call.environ),
+            "folder": str(call.cwd) if call.has_lines else "",
+        }
+
+    def _key(self, call: CompilerCall, text: UnitText) -> str:
+        """Return the name of a unit's object."""
+        # nvcc puts a hash of the source's real path into symbols, and debug information names the folder.
+        places = (str(call.source.resolve()) if call.is_nvcc else "", str(call.cwd) if call.has_lines else "")
+        told = (FORMAT, self.files.identify(call), self.seeds.seed(call), call.program.name, call.language)
+        return _digest([*told, *call.flags, *places, text.digest])
+
+    def _find_unchanged(self, unit: str, digest: str, names: FolderNames, store: UnitStore) -> StoredUnit | None:
+        """Return the object of a unit that reads what it read before; None if that is not known."""
+        for name in store.list_names(f"{manifests.MANIFESTS}/{unit}"):
+            found = manifests.load(name, store) if f"/{digest}-" in name else None
+            if found and not manifests.find_change(found, names, self.files):
+                return _read(found.key, store)
+        return None
+
+    def _explain_change(self, unit: str, told: Mapping[str, str], names: FolderNames, store: UnitStore) -> str:
+        """Return what is not as it was when the unit was last compiled; "" if it never was."""
+        for name in store.list_names(f"{manifests.MANIFESTS}/{unit}"):
+            if found := manifests.load(name, store):
+                return manifests.explain(found, told, names, self.files, store)
+        return ""
+
+
+def _name_object(key: str) -> str:
+    return f"{OBJECTS}/{key[:2]}/{key}"
+
+
+def _read(key: str, store: UnitStore) -> StoredUnit | None:
+    packed = store.read(_name_object(key))
+    return unpack(packed) if packed is not None else None
+
+
+def _put(stored: StoredUnit, call: CompilerCall, site: str) -> None:
+    """Write a stored object, and the list of its headers, where the compiler would."""
+    (call.cwd / call.output).unlink(missing_ok=True)
+    (call.cwd / call.output).write_bytes(stored.content)
+    if call.dependencies:
+        names = {stored.output: call.output, stored.site: site}
+        content = stored.dependencies
+        for before, now in names.items():
+            content = content.replace(os.fsencode(before), os.fsencode(now))
+        (call.cwd / call.dependencies).write_bytes(content)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

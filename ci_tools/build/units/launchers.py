@@ -1,0 +1,215 @@
+"""Puts the launchers into a build, and answers them while it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import py_compile
+import shlex
+import shutil
+import socketserver
+import sys
+import tempfile
+import threading
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.build.cross.arm import TRIPLE
+from ci_tools.build.folders import base_folder
+from ci_tools.build.units.calls import NVCC
+from ci_tools.build.units.desk import Desk
+from ci_tools.build.units.files import Digests
+from ci_tools.build.units.manifests import name_folders
+from ci_tools.build.units.passes import LAST_STEP, Preprocessor
+from ci_tools.build.units.report import UnitReport
+from ci_tools.build.units.seeds import Seeds
+from ci_tools.build.units.store import UnitStore
+from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.errors import InputError
+from ci_tools.github import step as steps
+from ci_tools.machine.process import output, run
+from ci_tools.model.plan import JobKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from socket import socket
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.plan import Job
+
+HOST_COMPILERS = (*("cc", "c++", "gcc", "g++", "clang", "clang++"), *(f"{TRIPLE}-{name}" for name in ("gcc", "g++")))
+LAUNCHER = Path(__file__).with_name("launcher.py")
+TRACER = Path(__file__).with_name("trace.c")
+SCRIPT = '#!/bin/sh\nexec {words} "$0" "$@"\n'
+PLACES = """\
+import json, sysconfig
+includes = [sysconfig.get_path(name) for name in ("include", "platinclude")]
+print(json.dumps([sysconfig.get_path("purelib", vars={"base": ""}), *includes]))
+"""
+HOME = CUDA.homes[0]  # the variable that names the folder of links
+TOOLKIT = "toolkit"  # the folder of the build's CUDA
+PROGRAMS = "programs"  # the name in the store of what is known of compilers
+SOCKET, LONGEST_ADDRESS = "socket", 107  # characters (unix(7))
+SWITCH, OFF = "FATWHEEL_UNITS", "off"
+# nvcc would call what it generates after the object (see `CUDA.variables`), beside it. A project that looks for ccache
+# would take objects from the user's, which is wrong about headers of one architecture.
+NO_OTHERS = {"NVCC_PREPEND_FLAGS": "", "CCACHE_DISABLE": "1"}
+
+
+class Launchers(NamedTuple):
+    """The launchers of a build: the folder of the host compilers', and its units so far."""
+
+    links: Path
+    report: UnitReport
+
+    def take_over(self, told: Mapping[str, str]) -> dict[str, str]:
+        """Return a build's variables with the launchers first on PATH; in place of its CUDA toolkit, links to it."""
+        folders, changed = [str(self.links), told["PATH"]], {**NO_OTHERS}
+        if HOME in told:
+            home = self._put_links(Path(told[HOME]), self.links.parents[1] / HOME.lower())
+            folders, changed = [f"{home}/bin", *folders], {HOME: str(home), **changed}
+        return {**told, **changed, "PATH": os.pathsep.join(folders)}
+
+    def _put_links(self, toolkit: Path, home: Path) -> Path:
+        (home / "bin").mkdir(parents=True)
+        for path in (*toolkit.iterdir(), *(toolkit / "bin").iterdir()):
+            place = home / path.relative_to(toolkit)
+            if not place.exists():
+                place.symlink_to(self.links.with_name(LAUNCHER.stem) if place == home / "bin" / NVCC else path)
+        return home
+
+
+def has_launchers(job: Job, outside: Outside) -> bool:
+    """Whether a job's build calls its compilers by launchers: one that compiles, on Linux."""
+    return job.kind is JobKind.NATIVE and outside.host.startswith("linux")
+
+
+def name_place(variable: str, job: Job, outside: Outside) -> str:
+    """Return the name of the folder for a toolkit: another one than that of the links to it, where there are any."""
+    return TOOLKIT if variable == HOME and has_launchers(job, outside) else variable.lower()
+
+
+def open_store(job: Job, outside: Outside) -> UnitStore | None:
+    """Return the store of a job's units; None if it is off, or if nobody would read what is stored.
+
+    A runner of GitHub ends with its store, so that only a batch has a use for one there. Raises InputError if the
+    variable has another value than "off".
+    """
+    told = outside.environ.get(SWITCH, "")
+    if told not in {"", OFF}:
+        msg = f"{SWITCH} is {told!r}, expected {OFF}, or an empty value"
+        raise InputError(msg)
+    is_alone = steps.is_on(outside.environ) and not job.batch
+    return None if is_alone or told else UnitStore(folder=outside.cache / "units")
+
+
+@contextmanager
+def open_launchers(
+    scratch: Path, path: str, python: Path, project: str, store: UnitStore | None
+) -> Iterator[Launchers]:
+    """Put the launchers of the compilers on `path` into a build's folder, and answer them while the body runs.
+
+    `python` is that of the build's environment. At the end, the store is as small as it should be.
+    """
+    folder = scratch / "units"
+    links = folder / "compilers"
+    links.mkdir(parents=True)
+    found = {name: shutil.which(name, path=path) for name in HOST_COMPILERS}
+    programs = {name: Path(place) for name, place in found.items() if place}
+    with _find_address(folder) as address:
+        launcher = folder / LAUNCHER.stem
+        compiled = py_compile.compile(str(LAUNCHER), str(folder / "launcher.pyc"), doraise=True)
+        script = SCRIPT.format(words=shlex.join([sys.executable, "-I", "-S", str(compiled), str(address)]))
+        launcher.write_text(script, encoding="utf-8")
+        launcher.chmod(0o755)
+        for name in programs:
+            (links / name).symlink_to(launcher)
+        desk = _open_desk(links, {**programs, NVCC: scratch / TOOLKIT / "bin" / NVCC}, scratch, python, project, store)
+        with _serve(address, desk):
+            yield Launchers(links, desk.report)
+    if store:
+        store.write(PROGRAMS, desk.files.dump())
+        store.evict()
+        desk.report.troubles.update(store.troubles)
+
+
+@contextmanager
+def _find_address(folder: Path) -> Iterator[Path]:
+    """Yield a path for a socket: in the folder, or in a temporary one if that path is too long."""
+    if len(bytes(folder / SOCKET)) <= LONGEST_ADDRESS:
+        yield folder / SOCKET
+        return
+    with tempfile.TemporaryDirectory(prefix="fatwheel-units-", dir=base_folder(), ignore_cleanup_errors=True) as short:
+        yield Path(short) / SOCKET
+
+
+@contextmanager
+def _serve(address: Path, desk: Desk) -> Iterator[None]:
+    """Answer launchers at an address while the body runs."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        request: socket
+
+        def handle(self) -> None:
+            with suppress(EOFError, ConnectionError):  # the launcher was killed
+                desk.answer(self.request)
+
+    with _Server(str(address), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _open_desk(
+    links: Path, programs: Mapping[str, Path], scratch: Path, python: Path, project: str, store: UnitStore | None
+) -> Desk:
+    folder, last_step = links.parent, links.with_name("last_step.cpp")
+    last_step.write_text(LAST_STEP, encoding="utf-8")
+    said = output([python, "-I", "-c", PLACES])
+    packages, *includes = json.loads(said) if said else ("", "", "")
+    site = scratch / "env" / packages.lstrip("/")
+    folders = {"site": site, "source": scratch / "source", "toolkit": scratch / TOOLKIT, "build": scratch}
+    folders |= {"environment": scratch / "env", "include": Path(includes[0]), "platinclude": Path(includes[1])}
+    return Desk(
+        links=links,
+        programs=programs,
+        seeds=Seeds(project=project, names=name_folders(folders), site=str(site)),
+        store=store,
+        files=Digests(store.read(PROGRAMS) if store else None),
+        preprocessor=Preprocessor(str(site), last_step, {}),
+        tracer=_compile_tracer(programs, folder) if store else None,
+        folder=folder,
+        report=UnitReport(),
+    )
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 128  # launchers that start at a time
+
+
+def _compile_tracer(programs: Mapping[str, Path], folder: Path) -> Path | None:
+    """Compile trace.c; None where that fails, and where there is nothing like it: each unit is then preprocessed."""
+    compiler = next((program for name, program in programs.items() if name in HOST_COMPILERS), None)
+    if compiler is None or sys.platform != "linux":
+        return None
+    library = folder / "trace.so"
+    command: list[str | Path] = [
+        compiler,
+        "-x",
+        "c",
+        "-shared",
+        "-fPIC",
+        "-O0",
+        "-U_FORTIFY_SOURCE",
+        TRACER,
+        "-o",
+        library,
+        "-ldl",
+    ]
+    return library if run(command, log=folder / "trace.log").status == 0 else None

@@ -1,0 +1,68 @@
+"""Counts the compile units of a build: taken, compiled, or compiled as they are, and says what changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ci_tools.build.units.calls import CompilerCall
+    from ci_tools.machine.context import Reporter
+
+UNCHANGED, SAME_TEXT = "unchanged", "same text"  # taken from the store, without preprocessing and after it
+COMPILED, FAILED, PLAIN = "compiled", "failed", "plain"
+SHOWN = 3  # changes, and reasons for compiling as it is
+
+
+class DoneUnit(NamedTuple):
+    """One unit, and the seconds of processor time for its key and for its compiler."""
+
+    source: str
+    how: str
+    why: str
+    asking: float
+    compiling: float
+
+
+@dataclass(slots=True)
+class UnitReport:
+    """The units of one build, in the order in which they ended."""
+
+    units: list[DoneUnit] = field(default_factory=list)
+    troubles: set[str] = field(default_factory=set)
+    _lock: Lock = field(default_factory=Lock)
+
+    def add(self, call: CompilerCall, how: str, why: str = "", asking: float = 0.0, compiling: float = 0.0) -> None:
+        """Add a unit."""
+        source = " ".join(os.path.relpath(call.cwd / one, call.cwd) for one in call.sources)
+        with self._lock:
+            self.units.append(DoneUnit(source, how, why, asking, compiling))
+
+    def describe(self) -> Iterator[str]:
+        """Yield the lines for a person; none for a build without a unit."""
+        count = Counter(unit.how for unit in self.units)
+        taken, compiled = count[UNCHANGED] + count[SAME_TEXT], count[COMPILED] + count[FAILED]
+        if taken + compiled:
+            by_text = f" ({count[SAME_TEXT]} by their text)" if count[SAME_TEXT] else ""
+            yield f"{taken + compiled} compile units: {taken} from the store{by_text}, {compiled} compiled"
+        changed = Counter(unit.why for unit in self.units if unit.how == COMPILED and unit.why)
+        for why, number in changed.most_common(SHOWN):
+            yield f"{number} of them compiled as this changed: {why}"
+        plain = Counter(unit.why for unit in self.units if unit.how == PLAIN)
+        for why, number in plain.most_common(SHOWN):
+            yield f"{number} compiler calls are not shared: {why}"
+        yield from sorted(self.troubles)
+
+    def tell(self, job: str, log: Path, reporter: Reporter) -> None:
+        """Tell a person about a job's units, and write all of them as JSON beside its log."""
+        content = json.dumps([unit._asdict() for unit in self.units], indent=1)
+        log.with_suffix(".units.json").write_text(content, encoding="utf-8")
+        for line in self.describe():
+            reporter.say(f"{job}: {line}")

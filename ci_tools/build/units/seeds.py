@@ -1,0 +1,91 @@
+"""What every compiler call gets beside its own words, so that it makes the same bytes each time.
+
+nvcc and gcc put random numbers into names of symbols, and nvcc its process number; `-frandom-seed` and `--keep-dir`
+replace them. A seed is the unit's own: with one for all, a source that is compiled twice for one library, with other
+macros, would register the same names twice (`nvcc -rdc=true`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.build.units.files import find_host_compiler
+from ci_tools.machine.process import output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ci_tools.build.units.calls import CompilerCall
+    from ci_tools.build.units.manifests import FolderNames
+
+# Parts of the names of objects that say which Python a build is for, or are random.
+PASSING = re.compile(r"(?:cpython|pypy|python|cp|py)-?3\.?\d+t?|\btmp[a-z0-9_]{8}\b|\.mesonpy-\w{8}")
+# Macros that torch's BuildExtension adds, as its release was built: the text says what they change.
+OF_TORCH = re.compile(r"-D(_GLIBCXX_USE_CXX11_ABI|PYBIND11_(COMPILER_TYPE|STDLIB|BUILD_ABI))=.*")
+MAPS = 8  # the first gcc with -ffile-prefix-map
+SITE = "site-packages"
+NAMES_FILES = re.compile(r"-keep|-save-temps|-odir")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seeds:
+    """The names and seeds of one build's units; `site` is the folder of its installed packages."""
+
+    project: str
+    names: FolderNames
+    site: str
+    _known: dict[tuple[Path, str], str] = field(default_factory=dict)
+
+    def names_of(self, call: CompilerCall) -> FolderNames:
+        """Return the names of folders for a call: its own folder outside the source, such as CMake's, may be random."""
+        is_inside = self.names.shorten(str(call.cwd)).startswith("<source>")
+        return self.names if is_inside else self.names.add("here", str(call.cwd))
+
+    def name(self, call: CompilerCall) -> str:
+        """Return the name of a unit: its project, source and object, whatever its options and Python are."""
+        names = self.names_of(call)
+        paths = [names.shorten(os.path.normpath(call.cwd / one)) for one in (*call.sources, call.output)]
+        return _digest([self.project, [PASSING.sub("", path) for path in paths]])[:24]
+
+    def seed(self, call: CompilerCall) -> str:
+        """Return the seed of a unit, which is another one for other options."""
+        macros = [macro for macro in call.macros if not OF_TORCH.fullmatch(macro)]
+        return f"fatwheel-{_digest([self.name(call), call.flags, macros])[:16]}"
+
+    def list_words(self, call: CompilerCall, kept: Path) -> Iterator[str]:
+        """Yield the words with which a call makes the same bytes each time; `kept` is for nvcc's own files."""
+        host = find_host_compiler(call) if call.is_nvcc else call.program
+        gcc, is_seeded = self._read_gcc(host, call.environ), "-frandom-seed" in " ".join(call.flags)
+        seed = [] if is_seeded else [f"-frandom-seed={self.seed(call)}"]
+        maps = [f"-ffile-prefix-map={self.site}={SITE}"] if gcc >= MAPS else []
+        if not call.is_nvcc:
+            yield from (*(seed if gcc else []), *maps)
+            return
+        stems = {Path(source).stem for source in call.sources}
+        if not NAMES_FILES.search(" ".join(call.flags)) and len(stems) == len(call.sources):
+            kept.mkdir(parents=True, exist_ok=True)
+            yield from ("--keep", "--keep-dir", str(kept))
+        own = seed if "frandom-seed" in self._ask(call.program, "--help", call.environ) else []  # gcc gets it, too
+        yield from own
+        yield from (word for one in (*maps, *([] if own or not gcc else seed)) for word in ("-Xcompiler", one))
+
+    def _read_gcc(self, program: Path, environ: Mapping[str, str]) -> int:
+        """Return the major version of gcc; 0 for another compiler."""
+        is_gcc = "Free Software Foundation" in self._ask(program, "--version", environ)
+        found = re.match(r"\d+", self._ask(program, "-dumpversion", environ)) if is_gcc else None
+        return int(found[0]) if found else 0
+
+    def _ask(self, program: Path, option: str, environ: Mapping[str, str]) -> str:
+        if (program, option) not in self._known:
+            self._known[program, option] = output([program, option], env=environ) or ""
+        return self._known[program, option]
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

@@ -1,0 +1,95 @@
+"""The store of compile units: objects and manifests in one folder, which several builds read and write at a time.
+
+Each file is written under its name at once, and begins with its name and the sha256 of the rest. A file that was
+cut, changed or put under another name is not taken, and is removed. Anyone who may write the folder is trusted, as with
+pip's cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import MachineError
+from ci_tools.machine.storage import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SIZE = 5 << 30  # bytes
+KEPT = 0.9  # of the size, after the oldest are removed: the next build need not remove some again
+
+
+@dataclass(slots=True, kw_only=True)
+class UnitStore:
+    """A folder of named contents; `troubles` says why something could not be written."""
+
+    folder: Path
+    size: int = SIZE
+    troubles: set[str] = field(default_factory=set)
+
+    def read(self, name: str) -> bytes | None:
+        """Return a content, which is the youngest from now on; None if there is none, or none that is whole."""
+        path = self.folder / name
+        try:
+            head, _, content = path.read_bytes().partition(b"\n")
+        except OSError:
+            return None
+        if head != _seal(name, content):
+            path.unlink(missing_ok=True)
+            return None
+        with suppress(OSError):
+            os.utime(path)
+        return content
+
+    def has(self, name: str) -> bool:
+        """Whether there is something of a name."""
+        return (self.folder / name).is_file()
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a content; a full disk, or a folder that cannot be written, is a trouble and no error."""
+        try:
+            with write_atomically(self.folder / name, durable=False) as file:
+                file.write(_seal(name, content) + b"\n" + content)
+        except (MachineError, OSError) as error:
+            self.troubles.add(str(error))
+
+    def remove(self, name: str) -> None:
+        """Remove a content."""
+        (self.folder / name).unlink(missing_ok=True)
+
+    def list_names(self, folder: str) -> Iterator[str]:
+        """Yield the names in a folder of the store, the youngest first."""
+        found = self._list_files(self.folder / folder)
+        yield from (path.relative_to(self.folder).as_posix() for _, _, path in sorted(found, reverse=True))
+
+    def evict(self) -> None:
+        """Remove the oldest contents of a store that is larger than its size, and what killed runs left."""
+        found = sorted(self._list_files(self.folder))
+        total = sum(size for _, size, _ in found)
+        most = self.size * KEPT if total > self.size else total
+        for _, size, path in found:
+            if total <= most:
+                return
+            with suppress(OSError):
+                path.unlink()
+            total -= size
+
+    def _list_files(self, folder: Path) -> list[tuple[int, int, Path]]:
+        """Return the time of each file, its size and its path; another run may remove one at any moment."""
+        found = []
+        for path in folder.rglob("*"):
+            with suppress(OSError):
+                status = path.stat()
+                if path.is_file():
+                    found.append((status.st_mtime_ns, status.st_size, path))
+        return found
+
+
+def _seal(name: str, content: bytes) -> bytes:
+    return json.dumps([name, hashlib.sha256(content).hexdigest()]).encode()

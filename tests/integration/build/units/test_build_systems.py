@@ -1,0 +1,97 @@
+"""Every build system calls the launchers, unchanged, and makes the same bytes with a store and without one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.machine.storage import sha256_of
+from tests.builders.sources import write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.integration.conftest import CommandLine
+
+pytestmark = pytest.mark.long
+
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+CONFIG = f"""\
+package: demo
+version: "1.0"
+python: ["{VERSION}"]
+platforms:
+  linux-cpu: {{owner: "@demo/cpu", wheel-platform: linux}}
+"""
+PROJECT = """\
+[build-system]
+requires = [{requires}]
+build-backend = "{backend}"
+[project]
+name = "demo"
+version = "1.0"
+"""
+BINDING = """\
+#include <Python.h>
+int answer();
+static PyModuleDef demo = {PyModuleDef_HEAD_INIT, "demo"};
+PyMODINIT_FUNC PyInit_demo() { return answer() ? PyModule_Create(&demo) : nullptr; }
+"""
+SOURCES = {"kernel.cpp": "int answer() { return 42; }\n", "binding.cpp": BINDING, "fatwheel.yml": CONFIG}
+SETUP = """\
+from setuptools import Extension, setup
+setup(ext_modules=[Extension("demo", ["binding.cpp", "kernel.cpp"], extra_compile_args=["-g"])])
+"""
+CMAKE = """\
+cmake_minimum_required(VERSION 3.24)
+project(demo LANGUAGES CXX)
+find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/made.cpp "const char* made() { return __FILE__; }\\n")
+python_add_library(demo MODULE WITH_SOABI binding.cpp kernel.cpp ${CMAKE_CURRENT_BINARY_DIR}/made.cpp)
+install(TARGETS demo DESTINATION .)
+"""
+MESON = """\
+project('demo', 'cpp', version: '1.0')
+import('python').find_installation().extension_module('demo', 'binding.cpp', 'kernel.cpp', install: true)
+"""
+PROJECTS = {
+    "setuptools": ('"setuptools>=77"', "setuptools.build_meta", {"setup.py": SETUP}, 2),
+    "scikit-build-core": ('"scikit-build-core>=0.10"', "scikit_build_core.build", {"CMakeLists.txt": CMAKE}, 3),
+    "meson": ('"meson-python"', "mesonpy", {"meson.build": MESON}, 2),
+}
+
+
+def check_out(folder: Path) -> Path:
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    subprocess.run(["git", "add", "-A"], cwd=folder, check=True)
+    identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.org"]
+    subprocess.run(["git", *identity, "commit", "-qm", "demo"], cwd=folder, check=True)
+    return folder
+
+
+def build(fatwheel: CommandLine, folder: Path, job: str, out: Path, **environ: str) -> tuple[str, list[str]]:
+    """Build a job; return the wheel's digest and what was said of its units."""
+    ran = fatwheel("build", "--job", job, "--out", str(out), cwd=folder, **environ)
+    assert ran.status == 0, ran.stderr
+    said = [line.partition(": ")[2] for line in ran.stderr.splitlines() if "compile units" in line]
+    return sha256_of(next(out.glob("*.whl"))), said
+
+
+@pytest.mark.parametrize("system", PROJECTS)
+def test_the_second_build_compiles_nothing(system: str, fatwheel: CommandLine, tmp_path: Path) -> None:
+    requires, backend, files, units = PROJECTS[system]
+    project = PROJECT.format(requires=requires, backend=backend)
+    write(tmp_path / "demo", {**SOURCES, **files, "pyproject.toml": project})
+    check_out(tmp_path / "demo")
+    shutil.copytree(tmp_path / "demo", tmp_path / "another/demo")
+    job, cache = f"linux-cpu-cp{VERSION.replace('.', '')}", {"FATWHEEL_CACHE": str(tmp_path / "cache")}
+    first = build(fatwheel, tmp_path / "demo", job, tmp_path / "1", **cache)
+    again = build(fatwheel, tmp_path / "another/demo", job, tmp_path / "2", **cache)
+    without = build(fatwheel, tmp_path / "demo", job, tmp_path / "3", FATWHEEL_UNITS="off", **cache)
+    assert (first[0], first[0]) == (again[0], without[0])
+    assert first[1] == without[1] == [f"{units} compile units: 0 from the store, {units} compiled"]
+    assert again[1] == [f"{units} compile units: {units} from the store, 0 compiled"]

@@ -1,0 +1,121 @@
+"""nvcc's units: each pass counts, for the host and for each architecture, and the bytes are the same each time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.build.units.store import UnitStore
+from tests.builders.sources import write
+from tests.builders.units import open_units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.builders.units import Units
+
+pytestmark = pytest.mark.long
+
+ARCHS = ("-gencode=arch=compute_90,code=sm_90", "-gencode=arch=compute_100,code=sm_100")
+KERNEL = "__global__ void k(int* x) { *x = %s; }\n"
+NEWER = '#if __CUDA_ARCH__ >= 1000\n#include "n.h"\n#else\n#define N 1\n#endif\n' + KERNEL % "N"
+ON_HOST = '#ifndef __CUDA_ARCH__\n#include "n.h"\n#else\n#define N 1\n#endif\n' + KERNEL % "1" + "int n = N;\n"
+ASKS = '#if __has_include("n.h")\n#include "n.h"\n#else\n#define N 1\n#endif\n' + KERNEL % "N"
+PLACES = "__global__ void k(int* x) {\n#if __CUDA_ARCH__ == %d\n  *x = %d;\n#else\n  *x = %d;\n#endif\n}\n"
+TWO, THREE = {"n.h": "#define N 2\n"}, {"n.h": "#define N 3\n"}
+CHANGES = {
+    "read-for-the-newer-architecture": ({"a.cu": NEWER, **TWO}, THREE, ARCHS, "compiled"),
+    "read-by-the-host": ({"a.cu": ON_HOST, **TWO}, THREE, ARCHS[:1], "compiled"),
+    "asked-for-and-appears": ({"a.cu": ASKS}, TWO, ARCHS[:1], "compiled"),
+    "a-comment": ({"a.cu": KERNEL % "1"}, {"a.cu": f"// one\n{KERNEL % '1'}"}, ARCHS[:1], "same text"),
+    "lines-of-the-device": ({"a.cu": KERNEL % "1"}, {"a.cu": f"// one\n{KERNEL % '1'}"}, ("-lineinfo",), "compiled"),
+    "a-header-that-comes-first": (
+        {"a.cu": '#include "n.h"\n' + KERNEL % "N", "one/n.h": TWO["n.h"]},
+        {"none/n.h": THREE["n.h"]},
+        ("-Inone", "-Ione", *ARCHS[:1]),
+        "compiled",
+    ),
+    "architectures-that-change-places": (
+        {"a.cu": PLACES % (900, 1, 2)},
+        {"a.cu": PLACES % (900, 2, 1)},
+        ARCHS,
+        "compiled",
+    ),
+    "nothing": ({"a.cu": KERNEL % "1"}, {}, (*ARCHS, "--threads=2"), "unchanged"),
+    "embedded-for-the-device": ({"a.cu": KERNEL % "1", "b": "1"}, {"b": "2"}, ("-ptx",), "plain"),
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> UnitStore:
+    return UnitStore(folder=tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def units(store: UnitStore, cuda_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Units]:
+    with open_units(tmp_path_factory.mktemp("build"), store, cuda_home) as units:
+        yield units
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_an_object_of_nvcc_is_what_it_makes_now(
+    name: str, units: Units, store: UnitStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, then, options, how = CHANGES[name]
+    write(units.folder / name, first)
+    time.sleep(0.02)
+    units.compile("nvcc", *options, "a.cu", at=name)
+    write(units.folder / name, then)
+    second = units.compile("nvcc", *options, "a.cu", at=name)
+    monkeypatch.setattr(store, "folder", tmp_path)
+    assert second == (units.compile("nvcc", *options, "a.cu", at=name)[0], how)
+
+
+HIDDEN = "namespace { __device__ int hidden; template<class T> __global__ void k(T* x) { *x = hidden + N; } }\n"
+LAUNCH = "#define JOIN(a, b) a##b\n#define NAME(n) JOIN(launch, n)\nvoid NAME(N)(int* x) { k<int><<<1, 1>>>(x); }\n"
+
+
+def test_one_source_compiled_twice_links_with_relocatable_device_code(units: Units) -> None:
+    write(units.folder, {"t.cu": HIDDEN + LAUNCH, "main.cu": "int main() { return 0; }\n"})
+    for number in (1, 2):
+        made = units.run("nvcc", "-arch=sm_90", "-dc", f"-DN={number}", "t.cu", "-o", f"t{number}.o")
+        assert made.returncode == 0, made.stderr
+    linked = units.run("nvcc", "-arch=sm_90", "-rdc=true", "main.cu", "t1.o", "t2.o", "-o", "t")
+    assert (linked.returncode, linked.stderr) == (0, "")
+
+
+# Without a function that other files see, nvcc names what it registers after its process (cases/same-bytes).
+NAMELESS = (
+    "static __device__ int hidden;\ntemplate<class T> __global__ void k(T* x) { *x = hidden; }\n"
+    "template<class T> void launch(T* x) { k<T><<<1, 1>>>(x); }\ntemplate void launch<float>(float*);\n"
+)
+
+
+def link_in_one_step(units: Units) -> bytes:
+    command = ("nvcc", "-arch=sm_90", "-Xcompiler", "-fPIC", "-shared", "o.cu", "-o", "o.so")
+    assert units.run(*command).returncode == 0
+    return (units.folder / "o.so").read_bytes()
+
+
+def test_a_library_linked_in_one_step_is_the_same_twice_and_is_told(units: Units) -> None:
+    write(units.folder, {"o.cu": NAMELESS})
+    assert link_in_one_step(units) == link_in_one_step(units)
+    assert units.report.units[-1][1:3] == ("plain", "compiled and linked in one step")
+
+
+def test_options_in_a_file_are_understood(units: Units) -> None:
+    write(units.folder, {"f.cu": KERNEL % "N", "with.rsp": '-DN=1 -arch=sm_90 "-I."\n'})
+    found = [units.compile("nvcc", "--options-file", "with.rsp", "-x", "cu", "f.cu") for _ in range(2)]
+    assert found == [(found[0][0], "compiled"), (found[0][0], "unchanged")]
+
+
+def test_objects_are_the_same_without_a_store(cuda_home: Path, tmp_path: Path) -> None:
+    made: list[bytes] = []
+    for store in (UnitStore(folder=tmp_path / "store"), None):
+        with open_units(tmp_path / "build", store, cuda_home) as own:
+            write(own.folder, {"w.cu": NAMELESS})
+            made.append(own.compile("nvcc", "-arch=sm_90", "w.cu")[0])
+    assert made[0] == made[1]

@@ -1,0 +1,171 @@
+"""What a store of objects is easily wrong about: each object from it is the one that the compiler would make now."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from ci_tools.build.units.store import UnitStore
+from tests.builders.sources import write
+from tests.builders.units import open_units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tests.builders.units import Units
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("g++"), reason="needs a compiler")]
+
+CALL = ("g++", "a.cpp")
+COMPILED, PLAIN, SAME_TEXT, UNCHANGED = "compiled", "plain", "same text", "unchanged"
+
+
+class Change(NamedTuple):
+    """The files of a unit at first, those that change, and where its object comes from the second time."""
+
+    first: Mapping[str, str]
+    then: Mapping[str, str]
+    how: str
+    call: tuple[str, ...] = CALL
+    then_call: tuple[str, ...] = ()
+    variables: Mapping[str, str] = {}
+
+
+ASKS = '#if __has_include("x.h")\n#include "x.h"\n#else\nint n = 1;\n#endif\n'
+FOLDERS = ("g++", "-Inone", "-Ione", "a.cpp")
+LINES = {"a.cpp": "int f() { return 1; }\n"}
+LATER = {"a.cpp": "\n\n\nint f() { return 1; }\n"}
+COUNTS = {"a.cpp": '#include "h.h"\nint n = __COUNTER__;\n'}
+WHERE = "int f(int line = __builtin_LINE()) { return line; } int g() { return f(); }\n"
+CHANGES = {
+    "nothing": Change(LINES, {}, UNCHANGED),
+    "a-comment": Change(LINES, LATER, SAME_TEXT),
+    "lines-with-debug-information": Change(LINES, LATER, COMPILED, ("g++", "-g", "a.cpp")),
+    "lines-with-lto": Change(LINES, LATER, COMPILED, ("g++", "-flto", "a.cpp")),
+    "lines-that-the-compiler-counts": Change({"a.cpp": WHERE}, {"a.cpp": f"\n{WHERE}"}, COMPILED),
+    "a-header-that-appears": Change({"a.cpp": ASKS}, {"x.h": "int n = 2;\n"}, COMPILED),
+    "a-header-that-comes-first": Change({"a.cpp": "#include <h.h>\n", "one/h.h": "int n = 1;\n"},
+                                        {"none/h.h": "int n = 2;\n"}, COMPILED, FOLDERS),
+    "a-header-for-all": Change({"a.cpp": "int n = N;\n", "n.h": "#define N 1\n"}, {"n.h": "#define N 2\n"}, COMPILED,
+                               ("g++", "-include", "n.h", "a.cpp")),
+    "a-folder-in-a-variable": Change({"a.cpp": "#include <h.h>\n", "one/h.h": "int n = 1;\n"},
+                                     {"one/h.h": "int n;\n"}, COMPILED, variables={"CPATH": "one"}),
+    "counter": Change({**COUNTS, "h.h": "\n"}, {"h.h": "// __COUNTER__\n"}, SAME_TEXT),
+    "counter-that-counts": Change({**COUNTS, "h.h": "\n"}, {"h.h": "#define N __COUNTER__\n#if N\n#endif\n"}, COMPILED),
+    "incbin": Change({"a.cpp": 'asm(".incbin \\"data\\"");\n', "data": "1"}, {"data": "2"}, PLAIN),
+    "an-included-assembler-file": Change({"a.cpp": 'asm(".include \\"data\\"");\n', "data": "nop\n"},
+                                         {"data": "nop;nop\n"}, PLAIN),
+    "a-macro": Change({"a.cpp": "int n = N;\n"}, {}, COMPILED, ("g++", "-DN=1", "a.cpp"), ("g++", "-DN=2", "a.cpp")),
+    "a-macro-of-torch": Change(LINES, {}, SAME_TEXT, ("g++", "-D_GLIBCXX_USE_CXX11_ABI=1", "a.cpp"), CALL),
+    "an-option": Change(LINES, {}, COMPILED, CALL, ("g++", "-O2", "a.cpp")),
+    "a-standard-that-is-the-default": Change(LINES, {}, COMPILED, CALL, ("g++", "-std=gnu++17", "a.cpp")),
+    "a-response-file": Change({**LINES, "with": "-O1"}, {"with": "-O2"}, COMPILED, ("g++", "@with", "a.cpp")),
+    "another-language": Change({"a.c": "int f(void) { return 1; }\n"}, {}, COMPILED, ("gcc", "a.c"), ("g++", "a.c")),
+    "a-file-name": Change({"a.cpp": "const char* f = __FILE__;\n"}, {}, COMPILED, CALL, ("g++", "./a.cpp")),
+    "another-name": Change({**LINES, "b.cpp": LINES["a.cpp"]}, {}, COMPILED, CALL, ("g++", "b.cpp")),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> UnitStore:
+    return UnitStore(folder=tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def units(store: UnitStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Units]:
+    with open_units(tmp_path_factory.mktemp("build"), store) as units:
+        yield units
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_an_object_from_the_store_is_what_the_compiler_makes_now(
+    name: str, units: Units, store: UnitStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change, folder = CHANGES[name], units.folder / name
+    write(folder, change.first)
+    time.sleep(0.02)  # a file that changes while it is read is not relied on
+    units.compile(*change.call, at=name, **change.variables)
+    write(folder, change.then)
+    call = change.then_call or change.call
+    second, how = units.compile(*call, at=name, **change.variables)
+    monkeypatch.setattr(store, "folder", tmp_path)
+    assert (second, how) == (units.compile(*call, at=name, **change.variables)[0], change.how)
+
+
+@pytest.mark.parametrize("clock", ["__TIME__", "__DATE__", "__TIMESTAMP__"])
+def test_a_text_with_the_time_is_made_again(clock: str, units: Units) -> None:
+    write(units.folder / clock, {"a.cpp": f"const char* t = {clock};\n"})
+    time.sleep(0.02)
+    call = ("env", "-u", "SOURCE_DATE_EPOCH", *CALL)
+    assert UNCHANGED not in [units.compile(*call, at=clock)[1] for _ in range(2)]
+
+
+def test_a_compiler_that_is_replaced_under_its_name_is_another(
+    store: UnitStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, own, found = shutil.which("g++"), tmp_path / "bin" / "g++", []
+    monkeypatch.setenv("PATH", f"{own.parent}:{os.environ['PATH']}")
+    write(tmp_path, {"source/r.cpp": "int f() { return 1; }\n"})
+    for option in ("-O0", "-O2"):
+        write(tmp_path, {"bin/g++": f'#!/bin/sh\nexec {real} {option} "$@"\n'})
+        own.chmod(0o755)
+        with open_units(tmp_path, store) as replaced:
+            found.append(replaced.compile("g++", "r.cpp"))
+    assert [how for _, how in found] == [COMPILED, COMPILED]
+    assert found[0] != found[1]
+
+
+WHY = {
+    "a-line": ({"h.h": "int n;\nint m = 1;\n"}, CALL, "<source>/told/{}/h.h:2"),
+    "a-new-file": ({"x.h": ""}, CALL, "<source>/told/{}/x.h"),
+    "an-option": ({}, ("g++", "-O2", "a.cpp"), "options: with -O2"),
+    "a-macro": ({}, ("g++", "-DM=2", "a.cpp"), "macros: with -DM=2"),
+}
+
+
+@pytest.mark.parametrize("name", WHY)
+def test_what_changed_is_told(name: str, units: Units) -> None:
+    files, call, why = WHY[name]
+    write(
+        units.folder / "told" / name,
+        {"a.cpp": f'#include "h.h"\n{ASKS}'.replace("n =", "k ="), "h.h": "int n;\nint m;\n"},
+    )
+    time.sleep(0.02)
+    units.compile(*CALL, at=f"told/{name}")
+    write(units.folder / "told" / name, files)
+    units.compile(*call, at=f"told/{name}")
+    assert units.report.units[-1].why == why.format(name)
+
+
+def test_what_a_compiler_says_and_lists_is_said_again(units: Units) -> None:
+    write(units.folder / "said", {"a.cpp": '#include "h.h"\nint f() { int unused; return 1; }\n', "h.h": ""})
+    time.sleep(0.02)
+    command, found = ("g++", "-Wall", "-MD", "-MT", "x.o", "-MF", "x.d", "-c", "a.cpp", "-o", "x.o"), []
+    for _ in range(2):
+        said = units.run(*command, at="said").stderr
+        found.append((said, (units.folder / "said/x.d").read_text()))
+        (units.folder / "said/x.d").unlink()
+    assert (units.report.units[-1].how, found[0]) == (UNCHANGED, found[1])
+    assert "unused variable" in found[0][0]
+    assert found[0][1].startswith("x.o: a.cpp")
+
+
+def test_a_unit_that_fails_fails_each_time_with_the_same_words(units: Units) -> None:
+    write(units.folder / "bad", {"a.cpp": "int f( { }\n"})
+    first, second = (units.run("g++", "-c", "a.cpp", "-o", "x.o", at="bad") for _ in range(2))
+    assert (first.returncode, first.stderr) == (second.returncode, second.stderr)
+    assert "error: " in first.stderr
+    assert units.report.units[-1].how == "failed"
+
+
+def test_a_link_to_a_launcher_under_another_name_is_that_compiler(units: Units) -> None:
+    write(units.folder / "linked", LINES)
+    time.sleep(0.02)
+    (units.folder / "linked/mine").symlink_to(shutil.which("g++", path=units.environ["PATH"]) or "")
+    assert units.compile("./mine", "a.cpp", at="linked")[1] == COMPILED
+    assert units.compile("g++", "a.cpp", at="linked")[1] == UNCHANGED

@@ -1,0 +1,59 @@
+"""Where a build's objects may come from, and what a person is told about them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from ci_tools.build.units.calls import CompilerCall
+from ci_tools.build.units.launchers import open_store
+from ci_tools.build.units.report import COMPILED, PLAIN, SAME_TEXT, UNCHANGED, UnitReport
+from ci_tools.errors import InputError
+from tests.builders.sources import world
+
+if TYPE_CHECKING:
+    from ci_tools.model.plan import Job
+
+ON_GITHUB = {"GITHUB_ACTIONS": "true"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "batch", "has_store"),
+    [
+        pytest.param({}, "", True, id="on-a-machine-that-stays"),
+        pytest.param(ON_GITHUB, "", False, id="alone-on-a-runner"),
+        pytest.param(ON_GITHUB, "linux-cpu", True, id="in-a-batch-on-a-runner"),
+        pytest.param({"FATWHEEL_UNITS": "off"}, "linux-cpu", False, id="off"),
+    ],
+)
+def test_a_build_has_a_store_where_another_one_reads_it(
+    environ: dict[str, str],
+    batch: str,
+    has_store: bool,  # noqa: FBT001 - a table
+    tmp_path: Path,
+) -> None:
+    job = cast("Job", SimpleNamespace(batch=batch))
+    assert (open_store(job, world(tmp_path, **environ)) is not None) is has_store
+
+
+def test_another_value_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="FATWHEEL_UNITS is 'no', expected off, or an empty value"):
+        open_store(cast("Job", SimpleNamespace(batch="")), world(tmp_path, FATWHEEL_UNITS="no"))
+
+
+def test_units_are_counted_and_changes_are_told() -> None:
+    report, call = UnitReport(), CompilerCall(Path("/usr/bin/g++"), (), Path("/s"), {}, ("a.cpp",))
+    for how, why in ((UNCHANGED, ""), (SAME_TEXT, ""), (COMPILED, "<source>/h.h:3"), (COMPILED, ""), (PLAIN, "-ptx")):
+        report.add(call, how, why)
+    assert [*report.describe()] == [
+        "4 compile units: 2 from the store (1 by their text), 2 compiled",
+        "1 of them compiled as this changed: <source>/h.h:3",
+        "1 compiler calls are not shared: -ptx",
+    ]
+
+
+def test_a_build_that_compiles_nothing_says_nothing() -> None:
+    assert [*UnitReport().describe()] == []
