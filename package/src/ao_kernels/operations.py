@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.utils._python_dispatch import return_and_correct_aliasing
 
-from ao_kernels.quantized import FUNCTIONS, HANDLERS, MATRIX, QuantizedTensor
+from ao_kernels.quantized import BATCH, FUNCTIONS, HANDLERS, MATRIX, QuantizedTensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,12 +43,16 @@ def _mm(x: Tensor, weight: Tensor) -> Tensor:
     return _dequantized(aten.mm.default, x, weight)
 
 
+def _add(product: Tensor, bias: Tensor) -> Tensor:
+    if bias.dtype != product.dtype:
+        message = f"bias must have the operands' dtype {product.dtype}, got {bias.dtype}"
+        raise TypeError(message)
+    return product + bias
+
+
 def _addmm(bias: Tensor, x: Tensor, weight: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     if _serves(weight) and beta == alpha == 1:
-        if bias.dtype != x.dtype:
-            message = f"bias must have the operands' dtype {x.dtype}, got {bias.dtype}"
-            raise TypeError(message)
-        return _mm(x, weight) + bias
+        return _add(_mm(x, weight), bias)
     return _dequantized(aten.addmm.default, bias, x, weight, beta=beta, alpha=alpha)
 
 
@@ -68,11 +73,45 @@ def _bmm(x: Tensor, weight: Tensor) -> Tensor:
     return torch.stack([_batch(weight, i).linear(matrix) for i, matrix in enumerate(x)])
 
 
+def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:  # noqa: A002 - torch's name
+    """Multiply as a linear layer does. Torch would come to the same product by a view and several operators."""
+    if isinstance(weight, QuantizedTensor) and not weight.transposed and weight.qdata.dim() == MATRIX:
+        return _product(_plain(input), weight, _plain(bias))
+    return _dequantized(functional.linear, input, weight, bias)
+
+
+def _matmul(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002 - torch's name
+    """Multiply in one way, with a gradient and without: torch's way to a product in another shape hangs on that."""
+    if not isinstance(other, QuantizedTensor) or not other.transposed or isinstance(input, QuantizedTensor):
+        return torch.matmul(input, other)
+    if other.qdata.dim() == MATRIX and input.dim():
+        return _product(input, other)
+    if input.dim() == MATRIX or (input.dim() == BATCH and len(input) == 1):
+        return torch.bmm(input.expand(len(other), *input.shape[-MATRIX:]), other)
+    return torch.matmul(input, other)
+
+
+def _product(x: Tensor, weight: QuantizedTensor, bias: Tensor | None = None) -> Tensor:
+    dtype = weight.dtype
+    # The first question is quick, and no device is unknown to it.
+    if torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(x.device.type):  # noqa: SLF001 - torch's own
+        dtype = torch.get_autocast_dtype(x.device.type)
+        x, bias = _autocast(x, dtype), None if bias is None else _autocast(bias, dtype)
+    product = weight.linear(x, dtype)
+    return product if bias is None else _add(product, bias)
+
+
+def _autocast(operand: Tensor, dtype: torch.dtype) -> Tensor:
+    """Convert an operand as autocast does: float64 and what is not floating point stay as they are."""
+    return operand.to(dtype) if operand.is_floating_point() and operand.dtype != torch.float64 else operand
+
+
 PRODUCTS: dict[OpOverload, Callable[..., Tensor]] = {
     aten.mm.default: _mm,
     aten.addmm.default: _addmm,
     aten.mv.default: _mv,
     aten.bmm.default: _bmm,
+    aten.linear.default: _linear,
 }
 
 
@@ -84,6 +123,8 @@ def _einsum(equation: str, *operands: Any) -> Tensor:  # noqa: ANN401 - tensors,
 
 
 FUNCTIONS[torch.einsum] = _einsum
+FUNCTIONS[functional.linear] = _linear
+FUNCTIONS.update(dict.fromkeys((torch.matmul, torch.linalg.matmul, Tensor.matmul), _matmul))
 
 
 def _axis(dim: int, dimensions: int) -> int:

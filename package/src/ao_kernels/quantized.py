@@ -160,14 +160,21 @@ class QuantizedTensor(Tensor):
         weight = rows.view(*self.qdata.shape[:-1], rows.shape[-1])
         return weight.mT if self.transposed else weight
 
-    def linear(self, x: Tensor) -> Tensor:
-        """Multiply activations [..., K] by this weight [N, K], whether it is seen transposed or not."""
-        if x.dtype != self.dtype:
-            message = f"both operands must have one dtype, got {x.dtype} and a weight of {self.dtype}"
+    def linear(self, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """Multiply activations [..., K] by this weight [N, K], whether it is seen transposed or not.
+
+        Both have one dtype, which autocast gives as `dtype`.
+        """
+        dtype = dtype or self.dtype
+        if x.dtype != dtype:
+            message = f"both operands must have one dtype, got {x.dtype} and a weight of {dtype}"
             raise TypeError(message)
-        operator = getattr(torch.ops.ao, self.FORMAT.operator)
+        operator = getattr(torch.ops.ao, self.FORMAT.operator).default
+        if dtype == torch.bfloat16:
+            plain: Tensor = operator(x, self.qdata, *self.grids)
+            return plain
         product: Tensor = operator(x.to(torch.bfloat16), self.qdata, *self.grids)
-        return product.to(x.dtype)
+        return product.to(dtype)
 
     def rewrap(
         self,
