@@ -36,14 +36,19 @@ def compile_for_host(library: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def kernel_on_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Body]:
+def host_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not has_compiler():
         pytest.skip("no C++ compiler: install g++ or set CXX")
     library = tmp_path_factory.mktemp("host") / "libao_on_host.so"
     compile_for_host(library)
+    return library
+
+
+@pytest.fixture(scope="session")
+def kernel_on_host(host_library: Path) -> Iterator[Body]:
     fragment = torch.library.Library("ao_on_host", "FRAGMENT")
     fragment.define(SCHEMA)
-    torch.ops.load_library(library)
+    torch.ops.load_library(host_library)
     yield torch.ops.ao_on_host.bf16i4bf16_rowwise
     del fragment
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from ao_kernels import Int8Tensor
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn import functional
-
-from ao_kernels import Int8Tensor as DENSE  # noqa: N814 - one of them
 
 from tests.kernels.weights import DTYPES, every_format, quantized, random
 
@@ -116,9 +115,9 @@ def test_activations_need_not_be_contiguous_for_the_same_bits(tensor: type[Quant
 
 def test_a_call_is_not_taken_apart() -> None:
     """Torch's own way to the same product is `t`, `addmm` and several views, each through Python."""
-    x, weight, bias = layer(DENSE, has_bias=True)
+    x, weight, bias = layer(Int8Tensor, has_bias=True)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         functional.linear(x, weight, bias)
     names = {event.key for event in profile.key_averages()}
-    assert f"ao::{DENSE.FORMAT.operator}" in names
+    assert f"ao::{Int8Tensor.FORMAT.operator}" in names
     assert not names & {"aten::addmm", "aten::alias"}

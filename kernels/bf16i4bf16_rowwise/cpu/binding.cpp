@@ -132,6 +132,17 @@ void multiply_many_rows(const CpuBody& body, const CpuProblem& problem, const Te
   }
 }
 
+// The ways to a product.
+enum class Way { kRegisters, kPanels, kTorch };
+
+// What decides them, for a call and for whoever asks before there is one.
+Way choose_way(const CpuBody& body, int64_t rows, int64_t depth) {
+  if (rows <= body.few_rows || depth == 0) {
+    return Way::kRegisters;
+  }
+  return rows <= body.some_rows ? Way::kPanels : Way::kTorch;
+}
+
 Tensor multiply(const CpuBody& body, const Tensor& input, const Tensor& weight, const Tensor& scale,
                 const Tensor& zero_point) {
   const Operands given{input, weight, scale, zero_point};
@@ -144,12 +155,16 @@ Tensor multiply(const CpuBody& body, const Tensor& input, const Tensor& weight, 
     return output;
   }
   const CpuProblem problem = describe_problem(operands, output);
-  if (problem.rows <= body.few_rows || problem.depth == 0) {
-    multiply_few_rows(body, problem);
-  } else if (problem.rows <= body.some_rows) {
-    multiply_some_rows(body, problem);
-  } else {
-    multiply_many_rows(body, problem, operands.input, output);
+  switch (choose_way(body, problem.rows, problem.depth)) {
+    case Way::kRegisters:
+      multiply_few_rows(body, problem);
+      break;
+    case Way::kPanels:
+      multiply_some_rows(body, problem);
+      break;
+    case Way::kTorch:
+      multiply_many_rows(body, problem, operands.input, output);
+      break;
   }
   return output;
 }
@@ -193,6 +208,19 @@ Tensor bf16i4bf16_rowwise(const Tensor& input, const Tensor& weight, const Tenso
 // The name of the body that serves, for `describe()`.
 extern "C" __attribute__((visibility("default"))) const char* ao_kernels_cpu_body() {
   return chosen_body().name;
+}
+
+// What multiplies so many rows, for the same: the CPU's kernels serve every shape.
+extern "C" __attribute__((visibility("default"))) const char* ao_kernels_cpu_serves(int64_t rows, int64_t,
+                                                                                    int64_t depth, int64_t) {
+  switch (choose_way(chosen_body(), rows, depth)) {
+    case Way::kRegisters:
+      return "weights decoded in registers";
+    case Way::kPanels:
+      return "panels of dequantized weights";
+    default:
+      return "panels of dequantized weights and torch's product";
+  }
 }
 
 STABLE_TORCH_LIBRARY_IMPL(ao, CPU, m) {

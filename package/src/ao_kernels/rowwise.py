@@ -309,13 +309,27 @@ def _unbind(operand: Tensor, dim: int | None, size: int) -> Sequence[Tensor]:
     return [operand] * size if dim is None else operand.unbind(dim)
 
 
+def _define(schema: str, name: str, library: torch.library.Library) -> None:
+    """Define an operator, or find it: `libao_kernels_schema` defines it where Python comes later, if at all.
+
+    Raises:
+        RuntimeError: another operator has the name.
+
+    """
+    if not hasattr(torch.ops.ao, name):
+        library.define(schema)
+    elif (found := str(getattr(torch.ops.ao, name).default._schema)) != f"ao::{schema}":  # noqa: SLF001 - nobody else tells
+        message = f"ao::{name} must be ao::{schema}, but another library has defined {found}"
+        raise RuntimeError(message)
+
+
 def _register(form: WeightFormat, library: torch.library.Library) -> None:
-    """Define an operator. Compiled libraries add kernels to it and never define it, so they load in any order.
+    """Define an operator, unless a program in C++ has done so. Libraries of kernels only add to it: they load any time.
 
     A compiled kernel hands on to the second one what it has no code for: the first would lead back to it.
     """
     for name, body in ((form.operator, _generic), (f"{form.operator}_generic", _handed_on)):
-        library.define(form.schema.replace(form.operator, name, 1))
+        _define(form.schema.replace(form.operator, name, 1), name, library)
         # CompositeImplicitAutograd would take the operator apart while tracing, before a device's kernel is looked for.
         library.impl(name, partial(body, form), "CompositeExplicitAutograd")
         torch.library.register_fake(f"ao::{name}", partial(_fake, form), lib=library)
