@@ -89,9 +89,12 @@ def test_a_plain_module_says_how_to_load_quantized_weights() -> None:
     assert len(message) < 450
 
 
-def test_a_quantized_module_does_not_print_plain_weights() -> None:
-    with pytest.raises(RuntimeError, match=r"got a plain tensor of shape \(48, 128\) and dtype torch\.bfloat16;"):
-        module(Int4PlainTensor).load_state_dict(nn.Linear(128, 48).bfloat16().state_dict())
+@every_format
+def test_a_quantized_module_quantizes_the_plain_weights_that_it_loads(tensor: type[QuantizedTensor]) -> None:
+    plain, linear = nn.Linear(128, 48).bfloat16(), module(tensor)
+    linear.load_state_dict(plain.state_dict())
+    assert type(linear.weight) is tensor
+    assert torch.equal(linear.weight.dequantize(), tensor.from_hp(plain.weight, GROUP_SIZE).dequantize())
 
 
 @every_format

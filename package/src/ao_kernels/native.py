@@ -95,8 +95,8 @@ def describe(
 ) -> str:
     """Say in one line which bodies serve, and why it is the generic one where no other does.
 
-    The library of a device's kernels decides which calls it serves, and is asked here; a pure wheel has none, and torch's
-    dispatcher is asked whether anybody has registered a kernel.
+    The library of a device's kernels decides which calls it serves, and is asked here. A pure wheel has none: torch's
+    dispatcher then says whether anybody has registered a kernel.
 
     Args:
         device: the device to speak of, such as `cuda:0`, whoever registered a kernel for it; by default, the line says
@@ -115,7 +115,7 @@ def describe(
 
 
 def ask_for_way(device: torch.device, shape: tuple[int, int, int], group_size: int) -> str | None:
-    """Ask a device's library what multiplies a product [M, N, K] of int4 weights; None where it does not, or is none."""
+    """Ask a device's library what multiplies a product [M, N, K] of int4 weights; None where it does not."""
     numbers = (*shape, group_size)
     if device.type == "cuda" and CUDA.action is Action.LOAD and torch.cuda.is_available():
         index = torch.cuda.current_device() if device.index is None else device.index

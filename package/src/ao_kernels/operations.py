@@ -297,6 +297,19 @@ def _cat(weights: Sequence[Tensor], dim: int = 0) -> QuantizedTensor:
     return first.rewrap(torch.cat([weight.qdata for weight in alike], stored), grids)
 
 
+def stack_rows(weights: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Put matrices together as several, where torch stacks them: before their last two dimensions."""
+    if (
+        all(isinstance(weight, QuantizedTensor) for weight in weights)
+        and dim % (weights[0].dim() + 1) <= weights[0].dim() - MATRIX
+    ):
+        return _cat(
+            [_unsqueeze(weight, dim % (weight.dim() + 1)) for weight in weights if isinstance(weight, QuantizedTensor)],
+            dim % (weights[0].dim() + 1),
+        )
+    return torch.stack([_plain(weight) for weight in weights], dim)
+
+
 def _joins(first: QuantizedTensor, second: QuantizedTensor, dim: int) -> bool:
     """Whether two weights have in common all but the length of a dimension."""
     axis = _axis(dim, first.dim())
@@ -341,9 +354,15 @@ def _copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> Quantiz
             "load a state_dict that holds one with assign=True, or call dequantize() on it first"
         )
         raise ValueError(message)  # noqa: TRY004 - as every copy that does not fit
-    if not isinstance(source, QuantizedTensor) or _kind(source) != _kind(target):
-        _refuse(target, f"is filled by a weight like it, {target!r}, got {_described(source)}")
-    for mine, other in zip((target.qdata, *target.grids), (source.qdata, *source.grids), strict=True):
+    if not isinstance(source, QuantizedTensor) or source.kind != target.kind:
+        plain = (
+            target.dequantize()
+            if source.shape != target.shape
+            else torch.empty_like(source, dtype=target.dtype, device=target.device)
+        )
+        target.quantize_again(plain.copy_(_plain(source)))
+        return target
+    for mine, other in zip(target.stored, source.stored, strict=True):
         mine.copy_(other, non_blocking=non_blocking)
     return target
 
@@ -353,11 +372,6 @@ def _described(operand: Tensor) -> str:
     if isinstance(operand, QuantizedTensor):
         return repr(operand)
     return f"a plain tensor of shape {tuple(operand.shape)} and dtype {operand.dtype}"
-
-
-def _kind(weight: QuantizedTensor) -> tuple[object, ...]:
-    """All that two weights must have in common for one to take the numbers of the other."""
-    return type(weight), weight.shape, weight.group_size, weight.transposed
 
 
 COPIES: dict[OpOverload, Callable[..., QuantizedTensor]] = {

@@ -34,6 +34,7 @@ class QuantizedTensor(Tensor):
     """
 
     FORMAT: ClassVar[WeightFormat]
+    OTHERWISE: ClassVar[Callable[..., object]]  # what becomes of operators without a handler: `policy` says so
 
     qdata: Tensor
     """The stored values, [..., N, K / FORMAT.together]."""
@@ -107,6 +108,26 @@ class QuantizedTensor(Tensor):
         return tuple(getattr(self, name) for name in self.FORMAT.grids)
 
     @property
+    def stored(self) -> tuple[Tensor, ...]:
+        """All that is stored: the values and the grids."""
+        return (self.qdata, *self.grids)
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """All that two weights must have in common for one to take what the other stores."""
+        return type(self), self.shape, self.group_size, self.transposed
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override] # torch's is of the numbers that this stands for
+        """The bytes that are stored."""
+        return sum(stored.nbytes for stored in self.stored)
+
+    def element_size(self) -> float:  # type: ignore[override] # a number takes less than a byte
+        """Return the bytes that are stored for a number; all numbers together take `nbytes`."""
+        size = self.nbytes / max(self.numel(), 1)
+        return int(size) if size.is_integer() else size
+
+    @property
     def block_size(self) -> tuple[int, ...]:
         """The group size as torchao writes it, with a one for each dimension but K."""
         ones = (1,) * (self.dim() - 2)
@@ -159,6 +180,18 @@ class QuantizedTensor(Tensor):
         rows = dequantize(self.FORMAT, self.qdata.flatten(0, -2), *grids, dtype=self.dtype)
         weight = rows.view(*self.qdata.shape[:-1], rows.shape[-1])
         return weight.mT if self.transposed else weight
+
+    def quantize_again(self, plain: Tensor) -> None:
+        """Take the numbers of a plain tensor of this shape: quantized as this weight is, into what it stores."""
+        if plain.shape != self.shape:
+            message = f"a quantized weight keeps its shape {tuple(self.shape)}, got {tuple(plain.shape)}"
+            raise ValueError(message)
+        *leading, rows, _ = self.qdata.shape
+        of_rows = plain.detach().mT if self.transposed else plain.detach()
+        qdata, *grids = self.FORMAT.quantize(of_rows.reshape(-1, of_rows.shape[-1]), self.group_size)
+        self.qdata.copy_(qdata.view(self.qdata.shape))
+        for mine, grid in zip(self.grids, grids, strict=True):
+            mine.copy_(grid.unflatten(1, (*leading, rows)).movedim(0, -2))
 
     def linear(self, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """Multiply activations [..., K] by this weight [N, K], whether it is seen transposed or not.
@@ -252,11 +285,7 @@ class QuantizedTensor(Tensor):
         handler = HANDLERS.get(func)
         if handler is not None:
             return handler(func, args, kwargs or {})
-        result = func.decompose(*args, **(kwargs or {}))
-        if result is NotImplemented:
-            message = f"{cls.__name__} does not support {func}: call dequantize() on it first"
-            raise NotImplementedError(message)
-        return result
+        return cls.OTHERWISE(func, args, kwargs or {})
 
 
 HANDLERS: dict[OpOverload, Callable[[OpOverload, tuple[Any, ...], dict[str, Any]], object]] = {}
