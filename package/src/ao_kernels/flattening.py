@@ -16,7 +16,7 @@ from ao_kernels.tensors import TENSORS
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from torch import Tensor
+    from torch import Tensor, nn
 
 NAMES = "tensor_names"
 ALIAS = "Alias"  # the type of a name that another one stands for
@@ -66,6 +66,33 @@ def unflatten_tensor_state_dict(
         if all(key in left for key in keys):
             state_dict[name] = _restore(described, [left.pop(key) for key in keys])
     return state_dict, left
+
+
+def flatten_when_saved(model: nn.Module) -> None:
+    """Let the `state_dict` of a model hold plain tensors, and load them again.
+
+    For what writes a `state_dict` to safetensors by itself, as accelerate's `save_model` does. The model that loads one
+    is quantized in the same way, and prepared by this function too.
+    """
+    for module in model.modules():
+        if any(isinstance(parameter, QuantizedTensor) for parameter in module.parameters(recurse=False)):
+            module.register_state_dict_post_hook(_flatten_hook)
+            module.register_load_state_dict_pre_hook(_unflatten_hook)
+
+
+def _flatten_hook(module: nn.Module, state_dict: dict[str, Tensor], prefix: str, _: object) -> None:
+    for name, parameter in module.named_parameters(recurse=False):
+        if isinstance(parameter, QuantizedTensor):
+            state_dict.update(_parts(prefix + name, state_dict.pop(prefix + name)))
+
+
+def _unflatten_hook(module: nn.Module, state_dict: dict[str, Tensor], prefix: str, *_: object) -> None:
+    for name, parameter in module.named_parameters(recurse=False):
+        if isinstance(parameter, QuantizedTensor):
+            keys = list(_parts(prefix + name, parameter))
+            if all(key in state_dict for key in keys):
+                qdata, *grids = (state_dict.pop(key) for key in keys)
+                state_dict[prefix + name] = parameter.rewrap(qdata, grids)
 
 
 def _parts(name: str, tensor: Tensor) -> dict[str, Tensor]:

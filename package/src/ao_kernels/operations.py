@@ -43,6 +43,25 @@ def _mm(x: Tensor, weight: Tensor) -> Tensor:
     return _dequantized(aten.mm.default, x, weight)
 
 
+def _grouped_mm(
+    x: Tensor,
+    weight: Tensor,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Multiply the rows of each expert by its weight; `offs` says where they end."""
+    counts = type(offs) is Tensor and x.dim() == MATRIX and bias is None and out_dtype in {None, x.dtype}
+    if offs is None or not counts or not isinstance(weight, QuantizedTensor) or not _serves(weight):
+        return _dequantized(aten._grouped_mm.default, x, weight, offs, bias, out_dtype)  # noqa: SLF001 - the name of an operator
+    product = x.new_zeros(x.shape[0], weight.shape[-1])
+    ends = offs.tolist()
+    for expert, (first, last) in enumerate(zip([0, *ends], ends, strict=False)):
+        if last > first:
+            product[first:last] = _batch(weight, expert).linear(x[first:last])
+    return product
+
+
 def _add(product: Tensor, bias: Tensor) -> Tensor:
     if bias.dtype != product.dtype:
         message = f"bias must have the operands' dtype {product.dtype}, got {bias.dtype}"
@@ -112,6 +131,7 @@ PRODUCTS: dict[OpOverload, Callable[..., Tensor]] = {
     aten.mv.default: _mv,
     aten.bmm.default: _bmm,
     aten.linear.default: _linear,
+    aten._grouped_mm.default: _grouped_mm,  # noqa: SLF001 - the name of an operator
 }
 
 
@@ -347,13 +367,9 @@ def _to_copy(
     return weight.map(lambda stored: stored.to(device, copy=True, non_blocking=non_blocking), dtype=dtype)
 
 
-def _copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> QuantizedTensor:  # noqa: FBT001, FBT002 - torch's
+def _copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:  # noqa: FBT001, FBT002 - torch's
     if not isinstance(target, QuantizedTensor):
-        message = (
-            f"a plain tensor is not filled by {type(source).__name__}: "
-            "load a state_dict that holds one with assign=True, or call dequantize() on it first"
-        )
-        raise ValueError(message)  # noqa: TRY004 - as every copy that does not fit
+        return target.copy_(_plain(source), non_blocking=non_blocking)
     if not isinstance(source, QuantizedTensor) or source.kind != target.kind:
         plain = (
             target.dequantize()
@@ -374,7 +390,7 @@ def _described(operand: Tensor) -> str:
     return f"a plain tensor of shape {tuple(operand.shape)} and dtype {operand.dtype}"
 
 
-COPIES: dict[OpOverload, Callable[..., QuantizedTensor]] = {
+COPIES: dict[OpOverload, Callable[..., Tensor]] = {
     aten.cat.default: _cat,
     aten._to_copy.default: _to_copy,  # noqa: SLF001 - the name of an operator
     aten.clone.default: _clone,

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import return_and_correct_aliasing
 
 from ao_kernels.operations import COPIES, FUSED, PRODUCTS, VIEWS, stack_rows
 from ao_kernels.quantized import HANDLERS, QuantizedTensor
+from ao_kernels.scaled import FLOAT8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,8 +46,18 @@ def _pin(weight: QuantizedTensor, device: object = None) -> QuantizedTensor:
 
 def _equal(one: Tensor, other: Tensor) -> bool:
     if isinstance(one, QuantizedTensor) and isinstance(other, QuantizedTensor) and one.kind == other.kind:
-        return all(map(torch.equal, one.stored, other.stored))
+        return all(torch.equal(_bits(mine), _bits(its)) for mine, its in zip(one.stored, other.stored, strict=True))
     return torch.equal(_plain(one), _plain(other))
+
+
+def _bits(stored: Tensor) -> Tensor:
+    """Show float8 as bytes, which torch can compare."""
+    return stored.view(torch.uint8) if stored.dtype == FLOAT8 else stored
+
+
+def _view_as_bytes(weight: QuantizedTensor, dtype: torch.dtype) -> Tensor:
+    """Show the numbers in another dtype, to be read: accelerate writes them to disk so."""
+    return weight.dequantize().view(dtype)
 
 
 def _record_stream(weight: QuantizedTensor, stream: torch.Stream) -> None:
@@ -122,6 +133,7 @@ STORED: dict[OpOverload, Callable[..., Any]] = {
     aten.new_empty_strided.default: _new,
     aten.new_zeros.default: functools.partial(_new, fill="new_zeros"),
     aten.stack.default: stack_rows,
+    aten.view.dtype: _view_as_bytes,
     aten.zeros_like.default: _zeros_like,
 }
 SQUEEZES: dict[OpOverload, Callable[..., QuantizedTensor]] = dict.fromkeys(
@@ -210,7 +222,7 @@ QuantizedTensor.OTHERWISE = staticmethod(apply_policy)
 
 KINDS: dict[str, tuple[str, Sequence[OpOverload]]] = {
     "product": ("multiplies by the operator of the format, or by the numbers where that has none", tuple(PRODUCTS)),
-    "view": ("gives a quantized weight that shares what is stored", (*VIEWS, *SQUEEZES)),
+    "view": ("gives a quantized weight that shares what is stored", (*VIEWS, *SQUEEZES, aten.as_strided.default)),
     "stored": ("acts on what is stored", (*COPIES, *STORED)),
     "shape": ("looks at the shape and the place, and gives plain numbers", FILLED),
     "refused": ("is refused with a sentence", FUSED),

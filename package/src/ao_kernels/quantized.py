@@ -46,9 +46,20 @@ class QuantizedTensor(Tensor):
     """Whether this is the view [..., K, N] of what is stored."""
 
     def __new__(
-        cls, qdata: Tensor, *grids: Tensor, group_size: int, dtype: torch.dtype, transposed: bool = False
+        cls,
+        qdata: Tensor,
+        *grids: Tensor,
+        group_size: int = 0,
+        dtype: torch.dtype = torch.bfloat16,
+        transposed: bool = False,
+        requires_grad: bool = False,
     ) -> Self:
-        """Let stored values with their scales and zero points stand for a tensor of `dtype`."""
+        """Let stored values with their scales and zero points stand for a tensor of `dtype`.
+
+        Or a parameter again for a tensor that is one already, as libraries make them: a plain one stays plain.
+        """
+        if not grids:
+            return _as_parameter(qdata, requires_grad=requires_grad)
         *leading, rows = qdata.shape[:-1]
         depth = cls.FORMAT.depth(qdata)
         *apart, row, value = _strides(cls.FORMAT.together, qdata, grids)
@@ -156,10 +167,10 @@ class QuantizedTensor(Tensor):
 
     @data.setter
     def data(self, other: Tensor) -> None:
-        """Stand for what another weight of this class stands for, and share what it stores."""
+        """Stand for what another weight of this class stands for and share what it stores, or quantize a plain one."""
         if not isinstance(other, type(self)):
-            message = f"data must be of the weight's class {type(self).__name__}, got {type(other).__name__}"
-            raise TypeError(message)
+            self.quantize_again(other.dequantize() if isinstance(other, QuantizedTensor) else other)
+            return
         Tensor.data.__set__(self, other)  # type: ignore[attr-defined] # shape, dtype and device
         for name in ("qdata", *self.FORMAT.grids, "group_size", "transposed"):
             setattr(self, name, getattr(other, name))
@@ -293,6 +304,13 @@ HANDLERS: dict[OpOverload, Callable[[OpOverload, tuple[Any, ...], dict[str, Any]
 
 FUNCTIONS: dict[Callable[..., object], Callable[..., object]] = {}
 """What takes the place of a function that torch takes apart into operators that a quantized weight has no use for."""
+
+
+def _as_parameter(weight: Tensor, *, requires_grad: bool) -> Any:  # noqa: ANN401 - a parameter passes for its tensor
+    if not isinstance(weight, QuantizedTensor) and not weight.is_floating_point():
+        message = f"stored values must come with their scales, got {weight.dtype} alone"
+        raise TypeError(message)
+    return torch.nn.Parameter(weight, requires_grad and not isinstance(weight, QuantizedTensor))
 
 
 def _strides(together: int, qdata: Tensor, grids: Sequence[Tensor]) -> tuple[int, ...]:
