@@ -239,3 +239,89 @@ def transformers_quantizes_experts() -> None:
         model.set_experts_implementation(backend)
         error = (model(TEXT).logits - expected).float().norm() / expected.float().norm()
         assert error < 0.1, (backend, error)
+
+
+def torchao_quantizes_by_our_configs_and_we_by_its() -> None:
+    import ao_kernels.torchao
+    import torchao.quantization as theirs
+    from torchao.quantization.granularity import PerGroup
+
+    x = torch.ones(2, 64, dtype=torch.bfloat16)
+    for config in (ao_kernels.Int4WeightOnlyConfig(32), ao_kernels.Int8WeightOnlyConfig()):
+        linear = nn.Linear(64, 32).bfloat16()
+        theirs.quantize_(linear, config)
+        assert isinstance(linear.weight, config.tensor)
+        linear(x)
+    for config, group_size in (
+        (theirs.Int4WeightOnlyConfig(group_size=32), 32),
+        (theirs.Int8WeightOnlyConfig(), 64),
+        (theirs.Int8WeightOnlyConfig(granularity=PerGroup(32)), 32),
+        (theirs.Float8WeightOnlyConfig(), 64),
+    ):
+        linear = nn.Linear(64, 32).bfloat16()
+        ao_kernels.quantize_(linear, config)
+        assert isinstance(linear.weight, QuantizedTensor)
+        assert linear.weight.group_size == group_size
+    try:
+        ao_kernels.quantize_(nn.Linear(64, 32), theirs.Int8DynamicActivationInt8WeightConfig())
+    except ValueError as error:
+        assert "of torchao's configs, Int4WeightOnlyConfig" in str(error)
+    else:
+        raise AssertionError
+
+
+def torchao_reads_our_files_and_we_its() -> None:
+    import torchao.quantization as theirs
+    from torchao.prototype.safetensors import safetensors_support as support
+
+    for config, ours in (
+        (theirs.Int8WeightOnlyConfig(), ao_kernels.Int8WeightOnlyConfig()),
+        (theirs.Float8WeightOnlyConfig(), ao_kernels.Float8WeightOnlyConfig()),
+    ):
+        linear = nn.Sequential(nn.Linear(64, 32).bfloat16())
+        theirs.quantize_(linear, config)
+        read, left = ao_kernels.unflatten_tensor_state_dict(*support.flatten_tensor_state_dict(linear.state_dict()))
+        assert not left
+        assert isinstance(read["0.weight"], QuantizedTensor)
+        assert torch.equal(read["0.weight"].dequantize(), linear[0].weight.dequantize())
+        again = nn.Sequential(nn.Linear(64, 32).bfloat16())
+        ao_kernels.quantize_(again, ours)
+        flat = ao_kernels.flatten_tensor_state_dict(again.state_dict(), for_torchao=True)
+        state_dict, left = support.unflatten_tensor_state_dict(*flat)
+        assert not left
+        assert torch.equal(state_dict["0.weight"].dequantize(), again[0].weight.dequantize())
+        assert torch.equal(ao_kernels.unflatten_tensor_state_dict(*flat)[0]["0.weight"], again[0].weight)
+    for packing in ao_kernels.Int4PackingFormat:
+        four = nn.Sequential(nn.Linear(64, 32).bfloat16())
+        ao_kernels.quantize_(four, ao_kernels.Int4WeightOnlyConfig(32, packing_format=packing))
+        flat = ao_kernels.flatten_tensor_state_dict(four.state_dict(), for_torchao=True)
+        theirs_again = support.unflatten_tensor_state_dict(*flat)[0]
+        assert type(theirs_again["0.weight"]).__module__.startswith("torchao")
+        back = ao_kernels.unflatten_tensor_state_dict(*support.flatten_tensor_state_dict(theirs_again))[0]
+        assert torch.equal(back["0.weight"], four[0].weight)
+
+
+def compressed_tensors_packs_as_we_read() -> None:
+    from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
+
+    values = torch.randint(-8, 8, (16, 64), dtype=torch.int8)
+    zeros = torch.randint(-8, 8, (16, 2), dtype=torch.int8)
+    scale = torch.rand(16, 2).half()
+    parts = {
+        "0.weight_packed": pack_to_int32(values, 4),
+        "0.weight_scale": scale,
+        "0.weight_shape": torch.tensor([16, 64]),
+        "0.weight_zero_point": pack_to_int32(zeros, 4, packed_dim=0),
+    }
+    weights = {"num_bits": 4, "group_size": 32}
+    config = {
+        "quant_method": "compressed-tensors",
+        "format": "pack-quantized",
+        "config_groups": {"0": {"weights": weights}},
+    }
+    read = ao_kernels.read_checkpoint(parts, config)["0.weight"]
+    expected = (values.double() - zeros.repeat_interleave(32, 1)) * scale.repeat_interleave(32, 1).double()
+    assert torch.equal(read.to(torch.float32).dequantize().double(), expected)
+
+
+LIBRARIES = {"transformers", "peft", "accelerate", "dcp", "ddp", "tp", "fsdp", "torchao", "compressed"}

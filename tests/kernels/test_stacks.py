@@ -17,7 +17,19 @@ ROOT = Path(__file__).parents[2]
 # With what they need but torch, which is here: some 60 MB.
 DISTRIBUTIONS = (
     *("transformers==5.24.0", "peft==0.21.2", "accelerate==1.15.0", "torchao==0.18.0", "compressed-tensors==0.20.1"),
-    *("annotated-types", "anyio", "certifi", "click", "h11", "hf-xet", "httpcore", "httpx", "huggingface-hub", "idna"),
+    *(
+        "annotated-types",
+        "anyio",
+        "certifi",
+        "click",
+        "h11",
+        "hf-xet",
+        "httpcore",
+        "httpx2",
+        "httpcore2",
+        "huggingface-hub",
+        "idna",
+    ),
     *(
         "loguru",
         "packaging",
@@ -30,7 +42,7 @@ DISTRIBUTIONS = (
         "rich",
         "safetensors",
     ),
-    *("shellingham", "sniffio", "tokenizers", "tqdm", "typer", "typing-inspection"),
+    *("shellingham", "sniffio", "tokenizers", "tqdm", "truststore", "typer", "typing-inspection"),
 )
 INSTALLED = "AO_STACKS"  # in the environment: a folder that another run installed into
 
@@ -45,10 +57,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return folder
 
 
-FUNCTIONS = [
-    name for name, one in vars(stacks).items() if getattr(one, "__module__", "") == stacks.__name__ and "_" in name
-]
-SHOWN = [name for name in FUNCTIONS if name.split("_")[0] in stacks.LIBRARIES]
+SHOWN = [name for name in vars(stacks) if name.partition("_")[0] in stacks.LIBRARIES]
 
 
 @pytest.mark.parametrize("name", SHOWN)

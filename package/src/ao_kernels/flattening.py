@@ -12,6 +12,7 @@ import torch
 
 from ao_kernels.quantized import QuantizedTensor
 from ao_kernels.tensors import TENSORS
+from ao_kernels.torchao_files import export_weight, import_weight
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -23,12 +24,23 @@ ALIAS = "Alias"  # the type of a name that another one stands for
 CLASSES = {tensor.__name__: tensor for tensor in TENSORS}
 
 
-def flatten_tensor_state_dict(state_dict: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+def flatten_tensor_state_dict(
+    state_dict: Mapping[str, Tensor], *, for_torchao: bool = False
+) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Take a state_dict apart into what `safetensors.torch.save_file` takes: tensors, and metadata.
 
     These are contiguous and share no memory. A tensor with several names, such as a tied weight, is there once, by the
     first of them; the metadata says what the others stand for.
+
+    With `for_torchao`, torchao's `unflatten_tensor_state_dict` reads the file too. It knows no aliases: a tied weight is
+    in it under each of its names.
+
+    Raises:
+        ValueError: `for_torchao`, and a weight is one of several, or seen transposed: torchao has no such file.
+
     """
+    if for_torchao:
+        return _flatten_for_torchao(state_dict)
     tensors: dict[str, Tensor] = {}
     metadata = {NAMES: json.dumps(list(state_dict))}
     first_names: dict[Hashable, str] = {}
@@ -66,6 +78,20 @@ def unflatten_tensor_state_dict(
         if all(key in left for key in keys):
             state_dict[name] = _restore(described, [left.pop(key) for key in keys])
     return state_dict, left
+
+
+def _flatten_for_torchao(state_dict: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    tensors: dict[str, Tensor] = {}
+    metadata = {NAMES: json.dumps(list(state_dict))}
+    for name, tensor in state_dict.items():
+        if isinstance(tensor, QuantizedTensor):
+            described, parts = export_weight(name, tensor)
+            tensors |= {_key(name, part): stored for part, stored in parts.items()}
+        else:
+            described = {"_type": "Tensor"}
+            tensors[name] = tensor
+        metadata[name] = json.dumps(described)
+    return _apart(tensors), metadata
 
 
 def flatten_when_saved(model: nn.Module) -> None:
@@ -140,6 +166,8 @@ def _restore(described: Mapping[str, object], parts: list[Tensor]) -> Tensor:
     kind, data = described["_type"], described.get("_data")
     if not isinstance(data, dict):
         return parts[0]
+    if "block_size" in data:
+        return import_weight(described, parts)
     if kind not in CLASSES:
         message = f"a tensor must be one of {', '.join(CLASSES)} or Tensor, got {kind}"
         raise ValueError(message)

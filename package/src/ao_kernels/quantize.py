@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from dataclasses import KW_ONLY, InitVar, dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor, nn
 
 from ao_kernels.groups import check_group_size, whole_rows
@@ -14,8 +15,6 @@ from ao_kernels.tensors import Float8Tensor, Int4PackingFormat, Int4PlainInt32Te
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    import torch
 
 # torch's modules whose weight is a matrix or several, but not one that their input is multiplied by.
 OTHER_USES = (nn.Embedding, nn.EmbeddingBag, nn.Bilinear, nn.modules.conv._ConvNd)  # noqa: SLF001 - all convolutions
@@ -135,6 +134,7 @@ def quantize_(
             then as it was.
 
     """
+    config = translate(config)
     _check(config)
     chosen = {name: module for name, module in model.named_modules() if (filter_fn or is_linear)(module, name)}
     faults = [f"{name or 'the model'}: {fault}" for name, module in chosen.items() if (fault := _fault(module, config))]
@@ -182,6 +182,39 @@ def _tell(left: Sequence[Left], model: nn.Module) -> str:
     names = [one.name for one in sorted(left, key=lambda one: -one.numbers)]
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return f"{share:.0%} of the parameters stay as they are: {', '.join(names[:MOST_NAMES])}{more}"
+
+
+def translate(config: Any) -> Any:  # noqa: ANN401 - whatever a caller gives
+    """Return our config for one of torchao's, whose classes have the same names; any other as it is.
+
+    Raises:
+        ValueError: torchao's config asks for what no format here is.
+
+    """
+    kind = type(config)
+    if kind.__module__.partition(".")[0] != "torchao":
+        return config
+    makers: dict[str, Callable[[], Config]] = {
+        "Int4WeightOnlyConfig": lambda: Int4WeightOnlyConfig(
+            config.group_size, packing_format=config.int4_packing_format.value
+        ),
+        "Int8WeightOnlyConfig": lambda: Int8WeightOnlyConfig(_granularity(config)),
+        "Float8WeightOnlyConfig": lambda: Float8WeightOnlyConfig(_granularity(config)),
+    }
+    if kind.__name__ not in makers or getattr(config, "weight_dtype", torch.float8_e4m3fn) != torch.float8_e4m3fn:
+        message = f"of torchao's configs, {', '.join(makers)} are taken, got {config}"
+        raise ValueError(message)
+    return makers[kind.__name__]()
+
+
+def _granularity(config: Any) -> int | None:  # noqa: ANN401 - torchao's
+    """Return the group size of one of torchao's configs; None for whole rows."""
+    granularity = getattr(config, "granularity", None)
+    kind = type(granularity).__name__
+    if granularity is not None and kind not in {"PerRow", "PerGroup"}:
+        message = f"granularity must be PerRow or PerGroup, got {granularity}"
+        raise ValueError(message)
+    return granularity.group_size if kind == "PerGroup" else getattr(config, "group_size", None)
 
 
 def _check(config: Config) -> None:
