@@ -68,9 +68,16 @@ def cpu_bodies(cpu_library: Path) -> Iterator[dict[str, Body]]:
     fragments = [torch.library.Library(f"ao_on_{name}", "FRAGMENT") for name in names]
     for fragment in fragments:
         fragment.define(SCHEMA)
+        fragment.define(SCHEMA.replace("bf16i4bf16", "bf16u4bf16"))
     torch.ops.load_library(cpu_library)
     yield {name: getattr(torch.ops, f"ao_on_{name}").bf16i4bf16_rowwise for name in names}
     del fragments
+
+
+@pytest.fixture(scope="session")
+def unsigned_bodies(cpu_bodies: dict[str, Body]) -> dict[str, Body]:
+    """The same for the values that XPU devices read."""
+    return {name: getattr(torch.ops, f"ao_on_{name}").bf16u4bf16_rowwise for name in cpu_bodies}
 
 
 def on_device(device: str) -> Body:

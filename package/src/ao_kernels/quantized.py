@@ -9,6 +9,7 @@ from torch import Tensor
 from torch._C import DisableTorchFunctionSubclass
 
 from ao_kernels.formats import dequantize
+from ao_kernels.rowwise import multiply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -211,14 +212,11 @@ class QuantizedTensor(Tensor):
         """
         dtype = dtype or self.dtype
         if x.dtype != dtype:
-            message = f"both operands must have one dtype, got {x.dtype} and a weight of {dtype}"
+            message = f"input must have the weight's dtype {dtype}, got {x.dtype}"
             raise TypeError(message)
-        operator = getattr(torch.ops.ao, self.FORMAT.operator).default
         if dtype == torch.bfloat16:
-            plain: Tensor = operator(x, self.qdata, *self.grids)
-            return plain
-        product: Tensor = operator(x.to(torch.bfloat16), self.qdata, *self.grids)
-        return product.to(dtype)
+            return multiply(self.FORMAT, x, self.qdata, *self.grids)
+        return multiply(self.FORMAT, x.to(torch.bfloat16), self.qdata, *self.grids).to(dtype)
 
     def rewrap(
         self,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ from torch import Tensor
 from torch._C import _after_autograd_keyset, _AutoDispatchBelowAutograd
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
-from torch.nn import functional
+from torch.nn import Parameter, functional
 
 from ao_kernels.formats import FORMATS, INT8, ZeroPoint, dequantize, dequantize_small, dequantized_blocks, is_small
 from ao_kernels.native import warn_without_code
@@ -28,6 +30,15 @@ if TYPE_CHECKING:
 MATRIX = 2  # dimensions
 STEP_OF_TORCH = 32  # values of a row that torch's int8 operator reads at a time; it looks for no rest
 ROWS_OF_TORCH = 8  # up to which that operator is the quicker one
+# Autocast would convert what a body computes in float32.
+AUTOCAST = functools.reduce(
+    torch._C.DispatchKeySet.__or__,  # noqa: SLF001 - torch has no public name for keys
+    (
+        torch._C.DispatchKeySet(key)  # noqa: SLF001 - see above
+        for name, key in torch._C.DispatchKey.__members__.items()  # noqa: SLF001 - see above
+        if name.startswith("Autocast") and name != "AutocastFunctionality"
+    ),
+)
 SCALE_DTYPES = (torch.float32, torch.bfloat16)
 
 
@@ -90,10 +101,14 @@ def _plain(dtype: torch.dtype) -> str:
 
 
 def _device_faults(form: WeightFormat, *operands: Tensor) -> Iterator[str]:
-    devices = sorted({str(operand.device) for operand in operands})
-    if len(devices) > 1:
-        names = ", ".join(["input", "weight", *form.grids][:-1])
-        yield f"{names} and {form.grids[-1]} must be on one device, got {' and '.join(devices)}"
+    names = ["input", "weight", *form.grids]
+    counts = Counter(str(operand.device) for operand in operands)
+    ((most, number), *others) = counts.most_common()
+    if others and number > others[0][1]:
+        odd = [name for name, operand in zip(names, operands, strict=True) if str(operand.device) != most]
+        yield f"{' and '.join(odd)} must be on {most} as the others are, got {' and '.join(sorted(counts.keys() - {most}))}"
+    elif others:
+        yield f"{', '.join(names[:-1])} and {names[-1]} must be on one device, got {' and '.join(sorted(counts))}"
 
 
 def _dtype_faults(form: WeightFormat, x: Tensor, weight: Tensor, scale: Tensor, *zero_points: Tensor) -> Iterator[str]:
@@ -119,13 +134,15 @@ def _rank_faults(form: WeightFormat, x: Tensor, *matrices: Tensor) -> Iterator[s
 
 
 def _shape_faults(form: WeightFormat, x: Tensor, weight: Tensor, scale: Tensor, *zero_points: Tensor) -> Iterator[str]:
-    depth, groups = x.shape[-1], scale.shape[0]
-    if depth != form.depth(weight):
-        yield f"input's last dimension must be K = {form.depth(weight)}, got {depth}"
-    if scale.shape[1] != weight.shape[0]:
+    depth, groups, of_weight = x.shape[-1], scale.shape[0], form.depth(weight)
+    if depth != of_weight:
+        yield f"input's last dimension must be K = {of_weight}, got {depth}"
+    if zero_points and scale.shape[1] != weight.shape[0] and zero_points[0].shape == scale.shape:
+        yield f"weight must have N = {scale.shape[1]} rows, as scale and zero_point have columns, got {weight.shape[0]}"
+    elif scale.shape[1] != weight.shape[0]:
         yield f"scale must have N = {weight.shape[0]} columns, got {scale.shape[1]}"
-    if depth % groups if groups else depth:
-        yield f"scale must have a number of rows that divides K = {depth}, got {groups}"
+    if of_weight % groups if groups else of_weight:  # whatever input has
+        yield f"scale must have a number of rows that divides K = {of_weight}, got {groups}"
     for zero_point in zero_points:
         if zero_point.shape != scale.shape:
             yield f"zero_point must have scale's shape {list(scale.shape)}, got {list(zero_point.shape)}"
@@ -165,9 +182,8 @@ def _check(form: WeightFormat, *operands: Tensor) -> None:
 
 def _generic(form: WeightFormat, x: Tensor, weight: Tensor, *grids: Tensor) -> Tensor:
     _check(form, x, weight, *grids)
-    # Autocast would convert what the body computes in float32.
-    if torch._C._is_any_autocast_enabled() and torch.amp.is_autocast_available(x.device.type):  # noqa: SLF001 - torch's own
-        with torch.autocast(x.device.type, enabled=False):
+    if torch._C._is_any_autocast_enabled():  # noqa: SLF001 - torch's own
+        with torch._C._ExcludeDispatchKeyGuard(AUTOCAST):  # noqa: SLF001 - which costs a quarter of torch.autocast
             return _multiply(form, x, weight, *grids)
     return _multiply(form, x, weight, *grids)
 
@@ -231,6 +247,29 @@ def _input_gradient(form: WeightFormat, ctx: BackwardCFunction, gradient: Tensor
     return gradient @ dequantize(form, *saved), *(None for _ in saved)
 
 
+def multiply(form: WeightFormat, x: Tensor, *weight: Tensor) -> Tensor:
+    """Call a format's operator, past its kernel for autograd where torch's dispatcher has nothing else to see to."""
+    operator = getattr(torch.ops.ao, form.operator).default
+    product: Tensor
+    if (
+        type(x) not in {Tensor, Parameter}
+        or torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()  # noqa: SLF001 - no public name says it
+        or forward_ad._current_level >= 0  # noqa: SLF001 - see above
+    ):
+        product = operator(x, *weight)
+    elif x.requires_grad and torch.is_grad_enabled():
+        product = DIFFERENTIATED[form.operator].apply(None, x, *weight)  # type: ignore[attr-defined] # torch declares none
+    else:
+        with _AutoDispatchBelowAutograd():
+            product = operator(x, *weight)
+    return product
+
+
+DIFFERENTIATED: dict[str, type[_SingleLevelFunction]] = {}
+"""What each operator is under autograd."""
+
+
 def _differentiated(form: WeightFormat, operator: OpOverload) -> Callable[..., Tensor]:
     """Make what an operator does under autograd: `torch.library.register_autograd` takes twice as long for it.
 
@@ -239,12 +278,12 @@ def _differentiated(form: WeightFormat, operator: OpOverload) -> Callable[..., T
 
     class Product(_SingleLevelFunction):
         @staticmethod
-        def forward(ctx: FunctionCtx, below: torch._C.DispatchKeySet, *operands: Tensor) -> Tensor:
+        def forward(ctx: FunctionCtx, below: torch._C.DispatchKeySet | None, *operands: Tensor) -> Tensor:
             ctx.save_for_backward(*operands[1:])
             if forward_ad._current_level >= 0:  # noqa: SLF001 - no public name says it
                 ctx.save_for_forward(*operands[1:])
             with _AutoDispatchBelowAutograd():
-                product: Tensor = operator.redispatch(below, *operands)
+                product: Tensor = operator(*operands) if below is None else operator.redispatch(below, *operands)
             return product
 
         @staticmethod
@@ -255,6 +294,8 @@ def _differentiated(form: WeightFormat, operator: OpOverload) -> Callable[..., T
         def jvp(ctx: BackwardCFunction, _: None, tangent: Tensor, *__: None) -> Tensor:
             product: Tensor = operator(tangent, *ctx.saved_tensors)
             return product
+
+    DIFFERENTIATED[operator.name().partition("::")[2]] = Product
 
     def differentiate(keys: torch._C.DispatchKeySet, x: Tensor, *weight: Tensor) -> Any:  # noqa: ANN401 - torch says no more
         below = keys & _after_autograd_keyset
