@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SIZES = {64: 100, 4096: 1}  # N and K, with the calls of a run
 RUNS = 30  # of each, in turns; the medians count
 LIMIT = 1.05
-GROUP_SIZE = 32
+GROUP_SIZES = {64: 32, 4096: 128}
 
 
 def measure() -> Iterator[tuple[str, float, str, float]]:
@@ -58,37 +58,36 @@ def pair(name: str, size: int, *, has_bias: bool) -> tuple[nn.Linear, nn.Linear]
             parameter.requires_grad = False
     theirs, ours = layers
     quantize, config = PAIRS[name]
-    quantize(theirs)
-    ao_kernels.quantize_(ours, config)
+    quantize(theirs, GROUP_SIZES[size])
+    ao_kernels.quantize_(ours, config(GROUP_SIZES[size]))
     return theirs, ours
 
 
-def _by_torchao(config: str, layer: nn.Linear, **options: object) -> None:
+def _by_torchao(config: str, layer: nn.Linear, _: int, **options: object) -> None:
     from torchao import quantization  # noqa: PLC0415 - which may be missing
 
     quantization.quantize_(layer, getattr(quantization, config)(**options))
 
 
-def _by_its_int4_operator(layer: nn.Linear) -> None:
+def _by_its_int4_operator(layer: nn.Linear, group_size: int) -> None:
     from torchao.prototype.quantization.int4 import Int4OpaqueTensor  # noqa: PLC0415 - which may be missing
 
-    layer.weight = nn.Parameter(Int4OpaqueTensor.from_hp(layer.weight, [1, GROUP_SIZE]), requires_grad=False)
+    layer.weight = nn.Parameter(Int4OpaqueTensor.from_hp(layer.weight, [1, group_size]), requires_grad=False)
 
 
-def _by_its_values(layer: nn.Linear) -> None:
+def _by_its_values(layer: nn.Linear, group_size: int) -> None:
     from torchao.quantization.granularity import PerGroup  # noqa: PLC0415 - which may be missing
 
-    _by_torchao("IntxWeightOnlyConfig", layer, weight_dtype=torch.int4, granularity=PerGroup(GROUP_SIZE))
+    options = {"weight_dtype": torch.int4, "granularity": PerGroup(group_size)}
+    _by_torchao("IntxWeightOnlyConfig", layer, group_size, **options)
 
 
-PAIRS: dict[str, tuple[Callable[[nn.Linear], None], Any]] = {
-    "int4": (_by_its_int4_operator, ao_kernels.Int4WeightOnlyConfig(GROUP_SIZE)),
-    "int4 for XPU": (
-        _by_its_values,
-        ao_kernels.Int4WeightOnlyConfig(GROUP_SIZE, packing_format=ao_kernels.Int4PackingFormat.PLAIN_INT32),
-    ),
-    "int8": (partial(_by_torchao, "Int8WeightOnlyConfig"), ao_kernels.Int8WeightOnlyConfig()),
-    "float8": (partial(_by_torchao, "Float8WeightOnlyConfig"), ao_kernels.Float8WeightOnlyConfig()),
+PLAIN_INT32 = partial(ao_kernels.Int4WeightOnlyConfig, packing_format=ao_kernels.Int4PackingFormat.PLAIN_INT32)
+PAIRS: dict[str, tuple[Callable[[nn.Linear, int], None], Callable[[int], Any]]] = {
+    "int4": (_by_its_int4_operator, ao_kernels.Int4WeightOnlyConfig),
+    "int4 for XPU": (_by_its_values, PLAIN_INT32),
+    "int8": (partial(_by_torchao, "Int8WeightOnlyConfig"), lambda _: ao_kernels.Int8WeightOnlyConfig()),
+    "float8": (partial(_by_torchao, "Float8WeightOnlyConfig"), lambda _: ao_kernels.Float8WeightOnlyConfig()),
 }
 
 

@@ -306,7 +306,10 @@ def test_a_weight_moves_to_another_device(tensor: type[QuantizedTensor]) -> None
         pytest.param(lambda w: w.to(torch.int8), ValueError, "stands for floating-point numbers, got", id="to"),
         pytest.param(lambda w: w.resize_(3, 5), ValueError, r"keeps its shape \(48, 128\), got \(3, 5\)", id="resize"),
         pytest.param(
-            lambda w: functional.linear(random(2, 128).float(), w), TypeError, r"input must have the weight.s dtype torch\.bfloat16, got torch\.float32", id="dtype"
+            lambda w: functional.linear(random(2, 128).float(), w),
+            TypeError,
+            r"input must have the weight.s dtype torch\.bfloat16, got torch\.float32",
+            id="dtype",
         ),
         pytest.param(
             lambda w: functional.linear(random(2, 128), w, torch.zeros(48)), TypeError, "bias must have the", id="bias"

@@ -70,7 +70,7 @@ if dist.is_available():
     for _name in MOVES:
         if hasattr(torch.ops.c10d, _name):
             HANDLERS[getattr(torch.ops.c10d, _name).default] = _move
-    dist._broadcast_coalesced = _broadcast_coalesced(dist._broadcast_coalesced)  # noqa: SLF001 - there is no hook
+    dist._broadcast_coalesced = _broadcast_coalesced(dist._broadcast_coalesced)  # type: ignore[attr-defined] # noqa: SLF001 - there is no hook
 
 
 class FlatWeight(Tensor):

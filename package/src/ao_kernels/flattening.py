@@ -32,8 +32,8 @@ def flatten_tensor_state_dict(
     These are contiguous and share no memory. A tensor with several names, such as a tied weight, is there once, by the
     first of them; the metadata says what the others stand for.
 
-    With `for_torchao`, torchao's `unflatten_tensor_state_dict` reads the file too. It knows no aliases: a tied weight is
-    in it under each of its names.
+    With `for_torchao`, torchao's `unflatten_tensor_state_dict` reads the file too. It knows no aliases: a tied weight
+    is in it under each of its names.
 
     Raises:
         ValueError: `for_torchao`, and a weight is one of several, or seen transposed: torchao has no such file.

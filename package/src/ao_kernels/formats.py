@@ -148,7 +148,7 @@ def dequantized_blocks(form: WeightFormat, weight: Tensor, *grids: Tensor) -> It
     """Yield some rows of the [N, K] weight after others, in float32; each lie where the last ones did."""
     columns = [grid.t().to(torch.float32).contiguous().unsqueeze(-1) for grid in grids]  # [N, G, 1]
     buffer: Tensor | None = None
-    for rows in _blocks(weight.shape[0], form.depth(weight), weight.device):
+    for rows in row_blocks(weight.shape[0], form.depth(weight), weight.device):
         if buffer is None:
             buffer = weight.new_empty(rows.stop, form.depth(weight), dtype=torch.float32)
         values = buffer[: rows.stop - rows.start]
@@ -157,7 +157,7 @@ def dequantized_blocks(form: WeightFormat, weight: Tensor, *grids: Tensor) -> It
         yield rows, values
 
 
-def _blocks(rows: int, depth: int, device: torch.device) -> Iterator[slice]:
+def row_blocks(rows: int, depth: int, device: torch.device) -> Iterator[slice]:
     """Split the rows of a matrix. A compiler gets them whole: it makes blocks of its own."""
     values = BLOCK_ON_CPU if device.type == "cpu" else BLOCK
     step = rows if torch.compiler.is_compiling() else values // max(depth, 1)

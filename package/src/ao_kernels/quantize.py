@@ -209,12 +209,13 @@ def translate(config: Any) -> Any:  # noqa: ANN401 - whatever a caller gives
 
 def _granularity(config: Any) -> int | None:  # noqa: ANN401 - torchao's
     """Return the group size of one of torchao's configs; None for whole rows."""
-    granularity = getattr(config, "granularity", None)
+    granularity: Any = getattr(config, "granularity", None)
     kind = type(granularity).__name__
     if granularity is not None and kind not in {"PerRow", "PerGroup"}:
         message = f"granularity must be PerRow or PerGroup, got {granularity}"
         raise ValueError(message)
-    return granularity.group_size if kind == "PerGroup" else getattr(config, "group_size", None)
+    group_size: int | None = granularity.group_size if kind == "PerGroup" else getattr(config, "group_size", None)
+    return group_size
 
 
 def _check(config: Config) -> None:

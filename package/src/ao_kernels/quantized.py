@@ -60,7 +60,8 @@ class QuantizedTensor(Tensor):
         Or a parameter again for a tensor that is one already, as libraries make them: a plain one stays plain.
         """
         if not grids:
-            return _as_parameter(qdata, requires_grad=requires_grad)
+            parameter: Self = _as_parameter(qdata, requires_grad=requires_grad)
+            return parameter
         *leading, rows = qdata.shape[:-1]
         depth = cls.FORMAT.depth(qdata)
         *apart, row, value = _strides(cls.FORMAT.together, qdata, grids)

@@ -15,7 +15,16 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 from torch.nn import Parameter, functional
 
-from ao_kernels.formats import FORMATS, INT8, ZeroPoint, dequantize, dequantize_small, dequantized_blocks, is_small
+from ao_kernels.formats import (
+    FORMATS,
+    INT8,
+    ZeroPoint,
+    dequantize,
+    dequantize_small,
+    dequantized_blocks,
+    is_small,
+    row_blocks,
+)
 from ao_kernels.native import warn_without_code
 
 if TYPE_CHECKING:
@@ -29,7 +38,7 @@ if TYPE_CHECKING:
 
 MATRIX = 2  # dimensions
 STEP_OF_TORCH = 32  # values of a row that torch's int8 operator reads at a time; it looks for no rest
-ROWS_OF_TORCH = 8  # up to which that operator is the quicker one
+ROWS_OF_TORCH = 8  # up to which that operator is the quicker one: see the table in package/README.md
 # Autocast would convert what a body computes in float32.
 AUTOCAST = functools.reduce(
     torch._C.DispatchKeySet.__or__,  # noqa: SLF001 - torch has no public name for keys
@@ -106,7 +115,8 @@ def _device_faults(form: WeightFormat, *operands: Tensor) -> Iterator[str]:
     ((most, number), *others) = counts.most_common()
     if others and number > others[0][1]:
         odd = [name for name, operand in zip(names, operands, strict=True) if str(operand.device) != most]
-        yield f"{' and '.join(odd)} must be on {most} as the others are, got {' and '.join(sorted(counts.keys() - {most}))}"
+        got = " and ".join(sorted(counts.keys() - {most}))
+        yield f"{' and '.join(odd)} must be on {most} as the others are, got {got}"
     elif others:
         yield f"{', '.join(names[:-1])} and {names[-1]} must be on one device, got {' and '.join(sorted(counts))}"
 
@@ -196,6 +206,10 @@ def _multiply(form: WeightFormat, x: Tensor, weight: Tensor, *grids: Tensor) -> 
     *leading, depth = x.shape
     rows = x.reshape(math.prod(leading), depth)
     product = x.new_zeros(len(rows), weight.shape[0])
+    if form is INT8 and len(grids[0]) == 1:  # bfloat16 holds every value, so that the scales can wait
+        for columns in row_blocks(weight.shape[0], weight.shape[1], weight.device):
+            product[:, columns] = rows @ weight[columns].to(x.dtype).t()
+        return product.mul_(grids[0]).view(*leading, weight.shape[0])
     for columns, block in dequantized_blocks(form, weight, *grids):
         product[:, columns] = rows @ block.to(x.dtype).t()
     return product.view(*leading, weight.shape[0])

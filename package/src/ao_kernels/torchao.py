@@ -30,12 +30,12 @@ def _transform(module: nn.Module, config: Config) -> nn.Module:
 
 def register() -> None:
     """Let torchao's `quantize_` take our configs."""
-    from torchao.core.config import AOBaseConfig  # noqa: PLC0415 - only where it is installed
-    from torchao.quantization.transform_module import register_quantize_module_handler  # noqa: PLC0415 - see above
+    from torchao.core.config import AOBaseConfig  # type: ignore[import-not-found] # noqa: PLC0415 - only where it is installed
+    from torchao.quantization import transform_module  # type: ignore[import-not-found] # noqa: PLC0415 - see above
 
     for config in CONFIGS:
         AOBaseConfig.register(config)
-        register_quantize_module_handler(config)(_transform)
+        transform_module.register_quantize_module_handler(config)(_transform)
 
 
 if importlib.util.find_spec("torchao"):

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors import safe_open
 from torch import Tensor, nn
-from transformers.core_model_loading import ConversionOps
-from transformers.quantizers import HfQuantizer, register_quantization_config, register_quantizer
-from transformers.quantizers.quantizers_utils import get_module_from_name, should_convert_module
-from transformers.utils.quantization_config import QuantizationConfigMixin
+from transformers.core_model_loading import ConversionOps  # type: ignore[import-not-found] # which only who imports this has
+from transformers.quantizers import HfQuantizer, register_quantization_config, register_quantizer  # type: ignore[import-not-found] # which only who imports this has
+from transformers.quantizers.quantizers_utils import get_module_from_name, should_convert_module  # type: ignore[import-not-found] # which only who imports this has
+from transformers.utils.quantization_config import QuantizationConfigMixin  # type: ignore[import-not-found] # which only who imports this has
 
 from ao_kernels.flattening import NAMES, flatten_tensor_state_dict, unflatten_tensor_state_dict
 from ao_kernels.quantize import Float8WeightOnlyConfig, Int4WeightOnlyConfig, Int8WeightOnlyConfig, quantize_
 from ao_kernels.tensors import TENSORS, Int4PackingFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ao_kernels.quantize import Config
 
 METHOD = "ao_kernels"
-FORMATS = {
+FORMATS: dict[str, Callable[[Any], Config]] = {
     "int4": Int4WeightOnlyConfig,
     "int4_plain_int32": lambda group_size: Int4WeightOnlyConfig(
         group_size, packing_format=Int4PackingFormat.PLAIN_INT32
@@ -62,7 +62,7 @@ class AoKernelsConfig(QuantizationConfigMixin):  # type: ignore[misc] # transfor
 
     def make(self) -> Config:
         """Return what `quantize_` takes."""
-        config: Config = FORMATS[self.weights](self.group_size)  # type: ignore[arg-type] # int4 has a group size by now
+        config: Config = FORMATS[self.weights](self.group_size)
         return config
 
 
@@ -118,8 +118,9 @@ class AoKernelsQuantizer(HfQuantizer):  # type: ignore[misc] # see above
     def _dequantize(self, model: nn.Module, dtype: Any = None) -> nn.Module:  # noqa: ANN401 - transformers'
         dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype  # it is text once a model has been saved
         for module in model.modules():
-            if isinstance(getattr(module, "weight", None), TENSORS):
-                module.weight = nn.Parameter(module.weight.dequantize().to(dtype), requires_grad=False)
+            weight: Any = getattr(module, "weight", None)
+            if isinstance(weight, TENSORS):
+                module.weight = nn.Parameter(weight.dequantize().to(dtype), requires_grad=False)
         return model
 
 
