@@ -33,8 +33,8 @@ namespace ao_kernels {
 
 const CpuBody kAvx512Bfloat16Body = make_body<Avx512Bfloat16>("AVX-512 BF16", 3, kAnyRows);
 
-// Where torch's matrix product has AMX, its tiles win earlier: on a Xeon, 2026-11-28, 33 rows handed over took 0.98 times
-// as long as 16 rows by panels, and what dequantizing costs is the same for any number of them.
+// Where torch's matrix product has AMX, its tiles win earlier: on a Xeon, 2026-11-28, 33 rows handed over took 0.98
+// times as long as 16 rows by panels, and what dequantizing costs is the same for any number of them.
 const CpuBody kAmxBody = make_body<Avx512Bfloat16>("AVX-512 BF16 and AMX", 3, 15);
 
 }  // namespace ao_kernels
