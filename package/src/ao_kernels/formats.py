@@ -99,7 +99,7 @@ INT8 = WeightFormat(
     zero_point=ZeroPoint.NONE,
     quantize=int8_row_quantize,
     write=Tensor.copy_,
-    read=Tensor.float,
+    read=Tensor.bfloat16,  # which holds every value
 )
 FLOAT8_E4M3 = WeightFormat(
     operator="bf16f8bf16_rowwise",
@@ -134,6 +134,8 @@ def is_small(form: WeightFormat, weight: Tensor) -> bool:
 def dequantize_small(form: WeightFormat, weight: Tensor, scale: Tensor, zero_point: Tensor | None = None) -> Tensor:
     """Make the same weight in float32, in as few steps as can be."""
     values = form.read(weight).view(weight.shape[0], scale.shape[0], -1)
+    if form.zero_point is ZeroPoint.NONE:
+        values = values.to(torch.float32)
     column = scale.to(torch.float32).mT.unsqueeze(-1)
     if form.zero_point is ZeroPoint.INTEGER and zero_point is not None:
         values = values.sub_(zero_point.mT.unsqueeze(-1)).mul(column)

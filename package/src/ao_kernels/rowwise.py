@@ -216,13 +216,12 @@ def _multiply(form: WeightFormat, x: Tensor, weight: Tensor, *grids: Tensor) -> 
 
 
 def _multiply_small(form: WeightFormat, x: Tensor, weight: Tensor, *grids: Tensor) -> Tensor:
-    """Multiply in float32, and round once: for a small weight, the number of steps is what a product costs."""
-    rows = (x if x.dim() == MATRIX else x.reshape(-1, x.shape[-1])).to(torch.float32)
-    if form.zero_point is ZeroPoint.NONE and len(grids[0]) == 1:
-        values = form.read(weight).view(weight.shape)
-        product = functional.linear(rows, values).mul_(grids[0]).to(x.dtype)
+    """Multiply in few steps: for a small weight, their number is what a product costs."""
+    rows = x if x.dim() == MATRIX else x.reshape(-1, x.shape[-1])
+    if form.zero_point is ZeroPoint.NONE and len(grids[0]) == 1:  # bfloat16 holds every value: the scales can wait
+        product = functional.linear(rows, form.read(weight).view(weight.shape)).mul_(grids[0])
     else:
-        product = functional.linear(rows, dequantize_small(form, weight, *grids)).to(x.dtype)
+        product = functional.linear(rows.to(torch.float32), dequantize_small(form, weight, *grids)).to(x.dtype)
     return product if x.dim() == MATRIX else product.view(*x.shape[:-1], weight.shape[0])
 
 
