@@ -23,27 +23,41 @@ struct Operands {
   Tensor zero_point;
 };
 
-inline void check_dtype(const Operands& operands) {
+// How values are stored: signed and two to an int8, with real zero points, or unsigned and eight to an int32, with
+// integer ones, as ao::bf16u4bf16_rowwise has them.
+enum class Packing { kSigned, kUnsigned };
+
+inline int64_t depth_of(const Tensor& weight, Packing packing) {
+  return (packing == Packing::kSigned ? 2 : 8) * weight.size(1);
+}
+
+inline void check_dtype(const Operands& operands, Packing packing = Packing::kSigned) {
   const ScalarType scale = operands.scale.scalar_type();
   STD_TORCH_CHECK(operands.input.scalar_type() == ScalarType::BFloat16, "input must be bfloat16, got ",
                   operands.input.scalar_type());
-  STD_TORCH_CHECK(operands.weight.scalar_type() == ScalarType::Char, "weight must be int8, got ",
-                  operands.weight.scalar_type());
+  const bool is_signed = packing == Packing::kSigned;
+  STD_TORCH_CHECK(operands.weight.scalar_type() == (is_signed ? ScalarType::Char : ScalarType::Int), "weight must be ",
+                  is_signed ? "int8" : "int32", ", got ", operands.weight.scalar_type());
   STD_TORCH_CHECK(scale == ScalarType::Float || scale == ScalarType::BFloat16,
                   "scale must be float32 or bfloat16, got ", scale);
-  STD_TORCH_CHECK(operands.zero_point.scalar_type() == scale, "zero_point must have scale's dtype ", scale, ", got ",
-                  operands.zero_point.scalar_type());
+  if (is_signed) {
+    STD_TORCH_CHECK(operands.zero_point.scalar_type() == scale, "zero_point must have scale's dtype ", scale, ", got ",
+                    operands.zero_point.scalar_type());
+  } else {
+    STD_TORCH_CHECK(operands.zero_point.scalar_type() == ScalarType::Char, "zero_point must be int8, got ",
+                    operands.zero_point.scalar_type());
+  }
 }
 
-inline void check_shape(const Operands& operands) {
+inline void check_shape(const Operands& operands, Packing packing = Packing::kSigned) {
   const auto& [input, weight, scale, zero_point] = operands;
   STD_TORCH_CHECK(input.dim() >= 1, "input must have at least 1 dimension, got 0");
   STD_TORCH_CHECK(weight.dim() == 2, "weight must have 2 dimensions, got ", weight.dim());
   STD_TORCH_CHECK(scale.dim() == 2, "scale must have 2 dimensions, got ", scale.dim());
   STD_TORCH_CHECK(zero_point.dim() == 2, "zero_point must have 2 dimensions, got ", zero_point.dim());
   const int64_t depth = input.size(-1);
-  STD_TORCH_CHECK(2 * weight.size(1) == depth, "input's last dimension must be K = ", 2 * weight.size(1), ", got ",
-                  depth);
+  STD_TORCH_CHECK(depth_of(weight, packing) == depth, "input's last dimension must be K = ", depth_of(weight, packing),
+                  ", got ", depth);
   STD_TORCH_CHECK(scale.size(1) == weight.size(0), "scale must have N = ", weight.size(0), " columns, got ",
                   scale.size(1));
   STD_TORCH_CHECK(scale.size(0) == 0 ? depth == 0 : depth % scale.size(0) == 0,

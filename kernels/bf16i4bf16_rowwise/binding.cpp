@@ -120,6 +120,25 @@ Tensor bf16i4bf16_rowwise(const Tensor& input, const Tensor& weight, const Tenso
 
 }  // namespace
 
+// What multiplies on a GPU, for `describe()`: null where the library holds no code for it.
+extern "C" __attribute__((visibility("default"))) const char* ao_kernels_cuda_serves(int32_t device, int64_t rows,
+                                                                                     int64_t columns, int64_t depth,
+                                                                                     int64_t group_size) {
+  const torch::stable::accelerator::DeviceGuard guard(device);
+  if (!ao_kernels::has_code_for_current_device()) {
+    return nullptr;
+  }
+  const RowwiseProblem<BFloat16> problem{nullptr, nullptr, nullptr, nullptr, nullptr, rows, columns, depth, group_size};
+  switch (choose_body(problem)) {
+    case ao_kernels::Body::kStreaming:
+      return "streaming";
+    case ao_kernels::Body::kTiled:
+      return "tiles";
+    default:
+      return "slabs and torch's product";
+  }
+}
+
 STABLE_TORCH_LIBRARY_IMPL(ao, CUDA, m) {
   m.impl("bf16i4bf16_rowwise", TORCH_BOX(&bf16i4bf16_rowwise));
 }

@@ -36,14 +36,19 @@ def compile_for_host(library: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def kernel_on_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Body]:
+def host_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not has_compiler():
         pytest.skip("no C++ compiler: install g++ or set CXX")
     library = tmp_path_factory.mktemp("host") / "libao_on_host.so"
     compile_for_host(library)
+    return library
+
+
+@pytest.fixture(scope="session")
+def kernel_on_host(host_library: Path) -> Iterator[Body]:
     fragment = torch.library.Library("ao_on_host", "FRAGMENT")
     fragment.define(SCHEMA)
-    torch.ops.load_library(library)
+    torch.ops.load_library(host_library)
     yield torch.ops.ao_on_host.bf16i4bf16_rowwise
     del fragment
 
@@ -63,9 +68,16 @@ def cpu_bodies(cpu_library: Path) -> Iterator[dict[str, Body]]:
     fragments = [torch.library.Library(f"ao_on_{name}", "FRAGMENT") for name in names]
     for fragment in fragments:
         fragment.define(SCHEMA)
+        fragment.define(SCHEMA.replace("bf16i4bf16", "bf16u4bf16"))
     torch.ops.load_library(cpu_library)
     yield {name: getattr(torch.ops, f"ao_on_{name}").bf16i4bf16_rowwise for name in names}
     del fragments
+
+
+@pytest.fixture(scope="session")
+def unsigned_bodies(cpu_bodies: dict[str, Body]) -> dict[str, Body]:
+    """The same for the values that XPU devices read."""
+    return {name: getattr(torch.ops, f"ao_on_{name}").bf16u4bf16_rowwise for name in cpu_bodies}
 
 
 def on_device(device: str) -> Body:

@@ -50,10 +50,15 @@ def compile_body(source: Path, folder: Path, *options: str) -> Path:
     return compile_cxx(source, target, *common, *instructions(source.stem), *includes)
 
 
-def build(folder: Path, *options: str) -> Path:
+def build(folder: Path, *options: str, binding: Path = BINDING, name: str = "libao_cpu_bodies.so") -> Path:
     """Return a library of all bodies."""
-    library = folder / "libao_cpu_bodies.so"
-    objects = [compile_body(source, folder, *options) for source in (*sources(), BINDING)]
+    library = folder / name
+    objects = [compile_body(source, folder, *options) for source in (*sources(), binding)]
     link = [f"-L{TORCH / 'lib'}", "-ltorch_cpu", "-Wl,-Bsymbolic"]
     subprocess.run([CXX, "-shared", *options, *objects, *link, "-o", library], check=True)
     return library
+
+
+def build_wheels_library(folder: Path, *options: str) -> Path:
+    """Return the library that a wheel has."""
+    return build(folder, *options, binding=KERNEL / "cpu" / "binding.cpp", name="libao_kernels_cpu.so")

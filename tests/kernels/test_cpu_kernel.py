@@ -12,7 +12,7 @@ import pytest
 import torch
 from ao_kernels import bf16i4bf16_rowwise, int4_row_quantize_zp, pack_int4
 from ao_kernels.__main__ import INPUT, PRODUCT, WEIGHT
-from ao_kernels.formats import INT4
+from ao_kernels.formats import INT4, UINT4
 from elftools.elf.elffile import ELFFile
 from hypothesis import given as drawn
 from hypothesis import settings
@@ -74,6 +74,30 @@ def test_weights_that_take_several_panels_are_all_multiplied(body: Body) -> None
     for rows in (7, HANDED_OVER):
         given, product = expect(rows, 300, 8192, 128, torch.float32)
         assert sqnr(product, body(*given.all)) >= SQNR_BAR
+
+
+@pytest.mark.parametrize("scales", SCALES)
+@pytest.mark.parametrize("group_size", [8, 24, 32, 128])
+@pytest.mark.parametrize("rows", [1, 3, 7, HANDED_OVER])
+@pytest.mark.parametrize("name", BODIES)
+def test_unsigned_values_with_integer_zero_points_are_multiplied(
+    unsigned_bodies: dict[str, Body], name: str, rows: int, group_size: int, scales: torch.dtype
+) -> None:
+    given = random_operands(UINT4, (2, rows), 37, 8 * 3 * 128 // group_size * group_size, group_size)
+    scale, zero_point = given.grids
+    given = given._replace(grids=(scale.to(scales), zero_point))
+    assert sqnr(exact(UINT4, given), unsigned_bodies[name](*given.all)) >= SQNR_BAR
+
+
+def test_what_does_not_fit_unsigned_values_is_named(unsigned_bodies: dict[str, Body]) -> None:
+    x, weight, scale, zero_point = random_operands(UINT4).all
+    for operands, message in (
+        ((x, weight.to(torch.int8), scale, zero_point), "weight must be int32, got Char"),
+        ((x, weight, scale, zero_point.float()), "zero_point must be int8, got Float"),
+        ((x[:, :56], weight, scale, zero_point), "dimension must be K = 64, got 56"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            unsigned_bodies["chosen"](*operands)
 
 
 def apart(tensor: Tensor) -> Tensor:

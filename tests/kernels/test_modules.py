@@ -64,10 +64,28 @@ def test_data_takes_the_place_of_what_a_weight_was(tensor: type[QuantizedTensor]
     assert isinstance(parameter, nn.Parameter)
 
 
-def test_data_of_another_class_is_named() -> None:
+def test_data_of_another_shape_is_named() -> None:
     weight = quantized(Int4PlainTensor)
-    with pytest.raises(TypeError, match="data must be of the weight's class Int4PlainTensor, got Tensor"):
-        weight.data = random(48, 128)
+    with pytest.raises(ValueError, match=r"keeps its shape \(48, 128\), got \(3, 128\)"):
+        weight.data = random(3, 128)
+
+
+@every_format
+def test_data_that_is_plain_is_quantized(tensor: type[QuantizedTensor]) -> None:
+    weight = nn.Parameter(quantized(tensor))
+    weight.data = random(48, 128) * 2
+    assert torch.equal(weight.dequantize(), tensor.from_hp(random(48, 128) * 2, GROUP_SIZE).dequantize())
+
+
+@every_format
+def test_a_parameter_is_made_by_its_class(tensor: type[QuantizedTensor]) -> None:
+    weight = quantized(tensor)
+    again = type(weight)(weight, requires_grad=True)
+    assert isinstance(again, nn.Parameter)
+    assert torch.equal(again, weight)
+    assert type(type(weight)(random(2, 3), requires_grad=False)) is nn.Parameter
+    with pytest.raises(TypeError, match=r"stored values must come with their scales, got torch\.int16 alone"):
+        type(weight)(torch.ones(2, 2, dtype=torch.int16))
 
 
 @every_format
@@ -81,17 +99,18 @@ def test_a_module_is_shared_with_other_processes(tensor: type[QuantizedTensor]) 
     assert torch.equal(linear(x), expected)
 
 
-def test_a_plain_module_says_how_to_load_quantized_weights() -> None:
-    with pytest.raises(RuntimeError) as raised:
-        nn.Linear(128, 48).load_state_dict(module(Int4PlainTensor).state_dict())
-    message = str(raised.value)
-    assert "load a state_dict that holds one with assign=True" in message
-    assert len(message) < 450
+def test_a_plain_module_loads_the_numbers_that_quantized_weights_stand_for() -> None:
+    linear, quantized_linear = nn.Linear(128, 48).bfloat16(), module(Int4PlainTensor)
+    linear.load_state_dict(quantized_linear.state_dict())
+    assert torch.equal(linear.weight, quantized_linear.weight.dequantize())
 
 
-def test_a_quantized_module_does_not_print_plain_weights() -> None:
-    with pytest.raises(RuntimeError, match=r"got a plain tensor of shape \(48, 128\) and dtype torch\.bfloat16;"):
-        module(Int4PlainTensor).load_state_dict(nn.Linear(128, 48).bfloat16().state_dict())
+@every_format
+def test_a_quantized_module_quantizes_the_plain_weights_that_it_loads(tensor: type[QuantizedTensor]) -> None:
+    plain, linear = nn.Linear(128, 48).bfloat16(), module(tensor)
+    linear.load_state_dict(plain.state_dict())
+    assert type(linear.weight) is tensor
+    assert torch.equal(linear.weight.dequantize(), tensor.from_hp(plain.weight, GROUP_SIZE).dequantize())
 
 
 @every_format

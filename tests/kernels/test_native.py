@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import warnings
@@ -17,7 +18,6 @@ from ao_kernels.native import (
     decide_cuda,
     decide_gpu,
     has_kernel,
-    runs_on,
 )
 
 from tests.servers.prepared import TORCH, Called, run_prepared
@@ -97,51 +97,40 @@ def test_the_loaded_library_is_asked_for_its_body(cpu_library: Path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("architecture", "runs", "runs_not"),
+    ("serves", "told"),
     [
-        pytest.param("9.0", [(9, 0)], [(8, 9), (10, 0), (12, 0)], id="compiled"),
-        pytest.param("8.6", [(8, 6), (8, 9)], [(8, 0), (9, 0)], id="later-minor"),
-        pytest.param("10.0+PTX", [(10, 0), (10, 3), (12, 0)], [(9, 0)], id="ptx"),
-        pytest.param("9.0a", [(9, 0)], [(9, 1), (10, 0)], id="exactly"),
-        pytest.param("10.0f+PTX", [(10, 0), (10, 3)], [(12, 0), (9, 0)], id="family"),
+        pytest.param(True, f"{BUILD.kernels} serve some, the generic body all else", id="code"),
+        pytest.param(False, f"generic body: {BUILD.kernels} have no code for compute capability 8.0", id="none"),
     ],
 )
-def test_code_runs_where_cuda_runs_it(
-    architecture: str, runs: list[tuple[int, int]], runs_not: list[tuple[int, int]]
-) -> None:
-    assert all(runs_on(architecture, capability) for capability in runs)
-    assert not any(runs_on(architecture, capability) for capability in runs_not)
+def test_a_gpu_is_told_whether_the_kernels_have_code_for_it(*, serves: bool, told: str) -> None:
+    assert native.tell_of_device(decide_gpu(BUILD, (8, 0), serves=serves), ["some"]) == told
 
 
-def test_an_architecture_that_is_none_is_named() -> None:
-    with pytest.raises(ValueError, match=r"an architecture must be such as 9.0, 9.0a or 10.0\+PTX, got Hopper"):
-        runs_on("Hopper", (9, 0))
+def test_what_multiplies_is_asked_of_the_library(cpu_library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "CPU", decide_cpu(is_in_wheel=True))
+    monkeypatch.setattr(native, "CPU_LIBRARY", cpu_library)
+    assert ao_kernels.describe("cpu", (1, 64, 64)).endswith("; 1 x 64 x 64: weights decoded in registers")
+    assert ": panels of dequantized weights" in ao_kernels.describe("cpu", (300, 64, 64))
 
 
-@pytest.mark.parametrize(
-    ("architectures", "capability", "told"),
-    [
-        pytest.param("9.0;10.0+PTX", (9, 0), f"{BUILD.kernels} serve some, the generic body all else", id="code"),
-        pytest.param("9.0;10.0+PTX", (12, 0), f"{BUILD.kernels} serve some, the generic body all else", id="newer"),
-        pytest.param(
-            "9.0;10.0+PTX",
-            (8, 0),
-            f"generic body: {BUILD.kernels} have no code for compute capability 8.0",
-            id="older",
-        ),
-        pytest.param(
-            "8.0",
-            (8, 0),
-            "generic body: CUDA kernels for CUDA 13.0 (8.0) have no code for compute capability 8.0",
-            id="compiled-for-it-without-code",
-        ),
-    ],
-)
-def test_a_gpu_is_told_whether_the_kernels_have_code_for_it(
-    architectures: str, capability: tuple[int, int], told: str
-) -> None:
-    decision = decide_gpu(CudaBuild(cuda="13.0", architectures=architectures), capability)
-    assert native.tell_of_device(decision, ["some"]) == told
+@pytest.mark.slow
+def test_the_cuda_library_decides_by_device_and_shape(host_library: Path) -> None:
+    """As a GPU's library, run on the host: what it answers is what its own calls go by."""
+
+    def asked(rows: int, group_size: int) -> str | None:
+        return native.ask(host_library, "ao_kernels_cuda_serves", 0, *map(ctypes.c_int64, (rows, 64, 128, group_size)))
+
+    assert [asked(rows, 32) for rows in (1, 32, 33, 128, 129)] == [
+        *["streaming"] * 2,
+        *["tiles"] * 2,
+        "slabs and torch's product",
+    ]
+    assert asked(1, 48) == "slabs and torch's product"
+    pretend = ctypes.CDLL(str(host_library)).pretend_to_have_code
+    pretend(0)
+    assert asked(1, 32) is None
+    pretend(1)
 
 
 def test_an_older_gpu_is_described_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,6 +138,7 @@ def test_an_older_gpu_is_described_as_such(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(native, "CUDA", decide_cuda(BUILD, "2.13.0", "13.0"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", {torch.device("cuda:1"): (8, 0)}.get)
+    monkeypatch.setattr(native, "ask", lambda *_: None)
     assert ao_kernels.describe("cuda:1") == f"generic body: {BUILD.kernels} have no code for compute capability 8.0"
 
 
@@ -157,6 +147,7 @@ def test_a_gpu_without_code_is_warned_of_once(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(native, "CUDA", decide_cuda(BUILD, "2.13.0", "13.0"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", {torch.device("cuda:1"): (8, 0)}.get)
+    monkeypatch.setattr(native, "ask", lambda *_: None)
     native.warn_without_code.cache_clear()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")

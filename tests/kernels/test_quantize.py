@@ -396,3 +396,61 @@ def test_a_packing_format_by_both_names_must_be_one() -> None:
     assert Int4WeightOnlyConfig(packing_format=int32, int4_packing_format=int32).packing_format is int32
     with pytest.raises(ValueError, match="int4_packing_format must be packing_format by another name"):
         Int4WeightOnlyConfig(packing_format=int32, int4_packing_format=plain)
+
+
+class TinyExperts(nn.Module):
+    """Two layers of four experts, as transformers holds them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Parameter(torch.randn(4, 64, 128, generator=torch.Generator().manual_seed(0)).bfloat16() / 8)
+        self.down = nn.Parameter(torch.randn(4, 128, 64, generator=torch.Generator().manual_seed(1)).bfloat16() / 8)
+
+    def forward(self, x: Tensor, ends: Tensor) -> Tensor:
+        wide = functional.silu(functional.grouped_mm(x, self.up.transpose(-2, -1), offs=ends))
+        return functional.grouped_mm(wide, self.down.transpose(-2, -1), offs=ends)
+
+
+class Router(nn.Module):
+    """A layer of which experts are the greater part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.gate, self.experts = nn.Embedding(8, 128), nn.Linear(128, 4), TinyExperts()
+
+
+@every_config
+def test_experts_are_quantized_and_multiplied(config: Config) -> None:
+    experts = TinyExperts()
+    x, ends = torch.randn(9, 128).bfloat16(), torch.tensor([2, 2, 7, 9], dtype=torch.int32)
+    expected = experts(x, ends)
+    quantize_(experts, config)
+    assert all(isinstance(weight, config.tensor) for weight in experts.parameters())
+    for product in (experts(x, ends), torch.cat([one_expert(experts, x[:2], 0), one_expert(experts, x[2:7], 2)])):
+        error = (product - expected[: len(product)]).float().norm() / expected[: len(product)].float().norm()
+        assert error < 0.2
+
+
+def one_expert(experts: TinyExperts, x: Tensor, index: int) -> Tensor:
+    return functional.linear(functional.silu(functional.linear(x, experts.up[index])), experts.down[index])
+
+
+def test_what_is_left_is_told_with_its_share(caplog: pytest.LogCaptureFixture) -> None:
+    quantize_(Router(), Int8WeightOnlyConfig(), filter_fn=lambda module, _: isinstance(module, nn.Linear))
+    (record,) = caplog.records
+    shown = "99% of the parameters stay as they are: experts.up, experts.down, embedding.weight"
+    assert record.getMessage() == shown
+
+
+def test_strict_refuses_what_could_be_multiplied_by() -> None:
+    model = Router()
+    with pytest.raises(ValueError, match=r"^strict, but 98% of the .* stay as they are: experts\.up, experts\.down$"):
+        quantize_(model, Int8WeightOnlyConfig(), filter_fn=lambda _, name: name == "gate", strict=True)
+    assert type(model.gate.weight) is nn.Parameter
+    quantize_(model, Int8WeightOnlyConfig(), strict=True)
+    assert isinstance(model.experts.up, Int8Tensor)
+
+
+def test_the_matrix_of_torchs_attention_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    quantize_(nn.TransformerEncoderLayer(64, 4, 128), Int8WeightOnlyConfig())
+    assert "self_attn.in_proj_weight" in caplog.text

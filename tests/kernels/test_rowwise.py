@@ -159,10 +159,18 @@ def test_every_body_names_what_does_not_fit(body: Body, fault: dict[str, Tensor]
         body(*operands()._replace(**fault))
 
 
-def test_operands_on_two_devices_are_named() -> None:
+def test_the_operand_on_another_device_is_named() -> None:
     given = operands()
-    with pytest.raises(ValueError, match="must be on one device, got cpu and meta"):
+    with pytest.raises(ValueError, match=r"^weight must be on cpu as the others are, got meta$"):
         bf16i4bf16_rowwise(*given._replace(weight=given.weight.to("meta")))
+    with pytest.raises(ValueError, match=r"zero_point must be on one device, got cpu and meta$"):
+        bf16i4bf16_rowwise(*given._replace(weight=given.weight.to("meta"), scale=given.scale.to("meta")))
+
+
+def test_a_weight_that_its_grids_do_not_fit_is_the_one_to_blame() -> None:
+    given = operands()
+    with pytest.raises(ValueError, match=r"^weight must have N = 8 rows, as scale and zero_point have columns, got 7$"):
+        bf16i4bf16_rowwise(*given._replace(weight=given.weight[:7]))
 
 
 def test_faults_of_one_kind_are_named_together() -> None:

@@ -93,7 +93,7 @@ def test_other_products_are_those_of_the_plain_weight(tensor: type[QuantizedTens
     plain = weight.dequantize()
     assert torch.equal(x @ weight, x @ plain)
     assert torch.equal(weight.t() @ x.t(), plain.t() @ x.t())
-    assert torch.equal(weight @ x.new_ones(128), plain @ x.new_ones(128))
+    torch.testing.assert_close(weight @ x.new_ones(128), plain @ x.new_ones(128), rtol=0.02, atol=0.2)
     assert torch.equal(
         torch.addmm(x, random(5, 128), weight.t(), beta=2), torch.addmm(x, random(5, 128), plain.t(), beta=2)
     )
@@ -285,14 +285,14 @@ def test_a_weight_moves_to_another_device(tensor: type[QuantizedTensor]) -> None
 @pytest.mark.parametrize(
     ("attempt", "error", "message"),
     [
-        pytest.param(
-            lambda w: w + 1, NotImplementedError, "does not support aten.add.Tensor: call dequantize", id="add"
-        ),
+        pytest.param(lambda w: w.diagonal(), NotImplementedError, "diagonal.* gives a view of numbers", id="diagonal"),
         pytest.param(lambda w: w[:, 8:64], ValueError, "along K where its groups of 32 end.*got 8:64:1", id="cut"),
         pytest.param(lambda w: w[:, ::2], ValueError, "in steps of 1, got 0:128:2", id="step"),
         pytest.param(lambda w: w[3], ValueError, r"gives whole matrices: slice it, as in weight\[3:4\]", id="row"),
         pytest.param(lambda w: w.view(128, 48), ValueError, "keeps its last dimension", id="view"),
-        pytest.param(lambda w: w.view(-1), ValueError, r"last dimension, got the shape \(6144,\)", id="view-of-all"),
+        pytest.param(
+            lambda w: w.view(-1).zero_(), NotImplementedError, "cannot write to a flat view", id="view-of-all"
+        ),
         pytest.param(
             lambda w: w.view(5, -1), ValueError, r"keeps its 6144 numbers.*got.*\(5, -1\)", id="view-of-others"
         ),
@@ -304,9 +304,12 @@ def test_a_weight_moves_to_another_device(tensor: type[QuantizedTensor]) -> None
             lambda w: w.expand(2, 48, 128).transpose(0, 1), ValueError, "dimensions together at the end", id="t"
         ),
         pytest.param(lambda w: w.to(torch.int8), ValueError, "stands for floating-point numbers, got", id="to"),
-        pytest.param(lambda w: w.copy_(random(48, 128)), ValueError, "is filled by a weight like it", id="copy"),
+        pytest.param(lambda w: w.resize_(3, 5), ValueError, r"keeps its shape \(48, 128\), got \(3, 5\)", id="resize"),
         pytest.param(
-            lambda w: functional.linear(random(2, 128).float(), w), TypeError, "both operands must have one", id="dtype"
+            lambda w: functional.linear(random(2, 128).float(), w),
+            TypeError,
+            r"input must have the weight.s dtype torch\.bfloat16, got torch\.float32",
+            id="dtype",
         ),
         pytest.param(
             lambda w: functional.linear(random(2, 128), w, torch.zeros(48)), TypeError, "bias must have the", id="bias"

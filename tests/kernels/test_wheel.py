@@ -82,7 +82,7 @@ def test_the_cuda_wheel_of_the_sdist_is_that_of_the_tree(unpacked: Path, cuda: d
     sdist = build("wheel", unpacked, tmp_path / "sdist", **cuda)
     assert tree.name == sdist.name == "ao_kernels-0.1.0-py3-none-linux_x86_64.whl"
     assert sha256(tree) == sha256(sdist)
-    assert libraries_in(tree) == ["libao_kernels_cpu.so", "libao_kernels_cuda.so"]
+    assert libraries_in(tree) == ["libao_kernels_cpu.so", "libao_kernels_cuda.so", "libao_kernels_schema.so"]
 
 
 def libraries_in(wheel: Path) -> list[str]:
@@ -94,7 +94,7 @@ def test_the_cpu_wheel_of_the_sdist_is_that_of_the_tree(unpacked: Path, cpu: dic
     tree = build("wheel", PACKAGE, tmp_path / "tree", **cpu)
     sdist = build("wheel", unpacked, tmp_path / "sdist", **cpu)
     assert sha256(tree) == sha256(sdist)
-    assert libraries_in(tree) == ["libao_kernels_cpu.so"]
+    assert libraries_in(tree) == ["libao_kernels_cpu.so", "libao_kernels_schema.so"]
 
 
 LOAD = "torch.ops.load_library(sys.argv[1])\n"

@@ -22,8 +22,10 @@ struct Avx2 {
   using Activations = Weights;
 
   // Eight bytes to eight words of 32 bits: the sign of the upper four bits is spread, that of the lower ones by shifts.
+  template <int kFlip>
   static Weights decode(const int8_t* packed) {
-    const __m256i words = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(packed)));
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(packed));
+    const __m256i words = _mm256_cvtepi8_epi32(_mm_xor_si128(bytes, _mm_set1_epi8(static_cast<char>(kFlip))));
     const __m256i even = _mm256_srai_epi32(_mm256_slli_epi32(words, 28), 28);
     return {_mm256_cvtepi32_ps(even), _mm256_cvtepi32_ps(_mm256_srai_epi32(words, 4))};
   }
@@ -70,13 +72,15 @@ struct Avx2 {
     return _mm256_permute4x64_epi64(bytes, _MM_SHUFFLE(3, 1, 2, 0));
   }
 
+  template <int kFlip>
   static void dequantize(const int8_t* packed, int64_t count, float scale, float zero_point, uint16_t* weight) {
     const __m256i table = make_table(scale, zero_point);
     const __m128i lower = _mm256_castsi256_si128(table);
     const __m128i upper = _mm256_extracti128_si256(table, 1);
     const __m128i mask = _mm_set1_epi8(0xF);
     for (int64_t k = 0; k < count; k += kGroupStep) {
-      const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(packed + k / 2));
+      const __m128i stored = _mm_loadu_si128(reinterpret_cast<const __m128i*>(packed + k / 2));
+      const __m128i both = _mm_xor_si128(stored, _mm_set1_epi8(static_cast<char>(kFlip)));
       const __m128i even = _mm_and_si128(both, mask);
       const __m128i odd = _mm_and_si128(_mm_srli_epi16(both, 4), mask);
       const __m128i low = _mm_unpacklo_epi8(_mm_shuffle_epi8(lower, even), _mm_shuffle_epi8(upper, even));

@@ -15,9 +15,10 @@ struct Avx512 : Avx512Vectors {
   using Activations = Weights;
 
   // An index of this lookup has four bits, so what lies above them need not be cleared.
+  template <int kFlip>
   static Weights decode(const int8_t* packed) {
     const __m512 values = _mm512_loadu_ps(kValues);
-    const __m512i bytes = load_bytes(packed);
+    const __m512i bytes = load_bytes<kFlip>(packed);
     return {_mm512_permutexvar_ps(bytes, values), _mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), values)};
   }
 

@@ -9,14 +9,17 @@
 namespace {
 
 // Sixteen bytes as words of 32 bits.
+template <int kFlip>
 inline __m512i load_bytes(const int8_t* packed) {
-  return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(packed)));
+  const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(packed)));
+  return kFlip == 0 ? bytes : _mm512_xor_si512(bytes, _mm512_set1_epi32(kFlip));
 }
 
 // 32 weights out of a table of sixteen, held twice: an index has five bits, and the fifth is one that does not matter.
 // Each word of 32 bits looks up two, by its byte's lower and upper four bits.
+template <int kFlip>
 inline __m512i look_up(__m512i table_twice, const int8_t* packed) {
-  const __m512i bytes = load_bytes(packed);
+  const __m512i bytes = load_bytes<kFlip>(packed);
   return _mm512_permutexvar_epi16(_mm512_or_si512(bytes, _mm512_slli_epi32(bytes, 12)), table_twice);
 }
 
@@ -44,10 +47,11 @@ struct Avx512Vectors {
 
   static float add_up(Sum sum) { return _mm512_reduce_add_ps(sum); }
 
+  template <int kFlip>
   static void dequantize(const int8_t* packed, int64_t count, float scale, float zero_point, uint16_t* weight) {
     const __m512i table_twice = make_table(scale, zero_point);
     for (int64_t k = 0; k < count; k += kStep) {
-      _mm512_storeu_si512(weight + k, look_up(table_twice, packed + k / 2));
+      _mm512_storeu_si512(weight + k, look_up<kFlip>(table_twice, packed + k / 2));
     }
   }
 };

@@ -1,5 +1,5 @@
-// ao::bf16i4bf16_rowwise on CPU: checks, shares the work among torch's threads and registers, on torch's stable ABI
-// only. Python owns the schema.
+// ao::bf16i4bf16_rowwise and ao::bf16u4bf16_rowwise on CPU: checks, shares the work among torch's threads and
+// registers, on torch's stable ABI only. Python owns the schema.
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
@@ -23,6 +23,7 @@ using ao_kernels::CpuBody;
 using ao_kernels::CpuProblem;
 using ao_kernels::kTileColumns;
 using ao_kernels::Operands;
+using ao_kernels::Packing;
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
@@ -41,7 +42,7 @@ void check_device(const Operands& operands) {
   }
 }
 
-CpuProblem describe_problem(const Operands& operands, const Tensor& output) {
+CpuProblem describe_problem(const Operands& operands, const Tensor& output, Packing packing) {
   const int64_t columns = operands.weight.size(0);
   return {
       static_cast<const uint16_t*>(operands.input.const_data_ptr()),
@@ -54,6 +55,7 @@ CpuProblem describe_problem(const Operands& operands, const Tensor& output) {
       operands.input.size(-1),
       std::max<int64_t>(ao_kernels::group_size(operands), 1),
       operands.scale.scalar_type() == ScalarType::BFloat16,
+      packing == Packing::kUnsigned,
   };
 }
 
@@ -132,24 +134,39 @@ void multiply_many_rows(const CpuBody& body, const CpuProblem& problem, const Te
   }
 }
 
+// The ways to a product.
+enum class Way { kRegisters, kPanels, kTorch };
+
+// What decides them, for a call and for whoever asks before there is one.
+Way choose_way(const CpuBody& body, int64_t rows, int64_t depth) {
+  if (rows <= body.few_rows || depth == 0) {
+    return Way::kRegisters;
+  }
+  return rows <= body.some_rows ? Way::kPanels : Way::kTorch;
+}
+
 Tensor multiply(const CpuBody& body, const Tensor& input, const Tensor& weight, const Tensor& scale,
-                const Tensor& zero_point) {
+                const Tensor& zero_point, Packing packing = Packing::kSigned) {
   const Operands given{input, weight, scale, zero_point};
   check_device(given);
-  check_dtype(given);
-  check_shape(given);
+  check_dtype(given, packing);
+  check_shape(given, packing);
   const Operands operands = make_contiguous(given);
   const Tensor output = allocate_output(operands);
   if (output.numel() == 0) {
     return output;
   }
-  const CpuProblem problem = describe_problem(operands, output);
-  if (problem.rows <= body.few_rows || problem.depth == 0) {
-    multiply_few_rows(body, problem);
-  } else if (problem.rows <= body.some_rows) {
-    multiply_some_rows(body, problem);
-  } else {
-    multiply_many_rows(body, problem, operands.input, output);
+  const CpuProblem problem = describe_problem(operands, output, packing);
+  switch (choose_way(body, problem.rows, problem.depth)) {
+    case Way::kRegisters:
+      multiply_few_rows(body, problem);
+      break;
+    case Way::kPanels:
+      multiply_some_rows(body, problem);
+      break;
+    case Way::kTorch:
+      multiply_many_rows(body, problem, operands.input, output);
+      break;
   }
   return output;
 }
@@ -188,6 +205,10 @@ Tensor bf16i4bf16_rowwise(const Tensor& input, const Tensor& weight, const Tenso
   return multiply(chosen_body(), input, weight, scale, zero_point);
 }
 
+Tensor bf16u4bf16_rowwise(const Tensor& input, const Tensor& weight, const Tensor& scale, const Tensor& zero_point) {
+  return multiply(chosen_body(), input, weight, scale, zero_point, Packing::kUnsigned);
+}
+
 }  // namespace
 
 // The name of the body that serves, for `describe()`.
@@ -195,6 +216,20 @@ extern "C" __attribute__((visibility("default"))) const char* ao_kernels_cpu_bod
   return chosen_body().name;
 }
 
+// What multiplies so many rows, for the same: the CPU's kernels serve every shape.
+extern "C" __attribute__((visibility("default"))) const char* ao_kernels_cpu_serves(int64_t rows, int64_t,
+                                                                                    int64_t depth, int64_t) {
+  switch (choose_way(chosen_body(), rows, depth)) {
+    case Way::kRegisters:
+      return "weights decoded in registers";
+    case Way::kPanels:
+      return "panels of dequantized weights";
+    default:
+      return "panels of dequantized weights and torch's product";
+  }
+}
+
 STABLE_TORCH_LIBRARY_IMPL(ao, CPU, m) {
   m.impl("bf16i4bf16_rowwise", TORCH_BOX(&bf16i4bf16_rowwise));
+  m.impl("bf16u4bf16_rowwise", TORCH_BOX(&bf16u4bf16_rowwise));
 }

@@ -12,14 +12,19 @@ struct CpuProblem {
   const uint16_t* input;   // [rows, depth]
   const int8_t* weight;    // [columns, depth / 2], even k in the low four bits
   const void* scale;       // [depth / group_size, columns], float or bfloat16
-  const void* zero_point;  // as scale; the weight that q = 0 stands for
+  const void* zero_point;  // as scale; the weight that q = 0 stands for, or see has_integer_zero_points
   uint16_t* output;        // [rows, columns]
   int64_t rows;
   int64_t columns;
   int64_t depth;       // even
   int64_t group_size;  // divides depth; at least 1
   bool has_bfloat16_scales;
+  // Whether the packed values are unsigned, u = q + 8, and the zero points int8: the weight is (u - zero_point) *
+  // scale.
+  bool has_integer_zero_points = false;
 };
+
+constexpr int kOffset = 8;  // of unsigned four-bit values
 
 // Columns whose scales are gathered at a time: a cache line of float32.
 constexpr int64_t kTileColumns = 16;

@@ -17,11 +17,13 @@ struct Plain {
   using Weights = Sum;
   using Activations = Sum;
 
+  template <int kFlip>
   static Weights decode(const int8_t* packed) {
     Weights weights;
     for (int byte = 0; byte < kStep / 2; ++byte) {
-      weights.lanes[byte] = static_cast<float>(((packed[byte] & 0xF) ^ 8) - 8);
-      weights.lanes[kStep / 2 + byte] = static_cast<float>(packed[byte] >> 4);
+      const int8_t both = static_cast<int8_t>(packed[byte] ^ kFlip);
+      weights.lanes[byte] = static_cast<float>(((both & 0xF) ^ 8) - 8);
+      weights.lanes[kStep / 2 + byte] = static_cast<float>(both >> 4);
     }
     return weights;
   }
@@ -58,14 +60,16 @@ struct Plain {
     return total;
   }
 
+  template <int kFlip>
   static void dequantize(const int8_t* packed, int64_t count, float scale, float zero_point, uint16_t* weight) {
     uint16_t table[16];
     for (int nibble = 0; nibble < 16; ++nibble) {
       table[nibble] = dequantize_one(nibble, scale, zero_point);
     }
     for (int64_t k = 0; k < count; k += 2, ++packed) {
-      weight[k] = table[*packed & 0xF];
-      weight[k + 1] = table[(*packed >> 4) & 0xF];
+      const int both = *packed ^ kFlip;
+      weight[k] = table[both & 0xF];
+      weight[k + 1] = table[(both >> 4) & 0xF];
     }
   }
 };

@@ -8,9 +8,10 @@
 //   Sum         partial sums in float32
 //   Weights     kStep values of q, decoded
 //   Activations kStep values of the input
-//   decode, load, multiply_add(sum, weights, activations), scaled_add(total, scale, sum), add_up(sum)
-//   dequantize(packed, count, scale, zero_point, weight): a group's weights as bfloat16, looked up among the sixteen
-//               that there can be
+//   decode<kFlip>, load, multiply_add(sum, weights, activations), scaled_add(total, scale, sum), add_up(sum)
+//   dequantize<kFlip>(packed, count, scale, zero_point, weight): a group's weights as bfloat16, looked up among the
+//               sixteen that there can be
+// kFlip is what makes a byte's two values signed: nothing, or the highest bit of each, kUnsigned.
 
 #pragma once
 
@@ -29,6 +30,9 @@ using ao_kernels::kTileColumns;
 constexpr int64_t kGroupStep = 32;
 
 constexpr int64_t kCacheLine = 64;  // bytes
+
+constexpr int kSigned = 0;
+constexpr int kUnsigned = 0x88;
 
 // The value of each four-bit pattern.
 constexpr float kValues[16] = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
@@ -67,10 +71,19 @@ inline float scale_at(const CpuProblem& problem, const void* scales, int64_t gro
                                      : static_cast<const float*>(scales)[at];
 }
 
-// The four bits of weight [column, k].
+// The weight that q = 0 stands for.
+inline float zero_point_at(const CpuProblem& problem, int64_t group, int64_t column) {
+  if (!problem.has_integer_zero_points) {
+    return scale_at(problem, problem.zero_point, group, column);
+  }
+  const int zero_point = static_cast<const int8_t*>(problem.zero_point)[group * problem.columns + column];
+  return static_cast<float>(ao_kernels::kOffset - zero_point) * scale_at(problem, problem.scale, group, column);
+}
+
+// The four bits of weight [column, k], signed.
 inline int nibble_at(const CpuProblem& problem, int64_t column, int64_t k) {
   const int packed = problem.weight[column * (problem.depth / 2) + k / 2];
-  return (k % 2 ? packed >> 4 : packed) & 0xF;
+  return ((k % 2 ? packed >> 4 : packed) & 0xF) ^ (problem.has_integer_zero_points ? ao_kernels::kOffset : 0);
 }
 
 // One output, weight by weight: the only way that is right when a sum over a group of q * x is not finite, for where q
@@ -80,7 +93,7 @@ __attribute__((noinline)) float multiply_one_by_one(const CpuProblem& problem, i
   float sum = 0;
   for (int64_t begin = 0; begin < problem.depth; begin += problem.group_size) {
     const float scale = scale_at(problem, problem.scale, begin / problem.group_size, column);
-    const float zero_point = scale_at(problem, problem.zero_point, begin / problem.group_size, column);
+    const float zero_point = zero_point_at(problem, begin / problem.group_size, column);
     for (int64_t k = begin; k < begin + problem.group_size; ++k) {
       sum += (kValues[nibble_at(problem, column, k)] * scale + zero_point) * to_float(input[k]);
     }
@@ -95,8 +108,8 @@ struct Tile {
   float* scale;
 };
 
-// A group's scales or zero points for up to kTileColumns columns from `first` on, as float32; the rest stay as they
-// are.
+// A group's scales, or real zero points, for up to kTileColumns columns from `first` on, as float32; the rest stay as
+// they are.
 inline void widen(const CpuProblem& problem, const void* scales, int64_t group, const Tile& tile, float* values) {
   const int64_t at = group * problem.columns + tile.first;
   if (tile.columns < kTileColumns) {
@@ -125,7 +138,13 @@ inline void add_zero_points(const CpuProblem& problem, const Tile& tile, const f
   float added[kTileColumns] = {};
   float zero_points[kTileColumns] = {};
   for (int64_t group = 0; group < problem.depth / problem.group_size; ++group) {
-    widen(problem, problem.zero_point, group, tile, zero_points);
+    if (problem.has_integer_zero_points) {
+      for (int64_t column = 0; column < tile.columns; ++column) {
+        zero_points[column] = zero_point_at(problem, group, tile.first + column);
+      }
+    } else {
+      widen(problem, problem.zero_point, group, tile, zero_points);
+    }
     for (int64_t column = 0; column < kTileColumns; ++column) {
       added[column] += zero_points[column] * sums[group];
     }
@@ -145,7 +164,7 @@ inline void fetch_ahead(const int8_t* weight, int64_t row_bytes, int columns, in
 
 // Multiplies kRows rows by kColumns columns, of which `column` is the first, counted within the tile. It is a function
 // of its own so that the inner loop has all registers to itself.
-template <typename Simd, int kRows, int kColumns>
+template <typename Simd, int kFlip, int kRows, int kColumns>
 __attribute__((noinline)) void multiply_block(const CpuProblem& problem, const Tile& tile, int64_t row, int64_t column,
                                               const float (*offsets)[kTileColumns]) {
   const int64_t depth = problem.depth;
@@ -162,7 +181,7 @@ __attribute__((noinline)) void multiply_block(const CpuProblem& problem, const T
       typename Simd::Weights weights[kColumns];
 #pragma GCC unroll 8
       for (int n = 0; n < kColumns; ++n) {
-        weights[n] = Simd::decode(weight + n * row_bytes + byte);
+        weights[n] = Simd::template decode<kFlip>(weight + n * row_bytes + byte);
       }
 #pragma GCC unroll 8
       for (int m = 0; m < kRows; ++m) {
@@ -193,7 +212,7 @@ __attribute__((noinline)) void multiply_block(const CpuProblem& problem, const T
   }
 }
 
-template <typename Simd, int kRows>
+template <typename Simd, int kFlip, int kRows>
 inline void multiply_tile(const CpuProblem& problem, const Tile& tile, int64_t row, const float* input_sums) {
   const int64_t groups = problem.depth / problem.group_size;
   float offsets[kRows][kTileColumns];
@@ -203,10 +222,10 @@ inline void multiply_tile(const CpuProblem& problem, const Tile& tile, int64_t r
   }
   int64_t column = 0;
   for (; column + Simd::kFewColumns <= tile.columns; column += Simd::kFewColumns) {
-    multiply_block<Simd, kRows, Simd::kFewColumns>(problem, tile, row, column, offsets);
+    multiply_block<Simd, kFlip, kRows, Simd::kFewColumns>(problem, tile, row, column, offsets);
   }
   for (; column < tile.columns; ++column) {
-    multiply_block<Simd, kRows, 1>(problem, tile, row, column, offsets);
+    multiply_block<Simd, kFlip, kRows, 1>(problem, tile, row, column, offsets);
   }
 }
 
@@ -221,7 +240,7 @@ inline void for_rows(int64_t row, int64_t rows, const Multiply& multiply) {
   }
 }
 
-template <typename Simd>
+template <typename Simd, int kFlip>
 struct MultiplyTile {
   const CpuProblem& problem;
   const Tile& tile;
@@ -229,7 +248,7 @@ struct MultiplyTile {
 
   template <int kRows>
   void rows(int64_t row) const {
-    multiply_tile<Simd, kRows>(problem, tile, row, input_sums);
+    multiply_tile<Simd, kFlip, kRows>(problem, tile, row, input_sums);
   }
 };
 
@@ -245,7 +264,11 @@ void multiply(const CpuProblem& problem, const float* input_sums, float* scales,
   }
   for (; first < last; first += kTileColumns) {
     const Tile tile = gather_scales(problem, first, last, scales);
-    for_rows<Simd::kFewRows>(0, problem.rows, MultiplyTile<Simd>{problem, tile, input_sums});
+    if (problem.has_integer_zero_points) {
+      for_rows<Simd::kFewRows>(0, problem.rows, MultiplyTile<Simd, kUnsigned>{problem, tile, input_sums});
+    } else {
+      for_rows<Simd::kFewRows>(0, problem.rows, MultiplyTile<Simd, kSigned>{problem, tile, input_sums});
+    }
   }
 }
 
@@ -259,10 +282,12 @@ void dequantize(const CpuProblem& problem, int64_t first, int64_t last, uint16_t
   for (int64_t column = first; column < last; ++column, panel += problem.depth) {
     for (int64_t begin = 0; begin < problem.depth; begin += problem.group_size) {
       const float scale = scale_at(problem, problem.scale, begin / problem.group_size, column);
-      const float zero_point = scale_at(problem, problem.zero_point, begin / problem.group_size, column);
+      const float zero_point = zero_point_at(problem, begin / problem.group_size, column);
       if (problem.group_size % kGroupStep == 0) {
         const int8_t* packed = problem.weight + (column * problem.depth + begin) / 2;
-        Simd::dequantize(packed, problem.group_size, scale, zero_point, panel + begin);
+        const auto dequantize_group =
+            problem.has_integer_zero_points ? Simd::template dequantize<kUnsigned> : Simd::template dequantize<kSigned>;
+        dequantize_group(packed, problem.group_size, scale, zero_point, panel + begin);
       } else {
         for (int64_t k = begin; k < begin + problem.group_size; ++k) {
           panel[k] = dequantize_one(nibble_at(problem, column, k), scale, zero_point);

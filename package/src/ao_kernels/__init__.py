@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ao_kernels import _guard, native  # noqa: F401 - the guard first: it says what to do where torch is missing
-from ao_kernels.flattening import flatten_tensor_state_dict, unflatten_tensor_state_dict
+from ao_kernels.checkpoints import read_checkpoint
+from ao_kernels.flattening import flatten_tensor_state_dict, flatten_when_saved, unflatten_tensor_state_dict
 from ao_kernels.int4 import int4_row_quantize_zp, pack_int4, unpack_int4
 from ao_kernels.native import describe
 from ao_kernels.quantize import Float8WeightOnlyConfig, Int4WeightOnlyConfig, Int8WeightOnlyConfig, quantize_
@@ -27,12 +28,14 @@ __all__ = [
     "bf16u4bf16_rowwise",
     "describe",
     "flatten_tensor_state_dict",
+    "flatten_when_saved",
     "float8_row_quantize",
     "int4_row_quantize_zp",
     "int8_row_quantize",
     "pack_int4",
     "pack_uint4",
     "quantize_",
+    "read_checkpoint",
     "uint4_row_quantize",
     "unflatten_tensor_state_dict",
     "unpack_int4",

@@ -12,23 +12,35 @@ import torch
 
 from ao_kernels.quantized import QuantizedTensor
 from ao_kernels.tensors import TENSORS
+from ao_kernels.torchao_files import export_weight, import_weight
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from torch import Tensor
+    from torch import Tensor, nn
 
 NAMES = "tensor_names"
 ALIAS = "Alias"  # the type of a name that another one stands for
 CLASSES = {tensor.__name__: tensor for tensor in TENSORS}
 
 
-def flatten_tensor_state_dict(state_dict: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+def flatten_tensor_state_dict(
+    state_dict: Mapping[str, Tensor], *, for_torchao: bool = False
+) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Take a state_dict apart into what `safetensors.torch.save_file` takes: tensors, and metadata.
 
     These are contiguous and share no memory. A tensor with several names, such as a tied weight, is there once, by the
     first of them; the metadata says what the others stand for.
+
+    With `for_torchao`, torchao's `unflatten_tensor_state_dict` reads the file too. It knows no aliases: a tied weight
+    is in it under each of its names.
+
+    Raises:
+        ValueError: `for_torchao`, and a weight is one of several, or seen transposed: torchao has no such file.
+
     """
+    if for_torchao:
+        return _flatten_for_torchao(state_dict)
     tensors: dict[str, Tensor] = {}
     metadata = {NAMES: json.dumps(list(state_dict))}
     first_names: dict[Hashable, str] = {}
@@ -66,6 +78,47 @@ def unflatten_tensor_state_dict(
         if all(key in left for key in keys):
             state_dict[name] = _restore(described, [left.pop(key) for key in keys])
     return state_dict, left
+
+
+def _flatten_for_torchao(state_dict: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    tensors: dict[str, Tensor] = {}
+    metadata = {NAMES: json.dumps(list(state_dict))}
+    for name, tensor in state_dict.items():
+        if isinstance(tensor, QuantizedTensor):
+            described, parts = export_weight(name, tensor)
+            tensors |= {_key(name, part): stored for part, stored in parts.items()}
+        else:
+            described = {"_type": "Tensor"}
+            tensors[name] = tensor
+        metadata[name] = json.dumps(described)
+    return _apart(tensors), metadata
+
+
+def flatten_when_saved(model: nn.Module) -> None:
+    """Let the `state_dict` of a model hold plain tensors, and load them again.
+
+    For what writes a `state_dict` to safetensors by itself, as accelerate's `save_model` does. The model that loads one
+    is quantized in the same way, and prepared by this function too.
+    """
+    for module in model.modules():
+        if any(isinstance(parameter, QuantizedTensor) for parameter in module.parameters(recurse=False)):
+            module.register_state_dict_post_hook(_flatten_hook)
+            module.register_load_state_dict_pre_hook(_unflatten_hook)
+
+
+def _flatten_hook(module: nn.Module, state_dict: dict[str, Tensor], prefix: str, _: object) -> None:
+    for name, parameter in module.named_parameters(recurse=False):
+        if isinstance(parameter, QuantizedTensor):
+            state_dict.update(_parts(prefix + name, state_dict.pop(prefix + name)))
+
+
+def _unflatten_hook(module: nn.Module, state_dict: dict[str, Tensor], prefix: str, *_: object) -> None:
+    for name, parameter in module.named_parameters(recurse=False):
+        if isinstance(parameter, QuantizedTensor):
+            keys = list(_parts(prefix + name, parameter))
+            if all(key in state_dict for key in keys):
+                qdata, *grids = (state_dict.pop(key) for key in keys)
+                state_dict[prefix + name] = parameter.rewrap(qdata, grids)
 
 
 def _parts(name: str, tensor: Tensor) -> dict[str, Tensor]:
@@ -113,6 +166,8 @@ def _restore(described: Mapping[str, object], parts: list[Tensor]) -> Tensor:
     kind, data = described["_type"], described.get("_data")
     if not isinstance(data, dict):
         return parts[0]
+    if "block_size" in data:
+        return import_weight(described, parts)
     if kind not in CLASSES:
         message = f"a tensor must be one of {', '.join(CLASSES)} or Tensor, got {kind}"
         raise ValueError(message)

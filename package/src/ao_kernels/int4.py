@@ -11,6 +11,12 @@ from ao_kernels import groups
 LOWEST = -8  # of a signed four-bit integer
 HIGHEST = 7
 STEPS = HIGHEST - LOWEST
+# The pair of values that each byte holds, as one number so that it is looked up in one step: 0 to 127, -128 to -1.
+PAIRS = torch.tensor(
+    [complex(((byte & 0xF) ^ 8) - 8, byte >> 4) for byte in (*range(128), *range(-128, 0))],
+    device="cpu",
+    dtype=torch.complex64,
+)
 SMALLEST_RANGE = 1e-6  # a group of equal values still gets a scale to divide by
 
 
@@ -88,6 +94,11 @@ def write_int4(q: Tensor, packed: Tensor) -> None:
     """Write the values of `packed` [..., K / 2] into `q` [..., K], whatever its dtype."""
     q[..., 0::2] = (packed << 4) >> 4  # shifting back and forth spreads the sign
     q[..., 1::2] = packed >> 4
+
+
+def read_int4(packed: Tensor) -> Tensor:
+    """Give the values of `packed`, on a CPU, in float32."""
+    return torch.view_as_real(PAIRS.take(packed.to(torch.int64)))  # which counts from the end where a byte is negative
 
 
 def check_stored(name: str, tensor: Tensor, dtype: torch.dtype) -> None:

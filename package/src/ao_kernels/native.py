@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import re
 import warnings
 from dataclasses import dataclass
 from enum import Enum
@@ -19,7 +18,6 @@ from ao_kernels.formats import FORMATS
 PACKAGE = Path(__file__).parent
 CPU_LIBRARY = PACKAGE / "libao_kernels_cpu.so"
 CUDA_LIBRARY = PACKAGE / "libao_kernels_cuda.so"
-LOWEST_CAPABILITY = (9, 0)  # the first with what the CUDA kernels are made of; they say so too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,19 +90,47 @@ def load() -> None:
             warnings.warn(f"ao-kernels: {decision.reason}. {find_remedy('ao-kernels')}", stacklevel=3)
 
 
-def describe(device: torch.device | str | None = None) -> str:
+def describe(
+    device: torch.device | str | None = None, shape: tuple[int, int, int] | None = None, group_size: int = 128
+) -> str:
     """Say in one line which bodies serve, and why it is the generic one where no other does.
+
+    The library of a device's kernels decides which calls it serves, and is asked here. A pure wheel has none: torch's
+    dispatcher then says whether anybody has registered a kernel.
 
     Args:
         device: the device to speak of, such as `cuda:0`, whoever registered a kernel for it; by default, the line says
             what this wheel has for any.
+        shape: M, N and K of a product with int4 weights, of which to say what multiplies there.
+        group_size: that of the weights.
 
     """
     if device is None:
         return tell(CUDA, CPU, cpu_body() if CPU.action is Action.LOAD else "")
     chosen = torch.device(device)
     served = [form.operator for form in FORMATS if has_kernel(form.operator, chosen.type)]
-    return tell_of_device(decide_for_device(chosen, is_served=bool(served)), served)
+    told = tell_of_device(decide_for_device(chosen, is_served=bool(served)), served)
+    way = None if shape is None else ask_for_way(chosen, shape, group_size)
+    return told if way is None else f"{told}; {' x '.join(map(str, shape or ()))}: {way}"
+
+
+def ask_for_way(device: torch.device, shape: tuple[int, int, int], group_size: int) -> str | None:
+    """Ask a device's library what multiplies a product [M, N, K] of int4 weights; None where it does not."""
+    numbers = (*shape, group_size)
+    if device.type == "cuda" and CUDA.action is Action.LOAD and torch.cuda.is_available():
+        index = torch.cuda.current_device() if device.index is None else device.index
+        return ask(CUDA_LIBRARY, "ao_kernels_cuda_serves", ctypes.c_int32(index), *map(ctypes.c_int64, numbers))
+    if device.type == "cpu" and CPU.action is Action.LOAD:
+        return ask(CPU_LIBRARY, "ao_kernels_cpu_serves", *map(ctypes.c_int64, numbers))
+    return None
+
+
+def ask(library: Path, function: str, *arguments: object) -> str | None:
+    """Call a function of a loaded library that answers with text, or with none."""
+    asked = getattr(ctypes.CDLL(str(library)), function)
+    asked.restype = ctypes.c_char_p
+    answer: bytes | None = asked(*arguments)
+    return None if answer is None else answer.decode("ascii")
 
 
 def has_kernel(operator: str, device_type: str) -> bool:
@@ -117,7 +143,8 @@ def has_kernel(operator: str, device_type: str) -> bool:
 def decide_for_device(device: torch.device, *, is_served: bool) -> Decision:
     """Decide what is to be said of a device: LOAD where kernels serve it, ours or another's."""
     if device.type == "cuda" and CUDA.action is Action.LOAD and BUILD and torch.cuda.is_available():
-        return decide_gpu(BUILD, torch.cuda.get_device_capability(device))
+        serves = ask_for_way(device, (1, 1, 1), 1) is not None
+        return decide_gpu(BUILD, torch.cuda.get_device_capability(device), serves=serves)
     if device.type == "cpu" and CPU.action is Action.LOAD:
         return Decision(action=Action.LOAD, reason=f"{CPU.reason} ({cpu_body()})")
     if is_served:
@@ -134,29 +161,12 @@ def warn_without_code(device: torch.device) -> None:
         warnings.warn(f"ao-kernels: {tell_of_device(decision, [])}", stacklevel=3)
 
 
-def decide_gpu(build: CudaBuild, capability: tuple[int, int]) -> Decision:
-    """Decide by the compute capability: the kernels hand on to the generic body what comes from a GPU without code."""
-    architectures = build.architectures.split(";")
-    if capability >= LOWEST_CAPABILITY and any(runs_on(architecture, capability) for architecture in architectures):
+def decide_gpu(build: CudaBuild, capability: tuple[int, int], *, serves: bool) -> Decision:
+    """Put into words what the library says of a GPU: calls on one without code are handed on to the generic body."""
+    if serves:
         return Decision(action=Action.LOAD, reason=build.kernels)
     version = ".".join(map(str, capability))
     return Decision(action=Action.LEAVE, reason=f"{build.kernels} have no code for compute capability {version}")
-
-
-def runs_on(architecture: str, capability: tuple[int, int]) -> bool:
-    """Whether code for an architecture, such as `10.0+PTX`, runs on a GPU, by the rules of CUDA.
-
-    What was compiled runs from its own version on up to the next major one; PTX is compiled for any newer GPU. With an
-    `a`, either is for exactly its own version; with an `f`, for those of its own major one.
-    """
-    parsed = re.fullmatch(r"(\d+)\.(\d+)([af]?)(\+PTX)?", architecture)
-    if parsed is None:
-        message = f"an architecture must be such as 9.0, 9.0a or 10.0+PTX, got {architecture}"
-        raise ValueError(message)
-    version, kind, ptx = (int(parsed[1]), int(parsed[2])), parsed[3], parsed[4]
-    if kind == "a":
-        return capability == version
-    return capability >= version and (capability[0] == version[0] or bool(ptx and not kind))
 
 
 def tell_of_device(decision: Decision, served: list[str]) -> str:
@@ -178,7 +188,4 @@ def tell(cuda: Decision, cpu: Decision, body: str) -> str:
 
 def cpu_body() -> str:
     """Ask the loaded library which instructions it found, such as `AVX-512 BF16`."""
-    name = ctypes.CDLL(str(CPU_LIBRARY)).ao_kernels_cpu_body
-    name.restype = ctypes.c_char_p
-    found: bytes = name()
-    return found.decode("ascii")
+    return ask(CPU_LIBRARY, "ao_kernels_cpu_body") or ""

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.utils._python_dispatch import return_and_correct_aliasing
 
-from ao_kernels.quantized import FUNCTIONS, HANDLERS, MATRIX, QuantizedTensor
+from ao_kernels.quantized import BATCH, FUNCTIONS, HANDLERS, MATRIX, QuantizedTensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,12 +43,35 @@ def _mm(x: Tensor, weight: Tensor) -> Tensor:
     return _dequantized(aten.mm.default, x, weight)
 
 
+def _grouped_mm(
+    x: Tensor,
+    weight: Tensor,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Multiply the rows of each expert by its weight; `offs` says where they end."""
+    counts = type(offs) is Tensor and x.dim() == MATRIX and bias is None and out_dtype in {None, x.dtype}
+    if offs is None or not counts or not isinstance(weight, QuantizedTensor) or not _serves(weight):
+        return _dequantized(aten._grouped_mm.default, x, weight, offs, bias, out_dtype)  # noqa: SLF001 - the name of an operator
+    product = x.new_zeros(x.shape[0], weight.shape[-1])
+    ends = offs.tolist()
+    for expert, (first, last) in enumerate(zip([0, *ends], ends, strict=False)):
+        if last > first:
+            product[first:last] = _batch(weight, expert).linear(x[first:last])
+    return product
+
+
+def _add(product: Tensor, bias: Tensor) -> Tensor:
+    if bias.dtype != product.dtype:
+        message = f"bias must have the operands' dtype {product.dtype}, got {bias.dtype}"
+        raise TypeError(message)
+    return product + bias
+
+
 def _addmm(bias: Tensor, x: Tensor, weight: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     if _serves(weight) and beta == alpha == 1:
-        if bias.dtype != x.dtype:
-            message = f"bias must have the operands' dtype {x.dtype}, got {bias.dtype}"
-            raise TypeError(message)
-        return _mm(x, weight) + bias
+        return _add(_mm(x, weight), bias)
     return _dequantized(aten.addmm.default, bias, x, weight, beta=beta, alpha=alpha)
 
 
@@ -68,11 +92,46 @@ def _bmm(x: Tensor, weight: Tensor) -> Tensor:
     return torch.stack([_batch(weight, i).linear(matrix) for i, matrix in enumerate(x)])
 
 
+def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:  # noqa: A002 - torch's name
+    """Multiply as a linear layer does. Torch would come to the same product by a view and several operators."""
+    if isinstance(weight, QuantizedTensor) and not weight.transposed and weight.qdata.dim() == MATRIX:
+        return _product(_plain(input), weight, _plain(bias))
+    return _dequantized(functional.linear, input, weight, bias)
+
+
+def _matmul(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002 - torch's name
+    """Multiply in one way, with a gradient and without: torch's way to a product in another shape hangs on that."""
+    if not isinstance(other, QuantizedTensor) or not other.transposed or isinstance(input, QuantizedTensor):
+        return torch.matmul(input, other)
+    if other.qdata.dim() == MATRIX and input.dim():
+        return _product(input, other)
+    if input.dim() == MATRIX or (input.dim() == BATCH and len(input) == 1):
+        return torch.bmm(input.expand(len(other), *input.shape[-MATRIX:]), other)
+    return torch.matmul(input, other)
+
+
+def _product(x: Tensor, weight: QuantizedTensor, bias: Tensor | None = None) -> Tensor:
+    dtype = weight.dtype
+    # The first question is quick, and no device is unknown to it.
+    if torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(x.device.type):  # noqa: SLF001 - torch's own
+        dtype = torch.get_autocast_dtype(x.device.type)
+        x, bias = _autocast(x, dtype), None if bias is None else _autocast(bias, dtype)
+    product = weight.linear(x, dtype)
+    return product if bias is None else _add(product, bias)
+
+
+def _autocast(operand: Tensor, dtype: torch.dtype) -> Tensor:
+    """Convert an operand as autocast does: float64 and what is not floating point stay as they are."""
+    return operand.to(dtype) if operand.is_floating_point() and operand.dtype != torch.float64 else operand
+
+
 PRODUCTS: dict[OpOverload, Callable[..., Tensor]] = {
     aten.mm.default: _mm,
     aten.addmm.default: _addmm,
     aten.mv.default: _mv,
     aten.bmm.default: _bmm,
+    aten.linear.default: _linear,
+    aten._grouped_mm.default: _grouped_mm,  # noqa: SLF001 - the name of an operator
 }
 
 
@@ -84,6 +143,8 @@ def _einsum(equation: str, *operands: Any) -> Tensor:  # noqa: ANN401 - tensors,
 
 
 FUNCTIONS[torch.einsum] = _einsum
+FUNCTIONS[functional.linear] = _linear
+FUNCTIONS.update(dict.fromkeys((torch.matmul, torch.linalg.matmul, Tensor.matmul), _matmul))
 
 
 def _axis(dim: int, dimensions: int) -> int:
@@ -256,6 +317,19 @@ def _cat(weights: Sequence[Tensor], dim: int = 0) -> QuantizedTensor:
     return first.rewrap(torch.cat([weight.qdata for weight in alike], stored), grids)
 
 
+def stack_rows(weights: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Put matrices together as several, where torch stacks them: before their last two dimensions."""
+    if (
+        all(isinstance(weight, QuantizedTensor) for weight in weights)
+        and dim % (weights[0].dim() + 1) <= weights[0].dim() - MATRIX
+    ):
+        return _cat(
+            [_unsqueeze(weight, dim % (weight.dim() + 1)) for weight in weights if isinstance(weight, QuantizedTensor)],
+            dim % (weights[0].dim() + 1),
+        )
+    return torch.stack([_plain(weight) for weight in weights], dim)
+
+
 def _joins(first: QuantizedTensor, second: QuantizedTensor, dim: int) -> bool:
     """Whether two weights have in common all but the length of a dimension."""
     axis = _axis(dim, first.dim())
@@ -293,16 +367,18 @@ def _to_copy(
     return weight.map(lambda stored: stored.to(device, copy=True, non_blocking=non_blocking), dtype=dtype)
 
 
-def _copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> QuantizedTensor:  # noqa: FBT001, FBT002 - torch's
+def _copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:  # noqa: FBT001, FBT002 - torch's
     if not isinstance(target, QuantizedTensor):
-        message = (
-            f"a plain tensor is not filled by {type(source).__name__}: "
-            "load a state_dict that holds one with assign=True, or call dequantize() on it first"
+        return target.copy_(_plain(source), non_blocking=non_blocking)
+    if not isinstance(source, QuantizedTensor) or source.kind != target.kind:
+        plain = (
+            target.dequantize()
+            if source.shape != target.shape
+            else torch.empty_like(source, dtype=target.dtype, device=target.device)
         )
-        raise ValueError(message)  # noqa: TRY004 - as every copy that does not fit
-    if not isinstance(source, QuantizedTensor) or _kind(source) != _kind(target):
-        _refuse(target, f"is filled by a weight like it, {target!r}, got {_described(source)}")
-    for mine, other in zip((target.qdata, *target.grids), (source.qdata, *source.grids), strict=True):
+        target.quantize_again(plain.copy_(_plain(source)))
+        return target
+    for mine, other in zip(target.stored, source.stored, strict=True):
         mine.copy_(other, non_blocking=non_blocking)
     return target
 
@@ -314,12 +390,7 @@ def _described(operand: Tensor) -> str:
     return f"a plain tensor of shape {tuple(operand.shape)} and dtype {operand.dtype}"
 
 
-def _kind(weight: QuantizedTensor) -> tuple[object, ...]:
-    """All that two weights must have in common for one to take the numbers of the other."""
-    return type(weight), weight.shape, weight.group_size, weight.transposed
-
-
-COPIES: dict[OpOverload, Callable[..., QuantizedTensor]] = {
+COPIES: dict[OpOverload, Callable[..., Tensor]] = {
     aten.cat.default: _cat,
     aten._to_copy.default: _to_copy,  # noqa: SLF001 - the name of an operator
     aten.clone.default: _clone,

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import KW_ONLY, InitVar, dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor, nn
 
 from ao_kernels.groups import check_group_size, whole_rows
-from ao_kernels.quantized import QuantizedTensor
+from ao_kernels.quantized import BATCH, MATRIX, QuantizedTensor
 from ao_kernels.tensors import Float8Tensor, Int4PackingFormat, Int4PlainInt32Tensor, Int4PlainTensor, Int8Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import torch
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 # torch's modules whose weight is a matrix or several, but not one that their input is multiplied by.
 OTHER_USES = (nn.Embedding, nn.EmbeddingBag, nn.Bilinear, nn.modules.conv._ConvNd)  # noqa: SLF001 - all convolutions
+
+MOST_NAMES = 5  # that one message lists
 
 
 class Config(Protocol):
@@ -99,8 +101,10 @@ class Float8WeightOnlyConfig:
 
 
 def is_linear(module: nn.Module, name: str) -> bool:  # noqa: ARG001 - which others may go by
-    """Whether a module is linear and its weight not quantized yet: what `quantize_` takes by default."""
-    return isinstance(module, nn.Linear) and not isinstance(module.weight, QuantizedTensor)
+    """Whether a module is linear, or holds experts, and is not quantized yet: what `quantize_` takes by default."""
+    if isinstance(module, nn.Linear):
+        return not isinstance(module.weight, QuantizedTensor)
+    return type(module).__name__.endswith("Experts") and bool(_matrices(module))
 
 
 def quantize_(
@@ -108,33 +112,110 @@ def quantize_(
     config: Config,
     filter_fn: Callable[[nn.Module, str], bool] | None = None,
     device: torch.device | str | None = None,
+    *,
+    strict: bool = False,
 ) -> None:
     """Replace weights of a model by quantized ones, in place.
 
     A weight that several modules share stays shared between those that are chosen. Every weight is quantized before the
-    first is replaced.
+    first is replaced. What is left as it is among the matrices is told, with its share of the parameters.
 
     Args:
-        model: any module; the linear modules in it are quantized, or itself if it is one.
+        model: any module; the linear modules in it are quantized, or itself if it is one, and the weights of experts,
+            [E, N, K], in modules whose class is called so.
         config: the format, such as `Int4WeightOnlyConfig(group_size=128)`.
         filter_fn: chooses other modules, by themselves and their names in the model.
         device: where to move each chosen module before its weight is quantized, by default nowhere.
+        strict: refuse a model of which matrices are left that could be multiplied by.
 
     Raises:
         TypeError: `config` is none.
-        ValueError: a chosen module has no weight that can be quantized so; the model is then as it was.
+        ValueError: a chosen module has no weight that can be quantized so, or `strict` and one is left; the model is
+            then as it was.
 
     """
+    config = translate(config)
     _check(config)
     chosen = {name: module for name, module in model.named_modules() if (filter_fn or is_linear)(module, name)}
     faults = [f"{name or 'the model'}: {fault}" for name, module in chosen.items() if (fault := _fault(module, config))]
     if faults:
         message = f"{'; '.join(faults)}. Leave such modules out by filter_fn, or choose another group_size"
         raise ValueError(message)
-    weights = dict.fromkeys(_weight(module) for module in chosen.values())
+    left = list(_left(model, chosen))
+    if strict and any(one.could_be for one in left):
+        message = f"strict, but {_tell([one for one in left if one.could_be], model)}"
+        raise ValueError(message)
+    weights = {weight: weight for module in chosen.values() for weight in _weights(module).values()}
     quantized = {weight: _quantize(weight.to(device), config) for weight in weights}
+    if chosen and left:
+        logging.getLogger("ao_kernels").warning("%s", _tell(left, model))
     for module in chosen.values():
-        _replace(module, quantized[_weight(module)], device)
+        replaced = {name: quantized[weight] for name, weight in _weights(module).items()}
+        if device is not None:
+            module.to(device)
+        for name, weight in replaced.items():
+            setattr(module, name, weight)
+
+
+class Left(NamedTuple):
+    """A matrix that `quantize_` leaves as it is."""
+
+    name: str
+    numbers: int
+    could_be: bool
+    """Whether it may be one that is multiplied by, unlike an embedding's."""
+
+
+def _left(model: nn.Module, chosen: Mapping[str, nn.Module]) -> Iterator[Left]:
+    taken = {id(weight) for module in chosen.values() for weight in _weights(module).values()}
+    for module_name, module in model.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            is_matrix = parameter.dim() >= MATRIX and parameter.is_floating_point()
+            if is_matrix and not isinstance(parameter, QuantizedTensor) and id(parameter) not in taken:
+                taken.add(id(parameter))
+                full = f"{module_name}.{name}" if module_name else name
+                yield Left(full, parameter.numel(), not isinstance(module, OTHER_USES))
+
+
+def _tell(left: Sequence[Left], model: nn.Module) -> str:
+    share = sum(one.numbers for one in left) / max(sum(parameter.numel() for parameter in model.parameters()), 1)
+    names = [one.name for one in sorted(left, key=lambda one: -one.numbers)]
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{share:.0%} of the parameters stay as they are: {', '.join(names[:MOST_NAMES])}{more}"
+
+
+def translate(config: Any) -> Any:  # noqa: ANN401 - whatever a caller gives
+    """Return our config for one of torchao's, whose classes have the same names; any other as it is.
+
+    Raises:
+        ValueError: torchao's config asks for what no format here is.
+
+    """
+    kind = type(config)
+    if kind.__module__.partition(".")[0] != "torchao":
+        return config
+    makers: dict[str, Callable[[], Config]] = {
+        "Int4WeightOnlyConfig": lambda: Int4WeightOnlyConfig(
+            config.group_size, packing_format=config.int4_packing_format.value
+        ),
+        "Int8WeightOnlyConfig": lambda: Int8WeightOnlyConfig(_granularity(config)),
+        "Float8WeightOnlyConfig": lambda: Float8WeightOnlyConfig(_granularity(config)),
+    }
+    if kind.__name__ not in makers or getattr(config, "weight_dtype", torch.float8_e4m3fn) != torch.float8_e4m3fn:
+        message = f"of torchao's configs, {', '.join(makers)} are taken, got {config}"
+        raise ValueError(message)
+    return makers[kind.__name__]()
+
+
+def _granularity(config: Any) -> int | None:  # noqa: ANN401 - torchao's
+    """Return the group size of one of torchao's configs; None for whole rows."""
+    granularity: Any = getattr(config, "granularity", None)
+    kind = type(granularity).__name__
+    if granularity is not None and kind not in {"PerRow", "PerGroup"}:
+        message = f"granularity must be PerRow or PerGroup, got {granularity}"
+        raise ValueError(message)
+    group_size: int | None = granularity.group_size if kind == "PerGroup" else getattr(config, "group_size", None)
+    return group_size
 
 
 def _check(config: Config) -> None:
@@ -144,19 +225,24 @@ def _check(config: Config) -> None:
         raise TypeError(message)
 
 
-def _weight(module: nn.Module) -> nn.Parameter:
-    return dict(module.named_parameters(recurse=False))["weight"]
+def _matrices(module: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the weights of experts that are not quantized yet: the parameters of three dimensions."""
+    of_experts = {name: one for name, one in module.named_parameters(recurse=False) if one.dim() == BATCH}
+    return {name: one for name, one in of_experts.items() if not isinstance(one, QuantizedTensor)}
 
 
-def _replace(module: nn.Module, weight: nn.Parameter, device: torch.device | str | None) -> None:
-    if device is not None:
-        module.to(device)
-    module.weight = weight
+def _weights(module: nn.Module) -> dict[str, nn.Parameter]:
+    """Return what is quantized of a module: its weight, or those of its experts."""
+    weight = dict(module.named_parameters(recurse=False)).get("weight")
+    return _matrices(module) if weight is None else {"weight": weight}
 
 
 def _fault(module: nn.Module, config: Config) -> str | None:
     kind = type(module).__name__
     weight = dict(module.named_parameters(recurse=False)).get("weight")
+    if weight is None and (experts := _matrices(module)):
+        faults = ((name, config.tensor.fault(one.shape, _group_size(one, config))) for name, one in experts.items())
+        return "; ".join(f"{name}: {fault}" for name, fault in faults if fault) or None
     if weight is None:
         computed = getattr(module, "weight", None) is not None
         return f"weight must be a parameter, got what {kind} computes" if computed else f"{kind} has no weight"

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch._C import DisableTorchFunctionSubclass
 
 from ao_kernels.formats import dequantize
+from ao_kernels.rowwise import multiply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,6 +35,7 @@ class QuantizedTensor(Tensor):
     """
 
     FORMAT: ClassVar[WeightFormat]
+    OTHERWISE: ClassVar[Callable[..., object]]  # what becomes of operators without a handler: `policy` says so
 
     qdata: Tensor
     """The stored values, [..., N, K / FORMAT.together]."""
@@ -45,9 +47,21 @@ class QuantizedTensor(Tensor):
     """Whether this is the view [..., K, N] of what is stored."""
 
     def __new__(
-        cls, qdata: Tensor, *grids: Tensor, group_size: int, dtype: torch.dtype, transposed: bool = False
+        cls,
+        qdata: Tensor,
+        *grids: Tensor,
+        group_size: int = 0,
+        dtype: torch.dtype = torch.bfloat16,
+        transposed: bool = False,
+        requires_grad: bool = False,
     ) -> Self:
-        """Let stored values with their scales and zero points stand for a tensor of `dtype`."""
+        """Let stored values with their scales and zero points stand for a tensor of `dtype`.
+
+        Or a parameter again for a tensor that is one already, as libraries make them: a plain one stays plain.
+        """
+        if not grids:
+            parameter: Self = _as_parameter(qdata, requires_grad=requires_grad)
+            return parameter
         *leading, rows = qdata.shape[:-1]
         depth = cls.FORMAT.depth(qdata)
         *apart, row, value = _strides(cls.FORMAT.together, qdata, grids)
@@ -107,6 +121,26 @@ class QuantizedTensor(Tensor):
         return tuple(getattr(self, name) for name in self.FORMAT.grids)
 
     @property
+    def stored(self) -> tuple[Tensor, ...]:
+        """All that is stored: the values and the grids."""
+        return (self.qdata, *self.grids)
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """All that two weights must have in common for one to take what the other stores."""
+        return type(self), self.shape, self.group_size, self.transposed
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override] # torch's is of the numbers that this stands for
+        """The bytes that are stored."""
+        return sum(stored.nbytes for stored in self.stored)
+
+    def element_size(self) -> float:  # type: ignore[override] # a number takes less than a byte
+        """Return the bytes that are stored for a number; all numbers together take `nbytes`."""
+        size = self.nbytes / max(self.numel(), 1)
+        return int(size) if size.is_integer() else size
+
+    @property
     def block_size(self) -> tuple[int, ...]:
         """The group size as torchao writes it, with a one for each dimension but K."""
         ones = (1,) * (self.dim() - 2)
@@ -135,10 +169,10 @@ class QuantizedTensor(Tensor):
 
     @data.setter
     def data(self, other: Tensor) -> None:
-        """Stand for what another weight of this class stands for, and share what it stores."""
+        """Stand for what another weight of this class stands for and share what it stores, or quantize a plain one."""
         if not isinstance(other, type(self)):
-            message = f"data must be of the weight's class {type(self).__name__}, got {type(other).__name__}"
-            raise TypeError(message)
+            self.quantize_again(other.dequantize() if isinstance(other, QuantizedTensor) else other)
+            return
         Tensor.data.__set__(self, other)  # type: ignore[attr-defined] # shape, dtype and device
         for name in ("qdata", *self.FORMAT.grids, "group_size", "transposed"):
             setattr(self, name, getattr(other, name))
@@ -160,14 +194,30 @@ class QuantizedTensor(Tensor):
         weight = rows.view(*self.qdata.shape[:-1], rows.shape[-1])
         return weight.mT if self.transposed else weight
 
-    def linear(self, x: Tensor) -> Tensor:
-        """Multiply activations [..., K] by this weight [N, K], whether it is seen transposed or not."""
-        if x.dtype != self.dtype:
-            message = f"both operands must have one dtype, got {x.dtype} and a weight of {self.dtype}"
+    def quantize_again(self, plain: Tensor) -> None:
+        """Take the numbers of a plain tensor of this shape: quantized as this weight is, into what it stores."""
+        if plain.shape != self.shape:
+            message = f"a quantized weight keeps its shape {tuple(self.shape)}, got {tuple(plain.shape)}"
+            raise ValueError(message)
+        *leading, rows, _ = self.qdata.shape
+        of_rows = plain.detach().mT if self.transposed else plain.detach()
+        qdata, *grids = self.FORMAT.quantize(of_rows.reshape(-1, of_rows.shape[-1]), self.group_size)
+        self.qdata.copy_(qdata.view(self.qdata.shape))
+        for mine, grid in zip(self.grids, grids, strict=True):
+            mine.copy_(grid.unflatten(1, (*leading, rows)).movedim(0, -2))
+
+    def linear(self, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """Multiply activations [..., K] by this weight [N, K], whether it is seen transposed or not.
+
+        Both have one dtype, which autocast gives as `dtype`.
+        """
+        dtype = dtype or self.dtype
+        if x.dtype != dtype:
+            message = f"input must have the weight's dtype {dtype}, got {x.dtype}"
             raise TypeError(message)
-        operator = getattr(torch.ops.ao, self.FORMAT.operator)
-        product: Tensor = operator(x.to(torch.bfloat16), self.qdata, *self.grids)
-        return product.to(x.dtype)
+        if dtype == torch.bfloat16:
+            return multiply(self.FORMAT, x, self.qdata, *self.grids)
+        return multiply(self.FORMAT, x.to(torch.bfloat16), self.qdata, *self.grids).to(dtype)
 
     def rewrap(
         self,
@@ -245,11 +295,7 @@ class QuantizedTensor(Tensor):
         handler = HANDLERS.get(func)
         if handler is not None:
             return handler(func, args, kwargs or {})
-        result = func.decompose(*args, **(kwargs or {}))
-        if result is NotImplemented:
-            message = f"{cls.__name__} does not support {func}: call dequantize() on it first"
-            raise NotImplementedError(message)
-        return result
+        return cls.OTHERWISE(func, args, kwargs or {})
 
 
 HANDLERS: dict[OpOverload, Callable[[OpOverload, tuple[Any, ...], dict[str, Any]], object]] = {}
@@ -257,6 +303,13 @@ HANDLERS: dict[OpOverload, Callable[[OpOverload, tuple[Any, ...], dict[str, Any]
 
 FUNCTIONS: dict[Callable[..., object], Callable[..., object]] = {}
 """What takes the place of a function that torch takes apart into operators that a quantized weight has no use for."""
+
+
+def _as_parameter(weight: Tensor, *, requires_grad: bool) -> Any:  # noqa: ANN401 - a parameter passes for its tensor
+    if not isinstance(weight, QuantizedTensor) and not weight.is_floating_point():
+        message = f"stored values must come with their scales, got {weight.dtype} alone"
+        raise TypeError(message)
+    return torch.nn.Parameter(weight, requires_grad and not isinstance(weight, QuantizedTensor))
 
 
 def _strides(together: int, qdata: Tensor, grids: Sequence[Tensor]) -> tuple[int, ...]:

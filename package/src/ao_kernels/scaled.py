@@ -10,6 +10,7 @@ from ao_kernels import groups
 INT8_HIGHEST = 127  # -128 is left out, so that the range is as wide on both sides of zero
 FLOAT8 = torch.float8_e4m3fn
 FLOAT8_HIGHEST = torch.finfo(FLOAT8).max
+FLOAT8_VALUES = torch.arange(256, dtype=torch.uint8, device="cpu").view(FLOAT8).to(torch.bfloat16)
 SMALLEST_MAGNITUDE = 1e-12  # a group of zeros still gets a scale to divide by
 
 
@@ -51,10 +52,19 @@ def write_float8(values: Tensor, stored: Tensor) -> None:
     if stored.device.type != "cpu":
         values.copy_(stored)
         return
-    # On a CPU, torch converts one number at a time; to look it up among all 256 is four times as quick.
+    # What is traced for a compiler knows no tensor of ours.
     every_value = torch.arange(256, device=stored.device, dtype=torch.uint8).view(FLOAT8).to(values.dtype)
-    index = stored.view(torch.uint8).flatten().to(torch.int32)
-    values.copy_(every_value.index_select(0, index).view(stored.shape))
+    values.copy_(_look_up(every_value, stored).view(stored.shape))
+
+
+def read_float8(stored: Tensor) -> Tensor:
+    """Give the values of `stored`, on a CPU, in bfloat16, which holds them all."""
+    return _look_up(FLOAT8_VALUES, stored)
+
+
+def _look_up(every_value: Tensor, stored: Tensor) -> Tensor:
+    """Find values among all 256: on a CPU, torch converts one number at a time, in four times as long."""
+    return every_value.index_select(0, stored.view(torch.uint8).flatten().to(torch.int32))
 
 
 def _scale(x: Tensor, group_size: int | None, highest: float) -> tuple[Tensor, Tensor]:

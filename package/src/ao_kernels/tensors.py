@@ -6,7 +6,7 @@ from enum import Enum
 
 import torch
 
-from ao_kernels import operations  # noqa: F401 - which tells torch's operators about quantized weights
+from ao_kernels import collectives, policy  # noqa: F401 - which tell torch's operators about quantized weights
 from ao_kernels.formats import FLOAT8_E4M3, INT4, INT8, UINT4
 from ao_kernels.quantized import QuantizedTensor
 

@@ -10,6 +10,7 @@ from ao_kernels.int4 import check_packable, check_stored
 
 HIGHEST = 15  # of an unsigned four-bit integer
 TOGETHER = 8  # values of four bits in an int32
+SHIFTS = torch.arange(0, 4 * TOGETHER, 4, dtype=torch.int32, device="cpu")  # to each value of an int32
 SMALLEST_SCALE = 1e-6  # a group of zeros still gets a scale to divide by
 
 
@@ -89,3 +90,8 @@ def write_uint4(u: Tensor, packed: Tensor) -> None:
     """Write the values of `packed` [..., K / 8] into `u` [..., K], whatever its dtype."""
     for i in range(TOGETHER):
         u[..., i::TOGETHER] = (packed >> 4 * i) & 0xF
+
+
+def read_uint4(packed: Tensor) -> Tensor:
+    """Give the values of `packed` in int32."""
+    return (packed.unsqueeze(-1) >> SHIFTS).bitwise_and_(0xF)

@@ -15,22 +15,32 @@ Tensor multiply_with(const Tensor& input, const Tensor& weight, const Tensor& sc
   return multiply(kBody, input, weight, scale, zero_point);
 }
 
+template <const CpuBody& kBody>
+Tensor multiply_unsigned_with(const Tensor& input, const Tensor& weight, const Tensor& scale,
+                              const Tensor& zero_point) {
+  return multiply(kBody, input, weight, scale, zero_point, Packing::kUnsigned);
+}
+
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(ao_on_plain, CPU, m) {
   m.impl("bf16i4bf16_rowwise", TORCH_BOX(&multiply_with<ao_kernels::kPlainBody>));
+  m.impl("bf16u4bf16_rowwise", TORCH_BOX(&multiply_unsigned_with<ao_kernels::kPlainBody>));
 }
 
 #ifdef __x86_64__
 STABLE_TORCH_LIBRARY_IMPL(ao_on_avx2, CPU, m) {
   m.impl("bf16i4bf16_rowwise", TORCH_BOX(&multiply_with<ao_kernels::kAvx2Body>));
+  m.impl("bf16u4bf16_rowwise", TORCH_BOX(&multiply_unsigned_with<ao_kernels::kAvx2Body>));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(ao_on_avx512, CPU, m) {
   m.impl("bf16i4bf16_rowwise", TORCH_BOX(&multiply_with<ao_kernels::kAvx512Body>));
+  m.impl("bf16u4bf16_rowwise", TORCH_BOX(&multiply_unsigned_with<ao_kernels::kAvx512Body>));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(ao_on_avx512_bf16, CPU, m) {
   m.impl("bf16i4bf16_rowwise", TORCH_BOX(&multiply_with<ao_kernels::kAvx512Bfloat16Body>));
+  m.impl("bf16u4bf16_rowwise", TORCH_BOX(&multiply_unsigned_with<ao_kernels::kAvx512Bfloat16Body>));
 }
 #endif
