@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+from contextlib import redirect_stdout
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.cli.values import share
-from ci_tools.cli.verbs import parser_of
+from ci_tools.cli.verbs import find_run, parser_of
 from ci_tools.config import location
 from ci_tools.config.native import read_archs
 from ci_tools.doctor.rehearsal.runs import ForetoldPlan
@@ -46,12 +48,22 @@ class Foreteller(NamedTuple):
     def foretell(self, step: str, environ: Mapping[str, str]) -> ForetoldPlan | Unseen:
         """Return what the step `plan` or `due` makes of these variables; raise InputError where it would fail."""
         try:
-            return self._plan(environ) if step == "plan" else self._due(environ)
+            makers = {"plan": self._plan, "due": self._due, "projects": self._list_projects}
+            return makers[step](environ)
         except MachineError as error:
             return Unseen(
                 f"the outputs of the step {step} with {environ.get('WITH_CONFIG') or 'the default config'}",
                 error.message,
             )
+
+    def _list_projects(self, environ: Mapping[str, str]) -> ForetoldPlan:
+        """Return the projects of a repository with several configs, as the step itself prints them."""
+        named = {name: text for name, text in environ.items() if name != "WITH_FOLDER"}
+        words, printed = step_of("projects", named, "", parser_of).arguments, io.StringIO()
+        with redirect_stdout(printed):
+            find_run("ci projects")(parser_of("ci projects").parse_args(words[2:]), self.outside)
+        outputs = dict(line.split("=", 1) for line in printed.getvalue().splitlines())
+        return ForetoldPlan("", "", "", "", "", (), 0, {"projects": outputs})
 
     def _due(self, environ: Mapping[str, str]) -> ForetoldPlan:
         """Return all releases that recipes ask for: fewer are due where some are published, more by upstream's news."""

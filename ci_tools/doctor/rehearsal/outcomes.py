@@ -51,8 +51,7 @@ def list_published(known: WorkflowSet, job: RehearsedJob) -> Iterator[Publishing
         if found and found[1] == "publish" and runs is not False:
             written = table_of(step.value.get("env"))
             env = {name: fill(str(text), contexts) for name, text in written.items()}
-            publishing = _of_fatwheel(job, env, _trace(job, str(written.get("WITH_TO", ""))))
-            yield publishing if runs else publishing._replace(what=f"{publishing.what}{PERHAPS}".lstrip(", "))
+            yield _of_fatwheel(job, env, _trace(job, str(written.get("WITH_TO", ""))))
     for one in list_publications(known, [job.placed]):
         if one.what == FATWHEEL and not job.unseen:
             continue

@@ -58,17 +58,19 @@ def rehearse(known: WorkflowSet, planner: Planner, asked: Asked) -> Rehearsal:
             unseen[f"{found.what}: {found.needs}"] = None
         return found
 
-    plans = [plan("plan", {**environ, "GITHUB_EVENT_NAME": "push"}) for environ in _list_configs(known)]
+    plans = [plan("plan", {**environ, "GITHUB_EVENT_NAME": "push"}) for environ in _list_configs(known, planner)]
     tags = [found.tag for found in plans if isinstance(found, ForetoldPlan)]
     events = list_events(known, tags, asked)
     return Rehearsal(known, tuple((event, tuple(_list_runs(known, event, plan))) for event in events), tuple(unseen))
 
 
-def _list_configs(known: WorkflowSet) -> list[dict[str, str]]:
+def _list_configs(known: WorkflowSet, planner: Planner) -> list[dict[str, str]]:
     """Return the configs that the runs of any event plan, as variables of the step that plans."""
     found: dict[tuple[str, str], None] = {}
 
-    def note(step: str, environ: Mapping[str, str]) -> Unseen:
+    def note(step: str, environ: Mapping[str, str]) -> ForetoldPlan | Unseen:
+        if step == "projects":
+            return planner(step, environ)
         if step == "plan":
             found[(environ.get("WITH_CONFIG", ""), environ.get("WITH_REPOSITORY", ""))] = None
         return Unseen("", "")

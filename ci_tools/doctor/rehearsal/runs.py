@@ -5,6 +5,7 @@ The outputs of Fatwheel's own steps are known by the plan of the config; those o
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ci_tools.doctor.workflow_set import WorkflowSet
 
 STEP = re.compile(r"\bfatwheel ci step (\w+)")
-RECIPE = Unseen("the releases of recipes that are due", "what upstream and your releases have when it runs")
 # Variables without which the plan is the same: unknown ones are left out.
 OPTIONAL = frozenset({"GH_TOKEN", "WITH_BASE", "WITH_PRIVATE", "WITH_TARGET", "WITH_TO"})
 
@@ -46,7 +46,7 @@ class ForetoldPlan(NamedTuple):
     left: str = ""  # why it leaves the tag to another config
 
 
-# Returns what `fatwheel ci step plan` or `due` makes of these variables, or why it is not known.
+# Returns what `fatwheel ci step plan`, `due` or `projects` makes of these variables, or why it is not known.
 Planner: TypeAlias = "Callable[[str, Mapping[str, str]], ForetoldPlan | Unseen]"
 
 
@@ -263,15 +263,37 @@ def _foretell(call: _Call, placed: PlacedJob) -> Open:
     """Return what is known of the outputs of a job's steps: those that a plan determines."""
     found = Open()
     for step in placed.file.steps_of(placed.job) if placed.runs is not False else ():
-        name = STEP.search(step.run)
-        if name and name[1] in {"plan", "due", "recipe"}:
-            call.plans.append(RECIPE if name[1] == "recipe" else _plan(call, placed, step, name[1]))
-            if name[1] == "recipe":  # a config that the run itself writes
-                break
-        plan = call.plans[-1] if name and call.plans else None
-        if name and isinstance(plan, ForetoldPlan) and name[1] in plan.outputs:
-            found[str(step.value.get("id", ""))] = {"outputs": Open(plan.outputs[name[1]])}
+        match = STEP.search(step.run)
+        name = match[1] if match else ""
+        if name == "recipe":  # the run itself writes the config that it plans
+            break
+        made = _plan(call, placed, step, name) if name in {"plan", "due", "projects"} else None
+        call.plans.extend([made] if made and name != "projects" else ())
+        plan = made or (call.plans[-1] if call.plans else None)
+        outputs = plan.outputs.get(name) if isinstance(plan, ForetoldPlan) else None
+        outputs = (
+            _collect(call.plans) if name == "projects" and "WITH_FOLDER" in table_of(step.value.get("env")) else outputs
+        )
+        if outputs is not None:
+            found[str(step.value.get("id", ""))] = {"outputs": Open(outputs)}
     return found
+
+
+def _collect(plans: Sequence[ForetoldPlan | Unseen]) -> dict[str, str]:
+    """Return the outputs of the step that collects those of several projects; none if one is not known."""
+    known = [plan for plan in plans if isinstance(plan, ForetoldPlan)]
+    built = [plan for plan in known if plan.files and not plan.left]
+    kinds = {
+        "built": built,
+        "releases": [plan for plan in built if plan.channel != "none"],
+        "pypi": [plan for plan in built if plan.outputs["gather"]["pypi"] == "true"],
+    }
+    names = ("config", "package", "version", "channel")
+    rows = {
+        kind: [{"artifacts": plan.prefix, **{name: getattr(plan, name) for name in names}} for plan in several]
+        for kind, several in kinds.items()
+    }
+    return {kind: json.dumps(several) for kind, several in rows.items()} if len(known) == len(plans) else {}
 
 
 def _plan(call: _Call, placed: PlacedJob, step: WorkflowStep, name: str) -> ForetoldPlan | Unseen:
@@ -289,11 +311,8 @@ def _plan(call: _Call, placed: PlacedJob, step: WorkflowStep, name: str) -> Fore
 
 def _plan_of(call: _Call, placed: PlacedJob) -> ForetoldPlan | Unseen | None:
     """Return the plan whose files a job downloads, or the one of its own workflow."""
-    names = [
-        placed.fill(step.given.get("name", step.given.get("pattern", ""))) or ""
-        for step in placed.file.steps_of(placed.job)
-        if step.action == "actions/download-artifact"
-    ]
+    taken = (step for step in placed.file.steps_of(placed.job) if step.action == "actions/download-artifact")
+    names = [name for step in taken if (name := placed.fill(step.given.get("name", step.given.get("pattern", ""))))]
     known = [plan for plan in call.plans if isinstance(plan, ForetoldPlan)]
     found = [plan for plan in known if any(name.startswith(f"{plan.prefix}-") for name in names)]
     if found:
