@@ -131,10 +131,7 @@ def test_a_cron_is_a_nightly_of_each(monorepo: Path) -> None:
 
 def test_a_fork_builds_signs_nothing_and_publishes_nothing(monorepo: Path) -> None:
     jobs = rehearse(monorepo, "fork")
-    assert [job["job"] for job in jobs if job["runs"] is False and "publish" not in job["job"]] == [
-        "wheels (alpha) / attest",
-        "wheels (beta) / attest",
-    ]
+    assert [job["runs"] for job in jobs if job["job"].endswith("/ attest")] == [False, False]
     assert (published(jobs), {"write"} & {one for job in jobs for one in (job["rights"] or {}).values()}) == ({}, set())
 
 

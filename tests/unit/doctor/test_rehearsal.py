@@ -18,6 +18,8 @@ from ci_tools.doctor.workflow_set import FOLDER, read_set
 from ci_tools.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ci_tools.doctor.rehearsal.rehearse import Rehearsal
     from ci_tools.doctor.rehearsal.runs import Planner
 
@@ -265,6 +267,43 @@ def test_the_steps_of_fatwheel_are_known_by_the_plan() -> None:
     assert run["jobs"][3]["publishes"] == [
         {"what": "tiny 1.0, 2 files", "to": "${{ vars.TO }} or s3://x pypi", "channel": "stable"}
     ]
+
+
+PROJECTS = """\
+  list:
+    runs-on: ubuntu-latest
+    outputs: { projects: "${{ steps.l.outputs.projects }}" }
+    steps: [{ id: l, run: fatwheel ci step projects, env: { WITH_CONFIGS: a b } }]
+  each:
+    needs: list
+    strategy: { matrix: { project: "${{ fromJSON(needs.list.outputs.projects) }}" } }
+    runs-on: ubuntu-latest
+    steps: [{ run: fatwheel ci step plan, env: { WITH_CONFIG: "${{ matrix.project }}" } }]
+  collect:
+    needs: each
+    runs-on: ubuntu-latest
+    outputs: { releases: "${{ steps.c.outputs.releases }}" }
+    steps: [{ id: c, run: fatwheel ci step projects, env: { WITH_CONFIGS: a b, WITH_FOLDER: x } }]
+  publish:
+    needs: collect
+    strategy: { matrix: { it: "${{ fromJSON(needs.collect.outputs.releases) }}" } }
+    runs-on: ubuntu-latest
+    steps: [{ run: "true" }]
+"""
+
+
+def test_the_projects_of_a_monorepo_are_those_that_are_listed_and_released() -> None:
+    def planner(step: str, environ: Mapping[str, str]) -> ForetoldPlan:
+        if step == "projects":
+            return PLAN._replace(outputs={"projects": {"projects": '["a", "b"]'}})
+        name = environ["WITH_CONFIG"]
+        left = "" if name == "a" else "the tag is of a"
+        return PLAN._replace(config=name, package=name, left=left, outputs={"gather": {"pypi": "true"}})
+
+    ((_, (run,)),) = rehearsed(PROJECTS, "push", "tag:v1.0", planner).events
+    rows = [(job.id, *(row for row in [job.row] if row)) for job in run.jobs]
+    assert rows[1:3] == [("each", " (a)"), ("each", " (b)")]
+    assert [row for row in rows if row[0] == "publish"] == [("publish", " (fatwheel, a, a, 1.0, stable)")]
 
 
 def test_a_plan_that_cannot_be_made_leaves_its_jobs_open_and_says_why() -> None:
