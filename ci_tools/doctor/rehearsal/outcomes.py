@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.catalog.runner_labels import runner_labels
 from ci_tools.doctor.documents import is_computed, items_of, table_of
 from ci_tools.doctor.expressions import fill
 from ci_tools.doctor.nodes import OWN_TOKEN, SECRET, one_line
@@ -12,7 +13,6 @@ from ci_tools.doctor.placed_jobs import SYSTEMS, list_steps
 from ci_tools.doctor.rehearsal.runs import STEP, ForetoldPlan
 from ci_tools.doctor.report import Unseen
 from ci_tools.doctor.rules.releases import FATWHEEL, GITHUB, list_publications
-from ci_tools.doctor.rules.runners import runner_labels
 from ci_tools.doctor.workflows import INHERITED
 from ci_tools.model.request import HOSTED_MINUTES
 
