@@ -109,7 +109,7 @@ class WorkflowDocument:
     @classmethod
     def from_text(cls, text: str, path: str, repository: str = "", ref: str = "") -> WorkflowDocument:
         """Read a file's text; raise InputError with the place of each mistake in its YAML."""
-        document = yaml_file.parse(text, path, MAX_VALUES)
+        document = yaml_file.parse(text, path, MAX_VALUES, by_core=True)
         if sum(len(one) for _, one in strings(document.value)) > MAX_CHARACTERS:
             what = f"aliases expand to more than {MAX_CHARACTERS:,} characters, expected a workflow"
             raise RejectedInput([Problem(f"{path}:1:1", what)])
@@ -200,7 +200,7 @@ class WorkflowDocument:
 def condition_of(value: Table) -> str:
     """Return the `if:` of a job or a step; empty if it has none."""
     condition = value.get("if")
-    return "" if condition is None else str(condition)
+    return "" if condition is None else str(condition).lower() if isinstance(condition, bool) else str(condition)
 
 
 def strings(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, str]]:

@@ -198,17 +198,26 @@ def _place(
         holds = _join([runs, _holds(file, job, contexts)])
         rows = rows_of(value, contexts)
         for number, row in enumerate(rows[:MAX_ROWS] if rows is not None else [None]):
-            own = Open({**contexts, "strategy": Open({"job-index": number, "job-total": len(rows or ())})})
-            own["matrix"] = UNKNOWN if row is None else row
-            own["env"] = _env(file.value, value, own)
-            own["runner"] = _runner(value, own)
-            own["secrets"] = Open()
+            own = see_row(file, job, contexts, row, number, len(rows or ()))
             placed = PlacedJob(file, job, (*path, (file, job)), own, row, holds)
             yield placed
             called = known.called(file, str(value.get("uses") or ""), is_job=True) if "uses" in value else None
             if isinstance(called, WorkflowDocument) and len(path) < 10:  # noqa: PLR2004 - GitHub's own limit
                 inner = Open({**contexts, "inputs": given_inputs(called, table_of(value.get("with")), own)})
                 yield from _place(known, called, inner, placed.path, runs=holds)
+
+
+def see_row(
+    file: WorkflowDocument, job: str, contexts: Open, row: Mapping[str, Any] | None, number: int, total: int
+) -> Open:
+    """Return what a job, or one row of its matrix, sees."""
+    value = file.jobs[job]
+    own = Open({**contexts, "strategy": Open({"job-index": number, "job-total": total})})
+    own["matrix"] = UNKNOWN if row is None else row
+    own["env"] = _env(file.value, value, own)
+    own["runner"] = _runner(value, own)
+    own["secrets"] = Open()
+    return own
 
 
 def _holds(file: WorkflowDocument, job: str, contexts: Open) -> bool | None:
@@ -234,10 +243,11 @@ def given_inputs(called: WorkflowDocument, given: Mapping[str, Any], contexts: M
     defaults = {
         name: table.get("default", types.get(table.get("type", ""), "")) for name, (_, table) in declared.items()
     }
-    return {name: _given(value, contexts) for name, value in {**defaults, **given}.items()}
+    return {name: value_of(value, contexts) for name, value in {**defaults, **given}.items()}
 
 
-def _given(value: Any, contexts: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def value_of(value: Any, contexts: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """Return a value as an input, a variable or an output gets it."""
     if not is_computed(value):
         return value
     whole = whole_expression(value)
@@ -250,7 +260,7 @@ def _given(value: Any, contexts: Mapping[str, Any]) -> Any:  # noqa: ANN401
 def _env(workflow: Table, job: Table, contexts: Mapping[str, Any]) -> Open:
     """Return the variables that a workflow and a job set: a step, or a script, may add others."""
     together = {**table_of(workflow.get("env")), **table_of(job.get("env"))}
-    return Open({name: _given(value, contexts) for name, value in together.items()})
+    return Open({name: value_of(value, contexts) for name, value in together.items()})
 
 
 def _runner(job: Table, contexts: Mapping[str, Any]) -> Open:

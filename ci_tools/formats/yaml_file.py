@@ -28,6 +28,7 @@ DEEPEST = 40
 CORE = "tag:yaml.org,2002:"
 TEXT_TAGS = frozenset(CORE + tag for tag in ("str", "float", "timestamp", "merge", "value"))
 BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+")
 # What libyaml reads otherwise than PyYAML, or places elsewhere: characters beside printable text and line feeds, tags,
 # explicit keys, comments at an indicator, empty values in brackets, and no line feed at the end. What stands before
 # GitHub's `!` and `!=` is never before a tag.
@@ -94,12 +95,15 @@ def read(path: Path, name: str) -> Document:
     return parse(text_of(path, name), name)
 
 
-def parse(text: str, name: str, most: int = MAX_VALUES) -> Document:
-    """Read a YAML text of at most `most` values; raise InputError with every mistake in it."""
+def parse(text: str, name: str, most: int = MAX_VALUES, *, by_core: bool = False) -> Document:
+    """Read a YAML text of at most `most` values; raise InputError with every mistake in it.
+
+    By the core schema of YAML 1.2, as GitHub reads workflows, `yes` is a text, and 3.10 the number 3.1.
+    """
     node = compose(text, name)
     if node is None:
         raise _empty(name)
-    reader = _Reader(name, most)
+    reader = _Reader(name, most, by_core=by_core)
     value = reader.value(node, ())
     if reader.problems:
         raise RejectedInput(reader.problems)
@@ -168,9 +172,10 @@ def _compose(text: str) -> yaml.Node | None:
 class _Reader:
     """Converts nodes into values, records their places and collects problems."""
 
-    def __init__(self, name: str, most: int) -> None:
+    def __init__(self, name: str, most: int, *, by_core: bool) -> None:
         self.name = name
         self.most = most
+        self.by_core = by_core
         self.problems: list[Problem] = []
         self.values: dict[Keys, YamlPlace] = {}
         self.keys: dict[Keys, YamlPlace] = {}
@@ -224,13 +229,15 @@ class _Reader:
             self.problem(
                 node, f"the character U+{ord(unprintable[0]):04X} is not allowed here, expected printable text"
             )
-        if node.tag == CORE + "bool" and text.lower() in BOOLEANS:
+        if self.by_core and not node.style and FLOAT.fullmatch(text):
+            return int(text, 0) if text[1] in "ox" else float(text)  # type: ignore[return-value]  # no config has one
+        if node.tag == CORE + "bool" and text.lower() in (BOOLEANS if not self.by_core else {"true", "false"}):
             return BOOLEANS[text.lower()]
         if node.tag == CORE + "null":
             return None
         if node.tag == CORE + "int":
             return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
-        if node.tag not in TEXT_TAGS:
+        if node.tag not in TEXT_TAGS and not (self.by_core and node.tag == CORE + "bool"):
             self.refuse_tag(node)
         return text
 

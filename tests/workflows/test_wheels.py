@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.cli.foretold import Foreteller
+from ci_tools.doctor.rehearsal.events import Asked
+from ci_tools.doctor.rehearsal.rehearse import rehearse
+from ci_tools.doctor.workflow_set import read_set
+from tests.builders.sources import world
 from tests.servers.uploads import PASSWORD, pypiserver
 from tests.workflows import harness, repositories
 from tests.workflows.harness import Event, World
 from tests.workflows.projects import CONFIG, NATIVE, PURE, call, caller, held, plan_all, pypi, ran, say, told
+from tests.workflows.test_rehearsal import row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
+MAIN = ".github/workflows/main.yml"
 WHEEL, SDIST = "tiny-1.0-py3-none-any.whl", "tiny-1.0.tar.gz"
 RECEIPTS = {f"receipts/{name}.json" for name in (WHEEL, SDIST)}
 WHEELS = call("wheels", config="fatwheel.yml")
@@ -70,6 +77,16 @@ def test_the_caller_s_next_job_sees_the_outputs(released: Run) -> None:
     assert {(file["name"], file["size"]) for file in files} == {
         (name, (folder / name).stat().st_size) for name in (WHEEL, SDIST)
     }
+
+
+def test_its_jobs_are_those_that_a_rehearsal_foretells(released: Run, ours: Repository, tmp_path: Path) -> None:
+    folder = released.shared.parents[1] / "caller"
+    texts = {MAIN: (folder / MAIN).read_text(encoding="utf-8")}
+    known = read_set(texts, lambda _, path, __: "\n".join(ours.files[path].lines), "me/mine")
+    found = rehearse(known, Foreteller(folder, world(tmp_path), {}).foretell, Asked.from_words("tag:v1.0", ()))
+    ((_, (run,)),) = found.events
+    ran_jobs = sorted((job.id, row(job.matrix)) for job in released.jobs if job.result == "success" and job.steps)
+    assert sorted((job.placed.job, row(job.placed.row or {})) for job in run.jobs if job.runs) == ran_jobs
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,17 @@ def declare_doctor(parser: Parser) -> None:
     text = "a folder of clones, as OWNER/NAME or OWNER+NAME, in which a checkout's called workflows are looked up"
     parser.add_argument("--clones", type=Path, metavar="FOLDER", help=text)
     parser.add_flag("--fix", "say what can be fixed over the API, fix it, and check again")
+    text = "show the runs that events start, in place of findings: all, or tag, candidate, push, pull-request, fork,"
+    text += " dispatch, cron or rerun, with a ref as in tag:v1.2.0"
+    parser.add_argument("--rehearse", nargs="?", const="", metavar="EVENT", help=text)
+    text = "an input of a rehearsed start by hand, as NAME=VALUE; may be given several times"
+    parser.add_argument("--input", action="append", default=[], metavar="INPUT", help=text)
     add_format(parser, "json", "github")
 
 
 def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
+    if options.rehearse is not None or options.input:
+        return _rehearse(options, outside)
     from ci_tools.cli.next_command import after_doctor, say_next
     from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.upkeep import doctor_tables
@@ -48,6 +55,33 @@ def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
     if options.format == "table":
         say_next(after_doctor(checked), outside)
     return check.status(checked)
+
+
+def _rehearse(options: argparse.Namespace, outside: Outside) -> int:
+    """Show the runs that events start in a checkout."""
+    from ci_tools.cli.foretold import Foreteller
+    from ci_tools.cli.tables.layout import show_as
+    from ci_tools.cli.tables.rehearsal import rehearsal_tables
+    from ci_tools.doctor.checkout import read_checkout
+    from ci_tools.doctor.rehearsal import rehearse
+    from ci_tools.doctor.rehearsal.events import Asked
+    from ci_tools.source import git
+
+    folder = Path(options.repository)
+    wrong = {
+        "--input is for --rehearse": options.rehearse is None,
+        "--fix changes settings on GitHub, and --rehearse only reads a checkout": options.fix,
+        "--rehearse prints a table or JSON, expected --format table or json": options.format == "github",
+        f"--rehearse reads a checkout, and there is no folder {folder}": not folder.is_dir(),
+    }
+    if msg := next((why for why, applies in wrong.items() if applies), ""):
+        raise InputError(msg)
+    asked = Asked.from_words(options.rehearse, options.input)
+    known = read_checkout(folder, options.clones, outside.environ)
+    root = folder if (folder / ".github").is_dir() else git.find(folder) or folder
+    found = rehearse.to_json(rehearse.rehearse(known, Foreteller(root.resolve(), outside, {}).foretell, asked))
+    show_as(options.format, rehearsal_tables(found), found)
+    return DONE
 
 
 MAX_RUNS = 100  # of a workflow: GitHub answers as many at once

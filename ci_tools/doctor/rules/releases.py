@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ci_tools.doctor.workflow_set import WorkflowSet
     from ci_tools.doctor.workflows import ConfigOutline
 
+HEADS, TAGS = "refs/heads/", "refs/tags/"
 PYPI, FATWHEEL, GITHUB = "PyPI", "the targets of its config", "a release on GitHub"
 UPLOAD = re.compile(
     r"^\s*(?:python3?\s+-m\s+|uv\s+run\s+|uvx\s+|pipx\s+run\s+)?(?:twine\s+upload|(?:uv|flit|poetry|hatch|pdm)\s+publish|maturin\s+(?:upload|publish))\b(?!.*--help)(.*)$",
@@ -310,23 +311,34 @@ def _example(outline: ConfigOutline, version: str) -> str:
 
 
 def _takes(file: WorkflowDocument, ref: str) -> bool:
-    """Whether the filters of `push` let a tag start a workflow.
+    """Whether the filters of `push` let a tag start a workflow."""
+    return "push" in file.triggers and lets_push(table_of(file.triggers["push"]), ref)
+
+
+def lets_push(filters: Table, ref: str) -> bool:
+    """Whether the filters of `push` let a ref pass: those of tags let no branch pass, and the other way round.
 
     https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax#filter-pattern-cheat-sheet
     """
-    filters, tag = table_of(file.triggers.get("push")), ref.removeprefix("refs/tags/")
-    if "tags-ignore" in filters:
-        return not any(_matches(str(pattern), tag) for pattern in items_of(filters["tags-ignore"]))
-    if "tags" not in filters:
-        return "push" in file.triggers and not {"branches", "branches-ignore"} & set(filters)
-    taken = False
-    for pattern in map(str, items_of(filters["tags"])):
-        if _matches(pattern.removeprefix("!"), tag):
-            taken = not pattern.startswith("!")
-    return taken
+    kind, other = ("tags", "branches") if ref.startswith(TAGS) else ("branches", "tags")
+    named, others = ({one, f"{one}-ignore"} & set(filters) for one in (kind, other))
+    name = ref.removeprefix(TAGS).removeprefix(HEADS)
+    return lets(filters, kind, name) if named or not others else False
 
 
-def _matches(pattern: str, name: str) -> bool:
+def lets(filters: Table, kind: str, name: str) -> bool:
+    """Whether the filters of a kind let a name pass: the last pattern that matches decides."""
+    if f"{kind}-ignore" in filters:
+        return not any(matches(str(pattern), name) for pattern in items_of(filters[f"{kind}-ignore"]))
+    passed = kind not in filters
+    for pattern in map(str, items_of(filters.get(kind))):
+        if matches(pattern.removeprefix("!"), name):
+            passed = not pattern.startswith("!")
+    return passed
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a pattern of a filter matches a branch or a tag."""
     spelled = re.escape(pattern)
     for sign, meaning in (
         (r"\*\*", ".*"),

@@ -1,0 +1,1 @@
+"""Rehearses the runs that events start, before anything is pushed."""
