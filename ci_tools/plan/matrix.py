@@ -57,6 +57,13 @@ def outputs(plan: Plan) -> dict[str, str]:
     return found
 
 
+def no_outputs(skipped: str) -> dict[str, str]:
+    """Return the step outputs of a call that has nothing to release, with the reason."""
+    nothing = _matrix(())
+    words = {"any": "false", "changed": "true", "channel": NO_CHANNEL, "skipped": skipped}
+    return {**words, "builds": nothing, "sites": nothing}
+
+
 def channel_of(plan: Plan) -> str:
     """Return the channel that a plan releases to; "none" for a commit without the version's tag."""
     return str(plan.edition.channel or NO_CHANNEL)

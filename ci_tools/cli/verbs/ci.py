@@ -176,6 +176,28 @@ def run_trials(options: argparse.Namespace, outside: Outside) -> int:  # noqa: A
     return DONE
 
 
+def declare_projects(parser: Parser) -> None:
+    """Add the arguments of `fatwheel ci projects`."""
+    parser.add_argument("configs", nargs="+", metavar="CONFIG", help="a path in the repository")
+    text = "the prefix of the names of the run's artifacts; default: %(default)s"
+    parser.add_argument("--artifacts", type=parse_nonempty, default="fatwheel", metavar="PREFIX", help=text)
+    text = "the artifacts with the outputs of each: print which of them are complete, in place of all"
+    parser.add_argument("--folder", type=Path, metavar="DIR", help=text)
+
+
+def run_projects(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
+    """Run `fatwheel ci projects`."""
+    import json
+
+    from ci_tools.cli.values import outputs
+    from ci_tools.github.projects import collect_outputs, list_projects
+
+    listed = list_projects(options.configs, options.artifacts)
+    found = collect_outputs(listed, options.folder) if options.folder else {"projects": json.dumps(listed)}
+    print(outputs(found), end="")
+    return DONE
+
+
 # ---------------------------------------------------------------- publish
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import add_config, add_edition, parse_minor, parse_nonempty
 from ci_tools.cli.statuses import DONE
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, LeftUndone, TagError
 
 if TYPE_CHECKING:
     import argparse
@@ -114,7 +114,7 @@ def declare_plan(parser: Parser) -> None:
 
 
 def run_plan(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.cli.values import find_config, make_plan, narrow, share
+    from ci_tools.cli.values import find_config, narrow, share
     from ci_tools.machine.storage import write_atomically
     from ci_tools.plan import plan_file
 
@@ -124,7 +124,7 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
 
         addresses.refuse_wrong(options.to, distant=options.distant)
     path = find_config(options, outside)
-    planned = make_plan(options, path, outside, targets=options.to)
+    planned = _make_plan(options, path, outside)
     _refuse_another(planned.plan, options.package)
     if options.out:
         if options.out.is_dir():
@@ -149,6 +149,35 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
     _print_plan(planned, options.format, explain=options.explain)
     _say_next(planned, options, outside)
     return DONE
+
+
+def _make_plan(options: argparse.Namespace, path: Path, outside: Outside) -> Planned:
+    """Make the plan; raise LeftUndone if the ref is a tag of another config of the repository."""
+    from ci_tools.cli.values import make_plan
+    from ci_tools.doctor.claims import find_owner
+    from ci_tools.plan.make import resolve_tag
+
+    tag = resolve_tag(options.ref, path, outside) if options.ref else ""
+    if tag and (owner := find_owner(path, tag, outside, is_refused=False)):
+        raise _leave(tag, owner, path, options)
+    try:
+        return make_plan(options, path, outside, targets=options.to)
+    except TagError:
+        owner = find_owner(path, tag, outside, is_refused=True) if tag else ""
+        if not owner:
+            raise
+    raise _leave(tag, owner, path, options)
+
+
+def _leave(tag: str, owner: str, path: Path, options: argparse.Namespace) -> LeftUndone:
+    """Return the error that leaves a tag to the config it belongs to, and print the outputs of an empty plan."""
+    from ci_tools.cli.values import outputs
+    from ci_tools.plan import matrix
+
+    why = " ".join(f"the tag {tag} is of {owner}, and {path} has nothing to release at it".split())
+    if options.format == "github":
+        print(outputs(matrix.no_outputs(why)), end="")
+    return LeftUndone(why)
 
 
 def _refuse_contradictions(options: argparse.Namespace) -> None:
