@@ -28,9 +28,7 @@ def list_projects(configs: Sequence[str], prefix: str) -> list[dict[str, str]]:
     names = [re.sub(r"\W+", "_", USUAL.sub("", config), flags=re.ASCII).strip("_") or "root" for config in configs]
     hashed = [safe_name(config + "/").replace("-", "_") for config in configs]
     unique = [long if names.count(name) > 1 else name for name, long in zip(names, hashed, strict=True)]
-    return [
-        {"config": config, "artifacts": f"{prefix}-{name}"} for config, name in zip(configs, unique, strict=True)
-    ]
+    return [{"config": config, "artifacts": f"{prefix}-{name}"} for config, name in zip(configs, unique, strict=True)]
 
 
 def collect_outputs(projects: Sequence[Mapping[str, str]], folder: Path) -> dict[str, str]:
