@@ -11,11 +11,10 @@ from ci_tools.errors import FatwheelError
 from ci_tools.model.edition import is_named
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.request import Release
-from ci_tools.plan import make
 from ci_tools.source import git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
@@ -24,36 +23,36 @@ if TYPE_CHECKING:
 KEYS = re.compile(r"(?ms)(?=.*^package:)(?=.*^platforms:)")  # of a config with a name of its own
 
 
-def find_owner(path: Path, tag: str, outside: Outside, *, is_refused: bool) -> str:
+def find_owner(path: Path, tag: str, outside: Outside, takes: Callable[[Path], object] | None = None) -> str:
     """Return the other config of the repository that a tag belongs to; "" if it may be that of the config at `path`.
 
     The template of the tag decides, without a plan: a broken project holds no other back. Where it cannot, as if two
-    projects have the same one or a project's own tool reads its tags, the owner is the config whose plan takes the tag.
-    That is asked only once the plan of `path` has refused the tag (`is_refused`).
+    projects have the same one or a project's own tool reads its tags, the owner is the config whose plan takes the tag:
+    `takes` makes it, or raises. It is given once the plan of `path` has refused the tag.
     """
     mine = _load(path, outside)
     is_mine = mine is None or _names(mine, tag)
-    if not is_refused and (mine is None or is_mine or mine.release.tag == Release().tag):
+    if takes is None and (mine is None or is_mine or mine.release.tag == Release().tag):
         return ""
     others = list(_list_others(path, outside))
     named = [config for config, request in others if _names(request, tag)]
     if named and not is_mine:
         return _show(named[0], path)
     usual = [config for config, request in others if request.release.tag == Release().tag]
-    asked = dict.fromkeys([*named, *usual]) if is_refused else ()
-    return next((_show(config, path) for config in asked if _takes(config, tag, outside)), "")
+    asked = dict.fromkeys([*named, *usual]) if takes else ()
+    return next((_show(config, path) for config in asked if takes and not _refuses(takes, config)), "")
 
 
 def _names(request: Request, tag: str) -> bool:
     return is_named(tag, request.release.tag, str(request.name))
 
 
-def _takes(config: Path, tag: str, outside: Outside) -> bool:
+def _refuses(takes: Callable[[Path], object], config: Path) -> bool:
     try:
-        make.make_plan(config, outside, tag=tag)
+        takes(config)
     except FatwheelError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _load(path: Path, outside: Outside) -> Request | None:
@@ -67,8 +66,10 @@ def _load(path: Path, outside: Outside) -> Request | None:
 def _list_others(path: Path, outside: Outside) -> Iterator[tuple[Path, Request]]:
     """Yield the other configs of the checkout around the config at `path`, those of recipes among them."""
     root = git.find(path.parent)
-    for name in git.listed(root, outside.environ) or () if root else ():
-        config = root / name  # type: ignore[operator] - there are names only below a root
+    if root is None:
+        return
+    for name in git.listed(root, outside.environ) or ():
+        config = root / name
         if name.startswith(".github/") or config == path.resolve():
             continue
         if request := _load(config, outside) if _is_config(config) else None:

@@ -155,15 +155,15 @@ def _make_plan(options: argparse.Namespace, path: Path, outside: Outside) -> Pla
     """Make the plan; raise LeftUndone if the ref is a tag of another config of the repository."""
     from ci_tools.cli.values import make_plan
     from ci_tools.doctor.claims import find_owner
-    from ci_tools.plan.make import resolve_tag
+    from ci_tools.plan import make
 
-    tag = resolve_tag(options.ref, path, outside) if options.ref else ""
-    if tag and (owner := find_owner(path, tag, outside, is_refused=False)):
+    tag = make.resolve_tag(options.ref, path, outside) if options.ref else ""
+    if tag and (owner := find_owner(path, tag, outside)):
         raise _leave(tag, owner, path, options)
     try:
         return make_plan(options, path, outside, targets=options.to)
     except TagError:
-        owner = find_owner(path, tag, outside, is_refused=True) if tag else ""
+        owner = tag and find_owner(path, tag, outside, lambda one: make.make_plan(one, outside, tag=tag))
         if not owner:
             raise
     raise _leave(tag, owner, path, options)

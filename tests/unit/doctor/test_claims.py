@@ -10,6 +10,7 @@ import pytest
 from ci_tools.doctor.claims import find_owner
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.edition import is_named
+from ci_tools.plan.make import make_plan
 from tests.builders.sources import committed, git, write
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def owner(
     committed(write(folder, files))
     git(folder, "tag", tag)
     outside = Outside(environ=os.environ, cache=folder.parent / "cache", reporter=Silent())
-    return find_owner(folder / "beta/fatwheel.yml", tag, outside, is_refused=refused)
+    takes = (lambda config: make_plan(config, outside, tag=tag)) if refused else None
+    return find_owner(folder / "beta/fatwheel.yml", tag, outside, takes)
 
 
 @pytest.mark.parametrize(
