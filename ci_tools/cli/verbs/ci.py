@@ -43,19 +43,14 @@ def run_step(options: argparse.Namespace, outside: Outside) -> int:
     step = steps.step_of(options.name, outside.environ, today, parser_of)
     files = [Path(_file_of(variable, outside.environ)) for variable in step.files]
     words = io.StringIO()
-    undone: LeftUndone | None = None
-    with silence_commands(outside.environ), redirect_stdout(words if files else sys.stderr):
-        outside.reporter.say(f"$ {shlex.join(['fatwheel', *step.arguments])}")
-        try:
-            status = run(functools.cache(lambda: Console(stderr=True)), step.arguments)
-        except LeftUndone as error:  # not a failure: the output is still written
-            undone = error
-    for path in files:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(words.getvalue())
-    if undone:
-        raise undone
-    return status
+    try:
+        with silence_commands(outside.environ), redirect_stdout(words if files else sys.stderr):
+            outside.reporter.say(f"$ {shlex.join(['fatwheel', *step.arguments])}")
+            return run(functools.cache(lambda: Console(stderr=True)), step.arguments)
+    finally:  # an error may come with outputs for the jobs that go on
+        for path in files:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(words.getvalue())
 
 
 def _file_of(variable: str, environ: Mapping[str, str]) -> str:
