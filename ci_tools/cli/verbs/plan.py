@@ -114,9 +114,11 @@ def declare_plan(parser: Parser) -> None:
 
 
 def run_plan(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools.cli.tables.plan import describe_cost
     from ci_tools.cli.values import find_config, narrow, share
     from ci_tools.machine.storage import write_atomically
     from ci_tools.plan import plan_file
+    from ci_tools.plan.matrix import list_runners
 
     _refuse_contradictions(options)
     if options.to:
@@ -138,6 +140,8 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
         return _compare(planned, path, options, outside)
     narrowed = share if options.format == "github" else narrow
     planned = planned._replace(plan=narrowed(planned.plan, options.only))
+    if options.format == "table" and not options.explain:
+        outside.reporter.say(describe_cost(list_runners(planned.plan, planned.catalog.job_minutes)))
     if options.prove:
         return _prove(planned, options, outside)
     if options.explain and options.format == "table":
@@ -288,7 +292,15 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
         print(plan_file.dumps(plan) if form == "json" else outputs(matrix.outputs(plan)), end="")
         return
     from ci_tools.cli.tables.layout import show
-    from ci_tools.cli.tables.plan import batch_table, evidence_table, needless_table, parts_table, plan_tables
+    from ci_tools.cli.tables.plan import (
+        batch_table,
+        cost_table,
+        evidence_table,
+        needless_table,
+        parts_table,
+        plan_tables,
+    )
+    from ci_tools.plan.matrix import list_runners
 
     show(plan_tables(plan, explain=explain), is_page=not explain)
     if explain:
@@ -296,6 +308,7 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
         from ci_tools.plan.advise.header_options import list_needless
         from ci_tools.plan.advise.project_view import ProjectView
 
+        show(cost_table(list_runners(plan, planned.catalog.job_minutes)))
         show(batch_table(plan))
         show(needless_table(list_needless(ProjectView(plan, planned.evidence, planned.tree))))
         includes = headers.all_includes(planned.tree)
@@ -329,16 +342,23 @@ def run_advise(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli.next_command import after_advice, say_next
     from ci_tools.cli.tables.change import advice_tables, patch_proof_table
     from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.plan import cost_table
+    from ci_tools.plan.matrix import list_runners
     from ci_tools.verify import patches
 
     planned, advised, patched = _find_advice(options, outside)
+    limits = planned.catalog.job_minutes
+    now, later = (list_runners(plan, limits) for plan in (planned.plan, advised.smaller or planned.plan))
     if options.format == "table":
         show(advice_tables(planned.plan, advised, patched))
+        show(cost_table(now, later) if later != now else ())
     proofs = patches.prove(planned, patched, outside) if options.prove else None
     if options.format == "diff":
         print(patches.patch_of_all(planned, patched), end="")
     elif options.format == "json":
-        print(json.dumps(patches.to_json(advised, patched, proofs), indent=1, ensure_ascii=False))
+        runners = {"before": [one._asdict() for one in now], "after": [one._asdict() for one in later]}
+        value = {**patches.to_json(advised, patched, proofs), "runners": runners}
+        print(json.dumps(value, indent=1, ensure_ascii=False))
     elif proofs is not None:
         show(patch_proof_table(proofs))
     status = patches.status(proofs or ())
