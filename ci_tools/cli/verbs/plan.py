@@ -32,8 +32,8 @@ def declare_init(parser: Parser) -> None:
     parser.add_argument("--torch", type=parse_minor, metavar="VERSION", help=text)
     text = "write for an sdist on the package index instead: its newest final version, or the one named"
     parser.add_argument("--sdist", type=parse_nonempty, metavar="NAME[==VERSION]", help=text)
-    text = "workflow files that build wheels by pytorch/test-infra: ask for the same, and report on each input"
-    parser.add_argument("--from-test-infra", nargs="+", action="extend", type=Path, metavar="WORKFLOW", help=text)
+    text = "ask for what the workflows that call pytorch/test-infra do, these or all, and report on each input"
+    parser.add_argument("--from-test-infra", nargs="*", action="extend", type=Path, metavar="WORKFLOW", help=text)
     text = "let PyPI have an sdist with which `pip install` finds the release's wheel that fits"
     parser.add_flag("--smart-install", text)
 
@@ -46,7 +46,7 @@ def run_init(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.config.starter.sdist_choice import choose_sdist
 
     folder = options.folder or (Path() if options.sdist else find_project(outside))
-    if options.from_test_infra:
+    if options.from_test_infra is not None:
         _refuse_beside_callers(options)
         return _move(folder, options.from_test_infra, outside)
     written = starter.write(
