@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ci_tools.config.test_infra import Move
 
 
-CALLS = re.compile(r"test-infra/\.github/workflows/build_wheels_(linux|windows|macos)\.ya?ml")
+CALLS = re.compile(r"(?m)^[^#\n]*test-infra/\.github/workflows/build_wheels_(linux|windows|macos)\.ya?ml")
 
 
 class MoveReport(NamedTuple):
@@ -140,7 +140,7 @@ def _move_version(tree: Tree, project: StarterProject, moved: Move) -> Iterator[
         if f"{project.folder}/{name}".lstrip("/") in tree.names
     )
     file = next((f"{project.folder}/{name}".lstrip("/") for name in names), "")
-    version = read_version(tree.text(file).strip()) if file and reader else None
+    version = read_version(tree.text(file).strip()) if file and reader and not project.states_version else None
     if version:
         yield f'version: "{version}" {to_comment(f"{file}; {reader} takes it from BUILD_VERSION")}'
 
