@@ -155,7 +155,6 @@ class Catalog:
     requirements: Mapping[str, BuildRequirement]
     limits: Mapping[str, int]  # bytes
     minutes: BuildMinutes
-    job_minutes: Mapping[str, int]  # of a workflow's jobs that are no builds and no trials
     source_seconds: SourceSeconds
     brought: tuple[str, ...]  # file name patterns of libraries from torch or a driver, which no wheel may contain
     sha256: Sha256
@@ -288,7 +287,6 @@ def _make(tables: Mapping[str, Any], sha256: Sha256) -> Catalog:
         requirements={name: _requirement(table) for name, table in tables["requirements"].items()},
         limits=tables["limits"],
         minutes=BuildMinutes(**tables["minutes"]["builds"]),
-        job_minutes=tables["minutes"]["jobs"],
         source_seconds=SourceSeconds(**tables["minutes"]["sources"]),
         brought=tuple(pattern for patterns in tables["libraries"].values() for pattern in patterns),
         sha256=sha256,

@@ -1,4 +1,4 @@
-"""The projects of a repository with several configs: the artifacts of each in a run, and what came of it."""
+"""The projects of a repository with several configs: the artifacts of each in a run, and its outputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USUAL = re.compile(r"(^|/)(fatwheel\.ya?ml|pyproject\.toml)$|\.ya?ml$")
 def list_projects(configs: Sequence[str], prefix: str) -> list[dict[str, str]]:
     """Return each config with the prefix of its artifacts; raise InputError if one is named twice.
 
-    No prefix begins another's patterns: `x-built-*` is of x, so that a name of ours has no hyphen.
+    No prefix begins another's patterns: `x-built-*` is of x, so that no name has a hyphen.
     """
     if twice := next((config for config in configs if configs.count(config) > 1), ""):
         msg = f"{twice} is named twice, expected each config once"

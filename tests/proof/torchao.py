@@ -105,7 +105,7 @@ def _shown(plan: Plan) -> dict[str, Any]:
         ],
         "reasons": [[which, count, reason] for (which, reason), count in reasons.items()],
         "warnings": list(plan.warnings),
-        "runners": [one._asdict() for one in list_runners(plan, catalog.load().job_minutes)],
+        "runners": [one._asdict() for one in list_runners(plan, catalog.load().tables["minutes"]["jobs"])],
     }
 
 

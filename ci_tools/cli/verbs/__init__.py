@@ -182,7 +182,6 @@ VERBS: Mapping[str, Verb] = {
         "fatwheel ci trials dist --plan plan.json",
     ),
     "ci projects": Verb(
-        "ci",
         "print the projects of a repository with several configs, as a matrix of calls",
         "fatwheel ci projects alpha/fatwheel.yml beta/fatwheel.yml",
     ),

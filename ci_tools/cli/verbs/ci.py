@@ -181,15 +181,13 @@ def declare_projects(parser: Parser) -> None:
 
 
 def run_projects(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
-    """Run `fatwheel ci projects`."""
     import json
 
-    from ci_tools.cli.values import outputs
     from ci_tools.github.projects import collect_outputs, list_projects
 
     listed = list_projects(options.configs, options.artifacts)
     found = collect_outputs(listed, options.folder) if options.folder else {"projects": json.dumps(listed)}
-    print(outputs(found), end="")
+    print(*(f"{name}={text}" for name, text in found.items()), sep="\n")
     return DONE
 
 

@@ -114,7 +114,7 @@ def declare_plan(parser: Parser) -> None:
 
 
 def run_plan(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.cli.tables.plan import describe_cost
+    from ci_tools.cli.tables.change import describe_cost
     from ci_tools.cli.values import find_config, narrow, share
     from ci_tools.machine.storage import write_atomically
     from ci_tools.plan import plan_file
@@ -141,7 +141,7 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
     narrowed = share if options.format == "github" else narrow
     planned = planned._replace(plan=narrowed(planned.plan, options.only))
     if options.format == "table" and not options.explain:
-        outside.reporter.say(describe_cost(list_runners(planned.plan, planned.catalog.job_minutes)))
+        outside.reporter.say(describe_cost(list_runners(planned.plan, planned.catalog.tables["minutes"]["jobs"])))
     if options.prove:
         return _prove(planned, options, outside)
     if options.explain and options.format == "table":
@@ -291,10 +291,10 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
 
         print(plan_file.dumps(plan) if form == "json" else outputs(matrix.outputs(plan)), end="")
         return
+    from ci_tools.cli.tables.change import cost_table
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.plan import (
         batch_table,
-        cost_table,
         evidence_table,
         needless_table,
         parts_table,
@@ -308,7 +308,7 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
         from ci_tools.plan.advise.header_options import list_needless
         from ci_tools.plan.advise.project_view import ProjectView
 
-        show(cost_table(list_runners(plan, planned.catalog.job_minutes)))
+        show(cost_table(list_runners(plan, planned.catalog.tables["minutes"]["jobs"])))
         show(batch_table(plan))
         show(needless_table(list_needless(ProjectView(plan, planned.evidence, planned.tree))))
         includes = headers.all_includes(planned.tree)
@@ -340,14 +340,13 @@ def declare_advise(parser: Parser) -> None:
 
 def run_advise(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli.next_command import after_advice, say_next
-    from ci_tools.cli.tables.change import advice_tables, patch_proof_table
+    from ci_tools.cli.tables.change import advice_tables, cost_table, patch_proof_table
     from ci_tools.cli.tables.layout import show
-    from ci_tools.cli.tables.plan import cost_table
     from ci_tools.plan.matrix import list_runners
     from ci_tools.verify import patches
 
     planned, advised, patched = _find_advice(options, outside)
-    limits = planned.catalog.job_minutes
+    limits = planned.catalog.tables["minutes"]["jobs"]
     now, later = (list_runners(plan, limits) for plan in (planned.plan, advised.smaller or planned.plan))
     if options.format == "table":
         show(advice_tables(planned.plan, advised, patched))

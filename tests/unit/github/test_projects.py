@@ -1,4 +1,4 @@
-"""The projects of a repository with several configs: names of their artifacts, and what came of each."""
+"""The projects of a repository with several configs: names of their artifacts, and the outputs of each."""
 
 from __future__ import annotations
 

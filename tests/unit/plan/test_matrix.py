@@ -191,8 +191,8 @@ def test_a_runner_has_twelve_trials_and_no_more_than_its_time(plan: Plan) -> Non
 
 
 def test_what_a_release_costs_is_counted_by_the_kind_of_runner(plan: Plan) -> None:
-    found = matrix.list_runners(plan, catalog.load().job_minutes)
-    builds, limits = rows(plan, "builds"), catalog.load().job_minutes
+    found = matrix.list_runners(plan, catalog.load().tables["minutes"]["jobs"])
+    builds, limits = rows(plan, "builds"), catalog.load().tables["minutes"]["jobs"]
     assert {one.runner: one.jobs for one in found} == {
         "ubuntu-24.04": 5 + len(builds) + 1, "self-hosted win": 1, "self-hosted h100": 1,
     }  # fmt: skip
