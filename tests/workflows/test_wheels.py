@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import tarfile
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ def test_every_job_of_a_good_project_is_green(released: Run) -> None:
     assert released.succeeded, released.log
     validated = "Validate sdist on ubuntu-24.04, Python 3.12 and 1 more"
     names = ["Plan", "Build pure", "Choose the trials", validated, "Gather", "Attest", "Tell", "Pypi", "Wheels"]
-    assert released.results == dict.fromkeys(names, "success")
+    assert released.results == {"Check out private submodules": "skipped", **dict.fromkeys(names, "success")}
     assert released.annotations == ()
 
 
@@ -289,3 +290,28 @@ def test_another_repository_and_a_branch_of_it_are_built(ours: Repository, tmp_p
     mine = caller(tmp_path / "caller", ours, "push", call("wheels", repository="their/other", ref="main"), TELL)
     run = harness.run("main.yml", Event.push(), tmp_path / "run", mine, ours, other)
     assert (run.succeeded, told(run)["units"]) == (True, '["core"]'), run.log
+
+
+@pytest.mark.long
+def test_private_submodules_are_read_by_one_job_that_runs_nothing_of_the_project(
+    ours: Repository, tmp_path: Path
+) -> None:
+    wheels = call("wheels", private_submodules=True)
+    secret = {"secrets": {"checkout-token": "${{ secrets.SUBMODULES }}"}}
+    wheels = wheels._replace(text=json.dumps({**json.loads(wheels.text), **secret}))
+    run = ran(tmp_path, ours, wheels, TELL, world=World(secrets={"SUBMODULES": "ghp_readsthesubmodules"}), tag="v1.0")
+    assert (run.succeeded, told(run)["channel"]) == (True, "stable"), run.log
+    readers = [job for job in run.jobs if any(step.name == "Unpack source" for step in job.steps)]
+    assert [job.name.partition(" ")[0] for job in readers] == ["Plan", "Build", "Validate"]
+    assert {step.result for job in readers for step in job.steps if step.name == "Unpack source"} == {"success"}
+    assert held(run, "fatwheel-source") == {"source.tar"}
+    with tarfile.open(run.artifacts / "fatwheel-source/source.tar") as archive:
+        assert {"./tiny/__init__.py", "./.git/HEAD"} <= {*archive.getnames()}
+
+
+@pytest.mark.long
+def test_private_submodules_of_a_public_repository_are_refused(ours: Repository, tmp_path: Path) -> None:
+    event = Event(name="push", payload={**Event.push().payload, "repository": {"visibility": "public"}})
+    run = ran(tmp_path, ours, call("wheels", private_submodules=True), event=event)
+    assert run.job("Check out private submodules").result == "failure"
+    assert "fatwheel-source" not in {path.name for path in run.artifacts.iterdir()}
