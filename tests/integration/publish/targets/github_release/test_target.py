@@ -224,6 +224,13 @@ def test_whatever_git_takes_for_a_tag_is_released_under_it(hub: GitHub, made: Pa
     assert {change.what for change in target(hub.url).check(what)} == {"keep"}
 
 
+def test_a_release_of_another_project_is_left_to_it(released: GitHub, made: Path) -> None:
+    other = replace(unit(made, PLAIN), project="other")
+    for step in (target(released.url).check, target(released.url).foresee):
+        with pytest.raises(InputError, match=r"v1\.0 of .* is a release of demo, not of other"):
+            step(other)
+
+
 def test_every_rule_that_is_broken_is_said_at_once(hub: GitHub, made: Path) -> None:
     whole = unit(made)
     big = whole.items[0]._replace(size=2 << 30)
