@@ -166,10 +166,13 @@ def _make_plan(options: argparse.Namespace, path: Path, outside: Outside) -> Pla
         raise _leave(tag, owner, path, options)
     try:
         return make_plan(options, path, outside, targets=options.to)
-    except TagError:
-        owner = tag and find_owner(path, tag, outside, lambda one: make.make_plan(one, outside, tag=tag))
+    except TagError as error:
+        named = tag or options.tag
+        owner = named and find_owner(path, named, outside, lambda one: make.make_plan(one, outside, tag=named))
         if not owner:
             raise
+        if not tag:  # a person named it for this config
+            raise TagError(error.message, hint=f"it is a tag of {owner}") from error
     raise _leave(tag, owner, path, options)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.cli.main import main
 from ci_tools.doctor.claims import find_owner
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.edition import is_named
@@ -91,3 +92,38 @@ def test_a_refused_tag_is_of_the_config_whose_plan_takes_it(
 )
 def test_a_tag_is_named_by_a_template_for_some_version(tag: str, template: str, *, is_its: bool) -> None:
     assert is_named(tag, template, "x") is is_its
+
+
+# ---------------------------------------------------------------- as `fatwheel plan` says it
+
+
+def plan(folder: Path, monkeypatch: pytest.MonkeyPatch, tag: str, templates: tuple[str, str], option: str) -> int:
+    owner(folder, tag, templates)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("FATWHEEL_CACHE", str(folder.parent / "cache"))
+    return main(["plan", "beta/fatwheel.yml", option, tag, "--format", "github"])
+
+
+@pytest.mark.parametrize(
+    ("tag", "templates"),
+    [
+        pytest.param("alpha-v1.0", ("alpha-v{version}", "beta-v{version}"), id="by-its-template"),
+        pytest.param("v1.0", ("v{version}", "v{version}"), id="by-its-plan"),
+    ],
+)
+def test_a_run_leaves_the_tag_of_another_config_to_it(
+    tag: str, templates: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    assert plan(tmp_path / "source", monkeypatch, tag, templates, "--ref") == 0
+    said = dict(line.split("=", 1) for line in capsys.readouterr().out.splitlines())
+    why = f"the tag {tag} is of alpha/fatwheel.yml, and beta/fatwheel.yml has nothing to release at it"
+    assert (said["skipped"], said["any"], said["channel"]) == (why, "false", "none")
+
+
+def test_a_person_who_names_such_a_tag_is_told_whose_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    templates = ("alpha-v{version}", "beta-v{version}")
+    assert plan(tmp_path / "source", monkeypatch, "alpha-v1.0", templates, "--tag") == 2
+    assert "hint: it is a tag of alpha/fatwheel.yml" in capsys.readouterr().err
