@@ -152,3 +152,17 @@ def test_any_tag_is_released_and_a_recipe_that_cannot_be_read_is_said(tmp_path: 
     assert any("fatwheel.yml:4:9: 3 is not allowed" in one.message for one in done.annotations), done.annotations
     assert done.job("Publish part 1").result == "success", done.log
     assert STRANGE in {one.fields["tag_name"] for one in github.hub.releases if not one.fields["draft"]}
+
+
+@pytest.mark.long
+def test_parts_are_signed_and_published_each_by_itself(tmp_path: Path) -> None:
+    """A part of which nothing could be built has nothing to sign, and holds no other back."""
+    tables = (ROOT / "ci_tools/cli/tables/recipes.py").read_text(encoding="utf-8")
+    small = {"ci_tools/cli/tables/recipes.py": re.sub(r"(?m)^PART = 8", "PART = 1", tables)}
+    with api.opened(tmp_path / "ours", small) as github:
+        done = run(tmp_path / "first", github, "hello-native gone")
+        tags = {one.fields["tag_name"] for one in github.hub.releases if not one.fields["draft"]}
+    results = {name: result for name, result in done.results.items() if " part " in name}
+    assert results == {f"{what} part {number}": "success" for what in ("Attest", "Publish") for number in (1, 2)}
+    assert tags == {TAG}
+    assert [path.name for path in done.artifacts.glob("attestation-*")] == ["attestation-2"]
