@@ -65,6 +65,10 @@ class ShallowError(InputError):
     """The project's version needs more of its history than the checkout has."""
 
 
+class TagError(InputError):
+    """A git tag is of another project or version."""
+
+
 class MachineError(FatwheelError):
     """The machine or the network failed, and trying again may help."""
 

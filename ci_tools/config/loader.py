@@ -85,7 +85,7 @@ def load(
     flaws += unread
     left_out = [flaw.keys for flaw in flaws]
     flaws += [flaw for flaw in shape.flaws(document, read_schema()) if flaw.keys[:2] not in left_out]
-    document, wrong = release_names.resolve_version(document)
+    document, wrong = release_names.resolve_version(release_names.resolve_names(document))
     flaws += wrong
     rows, problems = recorded or (), [flaw.problem for flaw in flaws]
     is_readable = not any(flaw.keys[:1] in {(), (project_catalog.KEY,)} for flaw in flaws)

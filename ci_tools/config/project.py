@@ -58,6 +58,7 @@ class StarterProject(NamedTuple):
     name: str
     requires_python: str
     dependencies: tuple[str, ...]
+    states_version: bool = False  # in its pyproject.toml
 
     @property
     def folder(self) -> str:
@@ -107,7 +108,7 @@ def project_of(tree: Tree, name: str = "") -> StarterProject:
     if not isinstance(dependencies, list) or not all(isinstance(item, str) for item in dependencies):
         raise _not(file, "project.dependencies", dependencies, "a list of texts")
     name = _name(file, _text(file, table, "name") or name)
-    return StarterProject(file, name, _text(file, table, "requires-python"), tuple(dependencies))
+    return StarterProject(file, name, _text(file, table, "requires-python"), tuple(dependencies), "version" in table)
 
 
 def _not(file: str, key: str, value: object, expected: str) -> InputError:

@@ -13,7 +13,7 @@ from ci_tools.model.request import Release
 from ci_tools.model.versions import CudaArch, Minor, Python
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ci_tools.catalog import Catalog
     from ci_tools.formats.yaml_file import Document
@@ -25,6 +25,7 @@ EARLY_FIELDS = frozenset(
     {"archs", "cuda", "cuda_version", "display", "package", "python", "python_title", "rebuild", "torch"}
 )
 LOCAL_FIELDS = frozenset({"archs", "cuda", "torch"})  # of the template of a local version: they differ between wheels
+FREE_THREADED = "free-threaded"  # the table with other templates for such Pythons
 CUT = "`fatwheel recipe copy` writes a config for each release"
 
 
@@ -39,6 +40,22 @@ def explain_flaw(template: str, known: frozenset[str]) -> str:
         return f"this is not a template: its fields cannot be formatted, expected text such as {example}"
     unknown = sorted({name for name, _, _ in fields} - known)
     return f'the template names "{{{unknown[0]}}}", {nearest(unknown[0], known)}' if unknown else ""
+
+
+def choose_names(release: Table, pythons: Iterable[object]) -> dict[str, Any]:
+    """Return a release's table with the templates that are for its Pythons: of `free-threaded`, if each of them is."""
+    of_free = release.get(FREE_THREADED) if all(str(python).endswith("t") for python in pythons) else None
+    usual = {key: value for key, value in release.items() if key != FREE_THREADED}
+    return {**usual, **(of_free or {})}
+
+
+def resolve_names(document: Document) -> Document:
+    """Return the document with the names of its release for its Pythons at `release`."""
+    root: Any = document.value
+    release = root.get("release") if isinstance(root, dict) else None
+    if not isinstance(release, dict) or not isinstance(release.get(FREE_THREADED), dict):
+        return document
+    return document._replace(value={**root, "release": choose_names(release, root.get("python") or ("",))})
 
 
 def resolve_version(document: Document) -> tuple[Document, list[SchemaFlaw]]:

@@ -89,6 +89,7 @@ VERBS: Mapping[str, StepVerb] = {
     "validate": StepVerb("config plan site python files=wheels sites=site", whole="site", always=HERE),
     "gather": StepVerb("plan out pypi kept only folders", always=GITHUB, prints=Prints.OUTPUTS, group=CI),
     "trials": StepVerb("plan only folders", prints=Prints.OUTPUTS, group=CI),
+    "projects": StepVerb("configs artifacts folder", prints=Prints.OUTPUTS, group=CI),
     "attested": StepVerb("folder repository signer bundles", group=CI),
     "unattested": StepVerb("folder", prints=Prints.PAGE, group=CI),
     "comment": StepVerb("file pull issue name", group=CI),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.errors import InputError
-from ci_tools.model.pep440 import parse_version
+from ci_tools.errors import InputError, TagError
+from ci_tools.model.pep440 import parse_version, read_version
 from ci_tools.model.request import STABLE, UNTAGGED, Channel, Edition
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 FIELDS = frozenset({"name", "version"})  # of a template: a release is for every Python, torch and CUDA
 ALIAS_FIELDS = frozenset({"cuda", "cuda_major", "torch", "cxx11abi"})  # of the template of a wheel's second name
+VERSION = "0.0+any"  # stands for every version
 CANDIDATE = r"(?:-rc([1-9][0-9]{0,3}))?"
 # The variables from which backends take a project's version instead of asking git, and that of PyTorch's own builds.
 VERSION_VARIABLES = (
@@ -43,8 +44,15 @@ def parse_tag(tag: str, template: str, name: str, version: str) -> Edition:
     if edition is None:
         expected = tag_of(STABLE, template, known)
         msg = f"{tag!r} is not a tag of {name} {version}, expected {expected}, or {expected}-rc1 for a candidate"
-        raise InputError(msg, hint="the tag and the project's version change together")
+        raise TagError(msg, hint="the tag and the project's version change together")
     return edition
+
+
+def is_named(tag: str, template: str, name: str) -> bool:
+    """Whether a tag can be made by a template for some version of the project `name`."""
+    any_version = "".join(_patterns(template, {"name": name, "version": VERSION})).replace(re.escape(VERSION), "(.+)")
+    found = re.fullmatch(f"(?:{any_version}){CANDIDATE}", tag)
+    return found is not None and all(read_version(text) for text in found.groups()[:-1])
 
 
 def parse_commit_tags(tags: Iterable[str], template: str, known: Mapping[str, str]) -> Edition:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools import catalog as catalogs
 from ci_tools.config import commands, loader, overrides
-from ci_tools.errors import InputError, Problem, RejectedInput, ShallowError, nearest
+from ci_tools.errors import InputError, Problem, RejectedInput, ShallowError, TagError, nearest
 from ci_tools.model import edition as editions
 from ci_tools.model.plan import SDIST
 from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED, GitSource, PathSource, Release
@@ -191,7 +191,7 @@ def _edition_of_checkout(folder: Path, tag: str, request: Request, evidence: Evi
         raise InputError(msg, hint=f"`git checkout {tag}` first: a release is built from its tag")
     if project.told and tag not in evidence.release_tags:
         msg = f"--tag: the project's own tool takes no version from {tag}: with it, {project.told}"
-        raise InputError(msg, hint="name a tag of this project, or have its settings read this one")
+        raise TagError(msg, hint="name a tag of this project, or have its settings read this one")
     return editions.parse_tag(tag, template, project.name, project.version)
 
 

@@ -9,11 +9,11 @@ from ci_tools.errors import InputError
 from ci_tools.model.plan import SDIST
 from ci_tools.model.request import HOSTED_MINUTES
 from ci_tools.plan.batches import INSTALLING
-from ci_tools.plan.plan_file import runs_on
+from ci_tools.plan.plan_file import pypi_files, runs_on
 from ci_tools.plan.sites import awaiting_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from ci_tools.model.plan import Job, Plan, Site
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 256  # GitHub's limit of jobs in one matrix
 NO_CHANNEL = "none"
+COMMON = ("plan", "trials", "gather", "attest", "publish")  # the jobs of any release
+COMMON_RUNNER = "ubuntu-24.04"  # where they run
 HOST = "/host"  # the path at which a container sees its runner's disk
+MAX_TRIALS = 12  # on one runner, in turn: a trial takes two or three minutes, most of it for torch
 MAX_TEXT = 1 << 20  # bytes, GitHub's limit for all outputs of a job
 # The keys in which rows that share a runner may differ.
 OF_ONE_BUILD = frozenset({"name", "jobs", "minutes", "python"})
@@ -55,6 +58,13 @@ def outputs(plan: Plan) -> dict[str, str]:
         msg = f"the plan's matrices are {size} bytes, and GitHub takes {MAX_TEXT} from a job"
         raise InputError(msg, hint="ask for fewer platforms at a time: --only PLATFORM")
     return found
+
+
+def no_outputs(skipped: str) -> dict[str, str]:
+    """Return the step outputs of a call that has nothing to release, with the reason."""
+    nothing = _matrix(())
+    words = {"any": "false", "changed": "true", "channel": NO_CHANNEL, "skipped": skipped}
+    return {**words, "builds": nothing, "sites": nothing}
 
 
 def channel_of(plan: Plan) -> str:
@@ -166,7 +176,8 @@ def trials(plan: Plan, built: AbstractSet[str], whole: Plan) -> Trials:
     kept = frozenset(site.name for site in plan.sites if built >= {*site.files})
     makers = {name: job.name for job in plan.jobs for name in (job.wheel, job.public)}
     missing = (name for site in plan.sites for name in site.files if name not in built)
-    return Trials(sites(plan, kept, whole), tuple(dict.fromkeys(makers.get(name, SDIST) for name in missing)))
+    unbuilt = tuple(dict.fromkeys(makers.get(name, SDIST) for name in missing))
+    return Trials(_shared(_sites_of(plan, kept, whole)), unbuilt)
 
 
 def sites(plan: Plan, kept: AbstractSet[str] | None = None, whole: Plan | None = None) -> list[Row]:
@@ -176,8 +187,20 @@ def sites(plan: Plan, kept: AbstractSet[str] | None = None, whole: Plan | None =
     are more rows than GitHub takes, trials on one kind of runner with one Python share a runner and run in turn.
     Raises InputError if that is not enough.
     """
-    rows = [row for row in _sites(plan, whole or plan) if kept is None or row["name"] in kept]
+    rows = _sites_of(plan, kept, whole or plan)
     return _few(rows, "sites", lambda row: json.dumps(_but(row, OF_ONE_TRIAL)), _tried_in_turn)
+
+
+def _sites_of(plan: Plan, kept: AbstractSet[str] | None, whole: Plan) -> list[Row]:
+    return [row for row in _sites(plan, whole) if kept is None or row["name"] in kept]
+
+
+def _shared(rows: list[Row]) -> list[Row]:
+    """Return the rows of trials that share runners: most of a trial's job is setting up, and one runner has any Python.
+
+    An optional platform's trials stay apart from the required ones, which may not fail.
+    """
+    return _few(rows, "sites", lambda row: json.dumps([row["runner"], row["required"]]), _tried_in_turn, MAX_TRIALS)
 
 
 def _sites(plan: Plan, whole: Plan) -> Iterator[Row]:
@@ -203,7 +226,9 @@ def _sites(plan: Plan, whole: Plan) -> Iterator[Row]:
 def _tried_in_turn(rows: Sequence[Row]) -> Row:
     built = ",".join(dict.fromkeys(row["built"] for row in rows))
     numbers = " ".join(row["numbers"] for row in rows)
-    return {**_in_turn(rows), "built": f"{{{built}}}" if "," in built else built, "numbers": numbers}
+    pythons = "\n".join(dict.fromkeys(row["python"] for row in rows))  # as actions/setup-python takes several
+    several = {"built": f"{{{built}}}" if "," in built else built, "numbers": numbers, "python": pythons}
+    return {**_in_turn(rows), **several}
 
 
 def _minutes(plan: Plan, site: Site, job: Job) -> int:
@@ -215,18 +240,45 @@ def _minutes(plan: Plan, site: Site, job: Job) -> int:
     return len(site.files) * tried * -(-validation.timeout_seconds // 60)
 
 
+# ---------------------------------------------------------------- what a release costs
+
+
+class RunnerUse(NamedTuple):
+    """The jobs of a release on one kind of runner, and the minutes that they take at most: their limits together."""
+
+    runner: str
+    jobs: int
+    minutes: int
+
+
+def list_runners(plan: Plan, limits: Mapping[str, int]) -> list[RunnerUse]:
+    """Return the jobs that a release starts by wheels.yml, publish.yml and the caller's for PyPI, by their runners.
+
+    `limits` has the minutes of jobs that are no builds and no trials. Raises InputError as `outputs` does.
+    """
+    common = [*COMMON, *(["pypi"] if pypi_files(plan) else [])] if plan.jobs else []
+    rows = [*builds(plan), *_shared(_sites_of(plan, None, plan))]
+    used = [(COMMON_RUNNER, limits[name]) for name in common]
+    labels = ([row["runner"]] if isinstance(row["runner"], str) else row["runner"] for row in rows)
+    used += [(" ".join(names), row["minutes"]) for names, row in zip(labels, rows, strict=True)]
+    runners = dict.fromkeys(runner for runner, _ in used)
+    spent = {runner: [minutes for own, minutes in used if own == runner] for runner in runners}
+    return [RunnerUse(runner, len(minutes), sum(minutes)) for runner, minutes in spent.items()]
+
+
 # ---------------------------------------------------------------- GitHub's limit of rows
 
 
-def _few(rows: list[Row], what: str, alike: Callable[[Row], str], join: Join) -> list[Row]:
-    """Return at most MAX_ROWS rows: unchanged, or joined into groups that are as small as possible.
+def _few(rows: list[Row], what: str, alike: Callable[[Row], str], join: Join, least: int = 1) -> list[Row]:
+    """Return at most MAX_ROWS rows: joined into groups of `least`, or as few more as possible.
 
     Raises InputError if too many rows remain even with as many per runner as its time allows.
     """
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(alike(row), []).append(row)
-    for most in range(-(-len(rows) // MAX_ROWS), min(len(rows), HOSTED_MINUTES) + 1):
+    first = max(-(-len(rows) // MAX_ROWS), least)
+    for most in range(first, max(first, min(len(rows), HOSTED_MINUTES)) + 1):
         parts = [part for group in groups.values() for part in _parts(group, most)]
         if len(parts) <= MAX_ROWS:
             return [join(part) if part[1:] else part[0] for part in parts]

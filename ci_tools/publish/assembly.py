@@ -13,7 +13,7 @@ from ci_tools.index.units import units_of
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import Sha256
 from ci_tools.model.request import UNTAGGED, Route
-from ci_tools.plan import plan_file, plan_reader
+from ci_tools.plan import matrix, plan_file, plan_reader
 from ci_tools.plan.plan_file import PLAN
 from ci_tools.publish import release_plan
 from ci_tools.publish.gathering import gather
@@ -103,6 +103,9 @@ def outputs(found: Assembled) -> dict[str, str]:
     """Return the outputs of an assembled release for a workflow, each on one line."""
     files = [{"name": item.name, "size": item.size, "sha256": item.sha256} for item in found.items]
     return {
+        "package": found.plan.project.name,
+        "version": found.plan.project.version,
+        "channel": matrix.channel_of(found.plan),
         "files": json.dumps(files, separators=(",", ":")),
         "units": json.dumps([unit.name for unit in found.units], separators=(",", ":")),
         "withheld": json.dumps([one.name for one in found.withheld], separators=(",", ":")),

@@ -6,7 +6,7 @@ from copy import deepcopy
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.config.release_names import fields_in
+from ci_tools.config.release_names import FREE_THREADED, choose_names, fields_in
 from ci_tools.errors import InputError
 from ci_tools.model.versions import Python
 
@@ -34,9 +34,18 @@ def cut(root: Root, choice: RecipeChoice, name: str) -> list[dict[str, Any]]:
     InputError if the recipe cannot give what is chosen.
     """
     chosen = _choose(root, choice, name)
+    pythons = sorted(map(_parse_python, chosen["python"]))
+    apart = FREE_THREADED in (chosen.get("release") or {})
+    kinds = [[one for one in pythons if one.free_threaded is kind] for kind in (False, True)] if apart else [pythons]
+    return [part for kind in kinds if kind for part in _cut_kind(chosen, kind, name)]
+
+
+def _cut_kind(chosen: dict[str, Any], pythons: Sequence[Python], name: str) -> list[dict[str, Any]]:
+    """Return the parts for Pythons whose releases are named alike."""
+    if "release" in chosen:
+        chosen = {**chosen, "release": choose_names(chosen["release"] or {}, pythons)}
     release = chosen.get("release") or {}
     named = fields_in(f"{release.get('tag', '')} {release.get('title', '')}")
-    pythons = sorted(map(_parse_python, chosen["python"]))
     torches = chosen.get("torch")
     by_python = _split(list(map(str, pythons)), apart=bool(named & {"python", "python_title"}))
     by_torch = _split(torches, apart="torch" in named) if isinstance(torches, list) else [None]

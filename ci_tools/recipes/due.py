@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ci_tools.errors import FatwheelError
 
 
 class State(str, Enum):
@@ -45,10 +48,12 @@ class DueVerdict(NamedTuple):
     reason: str
     wanted: WantedRelease
     rebuild: int = 0  # the number of the rebuild that is due; 0: the first build
+    age: float = math.inf  # how many releases are newer than the one that it replaces
+    error: FatwheelError | None = None  # why it is not known
 
 
 def decide(wanted: WantedRelease, published: Mapping[str, str]) -> DueVerdict:
-    """Return whether a release is due; `published` has the hash of each tag's request, "" where it is not known.
+    """Return whether a release is due; `published` has each tag, newest first, with its request's hash, "" if unknown.
 
     Nothing is built for nothing: what has its tag is due again only if what its config asks for has changed since.
     """
@@ -67,4 +72,5 @@ def decide(wanted: WantedRelease, published: Mapping[str, str]) -> DueVerdict:
         return DueVerdict(State.DONE, f"{numbers[newest]} is published; which recipe made it is not known", wanted)
     if known == wanted.request:
         return DueVerdict(State.DONE, f"{numbers[newest]} is published, by the same recipe", wanted)
-    return DueVerdict(State.DUE, f"the recipe has changed since {numbers[newest]}", wanted, newest + 1)
+    age = list(published).index(numbers[newest])
+    return DueVerdict(State.DUE, f"the recipe has changed since {numbers[newest]}", wanted, newest + 1, age)

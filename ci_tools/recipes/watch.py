@@ -64,17 +64,21 @@ def _judge(
         nothing = WantedRelease(recipe.name, recipe.name, "", "", "", "", "", "", "", "")
         # The places of a config's mistakes are in a copy of the recipe, which is gone by now.
         said = "; ".join(one.what for one in error.problems) if isinstance(error, RejectedInput) else error.message
-        return [DueVerdict(State.UNKNOWN, said, nothing)]
+        return [DueVerdict(State.UNKNOWN, said, nothing, error=error)]
 
 
 def read_published(target: str, outside: Outside) -> dict[str, str]:
-    """Return the tag of every release of a repository, with the hash of what its config asked for; "" if unknown."""
+    """Return the tag of every release of a repository, newest first, with the hash of what its config asked for.
+
+    The hash is "" where it is not known.
+    """
     if not target.startswith(PREFIX):
         msg = f'--to: "{target}" is not a repository, expected {PREFIX}OWNER/REPO'
         raise InputError(msg)
     hub = Hub(target.removeprefix(PREFIX), outside)
     with hub.opened(anonymous=True) as repository:
         releases = hub.ask(lambda _: [one for one in repository.get_releases() if not one.draft])
+        releases.sort(key=lambda one: one.published_at, reverse=True)
         return {release.tag_name: _request_of(hub, release) for release in releases}
 
 

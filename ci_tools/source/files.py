@@ -316,7 +316,10 @@ def _refuse_unread(tree: Tree, name: str) -> None:
             hint = "it may be to a committed file of its repository, too: commit that one" if is_near else ""
             raise InputError(msg, hint=hint)
     elif stat.S_ISDIR(mode):
-        msg = f"{name} is a submodule that is not checked out, or a repository of its own"
+        found = [one for one in tree.files if stat.S_ISDIR(os.lstat(f"{root}{os.sep}{one}").st_mode)]
+        one = "is a submodule that is not checked out, or a repository of its own"
+        some = "are submodules that are not checked out, or repositories of their own"
+        msg = f"{', '.join(found)} {some if found[1:] else one}"
         raise InputError(msg, hint="`git submodule update --init --recursive`, or name it in .gitignore")
 
 

@@ -29,6 +29,13 @@ def test_there_is_a_pure_wheel_one_for_each_cuda_and_one_per_torch_for_macos() -
     assert labels == ["cu126", "cu128", "cu130"]
 
 
+def test_a_release_starts_few_jobs_and_none_that_another_runner_could_host() -> None:
+    jobs = {one["runner"]: one["jobs"] for one in FOUND["runners"]}
+    # beside the builds one runner of each kind for the trials, and the five jobs of any release
+    assert jobs == {"ubuntu-24.04": 4 + 1 + 5, "macos-15": 6 + 1, "windows-2025": 1}
+    assert sum(jobs.values()) <= 20
+
+
 def test_an_older_torch_does_without_the_library_that_needs_a_newer_one() -> None:
     spared = {one["wheel"].partition("+")[2][:5]: one["spared"] for one in FOUND["wheels"] if one["spared"]}
     assert spared == {"cu128": {MXFP8: "2.11"}, "cu130": {MXFP8: "2.11"}}

@@ -13,10 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ci_tools import catalog
 from ci_tools.errors import FatwheelError
 from ci_tools.machine.storage import write_atomically
 from ci_tools.observe.setup_py.prepared import PREPARED
 from ci_tools.plan import make
+from ci_tools.plan.matrix import list_runners
 from tests.proof.truth import HERE
 
 if TYPE_CHECKING:
@@ -103,6 +105,7 @@ def _shown(plan: Plan) -> dict[str, Any]:
         ],
         "reasons": [[which, count, reason] for (which, reason), count in reasons.items()],
         "warnings": list(plan.warnings),
+        "runners": [one._asdict() for one in list_runners(plan, catalog.load().tables["minutes"]["jobs"])],
     }
 
 

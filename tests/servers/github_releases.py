@@ -184,6 +184,6 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("DELETE", rf"{API}/releases/assets/(\d+)", remove_asset),
     ("GET", r"/objects/(\d+)", get_object),
     ("GET", rf"/{REPOSITORY}/releases/expanded_assets/([^/]+)", expanded),
-    ("GET", rf"/{REPOSITORY}/releases/download/([^/]+)/([^/]+)", download),
+    ("GET", rf"/{REPOSITORY}/releases/download/(.+)/([^/]+)", download),
 )
 UPLOAD = re.compile(rf"{API}/releases/(\d+)/assets")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Plan
     from ci_tools.plan.advise.advice import Advice, Advised
     from ci_tools.plan.compare.comparison import Comparison
+    from ci_tools.plan.matrix import RunnerUse
     from ci_tools.verify.patches import Patched, PatchProof
 
 
@@ -80,6 +81,26 @@ def _saving(advice: Advice) -> str:
     if advice.minutes is None or advice.megabytes is None:
         return f"{jobs}; minutes and megabytes not measured"
     return f"{jobs}, {advice.minutes:.1f} minutes, {advice.megabytes:.1f} MB"
+
+
+def describe_cost(runners: Sequence[RunnerUse]) -> str:
+    """Return the jobs that a release starts by its workflows, by their runners, in a sentence."""
+    shown = ", ".join(f"{one.jobs:,} on {one.runner}" for one in runners)
+    return f"a release on GitHub starts {count(sum(one.jobs for one in runners), 'job')}{shown and f': {shown}'}"
+
+
+def cost_table(now: Sequence[RunnerUse], later: Sequence[RunnerUse] = ()) -> Iterator[Table]:
+    """Yield the jobs that a release starts by its workflows, by their runners, now and with what is advised."""
+    title = f"a release on GitHub starts {count(sum(one.jobs for one in now), 'job')}"
+    title += f", {sum(one.jobs for one in later)} with all of this" if later else ""
+    table = new_table(title, "runner", "jobs", "minutes at most")
+    after = {one.runner: one for one in later}
+    for one in now:
+        then = after.get(one.runner, one._replace(jobs=0, minutes=0)) if later else one
+        figures = (dict.fromkeys(map("{:,}".format, pair)) for pair in zip(one[1:], then[1:], strict=True))
+        add_row(table, one.runner, *(" → ".join(pair) for pair in figures))
+    if now:
+        yield table
 
 
 def patch_proof_table(proofs: Sequence[PatchProof]) -> Iterator[Table]:

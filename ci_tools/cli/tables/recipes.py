@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from ci_tools.recipes.releases import RecipeRelease
     from ci_tools.recipes.upstream import UpstreamNews
 
-PLAIN = "ubuntu-24.04"  # the runner for a recipe that cannot be read
-SAYING_WHY = 10  # minutes of a job whose recipe cannot be read: GitHub takes no limit of 0
+PART = 8  # releases that one runner signs or publishes: it has room for a few gigabytes
 ORDER = (State.DUE, State.UNKNOWN, State.CANNOT, State.DONE)
 
 
@@ -93,8 +92,8 @@ def verdicts_page(verdicts: Sequence[DueVerdict]) -> str:
         markdown.row([markdown.code(one.wanted.tag), markdown.text(one.state.value), markdown.text(one.reason)])
         for one in _sorted(verdicts)
     ]
-    left = len(_built(verdicts)) - MAX_ROWS
-    more = f"A run builds {MAX_ROWS} of them, and the next one the other {left:,}.\n\n" if left > 0 else ""
+    left = sum(one.state is State.DUE for one in verdicts) - MAX_ROWS
+    more = f"A run builds the {MAX_ROWS} oldest of them, and the next one the other {left:,}.\n\n" if left > 0 else ""
     return f"## {_title(verdicts)}\n\n{more}{markdown.table_head('release', 'state', 'why')}{''.join(rows)}"
 
 
@@ -107,28 +106,27 @@ def verdict_values(verdicts: Sequence[DueVerdict]) -> list[dict[str, Any]]:
 
 
 def due_rows(verdicts: Sequence[DueVerdict]) -> list[dict[str, Any]]:
-    """Return a workflow's row for each release that is due, or whose recipe cannot be read: its job says why.
+    """Return a workflow's row for each release that is due, oldest first.
 
     There are as many as one matrix takes; what is left is due the next time.
     """
-    return [_row(one) for one in _built(verdicts)[:MAX_ROWS]]
+    return [_row(one) for one in _sorted(verdicts) if one.state is State.DUE][:MAX_ROWS]
 
 
-def _built(verdicts: Sequence[DueVerdict]) -> list[DueVerdict]:
-    return [one for one in _sorted(verdicts) if one.state in {State.DUE, State.UNKNOWN}]
+def parts(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the parts in which releases are signed and published, each with the pattern of its artifacts' names."""
+    names = [[row["artifact"] for row in rows[first : first + PART]] for first in range(0, len(rows), PART)]
+    patterns = (f"{{{','.join(part)}}}" if part[1:] else part[0] for part in names)  # {one} stands for itself
+    return [{"number": number, "pattern": f"recipe-{pattern}"} for number, pattern in enumerate(patterns, 1)]
 
 
 def _row(verdict: DueVerdict) -> dict[str, Any]:
     wanted = verdict.wanted
     names = ("recipe", "version", "python", "torch", "cuda", "archs")
     said = {name: getattr(wanted, name) for name in names}
-    place = {
-        "runner": runs_on(wanted.runner or (PLAIN,)),
-        "container": wanted.container,
-        "minutes": wanted.minutes or SAYING_WHY,
-    }
+    place = {"runner": runs_on(wanted.runner) if wanted.runner else "", "container": wanted.container}
     named = {"tag": wanted.tag, "artifact": safe_name(wanted.tag)}
-    return {**named, **said, "rebuild": str(verdict.rebuild or ""), **place}
+    return {**named, **said, "rebuild": str(verdict.rebuild or ""), **place, "minutes": wanted.minutes or None}
 
 
 def _title(verdicts: Sequence[DueVerdict]) -> str:
@@ -138,4 +136,5 @@ def _title(verdicts: Sequence[DueVerdict]) -> str:
 
 
 def _sorted(verdicts: Sequence[DueVerdict]) -> list[DueVerdict]:
-    return sorted(verdicts, key=lambda one: (ORDER.index(one.state), one.wanted.tag))
+    """Return the verdicts by their state; of what is due, first what was never published, then the oldest."""
+    return sorted(verdicts, key=lambda one: (ORDER.index(one.state), -one.age, one.wanted.tag))

@@ -181,6 +181,10 @@ VERBS: Mapping[str, Verb] = {
         "print the trials of a plan that need a runner: those of the wheels that were built",
         "fatwheel ci trials dist --plan plan.json",
     ),
+    "ci projects": Verb(
+        "print the projects of a repository with several configs, as a matrix of calls",
+        "fatwheel ci projects alpha/fatwheel.yml beta/fatwheel.yml",
+    ),
     "ci attested": Verb(
         "verify that a GitHub workflow signed every file of a release",
         "fatwheel ci attested dist --repository my-org/demo --signer my-org/fatwheel/.github/workflows/wheels.yml",

@@ -43,19 +43,14 @@ def run_step(options: argparse.Namespace, outside: Outside) -> int:
     step = steps.step_of(options.name, outside.environ, today, parser_of)
     files = [Path(_file_of(variable, outside.environ)) for variable in step.files]
     words = io.StringIO()
-    undone: LeftUndone | None = None
-    with silence_commands(outside.environ), redirect_stdout(words if files else sys.stderr):
-        outside.reporter.say(f"$ {shlex.join(['fatwheel', *step.arguments])}")
-        try:
-            status = run(functools.cache(lambda: Console(stderr=True)), step.arguments)
-        except LeftUndone as error:  # not a failure: the output is still written
-            undone = error
-    for path in files:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(words.getvalue())
-    if undone:
-        raise undone
-    return status
+    try:
+        with silence_commands(outside.environ), redirect_stdout(words if files else sys.stderr):
+            outside.reporter.say(f"$ {shlex.join(['fatwheel', *step.arguments])}")
+            return run(functools.cache(lambda: Console(stderr=True)), step.arguments)
+    finally:  # an error may come with outputs for the jobs that go on
+        for path in files:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(words.getvalue())
 
 
 def _file_of(variable: str, environ: Mapping[str, str]) -> str:
@@ -173,6 +168,26 @@ def run_trials(options: argparse.Namespace, outside: Outside) -> int:  # noqa: A
     if found.unbuilt:
         msg = f"there is no wheel of {', '.join(found.unbuilt)}, so none of its trials is started"
         raise LeftUndone(msg)
+    return DONE
+
+
+def declare_projects(parser: Parser) -> None:
+    """Add the arguments of `fatwheel ci projects`."""
+    parser.add_argument("configs", nargs="+", metavar="CONFIG", help="a path in the repository")
+    text = "the prefix of the names of the run's artifacts; default: %(default)s"
+    parser.add_argument("--artifacts", type=parse_nonempty, default="fatwheel", metavar="PREFIX", help=text)
+    text = "the artifacts with the outputs of each: print which of them are complete, in place of all"
+    parser.add_argument("--folder", type=Path, metavar="DIR", help=text)
+
+
+def run_projects(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
+    import json
+
+    from ci_tools.github.projects import collect_outputs, list_projects
+
+    listed = list_projects(options.configs, options.artifacts)
+    found = collect_outputs(listed, options.folder) if options.folder else {"projects": json.dumps(listed)}
+    print(*(f"{name}={text}" for name, text in found.items()), sep="\n")
     return DONE
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import add_config, add_edition, parse_minor, parse_nonempty
 from ci_tools.cli.statuses import DONE
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, LeftUndone, TagError
 
 if TYPE_CHECKING:
     import argparse
@@ -32,8 +32,8 @@ def declare_init(parser: Parser) -> None:
     parser.add_argument("--torch", type=parse_minor, metavar="VERSION", help=text)
     text = "write for an sdist on the package index instead: its newest final version, or the one named"
     parser.add_argument("--sdist", type=parse_nonempty, metavar="NAME[==VERSION]", help=text)
-    text = "workflow files that build wheels by pytorch/test-infra: ask for the same, and report on each input"
-    parser.add_argument("--from-test-infra", nargs="+", action="extend", type=Path, metavar="WORKFLOW", help=text)
+    text = "ask for what the workflows that call pytorch/test-infra do, these or all, and report on each input"
+    parser.add_argument("--from-test-infra", nargs="*", action="extend", type=Path, metavar="WORKFLOW", help=text)
     text = "let PyPI have an sdist with which `pip install` finds the release's wheel that fits"
     parser.add_flag("--smart-install", text)
 
@@ -46,7 +46,7 @@ def run_init(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.config.starter.sdist_choice import choose_sdist
 
     folder = options.folder or (Path() if options.sdist else find_project(outside))
-    if options.from_test_infra:
+    if options.from_test_infra is not None:
         _refuse_beside_callers(options)
         return _move(folder, options.from_test_infra, outside)
     written = starter.write(
@@ -114,9 +114,11 @@ def declare_plan(parser: Parser) -> None:
 
 
 def run_plan(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.cli.values import find_config, make_plan, narrow, share
+    from ci_tools.cli.tables.change import describe_cost
+    from ci_tools.cli.values import find_config, narrow, share
     from ci_tools.machine.storage import write_atomically
     from ci_tools.plan import plan_file
+    from ci_tools.plan.matrix import list_runners
 
     _refuse_contradictions(options)
     if options.to:
@@ -124,7 +126,7 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
 
         addresses.refuse_wrong(options.to, distant=options.distant)
     path = find_config(options, outside)
-    planned = make_plan(options, path, outside, targets=options.to)
+    planned = _make_plan(options, path, outside)
     _refuse_another(planned.plan, options.package)
     if options.out:
         if options.out.is_dir():
@@ -138,6 +140,8 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
         return _compare(planned, path, options, outside)
     narrowed = share if options.format == "github" else narrow
     planned = planned._replace(plan=narrowed(planned.plan, options.only))
+    if options.format == "table" and not options.explain:
+        outside.reporter.say(describe_cost(list_runners(planned.plan, planned.catalog.tables["minutes"]["jobs"])))
     if options.prove:
         return _prove(planned, options, outside)
     if options.explain and options.format == "table":
@@ -149,6 +153,38 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
     _print_plan(planned, options.format, explain=options.explain)
     _say_next(planned, options, outside)
     return DONE
+
+
+def _make_plan(options: argparse.Namespace, path: Path, outside: Outside) -> Planned:
+    """Make the plan; raise LeftUndone if the ref is a tag of another config of the repository."""
+    from ci_tools.cli.values import make_plan
+    from ci_tools.doctor.claims import find_owner
+    from ci_tools.plan import make
+
+    tag = make.resolve_tag(options.ref, path, outside) if options.ref else ""
+    if tag and (owner := find_owner(path, tag, outside)):
+        raise _leave(tag, owner, path, options)
+    try:
+        return make_plan(options, path, outside, targets=options.to)
+    except TagError as error:
+        named = tag or options.tag
+        owner = named and find_owner(path, named, outside, lambda one: make.make_plan(one, outside, tag=named))
+        if not owner:
+            raise
+        if not tag:  # a person named it for this config
+            raise TagError(error.message, hint=f"it is a tag of {owner}") from error
+    raise _leave(tag, owner, path, options)
+
+
+def _leave(tag: str, owner: str, path: Path, options: argparse.Namespace) -> LeftUndone:
+    """Return the error that leaves a tag to the config it belongs to, and print the outputs of an empty plan."""
+    from ci_tools.cli.values import outputs
+    from ci_tools.plan import matrix
+
+    why = " ".join(f"the tag {tag} is of {owner}, and {path} has nothing to release at it".split())
+    if options.format == "github":
+        print(outputs(matrix.no_outputs(why)), end="")
+    return LeftUndone(why)
 
 
 def _refuse_contradictions(options: argparse.Namespace) -> None:
@@ -258,8 +294,16 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
 
         print(plan_file.dumps(plan) if form == "json" else outputs(matrix.outputs(plan)), end="")
         return
+    from ci_tools.cli.tables.change import cost_table
     from ci_tools.cli.tables.layout import show
-    from ci_tools.cli.tables.plan import batch_table, evidence_table, needless_table, parts_table, plan_tables
+    from ci_tools.cli.tables.plan import (
+        batch_table,
+        evidence_table,
+        needless_table,
+        parts_table,
+        plan_tables,
+    )
+    from ci_tools.plan.matrix import list_runners
 
     show(plan_tables(plan, explain=explain), is_page=not explain)
     if explain:
@@ -267,6 +311,7 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
         from ci_tools.plan.advise.header_options import list_needless
         from ci_tools.plan.advise.project_view import ProjectView
 
+        show(cost_table(list_runners(plan, planned.catalog.tables["minutes"]["jobs"])))
         show(batch_table(plan))
         show(needless_table(list_needless(ProjectView(plan, planned.evidence, planned.tree))))
         includes = headers.all_includes(planned.tree)
@@ -298,18 +343,24 @@ def declare_advise(parser: Parser) -> None:
 
 def run_advise(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli.next_command import after_advice, say_next
-    from ci_tools.cli.tables.change import advice_tables, patch_proof_table
+    from ci_tools.cli.tables.change import advice_tables, cost_table, patch_proof_table
     from ci_tools.cli.tables.layout import show
+    from ci_tools.plan.matrix import list_runners
     from ci_tools.verify import patches
 
     planned, advised, patched = _find_advice(options, outside)
+    limits = planned.catalog.tables["minutes"]["jobs"]
+    now, later = (list_runners(plan, limits) for plan in (planned.plan, advised.smaller or planned.plan))
     if options.format == "table":
         show(advice_tables(planned.plan, advised, patched))
+        show(cost_table(now, later) if later != now else ())
     proofs = patches.prove(planned, patched, outside) if options.prove else None
     if options.format == "diff":
         print(patches.patch_of_all(planned, patched), end="")
     elif options.format == "json":
-        print(json.dumps(patches.to_json(advised, patched, proofs), indent=1, ensure_ascii=False))
+        runners = {"before": [one._asdict() for one in now], "after": [one._asdict() for one in later]}
+        value = {**patches.to_json(advised, patched, proofs), "runners": runners}
+        print(json.dumps(value, indent=1, ensure_ascii=False))
     elif proofs is not None:
         show(patch_proof_table(proofs))
     status = patches.status(proofs or ())

@@ -186,6 +186,7 @@ def run_watch(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli.tables import recipes as tables
     from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.values import outputs
+    from ci_tools.recipes.check import Check, refuse_failures
     from ci_tools.recipes.shelf import find_recipes
     from ci_tools.recipes.watch import watch
 
@@ -196,7 +197,10 @@ def run_watch(options: argparse.Namespace, outside: Outside) -> int:
         options.page.write_text(tables.verdicts_page(verdicts), encoding="utf-8")
     if options.format == "github":
         rows = tables.due_rows(verdicts)
-        print(outputs({"due": json.dumps({"include": rows}), "count": str(len(rows))}), end="")
+        found = {"due": {"include": rows}, "parts": tables.parts(rows), "count": len(rows)}
+        print(outputs({name: json.dumps(value) for name, value in found.items()}), end="")
+        # in a workflow, nobody would see the row of a table
+        refuse_failures([Check(one.wanted.recipe, "", "", error=one.error) for one in verdicts if one.error])
     else:
         show_as(options.format, tables.verdicts_table(verdicts), tables.verdict_values(verdicts))
     return DONE

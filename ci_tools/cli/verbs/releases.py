@@ -110,7 +110,7 @@ def _namings(options: argparse.Namespace, outside: Outside) -> list[Naming]:
     from ci_tools.recipes.naming import read_config, read_namings_and_owners
 
     path = find_config_or_none(options, outside)
-    known = [read_config(path, outside)] if path else []
+    known = read_config(path, outside) if path else []
     found = [naming for naming, _ in (*known, *(() if options.config else read_namings_and_owners(outside)))]
     kept = tuple(getattr(options, "keep", ()))
     return [one._replace(retention=one.retention._replace(keep=(*one.retention.keep, *kept))) for one in found]

@@ -131,7 +131,7 @@ def _read_known(options: argparse.Namespace, outside: Outside) -> tuple[list[Kno
     from ci_tools.recipes.naming import read_config, read_namings_and_owners
 
     path = find_config_or_none(options, outside)
-    own = [read_config(path, outside)] if path else []
+    own = read_config(path, outside) if path else []
     known = [KnownConfig(*one) for one in (*own, *read_namings_and_owners(outside))]
     return known, known[0].naming.package if path else ""
 

@@ -56,11 +56,13 @@ def move(workflows: Sequence[Path], folder: Path, catalog: Catalog) -> Move:
 def _limited(row: ReportLine, moved: Move) -> ReportLine:
     """Return the row of a script that only some platforms have as NEEDS_YOU: a command of the config is for all."""
     wished = {(wish.key, wish.value) for wish in moved.wishes if wish.where == row.where}
-    scripts = (wish for key in ("before", "after") for wish in moved.of(key) if (key, wish.value) in wished)
+    keys = ("before", "after", "command")
+    scripts = (wish for key in keys for wish in moved.of(key) if (key, wish.value) in wished)
     wish = next(scripts, None)
     if wish is None or row.fate is not InputFate.CARRIED or moved.is_everywhere(wish):
         return row
-    only = f"it is only for {', '.join(wish.platforms)}, and build.{wish.key} is for every platform"
+    place = "validate.commands" if wish.key == "command" else f"build.{wish.key}"
+    only = f"it is only for {', '.join(wish.platforms)}, and {place} is for every platform"
     return row._replace(fate=InputFate.NEEDS_YOU, what=f"{only}: let it end at once elsewhere, and write it there")
 
 

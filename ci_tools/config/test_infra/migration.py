@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,9 +24,11 @@ from ci_tools.config.project import (
     to_comment,
     to_scalar,
 )
-from ci_tools.config.test_infra import InputFate
+from ci_tools.config.test_infra import InputFate, ReportLine, SettingWish
+from ci_tools.errors import InputError
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import CONFIG_FILE
+from ci_tools.model.pep440 import read_version
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import Globs
 from ci_tools.model.versions import CudaArch, Python
@@ -36,7 +39,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.catalog import Catalog, PlatformFacts
-    from ci_tools.config.test_infra import Move, ReportLine, SettingWish
+    from ci_tools.config.test_infra import Move
+
+
+CALLS = re.compile(r"(?m)^[^#\n]*test-infra/\.github/workflows/build_wheels_(linux|windows|macos)\.ya?ml")
 
 
 class MoveReport(NamedTuple):
@@ -51,12 +57,15 @@ def write_from_test_infra(
 ) -> MoveReport:
     """Write a config into `folder` with the requests of test-infra's callers, and a workflow that calls Fatwheel's.
 
-    Raises InputError if one of the two exists, a file of `workflows` is not such a caller, or there is no project.
+    Without `workflows`, those of the repository are found. Raises InputError if one of the two files exists, a file of
+    `workflows` is not such a caller, or there is no project.
     """
     paths = (folder / CONFIG_FILE, folder / PLACE)
     refuse_existing(folder, paths)
+    workflows = workflows or find_callers(folder)
     moved = test_infra.move(workflows, folder, catalog)
     tree = tree_at(folder.resolve(), environ)
+    moved = moved._replace(rows=(*moved.rows, *_missing_submodules(folder)))
     inputs = {"config": CONFIG_FILE} | {wish.key: wish.value for wish in moved.of("ref")}
     caller = workflow(moved.triggers, inputs, [path.name for path in workflows])
     texts = (render_move(tree, catalog, moved), caller)
@@ -64,6 +73,27 @@ def write_from_test_infra(
         with write_atomically(path) as file:
             file.write(content.encode())
     return MoveReport(paths, moved.rows)
+
+
+def find_callers(folder: Path) -> list[Path]:
+    """Return the workflow files of a repository that build wheels with test-infra; raise InputError if none does."""
+    places = sorted(path for pattern in ("*.yml", "*.yaml") for path in (folder / ".github/workflows").glob(pattern))
+    found = [path for path in places if CALLS.search(path.read_text(encoding="utf-8", errors="replace"))]
+    if not found:
+        msg = f"no workflow in {folder / '.github/workflows'} calls build_wheels_*.yml of pytorch/test-infra"
+        raise InputError(msg, hint="name the files that do: --from-test-infra FILE")
+    return found
+
+
+def _missing_submodules(folder: Path) -> Iterator[ReportLine]:
+    """Yield the row of the submodules that are not checked out: without them, a build script fails in its own words."""
+    file = folder / ".gitmodules"
+    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    paths = re.findall(r"(?m)^\s*path\s*=\s*(.+?)\s*$", text)
+    empty = [path for path in paths if not any((folder / path).glob("*"))]
+    if empty:
+        what = f"{', '.join(empty)}: not checked out, and a plan reads them: `git submodule update --init --recursive`"
+        yield ReportLine(file.name, "submodules", "", InputFate.NEEDS_YOU, what)
 
 
 def render_move(tree: Tree, catalog: Catalog, moved: Move) -> str:
@@ -76,13 +106,14 @@ def render_move(tree: Tree, catalog: Catalog, moved: Move) -> str:
         *(["# Needs you:"] if needs_you else []),
         *(to_comment(f"- {row.where}: {row.name}: {row.what}") for row in needs_you),
         *package_lines(project, _owner(moved)),
+        *_move_version(tree, project, moved),
         "",
         *_move_pythons(project, catalog, moved),
         _move_torch(tree, project, catalog),
         "",
         "platforms:",
         *(line for wish in moved.of("platform") for line in _move_platform(wish, tree, catalog, moved)),
-        *_section("build", _move_build(moved)),
+        *_section("build", _move_build(tree, moved)),
         *_section("validate", _move_validation(moved, catalog)),
         *_section("publish", _move_publish(moved)),
     ]
@@ -92,7 +123,33 @@ def render_move(tree: Tree, catalog: Catalog, moved: Move) -> str:
 def _section(key: str, lines: Iterable[str]) -> list[str]:
     """Return a key with its lines; empty if it has none."""
     inner = [f"  {line}" for line in lines]
-    return ["", f"{key}:", *inner] if inner else []
+    named = [f"{key}:"] if any(not line.lstrip().startswith("#") for line in inner) else []
+    return ["", *named, *inner] if inner else []
+
+
+def _move_version(tree: Tree, project: StarterProject, moved: Move) -> Iterator[str]:
+    """Yield the version of the file version.txt, where a build takes it from BUILD_VERSION as test-infra gives it.
+
+    Without that variable many a project adds the commit to its version, and some have none at all.
+    """
+    scripts = [wish.value.split()[-1] for key in ("before", "after") for wish in moved.of(key)]
+    reader = _find_line(tree, ("setup.py", *scripts), "BUILD_VERSION")
+    names = (
+        name
+        for name in ("version.txt", "VERSION.txt", "VERSION")
+        if f"{project.folder}/{name}".lstrip("/") in tree.names
+    )
+    file = next((f"{project.folder}/{name}".lstrip("/") for name in names), "")
+    version = read_version(tree.text(file).strip()) if file and reader and not project.states_version else None
+    if version:
+        yield f'version: "{version}" {to_comment(f"{file}; {reader} takes it from BUILD_VERSION")}'
+
+
+def _find_line(tree: Tree, files: Iterable[str], word: str) -> str:
+    """Return the first line of some files that has a word, as FILE:LINE; "" if none has it."""
+    lines = ((file, n, line) for file in files if file in tree.names
+             for n, line in enumerate(tree.text(file).splitlines(), 1))  # fmt: skip
+    return next((f"{file}:{n}" for file, n, line in lines if word in line), "")
 
 
 def _move_pythons(project: StarterProject, catalog: Catalog, moved: Move) -> list[str]:
@@ -173,7 +230,7 @@ def _variables(wishes: Iterable[SettingWish]) -> list[str]:
     return list(lines.values())
 
 
-def _move_build(moved: Move) -> Iterator[str]:
+def _move_build(tree: Tree, moved: Move) -> Iterator[str]:
     for key in ("before", "after"):
         wishes = [wish for wish in moved.of(key) if moved.is_everywhere(wish)]
         yield from [f"{key}:"] * bool(wishes)
@@ -181,6 +238,8 @@ def _move_build(moved: Move) -> Iterator[str]:
         for wish in (wish for wish in moved.of(key) if not moved.is_everywhere(wish)):
             yield to_comment(f"{key}: {wish.value} ({wish.where}; it was only for {', '.join(wish.platforms)})")
     shared = [wish for wish in moved.of("env") if moved.is_everywhere(wish)]
+    if suffix := _find_line(tree, ("setup.py",), "VERSION_SUFFIX"):  # test-infra's is +cu130 and the like
+        shared = [SettingWish("env", "VERSION_SUFFIX=", f"{suffix}: each wheel gets a label of its own", ()), *shared]
     yield from ["env:"] * bool(shared)
     yield from (f"  {line}" for line in _variables(shared))
     for key, name in (("max-jobs", "max-jobs"), ("timeout", "timeout-minutes")):
@@ -196,8 +255,11 @@ def _move_validation(moved: Move, catalog: Catalog) -> Iterator[str]:
     if imports:
         yield f"imports: [{', '.join(map(to_scalar, imports))}]"
     commands = moved.of("command")
-    yield from ["commands:"] * bool(commands)
-    yield from (f"  - {to_scalar(wish.value)} {to_comment(wish.where)}" for wish in commands)
+    everywhere = [wish for wish in commands if moved.is_everywhere(wish)]
+    yield from ["commands:"] * bool(everywhere)
+    yield from (f"  - {to_scalar(wish.value)} {to_comment(wish.where)}" for wish in everywhere)
+    for wish in (wish for wish in commands if wish not in everywhere):
+        yield to_comment(f"commands: {wish.value} ({wish.where}; it was only for {', '.join(wish.platforms)})")
 
 
 def _move_publish(moved: Move) -> Iterator[str]:

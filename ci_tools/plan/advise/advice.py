@@ -61,6 +61,7 @@ class Advised(NamedTuple):
     advice: tuple[Advice, ...]
     before: int
     after: int
+    smaller: Plan | None = None  # the plan with all of it together
 
     @property
     def limits(self) -> str:
@@ -84,8 +85,8 @@ def advise(case: AdvisedPlan) -> Advised:
     found = options(case.plan, case.evidence, case.tree)
     weighed = [advice for option in found if (advice := _assess_option(option, case))]
     weighed.sort(key=lambda advice: advice.after - advice.before)
-    jobs = len(case.plan.jobs)
-    return Advised(tuple(weighed), jobs, _together(weighed, case))
+    smaller = _together(weighed, case)
+    return Advised(tuple(weighed), len(case.plan.jobs), len(smaller.jobs), smaller)
 
 
 # ---------------------------------------------------------------- the savings of an option
@@ -116,13 +117,12 @@ def _cells(plan: Plan) -> set[Cell]:
     return {item.cell for item in plan.covered}
 
 
-def _together(weighed: Sequence[Advice], case: AdvisedPlan) -> int:
-    """Return the number of jobs with all advice applied, except advice that gives up cells."""
+def _together(weighed: Sequence[Advice], case: AdvisedPlan) -> Plan:
+    """Return the plan with all advice applied, except advice that gives up cells."""
     situation = Situation(case.plan.request, case.evidence)
     for option in (advice.option for advice in weighed if not advice.option.gives_up):
         situation = option.change(situation)
-    after = _try_plan(situation, case)
-    return len(after.jobs if after else case.plan.jobs)
+    return _try_plan(situation, case) or case.plan
 
 
 def _estimate_savings(before: Plan, after: Plan, case: AdvisedPlan) -> tuple[float | None, float | None]:

@@ -9,6 +9,7 @@ import re
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.config.release_names import FREE_THREADED
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import Release
 
@@ -43,9 +44,14 @@ class Naming(NamedTuple):
     retention: Retention
 
 
-def read_naming(root: Root) -> Naming:
-    """Return the naming of a checked config, or of a checked recipe."""
+def read_namings(root: Root) -> list[Naming]:
+    """Return the naming of a checked config, or of a checked recipe, and that of its free-threaded Pythons, if any."""
     release = root.get("release") or {}
+    apart = release.get(FREE_THREADED) or {}
+    return [_read_naming(root, release), *([_read_naming(root, {**release, **apart})] if "tag" in apart else [])]
+
+
+def _read_naming(root: Root, release: Root) -> Naming:
     said = dict(release.get(KEY) or {})
     said["keep"] = tuple(said.get("keep", ()))
     package = str(root["package"])

@@ -108,7 +108,7 @@ CASES = (
         "opencv-python-v4.11.0.92-cu130",
         "OpenCV-Python v4.11.0.92 Wheel for CUDA 13.0",
         "opencv_python-4.11.0.92+cu130sm89-cp37-abi3-manylinux_2_28_x86_64.whl",
-        ("limited-api.patch",), (),
+        ("limited-api.patch",), ("cp314-cp314t",),
         "import cv2; assert cv2.getBuildInformation() == 'NVIDIA GPU arch: 89-real'; assert cv2.add() in (0, -1)",
     ),
 )  # fmt: skip
@@ -238,6 +238,35 @@ def test_a_recipe_is_built_audited_described_and_installed(case: Case, place: Pl
     command = [Path(sys.executable).with_name("uv"), "pip", "install", "--quiet", "--no-config", "--no-deps"]
     subprocess.run([*command, "--python", python, "--target", installed, made.path], check=True)
     subprocess.run([python, "-c", case.imports], check=True, cwd=place.folder, env={"PYTHONPATH": str(installed)})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("python", ["3.14t", PYTHON])
+@pytest.mark.parametrize("case", CASES[-1:], ids=["opencv-python"])
+def test_opencv_is_built_without_the_limited_api_to_an_import(
+    case: Case, python: str, place: Place, cuda_home: Path
+) -> None:
+    """For free-threaded Python; and for a usual one that its patch takes for such, as few machines have the former."""
+    there = interpreter.find(Python.parse(python), os.environ) or pytest.skip(f"needs Python {python}")
+    copied = copy_release(find_recipe(case.recipe), RecipeChoice(VERSION, (python,)), place.folder / "config",
+                          place.outside())  # fmt: skip
+    for_this_machine(copied)
+    patch = copied.parent / "limited-api.patch"
+    asked = 'sysconfig.get_config_var("Py_GIL_DISABLED")'
+    text = patch.read_text("utf-8").replace(asked, "sys.version_info")
+    named = 'options={} if sys.version_info else {"bdist_wheel": {"py_limited_api": "cp37"}}'
+    assert named in text
+    patch.write_text(text.replace(named, "options={}"), encoding="utf-8")
+    planned = make_plan(copied, place.outside())
+    outside = place.outside(CUDA_HOME=str(cuda_home), usual=True)
+    (made,) = build(planned, [planned.plan.jobs[0].name], place.folder / "made", outside, files.CHECKS)
+    assert [one for one in files.audit_files([made.path], planned.plan, outside) if one.level is Level.ERROR] == []
+    label = Python.parse(python)
+    assert made.path.name.split("-")[2:4] == [label.interpreter_tag, label.abi_tag]
+    installed = place.folder / "installed"
+    command = [Path(sys.executable).with_name("uv"), "pip", "install", "--quiet", "--no-config", "--no-deps"]
+    subprocess.run([*command, "--python", there, "--target", installed, made.path], check=True)
+    subprocess.run([there, "-c", case.imports], check=True, cwd=place.folder, env={"PYTHONPATH": str(installed)})
 
 
 def plan_release(case: Case, place: Place) -> Planned:

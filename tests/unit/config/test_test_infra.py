@@ -429,3 +429,65 @@ def test_a_project_with_a_setup_py_alone_is_called_as_it_is_imported(tmp_path: P
     )
     moved(folder)
     assert (plan_of(folder).project.name, plan_of(folder).project.version) == ("tally", "1.0")
+
+
+# ---------------------------------------------------------------- what a project needs beside its inputs
+
+READS = 'import os\n\nversion = os.getenv("BUILD_VERSION") or open("version.txt").read() + "+git"\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "build", "shown"),
+    [
+        pytest.param({"setup.py": READS, "version.txt": "1.5.0\n"}, "",
+                     'version: "1.5.0" # version.txt; setup.py:3 takes it from BUILD_VERSION', id="setup.py"),
+        pytest.param({"a.sh": "sed s/x/$BUILD_VERSION/ tally.py\n", "version.txt": "1.5.0"}, "pre-script: a.sh",
+                     'version: "1.5.0" # version.txt; a.sh:1 takes it from BUILD_VERSION', id="a-script-before"),
+        pytest.param({"setup.py": "pass\n", "version.txt": "1.5.0"}, "", None, id="its-own-affair"),
+        pytest.param({"setup.py": READS, "version.txt": "<<<<<<< HEAD"}, "", None, id="no-version"),
+        pytest.param({"setup.py": READS}, "", None, id="no-file"),
+        pytest.param({"setup.py": READS, "version.txt": "1.5.0", "pyproject.toml": PROJECT}, "", None, id="stated"),
+        pytest.param({"setup.py": 'suffix = os.environ["VERSION_SUFFIX"]\n'}, "",
+                     'VERSION_SUFFIX: "" # setup.py:1: each wheel gets a label of its own', id="a-suffix"),
+    ],
+)  # fmt: skip
+def test_the_version_is_where_test_infra_has_it(
+    tmp_path: Path, files: dict[str, str], build: str, shown: str | None
+) -> None:
+    dynamic = PROJECT.replace('version = "1.0"', 'dynamic = ["version"]')
+    folder = project(tmp_path, {LINUX: caller(build, CPU), "pyproject.toml": dynamic, **files})
+    moved(folder)
+    assert (shown or "") in (folder / "fatwheel.yml").read_text(encoding="utf-8")
+    assert request_of(folder).version == ("1.5.0" if shown and "1.5.0" in shown else None)
+
+
+def test_submodules_that_are_not_checked_out_are_all_named(tmp_path: Path) -> None:
+    modules = "".join(f'[submodule "{name}"]\n\tpath = third_party/{name}\n\turl = x\n' for name in ("a", "b", "c"))
+    folder = project(tmp_path, {LINUX: caller("", CPU), ".gitmodules": modules, "third_party/b/b.h": ""})
+    row = moved(folder)["submodules"]
+    assert (row.fate, row.where) == (InputFate.NEEDS_YOU, ".gitmodules")
+    assert row.what.startswith("third_party/a, third_party/c: not checked out")
+    assert "# - .gitmodules: submodules: third_party/a" in (folder / "fatwheel.yml").read_text(encoding="utf-8")
+
+
+def test_without_a_name_every_caller_of_the_repository_is_found(tmp_path: Path) -> None:
+    quiet = "".join(f"# {line}\n" for line in caller().splitlines())
+    folder = project(
+        tmp_path, {LINUX: caller("", CPU), ".github/workflows/old.yml": quiet, ".github/workflows/ci.yml": "on: push\n"}
+    )
+    written = migration.write_from_test_infra(folder, (), catalog.load(), {})
+    assert {row.where.partition(":")[0] for row in written.rows if row.name == "with-cpu"} == {str(folder / LINUX)}
+    with pytest.raises(InputError, match=r"no workflow in .* calls build_wheels"):
+        migration.find_callers(write(tmp_path / "none", {"setup.py": ""}))
+
+
+def test_a_smoke_test_of_one_platform_is_left_to_a_person(tmp_path: Path) -> None:
+    """A section of comments alone is no section: its key would have no value."""
+    windows = caller("smoke-test-script: b.py\npre-script: b.sh", kind="windows")
+    folder = project(tmp_path, {LINUX: caller("smoke-test-script: a.py", CPU), "w.yml": windows,
+                                "a.py": "", "b.py": "", "b.sh": ""})  # fmt: skip
+    rows = moved(folder, LINUX, "w.yml")
+    request = request_of(folder)
+    assert (request.validate.commands, request.build.before) == ((), ())
+    assert rows["smoke-test-script"].what.startswith("it is only for windows, windows-cuda, and validate.commands is")
+    assert "\nbuild:\n" not in (folder / "fatwheel.yml").read_text(encoding="utf-8")

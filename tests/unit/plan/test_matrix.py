@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ci_tools import catalog
 from ci_tools.errors import InputError
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import HOSTED_MINUTES, Care
@@ -13,6 +14,8 @@ from ci_tools.plan import matrix, plan_file
 from tests.builders.sources import demo, plan_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ci_tools.model.plan import Plan
 
 FILES = {
@@ -162,21 +165,54 @@ def test_rows_that_ask_for_other_runners_are_never_put_together(plan: Plan) -> N
         assert {int(name[1:]) % 2 for name in row["jobs"].split(",")} == {int(row["runner"] == "own")}
 
 
+def numbers(rows: Sequence[dict[str, Any]]) -> list[int]:
+    """Return the numbers of the sites that rows of trials have."""
+    return sorted(int(word) for row in rows for word in row["numbers"].split())
+
+
+def test_trials_share_a_runner_of_their_kind_whatever_their_python(plan: Plan) -> None:
+    found = matrix.trials(plan, {name for site in plan.sites for name in site.files}, plan).rows
+    assert numbers(found) == list(range(len(plan.sites)))
+    assert [(row["runner"], row["python"], row["required"]) for row in found] == [
+        ("ubuntu-24.04", "3.12\n3.13", True),
+        (["self-hosted", "win"], "3.12\n3.13", True),
+        (["self-hosted", "h100"], "3.12\n3.13", False),
+    ]
+    assert found[0]["minutes"] == matrix.INSTALLING + 90 + 2 * 2 * 5
+
+
+def test_a_runner_has_twelve_trials_and_no_more_than_its_time(plan: Plan) -> None:
+    found = many(plan, 30)
+    files = {name for site in found.sites for name in site.files}
+    assert [len(row["numbers"].split()) for row in matrix.trials(found, files, found).rows] == [12, 12, 6]
+    hour = found.request.validate._replace(timeout_seconds=3600)
+    long = replace(found, request=replace(found.request, validate=hour))
+    assert all(row["minutes"] <= HOSTED_MINUTES for row in matrix.trials(long, files, long).rows)
+
+
+def test_what_a_release_costs_is_counted_by_the_kind_of_runner(plan: Plan) -> None:
+    found = matrix.list_runners(plan, catalog.load().tables["minutes"]["jobs"])
+    builds, limits = rows(plan, "builds"), catalog.load().tables["minutes"]["jobs"]
+    assert {one.runner: one.jobs for one in found} == {
+        "ubuntu-24.04": 5 + len(builds) + 1, "self-hosted win": 1, "self-hosted h100": 1,
+    }  # fmt: skip
+    own = sum(limits[name] for name in ("plan", "trials", "gather", "attest", "publish"))
+    assert found[0].minutes == own + sum(row["minutes"] for row in builds) + matrix.INSTALLING + 90 + 2 * 2 * 5
+
+
 def test_a_failed_wheel_starts_no_trial(plan: Plan) -> None:
     native, *_ = (job for job in plan.jobs if job.owner)
     files = {plan.sdist, *(job.wheel for job in plan.jobs if job is not native)}
     found = matrix.trials(plan, files, plan)
     assert found.unbuilt == (native.name,)
-    assert [row["name"] for row in found.rows] == [site.name for site in plan.sites if site.job != native.name]
-    assert [row["number"] for row in found.rows] == [n for n, site in enumerate(plan.sites) if site.job != native.name]
+    assert numbers(found.rows) == [n for n, site in enumerate(plan.sites) if site.job != native.name]
 
 
 def test_a_site_of_one_platform_has_its_number_in_the_whole_plan(plan: Plan) -> None:
     native = next(job for job in plan.jobs if job.platform)
     part = plan_file.own(plan, native.platform)
     found = matrix.trials(part, {job.wheel for job in part.jobs}, plan)
-    assert found.rows
-    assert [plan.sites[row["number"]].name for row in found.rows] == [row["name"] for row in found.rows]
+    assert {plan.sites[number].job for number in numbers(found.rows)} == {job.name for job in part.jobs}
 
 
 def test_without_a_wheel_there_is_no_trial(plan: Plan) -> None:

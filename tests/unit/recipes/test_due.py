@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ci_tools.cli.tables.recipes import due_rows, verdicts_page
+from ci_tools.cli.tables.recipes import due_rows, parts, verdicts_page
+from ci_tools.errors import InputError
 from ci_tools.recipes.due import DueVerdict, State, WantedRelease, decide
 
 TAG = "demo-v1.0-py313"
@@ -38,10 +39,20 @@ def test_a_workflow_builds_what_one_matrix_takes_and_says_what_is_left() -> None
     rows = due_rows(verdicts)
     assert len(rows) == 256
     assert len({row["artifact"] for row in rows}) == 256
-    assert "A run builds 256 of them, and the next one the other 44." in verdicts_page(verdicts)
+    found = parts(rows)
+    assert (len(found), found[0]["pattern"].count(",")) == (32, 7)
+    assert "A run builds the 256 oldest of them, and the next one the other 44." in verdicts_page(verdicts)
     assert "A run builds" not in verdicts_page(verdicts[:256])
 
 
-def test_a_recipe_that_cannot_be_read_has_a_job_with_time_to_say_why() -> None:
-    nothing = WantedRelease("demo", "demo", "", "", "", "", "", "", "", "")
-    assert [row["minutes"] for row in due_rows([DueVerdict(State.UNKNOWN, "it has no python", nothing)])] == [10]
+def test_what_was_never_published_is_built_first_and_then_what_is_oldest() -> None:
+    published = {"demo-v3": OTHER, "demo-v1": OTHER, "demo-v2": OTHER, "demo-v1-r1": OTHER}  # the newest first
+    verdicts = [decide(WANTED._replace(tag=f"demo-v{number}"), published) for number in (1, 2, 3, 4)]
+    assert [row["tag"] for row in due_rows(verdicts)] == ["demo-v4", "demo-v1", "demo-v2", "demo-v3"]
+    assert parts(due_rows(verdicts)[:1]) == [{"number": 1, "pattern": "recipe-demo-v4"}]
+
+
+def test_a_recipe_that_cannot_be_read_has_no_row_of_a_workflow() -> None:
+    verdict = DueVerdict(State.UNKNOWN, "it is no YAML", WANTED, error=InputError("it is no YAML"))
+    assert due_rows([verdict]) == []
+    assert "it is no YAML" in verdicts_page([verdict])

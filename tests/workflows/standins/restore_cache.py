@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import unquote
 
 from standin import INPUTS, WORKSPACE, given, hand_on, refuse, required, shared, words
 
@@ -19,9 +20,9 @@ def match() -> Path | None:
     kept = sorted(
         filter(Path.is_dir, shared("caches").iterdir()), key=lambda path: path.stat().st_mtime_ns, reverse=True
     )
-    names = [path for path in kept if path.name == INPUTS["key"]]
+    names = [path for path in kept if unquote(path.name) == INPUTS["key"]]
     for prefix in words("restore-keys"):
-        names += [path for path in kept if path.name.startswith(prefix)]
+        names += [path for path in kept if unquote(path.name).startswith(prefix)]
     return names[0] if names else None
 
 
@@ -36,9 +37,9 @@ def main() -> None:
         if found and (found / str(number)).exists():
             shutil.copytree(found / str(number), WORKSPACE / Path(path).expanduser(), dirs_exist_ok=True)
     hand_on(
-        cache_hit="" if found is None else str(found.name == INPUTS["key"]).lower(),
+        cache_hit="" if found is None else str(unquote(found.name) == INPUTS["key"]).lower(),
         cache_primary_key=INPUTS["key"],
-        cache_matched_key=found.name if found else "",
+        cache_matched_key=unquote(found.name) if found else "",
     )
     print(f"Cache restored from key: {found.name}" if found else f"Cache not found for input keys: {INPUTS['key']}")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from urllib.parse import quote
 
 from standin import INPUTS, WORKSPACE, required, shared, words
 
 
 def main() -> None:
     required("path", "key")
-    target = shared("caches") / INPUTS["key"]
+    target = shared("caches") / quote(INPUTS["key"], safe="")  # a key may have a slash
     if target.exists():
         print(f"::warning::Failed to save: Unable to reserve cache with key {INPUTS['key']}")
         return

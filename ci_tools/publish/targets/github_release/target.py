@@ -6,14 +6,17 @@ directly during activation, each visible once it is complete.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from github.GithubException import GithubException, UnknownObjectException
+from packaging.utils import canonicalize_name
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.github.client import PATIENCE, Busy, Hub, usual_pause
+from ci_tools.index.of_releases import MAX_BYTES, listing_name, read_listing
 from ci_tools.index.units import CORE, Change, Published
 from ci_tools.model.repository import COMMIT
 from ci_tools.publish.notes import notes
@@ -21,6 +24,7 @@ from ci_tools.publish.targets.github_release.assets import (
     MAX_ASSETS,
     Sent,
     assets_of,
+    download_asset,
     find_difference,
     read_assets,
     refuse_by_rules,
@@ -224,11 +228,23 @@ class GitHubTarget:
         return files, there
 
     def _refuse_others(self, unit: Unit, there: Mapping[str, GitReleaseAsset], files: Iterable[Sent]) -> None:
-        """Raise RejectedInput if a published release holds one of the files with other bytes."""
+        """Raise InputError if a published release is another project's, or holds one of the files with other bytes."""
+        owner = self._read_owner(there.get(listing_name(unit.name)))
+        if owner and owner != canonicalize_name(unit.project):
+            msg = f"{unit.tag} of {self.repository} is a release of {owner}, not of {unit.project}"
+            hint = "give each project tags of its own by `release: tag`"
+            raise InputError(msg, hint=hint, page="how-to/release-a-monorepo.md")
         differences = [find_difference(self.hub, there.get(sent.name), sent, whole=False) for sent in files]
         if problems := [Problem("", what) for what in differences if what]:
             problems = [Problem(unit.tag, f"is published in {self.repository} with other bytes"), *problems]
             raise RejectedInput(problems, hint="a published file never changes: raise the version")
+
+    def _read_owner(self, asset: GitReleaseAsset | None) -> str:
+        """Return the project of a release by the list among its assets; "" if that is damaged, which its hash tells."""
+        with suppress(ValueError):
+            if asset and asset.size <= MAX_BYTES:
+                return read_listing(self.hub.ask(lambda _: b"".join(download_asset(asset))), "").project
+        return ""
 
     def _refuse_commit(self, repository: Repository, unit: Unit, published: GitRelease | None) -> str:
         """Return the commit to tag, or "" if the tag exists; raise InputError if the tag points elsewhere."""

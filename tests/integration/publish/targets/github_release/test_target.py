@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -207,6 +208,27 @@ def test_a_tag_that_git_does_not_take_is_refused_before_anything_is_asked(hub: G
     with pytest.raises(InputError, match="tag"):
         target(hub.url).check(replace(unit(made), tag=tag))
     assert hub.requests == []
+
+
+TAGS = ["demo/v1.0+cu130", "v1#2", "v1%2F2", "v1&a=b", "it's-1", 'a"b<c>|d', "ünï-日本-v1", "{v1}", "v1;$(x)`y`"]
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_whatever_git_takes_for_a_tag_is_released_under_it(hub: GitHub, made: Path, tag: str) -> None:
+    what = replace(unit(made), tag=tag)
+    subprocess.run(["git", "check-ref-format", f"refs/tags/{tag}"], check=True)
+    for one in publish(hub.url, what):
+        with urlopen(one.where) as answer:
+            assert answer.read() == (made / one.file).read_bytes()
+    assert list(hub.tags) == [tag]
+    assert {change.what for change in target(hub.url).check(what)} == {"keep"}
+
+
+def test_a_release_of_another_project_is_left_to_it(released: GitHub, made: Path) -> None:
+    other = replace(unit(made, PLAIN), project="other")
+    for step in (target(released.url).check, target(released.url).foresee):
+        with pytest.raises(InputError, match=r"v1\.0 of .* is a release of demo, not of other"):
+            step(other)
 
 
 def test_every_rule_that_is_broken_is_said_at_once(hub: GitHub, made: Path) -> None:
