@@ -42,6 +42,7 @@ RECORD = HERE / "callers.json"
 PARSER = HERE.parent / "workflows" / "parse.mjs"
 DATED = ("action-gone", "runner-gone")  # right by the dates of the catalog
 OF_THE_FILE = ("cancelled", "condition-false", "tags")  # a job that is added may not fit the events of a file
+NEAR = 4  # lines
 SEEDS = 3  # callers that get each flaw
 BLOCK = re.compile(r"^jobs:\n(?:[ ]*(?:#.*)?\n)*  [\w-]+:", re.MULTILINE)  # jobs two blanks deep
 Said = dict[str, dict[str, list[tuple[str, str]]]]  # by flaw and checker, the place and the words of each line
@@ -158,7 +159,7 @@ class _written:  # noqa: N801 - a context manager that reads as a function
 
 
 def compare(scratch: Path, actionlint: Path | None) -> dict[str, dict[str, bool]]:
-    """Return which checker names which flaw at its line, in the caller that uses cibuildwheel.
+    """Return which checker names which flaw at its line or near it, in the caller that uses cibuildwheel.
 
     What a checker says of other lines, too, in the same words, is not of the flaw.
     """
@@ -180,8 +181,14 @@ def _named(tool: str, name: str, said: Said, places: dict[str, set[str]]) -> boo
     own = said[name][tool]
     if tool == "doctor":
         return any(place in places[name] for place, _ in own)
-    elsewhere = {words for other, by in said.items() for place, words in by[tool] if place not in places[other]}
-    return any(place in places[name] and words not in elsewhere for place, words in own)
+    elsewhere = {words for other, by in said.items() for place, words in by[tool] if not _is_near(place, places[other])}
+    return any(_is_near(place, places[name]) and words not in elsewhere for place, words in own)
+
+
+def _is_near(place: str, places: set[str]) -> bool:
+    """Whether a line is one of some, or near one: another checker may name the call and not its job."""
+    path, line = place.rsplit(":", 1)
+    return any(f"{path}:{int(line) + off}" in places for off in range(-NEAR, NEAR + 1))
 
 
 def _checkers(actionlint: Path | None, scratch: Path) -> Iterator[tuple[str, Any]]:
