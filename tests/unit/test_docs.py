@@ -7,6 +7,7 @@ import functools
 import re
 import shlex
 import sys
+from importlib.util import find_spec
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -126,6 +127,8 @@ def kinds_of_advice() -> set[str]:
 
 @pytest.mark.parametrize("name", generate.PAGES)
 def test_a_reference_says_what_the_code_says(name: str) -> None:
+    if name == "kernel-operators.md" and find_spec("torch") is None:
+        pytest.skip("needs torch, whose operators it lists")
     path = generate.REFERENCE / name
     assert path.read_text(encoding="utf-8") == generate.page(name), "run `python docs/generate.py`"
 
