@@ -76,7 +76,8 @@ def test_nvcc_of_nvidia_s_archives_compiles_a_kernel(cuda_home: Path, tmp_path: 
     files = {"redistrib_13.0.2.json": listed, **{one.path: one.content for one in made}}
     known, redist = catalog.load(), Redist("13.0.2", hashlib.sha256(listed).hexdigest())
     other = Minor(12, 9)
-    known = replace(known, cuda={version: known.cuda[version]._replace(redist=redist) for version in (CUDA, other)})
+    toolkits = {version: known.cuda[version]._replace(redist=redist) for version in (CUDA, other)}
+    known = replace(known, stacks={**known.stacks, NVIDIA: toolkits})
     with index_of("none", files) as index:
         mirror = index.url.replace("/simple/", "/files/")
         outside = world(tmp_path, FATWHEEL_CUDA_REDIST=mirror, PIP_INDEX_URL=mirror, PIP_CERT=certifi.where())
