@@ -216,7 +216,7 @@ std::regex make(const char* text) { return std::regex(text); }
 """
 
 
-BUILT_IN = "fatwheel-tiny"  # of the path of a build of this project
+BUILT_IN = "fatwheel-build-tiny"  # of the path of a build of this project
 
 
 def compilers() -> list[str]:

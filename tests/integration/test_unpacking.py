@@ -48,7 +48,10 @@ ZIPS: Mapping[str, Callable[[Path, Path], object]] = {
     "install.fatwheel_backend": fatwheel_backend._unpack_metadata,  # noqa: SLF001
     "verify.loading": lambda path, _: loading.explain_failed_import(path, (), PYTHON, {}, path.with_name("log")),
 }
-VERIFIED = {"catalog.pinned_tools": "compares the archive with the catalog's sha256 first"}
+VERIFIED = {
+    "catalog.pinned_tools": "compares the archive with the catalog's sha256 first",
+    "observe.stage": "runs confined, in place of cmake, in the copy of the project that is observed",
+}
 TOPS = {"build.toolchain": toolchain.HEADERS, "install.fatwheel_backend": f"{INFO}/"}
 # The members of an archive: what each is called, and where it leads if it is a link; `{out}` is a folder outside.
 MEMBERS = {

@@ -49,15 +49,15 @@ class UnitReport:
         """Yield the lines for a person; none for a build without a unit."""
         count = Counter(unit.how for unit in self.units)
         taken, compiled = count[UNCHANGED] + count[SAME_TEXT], count[COMPILED] + count[FAILED]
-        if taken + compiled:
+        if taken:
             by_text = f" ({count[SAME_TEXT]} by their text)" if count[SAME_TEXT] else ""
             yield f"{taken + compiled} compile units: {taken} from the store{by_text}, {compiled} compiled"
         changed = Counter(unit.why for unit in self.units if unit.how == COMPILED and unit.why)
         for why, number in changed.most_common(SHOWN):
-            yield f"{number} of them compiled as this changed: {why}"
+            yield f"{number} compiled again, as this changed: {why}"
         plain = Counter(unit.why for unit in self.units if unit.how == PLAIN)
         for why, number in plain.most_common(SHOWN):
-            yield f"{number} compiler calls are not shared: {why}"
+            yield f"not shared, {number} of the compiler's calls: {why}"
         yield from sorted(self.troubles)
 
     def tell(self, job: str, log: Path, reporter: Reporter) -> None:

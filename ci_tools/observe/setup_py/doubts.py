@@ -38,8 +38,10 @@ OF_BUILDER = re.compile(
 BUILD_FILE = re.compile(r"\.(ac|am|cmake|in|mk|py|sh)$|(^|/)(CMakeLists\.txt|Makefile|configure|meson\.build)$")
 DEFAULT = ("setuptools", "wheel")  # requirements of a build that states none (PEP 518)
 TORCH = re.compile(r"torch", re.IGNORECASE)
-# In Python: an import, or words of a command. Others may be names of extras.
-TORCH_IN_PYTHON = re.compile(r"\b(?:import|from)\s+torch\b|\(\s*['\"]torch[\w.]*['\"]|\binstall\b.*torch|-m\b.*torch")
+# In Python: an import, words of a command, or a variable that leads to it. Others may be names of extras.
+TORCH_IN_PYTHON = re.compile(
+    r"\b(?:import|from)\s+torch\b|\(\s*['\"]torch[\w.]*['\"]|\binstall\b.*torch|-m\b.*torch|\b(?:FATWHEEL_)?TORCH_[A-Z]"
+)
 
 
 def limit_doubt(

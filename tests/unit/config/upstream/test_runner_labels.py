@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import functools
 from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +17,7 @@ from ci_tools.doctor.rules.runners import check_labels
 from ci_tools.doctor.workflow_set import read_set
 from ci_tools.errors import MachineError
 from tests.builders.sources import demo
+from tests.servers.framing import FolderHandler, Server
 from tests.servers.threads import serve
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def listed(folder: Path, labels: list[str]) -> Iterator[str]:
     """Serve a list of runners in the form of GitHub's, and yield its address."""
     rows = "".join(f"| An image<br>| x64 | `{label}` or `{label}` | [readme] |\n" for label in labels)
     (folder / "README.md").write_text(f"{HEAD}{rows}\n- Elsewhere `ubuntu-0.0` is no label.\n", encoding="utf-8")
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(folder))
-    with serve(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
+    handler = functools.partial(FolderHandler, directory=str(folder))
+    with serve(Server(handler)) as server:
         yield f"http://127.0.0.1:{server.server_port}/README.md"
 
 
