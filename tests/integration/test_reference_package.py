@@ -15,7 +15,6 @@ from zipfile import ZipFile
 import pytest
 
 from ci_tools.formats.tar import tarfile
-from tests.builders.compilers import CCACHE
 from tests.builders.wheels import make
 
 if TYPE_CHECKING:
@@ -73,12 +72,6 @@ def cached(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = root / "package/fatwheel.yml"
     index = lend_torch(tmp_path_factory.mktemp("torch"))
     text = config.read_text().replace("  imports: [ao_kernels]\n", f"  torch-index: {index}\n")
-    if CCACHE.exists():
-        # Of a kernel, ccache sees what is compiled for the host: what is for a GPU only counts by its sources.
-        sources = ":".join(str(path) for path in sorted((root / "kernels").rglob("*")) if path.is_file())
-        env = {f"CMAKE_{language}_COMPILER_LAUNCHER": str(CCACHE) for language in ("CUDA", "CXX")}
-        env |= {"AO_KERNELS_CUDA": "1", "CCACHE_EXTRAFILES_TO_HASH": sources}
-        text = text.replace('{ AO_KERNELS_CUDA: "1" }', json.dumps(env))
     config.write_text(text)
     return root
 
