@@ -108,14 +108,14 @@ def nearest(name: str, names: Iterable[str]) -> str:
     characters: 2.16 is not close to 2.6.
     """
     known = sorted(names)
-    if VERSION.fullmatch(name) and all(map(MINOR.fullmatch, known)):
+    if known and VERSION.fullmatch(name) and all(map(MINOR.fullmatch, known)):
         return f"known: {', '.join(sorted(known, key=_by_number))}"
     longer = [one for one in known if name and one.startswith(f"{name}-")]
     if len(longer) > 1:
         return f"expected one of {', '.join(longer)}"
     close = close_names(name, known, cutoff=0.6 if name[:1].isdigit() else 0.5)  # 3.9 is not a misspelt 3.15
     more = f", and {len(known) - MAX_SHOWN:,} more" if len(known) > MAX_SHOWN else ""
-    return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known[:MAX_SHOWN])}{more}"
+    return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known[:MAX_SHOWN]) or 'none'}{more}"
 
 
 def close_names(name: str, names: Iterable[str], *, count: int = 1, cutoff: float = 0.6) -> list[str]:

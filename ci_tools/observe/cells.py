@@ -30,7 +30,7 @@ class Spent:
 
     def spend(self) -> bool:
         """Count a run; False if the plan has made all it may."""
-        self.runs += self.runs < MAX_OBSERVED + 1
+        self.runs += 1
         return self.runs <= MAX_OBSERVED
 
 

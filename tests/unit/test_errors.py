@@ -21,6 +21,7 @@ SETTINGS = ("platforms", "publish", "python", "torch", "validate")
         pytest.param("2.16", TORCHES, "known: 2.6, 2.10, 2.15", id="a-version-is-not-spelled-wrong"),
         pytest.param("3.0.1", TORCHES, "known: 2.6, 2.10, 2.15", id="a-patch-release"),
         pytest.param("pyhton", SETTINGS, 'did you mean "python"?', id="two-letters-the-other-way"),
+        pytest.param("go", (), "known: none", id="no-name"),
         pytest.param("", SETTINGS, f"known: {', '.join(SETTINGS)}", id="nothing"),
     ],
 )

@@ -54,7 +54,7 @@ class UnitReport:
             yield f"{taken + compiled} compile units: {taken} from the store{by_text}, {compiled} compiled"
         changed = Counter(unit.why for unit in self.units if unit.how == COMPILED and unit.why)
         for why, number in changed.most_common(SHOWN):
-            yield f"{number} compiled again, as this changed: {why}"
+            yield f"{number} compiled, as this is not as in the store: {why}"
         plain = Counter(unit.why for unit in self.units if unit.how == PLAIN)
         for why, number in plain.most_common(SHOWN):
             yield f"not shared, {number} of the compiler's calls: {why}"

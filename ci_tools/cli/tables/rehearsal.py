@@ -74,6 +74,8 @@ def _cost_table(run: Values) -> Table:
     jobs = sum(cost["jobs"] for cost in run["cost"])
     unknown = any(job["runs"] is not False and job["row"] is None for job in run["jobs"])
     more = ", and the rows of a matrix that only the run knows" if unknown else ""
+    if called := {job["calls"] for job in run["jobs"] if job["calls"] and job["runs"] is not False}:
+        more += f", and those of {count(len(called), 'workflow')} not looked at"
     title = f"at most {count(jobs, 'job')}{more}, in {count(run['waves'], 'wave')} of up to 20 at once"
     table = new_table(title, "runner", "jobs", "minutes at most")
     for cost in run["cost"]:

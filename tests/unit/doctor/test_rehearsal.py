@@ -336,6 +336,12 @@ def test_the_tables_show_jobs_by_their_rows_conditions_and_cost() -> None:
     )
 
 
+def test_jobs_of_a_workflow_that_is_not_looked_at_are_not_counted_as_none() -> None:
+    called = f"  a: {{ uses: o/r/.github/workflows/w.yml@{'0' * 40} }}"
+    titles = [table.title for table in rehearsal_tables(to_json(rehearsed(called, "push", "push")))]
+    assert "at most 0 jobs, and those of 1 workflow not looked at, in 0 waves of up to 20 at once" in titles
+
+
 def test_the_page_names_the_documentation_of_each_row() -> None:
     named = set(re.findall(rf"\({re.escape(DOCS)}([^)]+)\)", PAGE.read_text(encoding="utf-8")))
     assert {row.values[0] for row in DOCUMENTED} <= named

@@ -50,7 +50,7 @@ def test_units_are_counted_and_changes_are_told() -> None:
         report.add(call, how, why)
     assert [*report.describe()] == [
         "4 compile units: 2 from the store (1 by their text), 2 compiled",
-        "1 compiled again, as this changed: <source>/h.h:3",
+        "1 compiled, as this is not as in the store: <source>/h.h:3",
         "not shared, 1 of the compiler's calls: -ptx",
     ]
 
