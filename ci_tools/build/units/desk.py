@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.units import manifests
 from ci_tools.build.units.calls import read_call
+from ci_tools.build.units.costs import UnitCost, keep_cost
 from ci_tools.build.units.launcher import receive, send
 from ci_tools.build.units.passes import ERROR, SAID, TRACE, RanProgram
-from ci_tools.build.units.report import COMPILED, FAILED, PLAIN, SAME_TEXT, UNCHANGED
+from ci_tools.build.units.report import COMPILED, FAILED, PLAIN, SAME_TEXT, UNCHANGED, UnitRun
 
 if TYPE_CHECKING:
     import socket
@@ -82,8 +83,9 @@ class LauncherLine(NamedTuple):
         loaded = f"{self.tracer} {self.environ.get('LD_PRELOAD', '')}".strip()
         told = {"LD_PRELOAD": loaded, TRACED: str(trace)} if trace and self.tracer else {}
         self._ask(b"run", words, place, told)
-        status, microseconds = receive(self.line)
-        return RanProgram(int(status), int(microseconds) / 1e6)
+        began = time.monotonic()
+        status, microseconds, kib = map(int, receive(self.line))
+        return RanProgram(status, UnitCost(time.monotonic() - began, microseconds / 1e6, kib << 10))
 
     def execute(self, words: Sequence[str]) -> None:
         """Let the launcher become a program."""
@@ -190,9 +192,10 @@ class Desk:
         call, began = work.call, time.thread_time()
         found = self._find(work, self.store) if self.store and not call.plain else _StoreAnswer(why=call.plain)
         asking = time.thread_time() - began + found.seconds
+        run = UnitRun(self.seeds.name(call), work.began / 1e9)
         if found.stored:
             _put(found.stored, call, self.seeds.site)
-            self.report.add(call, found.how, asking=asking)
+            self.report.add(call, found.how, asking=asking, run=run)
             work.asked.end(0, found.stored.said, found.stored.errors)
             return
         trace = work.folder / f"compiler{TRACE}" if found.how == FIRST else None
@@ -209,7 +212,9 @@ class Desk:
             made = StoredUnit(content, dependencies, said, errors, call.output, self.seeds.site)
             self.store.write(_name_object(found.key), made.pack())
         how = FAILED if ran.status else COMPILED if found.key or not found.why else PLAIN
-        self.report.add(call, how, found.why, asking, ran.seconds)
+        if self.store and not ran.status:
+            keep_cost(run.name, ran.cost, self.store)
+        self.report.add(call, how, found.why, asking, run._replace(cost=ran.cost))
         work.asked.end(ran.status, said, errors)
 
     def _find(self, work: _Work, store: UnitStore) -> _StoreAnswer:

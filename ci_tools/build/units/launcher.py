@@ -38,13 +38,14 @@ def receive(line: _socket.socket) -> list[bytes]:
 
 
 def run(said: bytes, errors: bytes, told: list[bytes], words: list[bytes]) -> list[bytes]:
-    """Run a program with further variables, and return its status and its microseconds of processor time."""
+    """Run a program with further variables; return its status, microseconds of processor time and KiB of memory."""
     new = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     sinks = ((os.POSIX_SPAWN_OPEN, 1, said, new, 0o600), (os.POSIX_SPAWN_OPEN, 2, errors, new, 0o600))
     environ = {**os.environb, **dict(variable.split(b"=", 1) for variable in told)}
     process = os.posix_spawn(words[0], words, environ, file_actions=[*EMPTY, *sinks])
     _, status, used = os.wait4(process, 0)
-    return [b"%d" % os.waitstatus_to_exitcode(status), b"%d" % round((used.ru_utime + used.ru_stime) * 1e6)]
+    microseconds = round((used.ru_utime + used.ru_stime) * 1e6)
+    return [b"%d" % one for one in (os.waitstatus_to_exitcode(status), microseconds, used.ru_maxrss)]
 
 
 def main(address: str, name: str, words: list[str]) -> int:

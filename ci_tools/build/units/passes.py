@@ -13,6 +13,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from ci_tools.build.units.costs import UnitCost
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -32,10 +34,15 @@ PASSING = ("/proc/", "/sys/")
 
 
 class RanProgram(NamedTuple):
-    """How a program ended that a launcher ran, and the seconds of processor time that it took."""
+    """How a program ended that a launcher ran, and what it took."""
 
     status: int
-    seconds: float
+    cost: UnitCost = UnitCost()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of processor time."""
+        return self.cost.cpu
 
 
 class Lookups(NamedTuple):
@@ -108,7 +115,7 @@ class Preprocessor(NamedTuple):
     def _read_pass(self, call: CompilerCall, words: Sequence[str], run: Run, place: Path, made: Path | None) -> _Pass:
         trace = place.with_suffix(TRACE)
         trace.touch()
-        ran = RanProgram(0, 0.0) if made else run([*words, "-o", str(place)], place.with_suffix(""), trace)
+        ran = RanProgram(0) if made else run([*words, "-o", str(place)], place.with_suffix(""), trace)
         place = made or place
         if ran.status or not place.is_file():
             return _Pass(seconds=ran.seconds, plain="it cannot be preprocessed apart")

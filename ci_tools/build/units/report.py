@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.build.units.costs import UnitCost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,13 +25,26 @@ SHOWN = 3  # changes, and reasons for compiling as it is
 
 
 class DoneUnit(NamedTuple):
-    """One unit, and the seconds of processor time for its key and for its compiler."""
+    """One unit, and what it took: seconds, of processor time for its key and for its compiler, and bytes."""
 
     source: str
     how: str
     why: str
     asking: float
     compiling: float
+    unit: str  # its name (`Seeds.name`)
+    began: float  # since 1970
+    took: float  # from then on, with its key
+    wall: float  # of the compiler alone
+    peak: int  # bytes of the compiler's largest process
+
+
+class UnitRun(NamedTuple):
+    """A unit's name, when its call began, in seconds since 1970, and what its compiler took."""
+
+    name: str
+    began: float
+    cost: UnitCost = UnitCost()
 
 
 @dataclass(slots=True)
@@ -39,11 +55,13 @@ class UnitReport:
     troubles: set[str] = field(default_factory=set)
     _lock: Lock = field(default_factory=Lock)
 
-    def add(self, call: CompilerCall, how: str, why: str = "", asking: float = 0.0, compiling: float = 0.0) -> None:
-        """Add a unit."""
+    def add(self, call: CompilerCall, how: str, why: str = "", asking: float = 0.0, run: UnitRun | None = None) -> None:
+        """Add a unit that has just ended."""
         source = " ".join(os.path.relpath(call.cwd / one, call.cwd) for one in call.sources)
+        name, began, cost = run or UnitRun("", time.time())
+        took = (name, round(began, 3), round(time.time() - began, 3), round(cost.wall, 3), cost.peak)
         with self._lock:
-            self.units.append(DoneUnit(source, how, why, asking, compiling))
+            self.units.append(DoneUnit(source, how, why, asking, cost.cpu, *took))
 
     def describe(self) -> Iterator[str]:
         """Yield the lines for a person; none for a build without a unit."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.build.units.costs import read_cost
 from ci_tools.build.units.store import UnitStore
 from tests.builders.sources import write
 from tests.builders.units import open_units
@@ -60,6 +61,24 @@ def test_a_harmed_object_is_compiled_again(harm: Callable[[list[Path]], None], t
         again = [units.compile("g++", name) for name in SOURCE]
     assert [content for content, _ in again] == first
     assert "compiled" in [how for _, how in again]
+
+
+@pytest.mark.slow
+def test_what_a_unit_took_is_kept_by_its_name(tmp_path: Path) -> None:
+    store = UnitStore(folder=tmp_path / "store")
+    with open_units(tmp_path, store) as units:
+        write(units.folder, {"a.cpp": "#include <string>\n"})
+        for _ in range(2):
+            units.compile("g++", "a.cpp")
+    compiled, taken = units.report.units
+    cost = read_cost(compiled.unit, store)
+    assert cost is not None
+    assert cost.wall > 0.05
+    assert cost.cpu > 0.05
+    assert 20 << 20 < cost.peak < 1 << 30
+    assert (compiled.peak, taken.peak, taken.unit) == (cost.peak, 0, compiled.unit)
+    assert time.time() - 60 < compiled.began < taken.began
+    assert compiled.took >= compiled.wall > taken.took
 
 
 def test_the_oldest_contents_go_first(tmp_path: Path) -> None:
