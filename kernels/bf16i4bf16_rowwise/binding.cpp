@@ -51,14 +51,6 @@ RowwiseProblem<Scale> problem_of(const Operands& operands, const Tensor& output)
   };
 }
 
-// Calls an operator of torch's that gives a tensor.
-template <typename... Arguments>
-Tensor call_torch(const char* name, const char* overload, const Arguments&... arguments) {
-  StableIValue stack[] = {torch::stable::detail::from(arguments)...};
-  TORCH_ERROR_CODE_CHECK(torch_call_dispatcher(name, overload, stack, TORCH_ABI_VERSION));
-  return torch::stable::detail::to<Tensor>(stack[0]);
-}
-
 // Dequantizes the weight of as many columns as a slab holds, multiplies by it, and so on: one after the other on the
 // stream, in one slab's memory.
 template <typename Scale>
@@ -73,7 +65,7 @@ void multiply_by_slabs(const Operands& operands, const RowwiseProblem<Scale>& pr
     launch_dequantize(problem, first, columns, static_cast<BFloat16*>(slab.mutable_data_ptr()), stream);
     const Tensor weight = torch::stable::narrow(slab, 0, 0, columns);
     const Tensor part = torch::stable::narrow(product, 1, first, columns);
-    call_torch("aten::mm", "out", input, torch::stable::transpose(weight, 0, 1), part);
+    ao_kernels::call_torch("aten::mm", "out", input, torch::stable::transpose(weight, 0, 1), part);
   }
 }
 
@@ -90,8 +82,8 @@ void launch(const Operands& operands, const Tensor& output, cudaStream_t stream)
 // The body in Python, for a GPU that this library holds no code for. It has a name of its own, since the operator's
 // would lead back here.
 Tensor multiply_by_generic_body(const Operands& operands) {
-  return call_torch("ao::bf16i4bf16_rowwise_generic", "", operands.input, operands.weight, operands.scale,
-                    operands.zero_point);
+  return ao_kernels::call_torch("ao::bf16i4bf16_rowwise_generic", "", operands.input, operands.weight, operands.scale,
+                                operands.zero_point);
 }
 
 Tensor bf16i4bf16_rowwise(const Tensor& input, const Tensor& weight, const Tensor& scale, const Tensor& zero_point) {

@@ -12,6 +12,7 @@ from pathlib import Path
 import ao_kernels
 import pytest
 import torch
+from ao_kernels.formats import FORMATS, INT4, WeightFormat
 from torch import Tensor
 
 from tests.builders.compilers import build_library, has_compiler
@@ -64,20 +65,25 @@ def cpu_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def cpu_bodies(cpu_library: Path) -> Iterator[dict[str, Body]]:
-    names = (*cpubodies.NEEDED, "chosen")
-    fragments = [torch.library.Library(f"ao_on_{name}", "FRAGMENT") for name in names]
+    fragments = [torch.library.Library(f"ao_on_{name}", "FRAGMENT") for name in (*cpubodies.NEEDED, "chosen")]
     for fragment in fragments:
-        fragment.define(SCHEMA)
-        fragment.define(SCHEMA.replace("bf16i4bf16", "bf16u4bf16"))
+        for form in FORMATS:
+            fragment.define(form.schema)
     torch.ops.load_library(cpu_library)
-    yield {name: getattr(torch.ops, f"ao_on_{name}").bf16i4bf16_rowwise for name in names}
+    yield find_bodies(INT4)
     del fragments
 
 
+def find_bodies(form: WeightFormat) -> dict[str, Body]:
+    """Return the operators of a format that `cpu_bodies` has loaded."""
+    return {name: getattr(getattr(torch.ops, f"ao_on_{name}"), form.operator) for name in (*cpubodies.NEEDED, "chosen")}
+
+
 @pytest.fixture(scope="session")
-def unsigned_bodies(cpu_bodies: dict[str, Body]) -> dict[str, Body]:
-    """The same for the values that XPU devices read."""
-    return {name: getattr(torch.ops, f"ao_on_{name}").bf16u4bf16_rowwise for name in cpu_bodies}
+def bodies_of(cpu_bodies: dict[str, Body]) -> Callable[[WeightFormat], dict[str, Body]]:
+    """The same for any format."""
+    assert cpu_bodies
+    return find_bodies
 
 
 def on_device(device: str) -> Body:

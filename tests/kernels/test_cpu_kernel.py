@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from ao_kernels import bf16i4bf16_rowwise, int4_row_quantize_zp, pack_int4
+from ao_kernels import int4_row_quantize_zp, pack_int4
 from ao_kernels.__main__ import INPUT, PRODUCT, WEIGHT
-from ao_kernels.formats import INT4, UINT4
+from ao_kernels.formats import FLOAT8_E4M3, FORMATS, INT4, INT8, UINT4
 from elftools.elf.elffile import ELFFile
 from hypothesis import given as drawn
 from hypothesis import settings
@@ -27,7 +27,10 @@ from tests.servers.prepared import TORCH, run_prepared
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ao_kernels.formats import WeightFormat
+
     Body = Callable[..., Tensor]
+    BodiesOf = Callable[[WeightFormat], dict[str, Body]]
 
 pytestmark = pytest.mark.slow  # they compile
 
@@ -35,6 +38,7 @@ BODIES = [
     pytest.param(name, id=name.replace("_", "-"), marks=pytest.mark.skipif(not cpubodies.has(name), reason="this CPU"))
     for name in cpubodies.NEEDED
 ]
+OTHERS = [pytest.param(form, id=form.operator) for form in FORMATS[1:]]
 SCALES = [pytest.param(torch.float32, id="float32"), pytest.param(torch.bfloat16, id="bfloat16")]
 HANDED_OVER = 200  # rows: more than any body with a limit multiplies by itself
 
@@ -77,27 +81,49 @@ def test_weights_that_take_several_panels_are_all_multiplied(body: Body) -> None
 
 
 @pytest.mark.parametrize("scales", SCALES)
-@pytest.mark.parametrize("group_size", [8, 24, 32, 128])
+@pytest.mark.parametrize("group_size", [8, 24, 128, 768])
 @pytest.mark.parametrize("rows", [1, 3, 7, HANDED_OVER])
 @pytest.mark.parametrize("name", BODIES)
-def test_unsigned_values_with_integer_zero_points_are_multiplied(
-    unsigned_bodies: dict[str, Body], name: str, rows: int, group_size: int, scales: torch.dtype
+@pytest.mark.parametrize("form", OTHERS)
+def test_other_formats_are_multiplied(
+    bodies_of: BodiesOf, form: WeightFormat, name: str, rows: int, group_size: int, scales: torch.dtype
 ) -> None:
-    given = random_operands(UINT4, (2, rows), 37, 8 * 3 * 128 // group_size * group_size, group_size)
-    scale, zero_point = given.grids
-    given = given._replace(grids=(scale.to(scales), zero_point))
-    assert sqnr(exact(UINT4, given), unsigned_bodies[name](*given.all)) >= SQNR_BAR
+    given = random_operands(form, (2, rows), 37, 768, group_size)
+    scale, *zero_point = given.grids
+    given = given._replace(grids=(scale.to(scales), *zero_point))
+    assert sqnr(exact(form, given), bodies_of(form)[name](*given.all)) >= SQNR_BAR
 
 
-def test_what_does_not_fit_unsigned_values_is_named(unsigned_bodies: dict[str, Body]) -> None:
-    x, weight, scale, zero_point = random_operands(UINT4).all
-    for operands, message in (
-        ((x, weight.to(torch.int8), scale, zero_point), "weight must be int32, got Char"),
-        ((x, weight, scale, zero_point.float()), "zero_point must be int8, got Float"),
-        ((x[:, :56], weight, scale, zero_point), "dimension must be K = 64, got 56"),
-    ):
-        with pytest.raises(RuntimeError, match=message):
-            unsigned_bodies["chosen"](*operands)
+@pytest.mark.parametrize("rows", [1, 5, HANDED_OVER])
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("form", OTHERS[1:])
+def test_each_of_256_bytes_is_the_value_that_torch_reads(
+    bodies_of: BodiesOf, form: WeightFormat, name: str, rows: int
+) -> None:
+    stored = torch.arange(256, dtype=torch.uint8).view(256, 1).repeat(1, 96).view(form.storage)
+    x = torch.zeros(rows, 96, dtype=torch.bfloat16)
+    x[:, 77] = 2
+    product = bodies_of(form)[name](x, stored, torch.full((1, 256), 0.5))
+    values = stored[:, 77].to(torch.bfloat16).repeat(rows, 1)
+    torch.testing.assert_close(product, values, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("form", "spoil", "message"),
+    [
+        (UINT4, lambda x, w, *grids: (x, w.to(torch.int8), *grids), "weight must be int32, got Char"),
+        (UINT4, lambda x, w, s, z: (x, w, s, z.float()), "zero_point must be int8, got Float"),
+        (UINT4, lambda x, *rest: (x[:, :56], *rest), "dimension must be K = 64, got 56"),
+        (INT8, lambda x, w, s: (x, w.to(torch.int32), s), "weight must be int8, got Int"),
+        (FLOAT8_E4M3, lambda x, w, s: (x, w.view(torch.int8), s), "weight must be float8_e4m3fn, got Char"),
+        (FLOAT8_E4M3, lambda x, w, s: (x, w, s[:, :1]), "scale must have N = "),
+    ],
+)
+def test_what_does_not_fit_another_format_is_named(
+    bodies_of: BodiesOf, form: WeightFormat, spoil: Callable[..., tuple[Tensor, ...]], message: str
+) -> None:
+    with pytest.raises(RuntimeError, match=message):
+        bodies_of(form)["chosen"](*spoil(*random_operands(form).all))
 
 
 def apart(tensor: Tensor) -> Tensor:
@@ -107,17 +133,20 @@ def apart(tensor: Tensor) -> Tensor:
 
 @settings(max_examples=60, deadline=None)
 @drawn(data=st.data())
-def test_any_product_is_that_of_the_generic_body(cpu_bodies: dict[str, Body], data: st.DataObject) -> None:
+def test_any_product_is_that_of_the_generic_body(bodies_of: BodiesOf, data: st.DataObject) -> None:
+    form = data.draw(st.sampled_from(FORMATS), label="format")
     leading = tuple(data.draw(st.lists(st.integers(0, 5), max_size=3), label="leading"))
     columns, groups = data.draw(st.integers(0, 35), label="columns"), data.draw(st.integers(1, 4), label="groups")
     group_size = data.draw(st.sampled_from([2, 6, 8, 22, 32, 64, 96, 128]), label="group size")
-    given = random_operands(INT4, leading, columns, groups * group_size, group_size)
+    group_size *= form is not UINT4 or 8 // math.gcd(8, group_size)  # eight values to a word
+    given = random_operands(form, leading, columns, groups * group_size, group_size)
     scales = data.draw(st.sampled_from([torch.float32, torch.bfloat16]), label="scales")
-    operands = [given.input, given.weight, *(grid.to(scales) for grid in given.grids)]
+    grids = (grid.to(scales) if grid.is_floating_point() else grid for grid in given.grids)
+    operands = [given.input, given.weight, *grids]
     operands = [apart(each) if data.draw(st.booleans(), label="apart") else each for each in operands]
-    generic = bf16i4bf16_rowwise(*operands)
+    generic = getattr(torch.ops.ao, form.operator)(*operands)
     for name in filter(cpubodies.has, cpubodies.NEEDED):
-        output = cpu_bodies[name](*operands)
+        output = bodies_of(form)[name](*operands)
         assert (output.shape, output.dtype, output.is_contiguous()) == (generic.shape, torch.bfloat16, True)
         # The generic body rounds each weight to bfloat16: the longer the rows, the farther apart the two may be.
         torch.testing.assert_close(output, generic, rtol=0.02, atol=0.05 + 0.005 * given.input.shape[-1] ** 0.5)
@@ -146,6 +175,20 @@ def test_what_is_not_finite_comes_out_as_of_a_linear_layer(body: Body, rows: int
             tensor[0, 3] = bad
     product = body(x, weight, scale, zero_point)
     linear = torch.nn.functional.linear(x.float(), exact_weight(INT4, weight, scale, zero_point).float())
+    torch.testing.assert_close(product, linear.bfloat16(), rtol=0.02, atol=0.1, equal_nan=True)
+
+
+@pytest.mark.parametrize(("operand", "bad"), [each for each in NOT_FINITE if each[0] != "zero_point"])
+@pytest.mark.parametrize("rows", [1, 6, HANDED_OVER])
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("form", OTHERS[1:])
+def test_what_is_not_finite_comes_out_so_in_other_formats(
+    bodies_of: BodiesOf, form: WeightFormat, name: str, rows: int, operand: str, bad: float
+) -> None:
+    x, weight, scale = random_operands(form, (rows,), 20, 128, 32).all
+    {"input": x, "scale": scale}[operand][0, 3] = bad
+    linear = torch.nn.functional.linear(x.float(), exact_weight(form, weight, scale).float())
+    product = bodies_of(form)[name](x, weight, scale)
     torch.testing.assert_close(product, linear.bfloat16(), rtol=0.02, atol=0.1, equal_nan=True)
 
 

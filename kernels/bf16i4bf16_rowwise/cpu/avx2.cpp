@@ -21,11 +21,47 @@ struct Avx2 {
   };
   using Activations = Weights;
 
+  // Eight float8, each in the lower byte of a word of 32 bits. The eight that are not normal are multiples of 2^-9.
+  static __m256 widen_float8(__m256i words) {
+    const __m256i magnitude = _mm256_and_si256(words, _mm256_set1_epi32(0x7F));
+    const __m256i sign = _mm256_slli_epi32(_mm256_and_si256(words, _mm256_set1_epi32(0x80)), 24);
+    const __m256i normal = _mm256_add_epi32(_mm256_slli_epi32(magnitude, 20), _mm256_set1_epi32((127 - 7) << 23));
+    const __m256 tiny = _mm256_mul_ps(_mm256_cvtepi32_ps(magnitude), _mm256_set1_ps(0x1p-9f));
+    const __m256 is_normal = _mm256_castsi256_ps(_mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(7)));
+    const __m256i is_nan = _mm256_cmpeq_epi32(magnitude, _mm256_set1_epi32(0x7F));
+    const __m256i bits = _mm256_castps_si256(_mm256_blendv_ps(tiny, _mm256_castsi256_ps(normal), is_normal));
+    const __m256i number = _mm256_blendv_epi8(bits, _mm256_set1_epi32(0x7FC00000), is_nan);
+    return _mm256_castsi256_ps(_mm256_or_si256(number, sign));
+  }
+
+  // Sixteen values of a byte each, in pairs: the even one in the lower half of a word of 32 bits.
+  template <Format kFormat>
+  static Weights decode_bytes(const int8_t* stored) {
+    const __m256i pairs = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(stored)));
+    const __m256i odd = _mm256_srai_epi32(pairs, 16);
+    if constexpr (kFormat == Format::kFloat8) {
+      return {widen_float8(pairs), widen_float8(odd)};
+    }
+    return {_mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(pairs, 16), 16)), _mm256_cvtepi32_ps(odd)};
+  }
+
+  // The lower halves of such numbers are zero.
+  template <Format kFormat>
+  static void widen(const int8_t* stored, uint16_t* values) {
+    const Weights weights = decode_bytes<kFormat>(stored);
+    const __m256i even = _mm256_srli_epi32(_mm256_castps_si256(weights.even), 16);
+    const __m256i pairs = _mm256_or_si256(even, _mm256_castps_si256(weights.odd));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(values), pairs);
+  }
+
   // Eight bytes to eight words of 32 bits: the sign of the upper four bits is spread, that of the lower ones by shifts.
-  template <int kFlip>
+  template <Format kFormat>
   static Weights decode(const int8_t* packed) {
+    if constexpr (values_per_byte(kFormat) == 1) {
+      return decode_bytes<kFormat>(packed);
+    }
     const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(packed));
-    const __m256i words = _mm256_cvtepi8_epi32(_mm_xor_si128(bytes, _mm_set1_epi8(static_cast<char>(kFlip))));
+    const __m256i words = _mm256_cvtepi8_epi32(_mm_xor_si128(bytes, _mm_set1_epi8(static_cast<char>(kFlip<kFormat>))));
     const __m256i even = _mm256_srai_epi32(_mm256_slli_epi32(words, 28), 28);
     return {_mm256_cvtepi32_ps(even), _mm256_cvtepi32_ps(_mm256_srai_epi32(words, 4))};
   }
@@ -72,7 +108,7 @@ struct Avx2 {
     return _mm256_permute4x64_epi64(bytes, _MM_SHUFFLE(3, 1, 2, 0));
   }
 
-  template <int kFlip>
+  template <Format kFormat>
   static void dequantize(const int8_t* packed, int64_t count, float scale, float zero_point, uint16_t* weight) {
     const __m256i table = make_table(scale, zero_point);
     const __m128i lower = _mm256_castsi256_si128(table);
@@ -80,7 +116,7 @@ struct Avx2 {
     const __m128i mask = _mm_set1_epi8(0xF);
     for (int64_t k = 0; k < count; k += kGroupStep) {
       const __m128i stored = _mm_loadu_si128(reinterpret_cast<const __m128i*>(packed + k / 2));
-      const __m128i both = _mm_xor_si128(stored, _mm_set1_epi8(static_cast<char>(kFlip)));
+      const __m128i both = _mm_xor_si128(stored, _mm_set1_epi8(static_cast<char>(kFlip<kFormat>)));
       const __m128i even = _mm_and_si128(both, mask);
       const __m128i odd = _mm_and_si128(_mm_srli_epi16(both, 4), mask);
       const __m128i low = _mm_unpacklo_epi8(_mm_shuffle_epi8(lower, even), _mm_shuffle_epi8(upper, even));

@@ -14,10 +14,13 @@ struct Avx512Bfloat16 : Avx512Vectors {
   static constexpr uint16_t kPatterns[16] = {0x0000, 0x3F80, 0x4000, 0x4040, 0x4080, 0x40A0, 0x40C0, 0x40E0,
                                              0xC100, 0xC0E0, 0xC0C0, 0xC0A0, 0xC080, 0xC040, 0xC000, 0xBF80};
 
-  template <int kFlip>
+  template <Format kFormat>
   static Weights decode(const int8_t* packed) {
+    if constexpr (values_per_byte(kFormat) == 1) {
+      return reinterpret_cast<Weights>(widen_bytes<kFormat>(packed));
+    }
     const __m256i patterns = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kPatterns));
-    return reinterpret_cast<Weights>(look_up<kFlip>(_mm512_broadcast_i64x4(patterns), packed));
+    return reinterpret_cast<Weights>(look_up<kFormat>(_mm512_broadcast_i64x4(patterns), packed));
   }
 
   static Activations load(const uint16_t* input) { return reinterpret_cast<Activations>(_mm512_loadu_si512(input)); }

@@ -1,5 +1,5 @@
-// ao::bf16i4bf16_rowwise and ao::bf16u4bf16_rowwise on CPU: checks, shares the work among torch's threads and
-// registers, on torch's stable ABI only. Python owns the schema.
+// The operators on CPU, one for each format: checks, shares the work among torch's threads and registers, on torch's
+// stable ABI only. Python owns the schemas.
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
@@ -21,9 +21,9 @@ namespace {
 
 using ao_kernels::CpuBody;
 using ao_kernels::CpuProblem;
+using ao_kernels::Format;
 using ao_kernels::kTileColumns;
 using ao_kernels::Operands;
-using ao_kernels::Packing;
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
@@ -38,24 +38,25 @@ constexpr int64_t kThreadWeights = 1 << 16;
 
 void check_device(const Operands& operands) {
   for (const Tensor* tensor : {&operands.input, &operands.weight, &operands.scale, &operands.zero_point}) {
-    STD_TORCH_CHECK(tensor->is_cpu(), "input, weight, scale and zero_point must be on the CPU");
+    STD_TORCH_CHECK(!tensor->defined() || tensor->is_cpu(), "input, weight, scale",
+                    operands.zero_point.defined() ? " and zero_point" : "", " must be on the CPU");
   }
 }
 
-CpuProblem describe_problem(const Operands& operands, const Tensor& output, Packing packing) {
+CpuProblem describe_problem(const Operands& operands, const Tensor& output, Format format) {
   const int64_t columns = operands.weight.size(0);
   return {
       static_cast<const uint16_t*>(operands.input.const_data_ptr()),
       static_cast<const int8_t*>(operands.weight.const_data_ptr()),
       operands.scale.const_data_ptr(),
-      operands.zero_point.const_data_ptr(),
+      operands.zero_point.defined() ? operands.zero_point.const_data_ptr() : nullptr,
       static_cast<uint16_t*>(output.mutable_data_ptr()),
       output.numel() / columns,
       columns,
       operands.input.size(-1),
       std::max<int64_t>(ao_kernels::group_size(operands), 1),
       operands.scale.scalar_type() == ScalarType::BFloat16,
-      packing == Packing::kUnsigned,
+      format,
   };
 }
 
@@ -66,8 +67,11 @@ float to_float(uint16_t bfloat16) {
   return value;
 }
 
-// The sum of the input over each group, [rows, groups].
+// The sum of the input over each group, [rows, groups]; none where no zero point asks for it.
 std::vector<float> add_up_groups(const CpuProblem& problem) {
+  if (!ao_kernels::has_zero_points(problem.format)) {
+    return {};
+  }
   std::vector<float> sums(problem.rows * problem.depth / problem.group_size);
   const uint16_t* input = problem.input;
   for (float& sum : sums) {
@@ -108,7 +112,7 @@ void multiply_some_rows(const CpuBody& body, const CpuProblem& problem) {
     const std::unique_ptr<uint16_t[]> panel(new uint16_t[most * problem.depth]);
     for (int64_t first = begin; first < end; first += most) {
       const int64_t last = std::min(first + most, end);
-      body.dequantize(problem, first, last, panel.get());
+      body.fill_panel(problem, first, last, panel.get());
       body.multiply_panel(problem, panel.get(), first, last);
     }
   });
@@ -134,6 +138,22 @@ void multiply_many_rows(const CpuBody& body, const CpuProblem& problem, const Te
   }
 }
 
+// Whether torch's own operator multiplies so, and is quicker: int8, a scale a row, and up to four rows (README.md). It
+// reads 32 values of a row at a time and looks for no rest.
+bool has_operator_of_torch(const Operands& operands, int64_t rows) {
+  return rows <= 4 && operands.scale.size(0) == 1 && operands.scale.scalar_type() == ScalarType::BFloat16 &&
+         operands.weight.size(1) % 32 == 0;
+}
+
+Tensor multiply_by_torch(const Operands& operands, const Tensor& output) {
+  const int64_t depth = operands.weight.size(1);
+  const int64_t columns = operands.weight.size(0);
+  const Tensor rows = torch::stable::view(operands.input, {operands.input.numel() / depth, depth});
+  const Tensor scales = torch::stable::view(operands.scale, {columns});
+  return torch::stable::view(ao_kernels::call_torch("aten::_weight_int8pack_mm", "", rows, operands.weight, scales),
+                             output.sizes());
+}
+
 // The ways to a product.
 enum class Way { kRegisters, kPanels, kTorch };
 
@@ -145,18 +165,19 @@ Way choose_way(const CpuBody& body, int64_t rows, int64_t depth) {
   return rows <= body.some_rows ? Way::kPanels : Way::kTorch;
 }
 
-Tensor multiply(const CpuBody& body, const Tensor& input, const Tensor& weight, const Tensor& scale,
-                const Tensor& zero_point, Packing packing = Packing::kSigned) {
-  const Operands given{input, weight, scale, zero_point};
+Tensor multiply(const CpuBody& body, const Operands& given, Format format) {
   check_device(given);
-  check_dtype(given, packing);
-  check_shape(given, packing);
+  check_dtype(given, format);
+  check_shape(given, format);
   const Operands operands = make_contiguous(given);
   const Tensor output = allocate_output(operands);
   if (output.numel() == 0) {
     return output;
   }
-  const CpuProblem problem = describe_problem(operands, output, packing);
+  const CpuProblem problem = describe_problem(operands, output, format);
+  if (format == Format::kInt8 && problem.depth > 0 && has_operator_of_torch(operands, problem.rows)) {
+    return multiply_by_torch(operands, output);
+  }
   switch (choose_way(body, problem.rows, problem.depth)) {
     case Way::kRegisters:
       multiply_few_rows(body, problem);
@@ -202,11 +223,19 @@ const CpuBody& chosen_body() {
 }
 
 Tensor bf16i4bf16_rowwise(const Tensor& input, const Tensor& weight, const Tensor& scale, const Tensor& zero_point) {
-  return multiply(chosen_body(), input, weight, scale, zero_point);
+  return multiply(chosen_body(), {input, weight, scale, zero_point}, Format::kInt4);
 }
 
 Tensor bf16u4bf16_rowwise(const Tensor& input, const Tensor& weight, const Tensor& scale, const Tensor& zero_point) {
-  return multiply(chosen_body(), input, weight, scale, zero_point, Packing::kUnsigned);
+  return multiply(chosen_body(), {input, weight, scale, zero_point}, Format::kUint4);
+}
+
+Tensor bf16i8bf16_rowwise(const Tensor& input, const Tensor& weight, const Tensor& scale) {
+  return multiply(chosen_body(), {input, weight, scale, Tensor()}, Format::kInt8);
+}
+
+Tensor bf16f8bf16_rowwise(const Tensor& input, const Tensor& weight, const Tensor& scale) {
+  return multiply(chosen_body(), {input, weight, scale, Tensor()}, Format::kFloat8);
 }
 
 }  // namespace
@@ -232,4 +261,6 @@ extern "C" __attribute__((visibility("default"))) const char* ao_kernels_cpu_ser
 STABLE_TORCH_LIBRARY_IMPL(ao, CPU, m) {
   m.impl("bf16i4bf16_rowwise", TORCH_BOX(&bf16i4bf16_rowwise));
   m.impl("bf16u4bf16_rowwise", TORCH_BOX(&bf16u4bf16_rowwise));
+  m.impl("bf16i8bf16_rowwise", TORCH_BOX(&bf16i8bf16_rowwise));
+  m.impl("bf16f8bf16_rowwise", TORCH_BOX(&bf16f8bf16_rowwise));
 }

@@ -1,27 +1,28 @@
-// What a CPU must be able to do for the operator, and the bodies that can: one for each instruction set. Knows no
+// What a CPU must be able to do for the operators, and the bodies that can: one for each instruction set. Knows no
 // torch.
 
 #pragma once
 
 #include <cstdint>
 
+#include "../formats.h"
+
 namespace ao_kernels {
 
 // One call: contiguous row-major arrays. bfloat16 values are given as their bits.
 struct CpuProblem {
   const uint16_t* input;   // [rows, depth]
-  const int8_t* weight;    // [columns, depth / 2], even k in the low four bits
+  const int8_t* weight;    // [columns, depth / values_per_byte(format)]
   const void* scale;       // [depth / group_size, columns], float or bfloat16
-  const void* zero_point;  // as scale; the weight that q = 0 stands for, or see has_integer_zero_points
+  const void* zero_point;  // int4: as scale, the weight that q = 0 stands for. uint4: int8; the weight is
+                           // (u - zero_point) * scale, where u = q + 8. null for others
   uint16_t* output;        // [rows, columns]
   int64_t rows;
   int64_t columns;
-  int64_t depth;       // even
+  int64_t depth;       // even where two values share a byte
   int64_t group_size;  // divides depth; at least 1
   bool has_bfloat16_scales;
-  // Whether the packed values are unsigned, u = q + 8, and the zero points int8: the weight is (u - zero_point) *
-  // scale.
-  bool has_integer_zero_points = false;
+  Format format = Format::kInt4;
 };
 
 constexpr int kOffset = 8;  // of unsigned four-bit values
@@ -43,12 +44,16 @@ struct CpuBody {
   // torch's own matrix product makes up for what it costs to hand a panel over.
   int64_t some_rows;
 
-  // Writes the output's columns, for few rows. `input_sums` [rows, groups] holds the sum of the input over each group;
-  // `scales` has room for groups * kTileColumns values and belongs to this call.
+  // Writes the output's columns, for few rows. `input_sums` [rows, groups] holds the sum of the input over each group,
+  // and is not read where there are no zero points; `scales` has room for groups * kTileColumns values and belongs to
+  // this call.
   void (*multiply)(const CpuProblem& problem, const float* input_sums, float* scales, int64_t first, int64_t last);
 
   // Writes the bfloat16 weight that the columns stand for to panel [last - first, depth].
   void (*dequantize)(const CpuProblem& problem, int64_t first, int64_t last, uint16_t* panel);
+
+  // Writes what multiply_panel multiplies by: the same, or values whose scales can wait until they are added up.
+  void (*fill_panel)(const CpuProblem& problem, int64_t first, int64_t last, uint16_t* panel);
 
   // Writes the output's columns, given their panel.
   void (*multiply_panel)(const CpuProblem& problem, const uint16_t* panel, int64_t first, int64_t last);

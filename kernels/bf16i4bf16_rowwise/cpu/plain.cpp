@@ -17,11 +17,16 @@ struct Plain {
   using Weights = Sum;
   using Activations = Sum;
 
-  template <int kFlip>
+  template <Format kFormat>
   static Weights decode(const int8_t* packed) {
+    if constexpr (values_per_byte(kFormat) == 1) {
+      uint16_t values[kStep];
+      widen<kFormat>(packed, values);
+      return load(values);
+    }
     Weights weights;
     for (int byte = 0; byte < kStep / 2; ++byte) {
-      const int8_t both = static_cast<int8_t>(packed[byte] ^ kFlip);
+      const int8_t both = static_cast<int8_t>(packed[byte] ^ kFlip<kFormat>);
       weights.lanes[byte] = static_cast<float>(((both & 0xF) ^ 8) - 8);
       weights.lanes[kStep / 2 + byte] = static_cast<float>(both >> 4);
     }
@@ -60,14 +65,21 @@ struct Plain {
     return total;
   }
 
-  template <int kFlip>
+  template <Format kFormat>
+  static void widen(const int8_t* stored, uint16_t* values) {
+    for (int k = 0; k < kStep; ++k) {
+      values[k] = kFormat == Format::kInt8 ? to_bfloat16(stored[k]) : widen_float8(stored[k]);
+    }
+  }
+
+  template <Format kFormat>
   static void dequantize(const int8_t* packed, int64_t count, float scale, float zero_point, uint16_t* weight) {
     uint16_t table[16];
     for (int nibble = 0; nibble < 16; ++nibble) {
       table[nibble] = dequantize_one(nibble, scale, zero_point);
     }
     for (int64_t k = 0; k < count; k += 2, ++packed) {
-      const int both = *packed ^ kFlip;
+      const int both = *packed ^ kFlip<kFormat>;
       weight[k] = table[both & 0xF];
       weight[k + 1] = table[(both >> 4) & 0xF];
     }

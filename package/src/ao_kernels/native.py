@@ -172,7 +172,8 @@ def decide_gpu(build: CudaBuild, capability: tuple[int, int], *, serves: bool) -
 def tell_of_device(decision: Decision, served: list[str]) -> str:
     """Put what was decided for a device into words; `served` are the operators that have kernels for it."""
     if decision.action is Action.LOAD:
-        return f"{decision.reason} serve {', '.join(served)}, the generic body all else"
+        rest = "" if len(served) == len(FORMATS) else ", the generic body all else"
+        return f"{decision.reason} serve {', '.join(served)}{rest}"
     return f"generic body: {decision.reason}"
 
 
