@@ -35,7 +35,7 @@ class DoneUnit(NamedTuple):
     unit: str  # its name (`Seeds.name`)
     began: float  # since 1970
     took: float  # from then on, with its key
-    wall: float  # of the compiler alone
+    wall: float  # of the compiler
     peak: int  # bytes of the compiler's largest process
 
 
