@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools import __version__
 from ci_tools.cli import verbs
+from ci_tools.cli.statuses import DONE
 
 if TYPE_CHECKING:
     import argparse
@@ -65,7 +66,7 @@ def run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
     for line in variables.find_unknown(os.environ):
         outside.reporter.say(line)
     with _temporary(options.verb):
-        status = verbs.find_run(options.verb)(options, outside)
+        status = verbs.find_run(options.verb)(options, outside) or DONE
     _flush_stdout()  # here, where a full disk is still reported as such
     return status
 
