@@ -14,7 +14,7 @@ from ci_tools.cli.values import share
 from ci_tools.cli.verbs import find_run, parser_of
 from ci_tools.config import location
 from ci_tools.config.native import read_archs
-from ci_tools.doctor.rehearsal.runs import ForetoldPlan
+from ci_tools.doctor.placed_jobs import ForetoldPlan
 from ci_tools.doctor.report import Unseen
 from ci_tools.errors import InputError, MachineError
 from ci_tools.github.step import TAGS, step_of

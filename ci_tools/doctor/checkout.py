@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import ci_tools
-from ci_tools.doctor.nodes import one_line
+from ci_tools.doctor.documents import one_line
 from ci_tools.doctor.report import Unseen
 from ci_tools.doctor.workflow_set import ACTION_FILES, FOLDER, read_set
 from ci_tools.errors import InputError, Problem

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.doctor.documents import CALL, DISPATCH, items_of, table_of
+from ci_tools.doctor.documents import CALL, DISPATCH, items_of, one_line, table_of
 from ci_tools.doctor.expressions import UNKNOWN, Open
-from ci_tools.doctor.nodes import one_line
 from ci_tools.doctor.placed_jobs import RunStart, example_of, starts_of
 from ci_tools.doctor.rules.releases import HEADS, TAGS, lets, lets_push
 from ci_tools.errors import InputError, nearest

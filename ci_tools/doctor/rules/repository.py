@@ -6,10 +6,11 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
+from ci_tools.doctor.configs import ConfigOutline
 from ci_tools.doctor.report import DoctorFinding, Fix, Kind, RepositoryFacts, Unseen, Weight
 from ci_tools.doctor.rules.pins import list_once
 from ci_tools.doctor.rules.unseen import report_unseen
-from ci_tools.doctor.workflows import EXPRESSION, ConfigOutline
+from ci_tools.doctor.workflows import EXPRESSION
 from ci_tools.model.repository import COMMIT
 
 if TYPE_CHECKING:
