@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,6 @@ from ci_tools.cli.statuses import DONE
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from rich.console import Console
 

@@ -21,7 +21,7 @@ from ci_tools.github.step import TAGS, step_of
 from ci_tools.model import edition as editions
 from ci_tools.model.names import VersionText
 from ci_tools.model.pep440 import parse_version, read_version
-from ci_tools.model.request import STABLE, UNTAGGED, Channel, Run
+from ci_tools.model.request import STABLE, UNTAGGED, Channel, Edition, Run
 from ci_tools.plan import make, matrix, plan_file, planner
 from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.releases import releases_of_all
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
-    from ci_tools.model.request import Edition
     from ci_tools.plan.make import Planned
 
 

@@ -27,12 +27,12 @@ from ci_tools.doctor.on_github.settings import (
     read_secrets,
     read_states,
 )
-from ci_tools.doctor.report import RepositoryFacts, RepositoryTag, Unseen, Weight
+from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, RepositoryTag, Unseen, Weight
 from ci_tools.doctor.rules import diagnose, diagnose_checkout
-from ci_tools.doctor.workflow_set import read_set
-from ci_tools.doctor.workflows import outline_all
+from ci_tools.doctor.workflow_set import WorkflowSet, read_set
+from ci_tools.doctor.workflows import Used, outline_all
 from ci_tools.errors import InputError, MachineError
-from ci_tools.github.client import TOKENS
+from ci_tools.github.client import TOKENS, Hub
 from ci_tools.github.commands import annotation
 from ci_tools.model.repository import COMMIT, REPOSITORY
 
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from ci_tools.doctor.report import DoctorFinding
-    from ci_tools.doctor.workflow_set import WorkflowSet
-    from ci_tools.doctor.workflows import Used
-    from ci_tools.github.client import Hub
     from ci_tools.machine.context import Outside
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.config.location import PROJECT_FILE, TABLE
 from ci_tools.doctor.documents import NAME, items_of, one_line, scalar_of, table_of
 from ci_tools.doctor.report import Unseen
-from ci_tools.doctor.workflows import EXPRESSION
+from ci_tools.doctor.workflows import EXPRESSION, Workflow
 from ci_tools.errors import InputError
 from ci_tools.formats.toml.document import find_table, require_table
 from ci_tools.formats.yaml_file import parse
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ci_tools.doctor.workflow_set import Fetch
-    from ci_tools.doctor.workflows import Workflow
 
 MAX_CONFIGS = 40  # that are read
 

@@ -16,9 +16,8 @@ from ci_tools.formats import yaml_file
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    Keys: TypeAlias = tuple[str | int, ...]
-    Table: TypeAlias = Mapping[str, Any]
-
+Keys: TypeAlias = "tuple[str | int, ...]"
+Table: TypeAlias = "Mapping[str, Any]"
 CALL, DISPATCH = "workflow_call", "workflow_dispatch"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")  # of an event, a job, a permission or a secret
 SECRET = re.compile(r"\bsecrets\s*(?:\.\s*|\[\s*['\"])([A-Za-z_][A-Za-z0-9_]*)")

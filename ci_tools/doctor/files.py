@@ -7,20 +7,16 @@ import functools
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ci_tools.doctor.documents import one_line
-from ci_tools.doctor.report import Unseen
-from ci_tools.doctor.workflow_set import ACTION_FILES, read_set
-from ci_tools.doctor.workflows import outline, outline_all
+from ci_tools.doctor.documents import WorkflowDocument, one_line
+from ci_tools.doctor.report import RepositoryTag, Unseen
+from ci_tools.doctor.workflow_set import ACTION_FILES, Fetch, WorkflowSet, read_set
+from ci_tools.doctor.workflows import Used, Workflow, outline, outline_all
 from ci_tools.errors import InputError, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ci_tools.doctor.documents import WorkflowDocument
     from ci_tools.doctor.on_github.api import Answer, Api
-    from ci_tools.doctor.report import RepositoryTag
-    from ci_tools.doctor.workflow_set import Fetch, WorkflowSet
-    from ci_tools.doctor.workflows import Used, Workflow
 
 FOLDER = ".github/workflows"
 MAX_FILES = 100

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.catalog.targets import kind_of
-from ci_tools.doctor.documents import NAME, table_of
+from ci_tools.doctor.documents import NAME, Table, WorkflowDocument, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from ci_tools.doctor.documents import Table, WorkflowDocument
 
 EVERY = "*"  # stands for all permissions that are not named, as in `read-all` and `write-all`
 ATTEST_PUBLIC, ATTEST_NEVER = "public", "never"  # of the input `attest`

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ci_tools.doctor.documents import CALL, WorkflowDocument, condition_of, one_line, table_of
+from ci_tools.doctor.documents import CALL, WorkflowDocument, WorkflowStep, condition_of, one_line, table_of
 from ci_tools.doctor.expressions import UNKNOWN, Open, evaluate_condition, join
 from ci_tools.doctor.grants import ACCESSES, EVERY, Grants, access, granted_to
 from ci_tools.doctor.placed_jobs import (
@@ -23,14 +23,12 @@ from ci_tools.doctor.placed_jobs import (
     value_of,
 )
 from ci_tools.doctor.report import Unseen
-from ci_tools.doctor.workflow_set import DEEPEST
+from ci_tools.doctor.workflow_set import DEEPEST, WorkflowSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ci_tools.doctor.documents import WorkflowStep
     from ci_tools.doctor.placed_jobs import RunStart
-    from ci_tools.doctor.workflow_set import WorkflowSet
 
 MAX_JOBS = 2_000  # of a run: the rest of a hostile file is left out
 STEP = re.compile(r"\bfatwheel ci step (\w+)")

@@ -7,14 +7,13 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ci_tools.doctor.documents import NAME, WorkflowDocument, one_line
+from ci_tools.doctor.documents import NAME, Keys, WorkflowDocument, one_line
 from ci_tools.doctor.report import Unseen
 from ci_tools.errors import InputError, Problem, RejectedInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ci_tools.doctor.documents import Keys
 
 # Returns the text of a file by repository (empty: the one that is looked at), path and ref; None if it does not exist.
 Fetch: TypeAlias = "Callable[[str, str, str], str | Unseen | None]"

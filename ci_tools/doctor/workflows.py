@@ -20,14 +20,13 @@ from ci_tools.doctor.documents import (
     strings,
     table_of,
 )
-from ci_tools.doctor.grants import ATTEST_PUBLIC, read_grants, unite_grants
+from ci_tools.doctor.grants import ATTEST_PUBLIC, Grants, read_grants, unite_grants
 from ci_tools.model.names import CONFIG_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ci_tools.doctor.documents import Keys, WorkflowDocument, WorkflowStep
-    from ci_tools.doctor.grants import Grants
 
 INHERITED = "inherit"  # stands for all secrets of the caller, in place of their names
 WORKFLOW = re.compile(r"/\.github/workflows/[^/]+\.ya?ml")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_config, add_edition, add_format, add_trust, parse_nonempty
+from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, add_trust, parse_nonempty
 from ci_tools.cli.statuses import BAD, DONE
 from ci_tools.errors import InputError, nearest
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
     from ci_tools.model.files import Trial
     from ci_tools.model.plan import Plan, Site

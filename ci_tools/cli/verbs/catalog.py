@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_config_path
+from ci_tools.cli.arguments import Parser, add_config_path
 
 if TYPE_CHECKING:
     import argparse
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
 
 

@@ -6,14 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_config_path, add_format, parse_number
+from ci_tools.cli.arguments import Parser, add_config_path, add_format, parse_number
 from ci_tools.errors import InputError, LeftUndone
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import NEAREST_CONFIG, add_format
+from ci_tools.cli.arguments import NEAREST_CONFIG, Parser, add_format
 from ci_tools.cli.statuses import BAD, DONE
 from ci_tools.errors import InputError
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.index.finder.reading import Shelves
     from ci_tools.index.maintain import IndexFlaw
     from ci_tools.index.wheel_index import WheelIndex

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_config, add_edition, add_format, parse_minor
+from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, parse_minor
 from ci_tools.cli.statuses import DONE
 from ci_tools.errors import InputError, LeftUndone, TagError
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
     from ci_tools.plan.advise.advice import Advised

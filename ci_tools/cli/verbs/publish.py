@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_config, add_edition, add_targets
+from ci_tools.cli.arguments import Parser, add_config, add_edition, add_targets
 
 if TYPE_CHECKING:
     import argparse
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
 
 

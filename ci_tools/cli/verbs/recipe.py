@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_format, add_trust, parse_number
+from ci_tools.cli.arguments import Parser, add_format, add_trust, parse_number
 from ci_tools.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
     from ci_tools.recipes.choice import RecipeChoice
     from ci_tools.recipes.releases import RecipeRelease

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_format
+from ci_tools.cli.arguments import Parser, add_format
 from ci_tools.cli.statuses import BAD, DONE
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.github.client import Hub
     from ci_tools.machine.context import Outside
     from ci_tools.publish.retention.judgement import Judged

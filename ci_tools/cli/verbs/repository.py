@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_format, parse_number
+from ci_tools.cli.arguments import Parser, add_format, parse_number
 from ci_tools.cli.statuses import DONE
 from ci_tools.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
     from ci_tools.recipes.health import KnownConfig
 

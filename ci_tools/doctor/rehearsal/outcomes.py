@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.catalog.runner_labels import runner_labels
 from ci_tools.doctor.documents import OWN_TOKEN, SECRET, is_computed, items_of, one_line, table_of
 from ci_tools.doctor.expressions import fill
-from ci_tools.doctor.placed_jobs import SYSTEMS, ForetoldPlan, list_steps
+from ci_tools.doctor.placed_jobs import SYSTEMS, ForetoldPlan, PlacedJob, list_steps
 from ci_tools.doctor.report import Unseen
 from ci_tools.doctor.rules.releases import FATWHEEL, GITHUB, list_publications
 from ci_tools.doctor.walk import STEP
@@ -18,7 +18,6 @@ from ci_tools.model.request import HOSTED_MINUTES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ci_tools.doctor.placed_jobs import PlacedJob
     from ci_tools.doctor.workflow_set import WorkflowSet
 
 AT_ONCE, AT_ONCE_MACOS = 20, 5  # jobs on GitHub's own runners: https://docs.github.com/en/actions/reference/limits

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.doctor.documents import items_of, table_of
 from ci_tools.doctor.expressions import Unknown
-from ci_tools.doctor.placed_jobs import ForetoldPlan, RunStart, example_of, starts_of
+from ci_tools.doctor.placed_jobs import ForetoldPlan, PlacedJob, RunStart, example_of, starts_of
 from ci_tools.doctor.rehearsal.events import Asked, EventKind, RehearsedEvent, list_events, starts
 from ci_tools.doctor.rehearsal.outcomes import (
     costs_of,
@@ -19,13 +19,11 @@ from ci_tools.doctor.rehearsal.outcomes import (
 )
 from ci_tools.doctor.report import Unseen
 from ci_tools.doctor.rules.releases import TAGS
-from ci_tools.doctor.walk import walk
+from ci_tools.doctor.walk import Planner, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ci_tools.doctor.placed_jobs import PlacedJob
-    from ci_tools.doctor.walk import Planner
     from ci_tools.doctor.workflow_set import WorkflowSet
 
 

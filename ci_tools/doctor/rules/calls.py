@@ -15,18 +15,16 @@ from ci_tools.doctor.documents import (
     table_of,
     whole_expression,
 )
-from ci_tools.doctor.grants import granted_to, lacking, unite_grants
+from ci_tools.doctor.grants import Grants, granted_to, lacking, unite_grants
 from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
 from ci_tools.doctor.rules.references import ACTIONS
-from ci_tools.doctor.workflow_set import USES, is_fatwheel
+from ci_tools.doctor.workflow_set import USES, WorkflowCall, WorkflowSet, is_fatwheel
 from ci_tools.errors import close_names, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ci_tools.doctor.documents import Keys, Table, WorkflowStep
-    from ci_tools.doctor.grants import Grants
-    from ci_tools.doctor.workflow_set import WorkflowCall, WorkflowSet
 
 REFUSED = "GitHub refuses the whole run, before its first job"
 IGNORED = "GitHub warns in the log only, and the action does as if it were not there"

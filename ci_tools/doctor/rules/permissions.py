@@ -9,12 +9,11 @@ from ci_tools.doctor.grants import Grants, access, lacking, needed_to_publish, u
 from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight
 from ci_tools.doctor.rules.pins import newest_release, pinned_use
 from ci_tools.doctor.rules.unseen import report_unseen
-from ci_tools.doctor.workflows import EXPRESSION, PUBLISHES, Workflow
+from ci_tools.doctor.workflows import EXPRESSION, PUBLISHES, Workflow, WorkflowJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.doctor.workflows import WorkflowJob
 
 RESTRICTED: Grants = {"contents": "read", "packages": "read"}  # GitHub's defaults if the setting is `read`
 PERMISSIVE: Grants = {"*": "write", "id-token": "none"}

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.catalog.targets import kind_of
-from ci_tools.doctor.configs import read_outline
+from ci_tools.doctor.configs import ConfigOutline, read_outline
 from ci_tools.doctor.documents import (
     CALL,
     condition_of,
@@ -21,7 +21,7 @@ from ci_tools.doctor.expressions import Open, Unknown, evaluate_condition, fill
 from ci_tools.doctor.placed_jobs import RUN, PlacedJob, RunStart, list_steps, starts_of
 from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
 from ci_tools.doctor.walk import place_jobs
-from ci_tools.doctor.workflow_set import is_fatwheel
+from ci_tools.doctor.workflow_set import WorkflowSet, is_fatwheel
 from ci_tools.doctor.workflows import CALLS, PUBLISHES, TRUSTED_PUBLISHER, releases
 from ci_tools.errors import nearest
 from ci_tools.model.names import CONFIG_FILE
@@ -29,9 +29,7 @@ from ci_tools.model.names import CONFIG_FILE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ci_tools.doctor.configs import ConfigOutline
     from ci_tools.doctor.documents import Keys, Table, WorkflowDocument, WorkflowStep
-    from ci_tools.doctor.workflow_set import WorkflowSet
 
 HEADS, TAGS = "refs/heads/", "refs/tags/"
 PYPI, FATWHEEL, GITHUB = "PyPI", "the targets of its config", "a release on GitHub"
