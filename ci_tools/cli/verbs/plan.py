@@ -293,13 +293,7 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
         return
     from ci_tools.cli.tables.change import cost_table
     from ci_tools.cli.tables.layout import show
-    from ci_tools.cli.tables.plan import (
-        batch_table,
-        evidence_table,
-        needless_table,
-        parts_table,
-        plan_tables,
-    )
+    from ci_tools.cli.tables.plan import batch_table, evidence_table, needless_table, parts_table, plan_tables
     from ci_tools.plan.matrix import list_runners
 
     show(plan_tables(plan, explain=explain), is_page=not explain)

@@ -12,7 +12,7 @@ from ci_tools.cli.tables.rehearsal import rehearsal_tables
 from ci_tools.doctor.placed_jobs import ForetoldPlan
 from ci_tools.doctor.rehearsal.events import Asked
 from ci_tools.doctor.rehearsal.outcomes import costs_of, name_secrets, waves_of
-from ci_tools.doctor.rehearsal.rehearse import rehearse, to_json
+from ci_tools.doctor.rehearsal.rehearse import Rehearsal, rehearse, to_json
 from ci_tools.doctor.report import Unseen
 from ci_tools.doctor.workflow_set import FOLDER, read_set
 from ci_tools.errors import InputError
@@ -20,7 +20,6 @@ from ci_tools.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ci_tools.doctor.rehearsal.rehearse import Rehearsal
     from ci_tools.doctor.walk import Planner
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/check-a-repository.md"
