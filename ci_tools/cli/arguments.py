@@ -8,7 +8,7 @@ import sys
 import textwrap
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ci_tools.errors import InputError
 from ci_tools.model.versions import Minor
@@ -51,6 +51,16 @@ class Parser(argparse.ArgumentParser):
         """Add an option without a value."""
         self.add_argument(name, action="store_true", help=text)
 
+    def add_text(self, name: str, metavar: str, text: str, *, many: bool = False, **more: Any) -> None:  # noqa: ANN401
+        """Add an argument with a text that is not blank; several such options make a list, in their order."""
+        if many:
+            more, text = {"action": "append", "default": [], **more}, f"{text}; may be given several times"
+        self.add_argument(name, type=parse_nonempty, metavar=metavar, help=text, **more)
+
+    def add_path(self, name: str, metavar: str, text: str, **more: Any) -> None:  # noqa: ANN401 - argparse's own
+        """Add an argument with the path of a file or folder, which need not exist."""
+        self.add_argument(name, type=Path, metavar=metavar, help=text, **more)
+
     def error(self, message: str) -> NoReturn:
         """Raise InputError."""
         raise InputError(message, hint=f"`{self.prog} --help` lists the options")
@@ -64,8 +74,7 @@ def add_config(parser: Parser) -> None:
 
 def add_config_path(parser: Parser) -> None:
     """Add the config as a positional argument."""
-    text = f"the config; default: {NEAREST_CONFIG}"
-    parser.add_argument("config", nargs="?", type=Path, metavar="fatwheel.yml", help=text)
+    parser.add_path("config", "fatwheel.yml", f"the config; default: {NEAREST_CONFIG}", nargs="?")
 
 
 def add_trust(parser: Parser) -> None:
@@ -73,20 +82,18 @@ def add_trust(parser: Parser) -> None:
     parser.add_flag("--trust-source", "run the project's own setup.py also where this machine cannot confine it")
 
 
-def add_format(parser: Parser, *more: str) -> None:
-    """Add the choice of the form of the output."""
-    forms = "what stdout gets; default: %(default)s"
-    parser.add_argument("--format", choices=("table", *more), default="table", help=forms)
+def add_format(parser: Parser, *more: str, first: str = "table", forms: str = "") -> None:
+    """Add the choice of the form of the output: by default the first, or one of some more."""
+    text = f"what stdout gets{forms and f': {forms}'}; default: %(default)s"
+    parser.add_argument("--format", choices=(first, *more), default=first, help=text)
 
 
 def add_edition(parser: Parser) -> None:
     """Add the options that say which edition of which wheels is made."""
     text = "a torch such as 2.15 in place of the config's: build only wheels bound to it, to be added to a release"
-    parser.add_argument("--torch", action="append", default=[], type=parse_nonempty, metavar="VERSION", help=text)
+    parser.add_text("--torch", "VERSION", text, many=True)
     text = "the GPU runner of a platform, in place of the config's: linux-cuda=self-hosted,h100"
-    parser.add_argument(
-        "--gpu-runner", action="append", default=[], type=parse_nonempty, metavar="PLATFORM=LABELS", help=text
-    )
+    parser.add_text("--gpu-runner", "PLATFORM=LABELS", text, many=True)
     group = parser.add_mutually_exclusive_group()
     text = "the git tag this is a release of: v1.2.0, or v1.2.0-rc1 for a candidate"
     group.add_argument("--tag", type=parse_nonempty, metavar="TAG", help=text)
@@ -103,11 +110,10 @@ def add_targets(parser: Parser) -> None:
     from ci_tools.publish.targets import UPLOADERS
 
     text = (
-        "dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO or pypi[:NAME or URL]; may be given several times; "
-        "a bucket and its mirror are one: s3://A/whl|s3://B/whl; "
-        "default: the config's publish: targets"
+        "dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO or pypi[:NAME or URL]; "
+        "a bucket and its mirror are one: s3://A/whl|s3://B/whl; default: the config's publish: targets"
     )
-    parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
+    parser.add_text("--to", "TARGET", text, many=True)
     text = "the program that uploads to PyPI and its like; default: %(default)s"
     parser.add_argument("--uploader", choices=UPLOADERS, default=UPLOADERS[0], help=text)
     parser.add_flag("--replace", "overwrite published files whose contents differ, in an index of your own only")

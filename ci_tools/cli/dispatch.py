@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ci_tools import __version__
 from ci_tools.cli import verbs
+from ci_tools.cli.statuses import DONE
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from rich.console import Console
 
@@ -65,7 +65,7 @@ def run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
     for line in variables.find_unknown(os.environ):
         outside.reporter.say(line)
     with _temporary(options.verb):
-        status = verbs.find_run(options.verb)(options, outside)
+        status = verbs.find_run(options.verb)(options, outside) or DONE
     _flush_stdout()  # here, where a full disk is still reported as such
     return status
 

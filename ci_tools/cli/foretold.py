@@ -14,14 +14,14 @@ from ci_tools.cli.values import share
 from ci_tools.cli.verbs import find_run, parser_of
 from ci_tools.config import location
 from ci_tools.config.native import read_archs
-from ci_tools.doctor.rehearsal.runs import ForetoldPlan
+from ci_tools.doctor.placed_jobs import ForetoldPlan
 from ci_tools.doctor.report import Unseen
 from ci_tools.errors import InputError, MachineError
 from ci_tools.github.step import TAGS, step_of
 from ci_tools.model import edition as editions
 from ci_tools.model.names import VersionText
 from ci_tools.model.pep440 import parse_version, read_version
-from ci_tools.model.request import STABLE, UNTAGGED, Channel, Run
+from ci_tools.model.request import STABLE, UNTAGGED, Channel, Edition, Run
 from ci_tools.plan import make, matrix, plan_file, planner
 from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.releases import releases_of_all
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
-    from ci_tools.model.request import Edition
     from ci_tools.plan.make import Planned
 
 

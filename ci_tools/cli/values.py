@@ -11,7 +11,7 @@ from ci_tools.config import location
 from ci_tools.errors import InputError, RejectedInput, nearest
 from ci_tools.model import edition
 from ci_tools.model.platforms import Platform
-from ci_tools.model.request import UNTAGGED, Run
+from ci_tools.model.request import UNTAGGED, Edition, Run
 from ci_tools.plan import make, plan_file
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.facts import CatalogRow
     from ci_tools.model.plan import Plan
-    from ci_tools.model.request import Edition
     from ci_tools.model.versions import Python
     from ci_tools.plan.make import Planned
 

@@ -15,12 +15,10 @@ import yaml
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.formats import yaml_file
 from ci_tools.formats.schema import SchemaFlaw
-from ci_tools.formats.yaml_file import compose
+from ci_tools.formats.yaml_file import Document, Keys, Value, compose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from ci_tools.formats.yaml_file import Document, Keys, Value
 
 
 INCLUDE = "include"

@@ -17,7 +17,7 @@ from ci_tools.config.torch_axis import expand_torch, find_asked, read_torch
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats import json_file
 from ci_tools.formats import schema as shape
-from ci_tools.formats.yaml_file import Document
+from ci_tools.formats.yaml_file import Document, Keys, YamlPlace
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import (
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.catalog import Catalog, PlatformFacts
-    from ci_tools.formats.yaml_file import Keys, YamlPlace
     from ci_tools.machine.context import Outside
     from ci_tools.model.facts import CatalogRow
 

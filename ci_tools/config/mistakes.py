@@ -16,7 +16,7 @@ from ci_tools.errors import Problem, nearest
 from ci_tools.formats.path_patterns import is_pattern
 from ci_tools.model.edition import ALIAS_FIELDS, FIELDS
 from ci_tools.model.pep440 import is_of_index, read_version
-from ci_tools.model.platforms import Platform
+from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.model.request import HOSTED_MINUTES, SELF_HOSTED, GpuTrial, Route, ToolchainKind
 from ci_tools.model.versions import Minor
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog
     from ci_tools.formats.yaml_file import Document, Keys
-    from ci_tools.model.platforms import AcceleratorKind
 
 WHEEL_PLATFORMS = {"linux": ("manylinux", "musllinux", "linux"), "macos": ("macosx",), "windows": ("win",)}
 # The platforms that auditwheel has a policy for.

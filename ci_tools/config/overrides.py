@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.config.torch_axis import NEWEST, find_asked
 from ci_tools.errors import InputError, nearest
-from ci_tools.model.request import Run, Torch
+from ci_tools.model.request import PlatformRequest, Request, Run, Torch, Validation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model.request import PlatformRequest, Request, Validation
     from ci_tools.model.versions import Minor
 
 

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import Problem
-from ci_tools.model.platforms import Platform
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import Torch
 from ci_tools.model.versions import Minor, Python
 from ci_tools.observe.cells import list_released
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog, PlatformFacts
     from ci_tools.formats.yaml_file import Document, Keys, Value
-    from ci_tools.model.platforms import Accelerator, AcceleratorKind
 
     Table = dict[str, Any]
 

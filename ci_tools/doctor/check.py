@@ -11,15 +11,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.doctor.checkout import read_checkout
-from ci_tools.doctor.files import (
-    MAX_REPOSITORIES,
-    fetch_workflows,
-    make_fetch,
-    parse_workflows,
-    read_configs,
-    read_texts,
-)
-from ci_tools.doctor.nodes import one_line
+from ci_tools.doctor.configs import read_configs
+from ci_tools.doctor.documents import one_line
+from ci_tools.doctor.files import MAX_REPOSITORIES, list_called, list_unread, list_uses, make_fetch, read_texts
 from ci_tools.doctor.on_github.api import Api, read_or_unseen
 from ci_tools.doctor.on_github.fixes import Fixed, apply_fix
 from ci_tools.doctor.on_github.settings import (
@@ -33,11 +27,12 @@ from ci_tools.doctor.on_github.settings import (
     read_secrets,
     read_states,
 )
-from ci_tools.doctor.report import RepositoryFacts, RepositoryTag, Unseen, Weight
+from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, RepositoryTag, Unseen, Weight
 from ci_tools.doctor.rules import diagnose, diagnose_checkout
-from ci_tools.doctor.workflow_set import read_set
+from ci_tools.doctor.workflow_set import WorkflowSet, read_set
+from ci_tools.doctor.workflows import Used, outline_all
 from ci_tools.errors import InputError, MachineError
-from ci_tools.github.client import TOKENS
+from ci_tools.github.client import TOKENS, Hub
 from ci_tools.github.commands import annotation
 from ci_tools.model.repository import COMMIT, REPOSITORY
 
@@ -45,10 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from ci_tools.doctor.report import DoctorFinding
-    from ci_tools.doctor.workflow_set import WorkflowSet
-    from ci_tools.doctor.workflows import Used, Workflow
-    from ci_tools.github.client import Hub
     from ci_tools.machine.context import Outside
 
 
@@ -91,8 +82,7 @@ def check_checkout(folder: Path, clones: Path | None, outside: Outside) -> Check
 
 def facts_of(known: WorkflowSet, name: str) -> RepositoryFacts:
     """Return what the workflows of a checkout show; `name` is for a repository whose own is not known."""
-    texts = {file.path: "\n".join(file.lines) for file in known.workflows}
-    workflows, _ = parse_workflows(texts, known.repository)
+    workflows = outline_all(known.workflows, known.repository)
     settings = Unseen("its settings on GitHub", "`fatwheel doctor OWNER/REPO`, with a token")
     return RepositoryFacts(
         repository=known.repository or name,
@@ -101,20 +91,16 @@ def facts_of(known: WorkflowSet, name: str) -> RepositoryFacts:
         policy=settings,
         default=settings,
         is_immutable=settings,
-        workflows=tuple(workflows),
+        workflows=workflows,
         states=settings,
         environments=settings,
         secrets=settings,
-        called=dict(fetch_workflows(known.fetch, _used(workflows), {}, workflows)),
+        called=dict(list_called(known, workflows, {})),
         tags={},
         behind={},
         configs=dict(read_configs(known.fetch, workflows)),
         files=known,
     )
-
-
-def _used(workflows: Iterable[Workflow]) -> list[Used]:
-    return [one for workflow in workflows if workflow.is_caller for job in workflow.jobs for one in job.uses]
 
 
 def _count(facts: RepositoryFacts) -> str:
@@ -170,9 +156,9 @@ def _read(api: Api, outside: Outside) -> RepositoryFacts:
     """Return all facts of a repository."""
     with outside.reporter.step(f"read the settings of {api.name}") as step:
         texts, left = read_texts(api)
-        workflows, unread = parse_workflows(texts, api.name)
-        fetch = make_fetch(api)
-        used = _used(workflows)
+        known = read_set(texts, make_fetch(api), api.name)
+        workflows = outline_all(known.workflows, api.name)
+        used = list_uses(workflows)
         tags = _tags(api, used)
         policy = read_or_unseen("which actions may run", ADMINISTRATION, lambda: read_policy(api))
         facts = RepositoryFacts(
@@ -185,16 +171,16 @@ def _read(api: Api, outside: Outside) -> RepositoryFacts:
             policy=policy,
             default=read_or_unseen("the default permissions of jobs", ADMINISTRATION, lambda: read_default(api)),
             is_immutable=read_immutability(api, is_admin=not isinstance(policy, Unseen)),
-            workflows=tuple(workflows),
-            unread=(*unread, *left),
+            workflows=workflows,
+            unread=(*list_unread(known), *left),
             states=read_or_unseen("whether workflows are disabled", ACTIONS, lambda: read_states(api)),
             environments=read_or_unseen("the environments", ACTIONS, lambda: read_environments(api, workflows)),
             secrets=read_or_unseen("the names of the secrets", SECRETS, lambda: read_secrets(api)),
-            called=dict(fetch_workflows(fetch, used, tags, workflows)),
+            called=dict(list_called(known, workflows, tags)),
             tags=tags,
             behind=dict(_behind(api, used, tags)),
-            configs=dict(read_configs(fetch, workflows)),
-            files=read_set(texts, fetch, api.name),
+            configs=dict(read_configs(known.fetch, workflows)),
+            files=known,
         )
         step.result(_count(facts))
     return facts

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import ci_tools
-from ci_tools.doctor.nodes import one_line
+from ci_tools.doctor.documents import one_line
 from ci_tools.doctor.report import Unseen
-from ci_tools.doctor.workflow_set import ACTION_FILES, FOLDER, read_set
+from ci_tools.doctor.workflow_set import ACTION_FILES, FOLDER, WorkflowSet, read_set
 from ci_tools.errors import InputError, Problem
 from ci_tools.formats.yaml_file import text_of
 from ci_tools.model.repository import COMMIT
@@ -21,7 +21,6 @@ from ci_tools.source import git
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ci_tools.doctor.workflow_set import WorkflowSet
 
 ORIGIN = re.compile(r"github\.com[:/]([\w-]+/[\w.-]+?)(?:\.git)?/?$")
 REF = re.compile(r"[A-Za-z0-9][\w./+-]*")

@@ -10,7 +10,7 @@ from ci_tools.config import loader, location
 from ci_tools.errors import FatwheelError
 from ci_tools.model.edition import is_named
 from ci_tools.model.names import CONFIG_FILE
-from ci_tools.model.request import Release
+from ci_tools.model.request import Release, Request
 from ci_tools.source import git
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
-    from ci_tools.model.request import Request
 
 KEYS = re.compile(r"(?ms)(?=.*^package:)(?=.*^platforms:)")  # of a config with a name of its own
 

@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ci_tools.doctor.nodes import one_line
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats import yaml_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    Keys: TypeAlias = tuple[str | int, ...]
-    Table: TypeAlias = Mapping[str, Any]
-
+Keys: TypeAlias = "tuple[str | int, ...]"
+Table: TypeAlias = "Mapping[str, Any]"
 CALL, DISPATCH = "workflow_call", "workflow_dispatch"
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")  # of an event, a job, a permission or a secret
+SECRET = re.compile(r"\bsecrets\s*(?:\.\s*|\[\s*['\"])([A-Za-z_][A-Za-z0-9_]*)")
+OWN_TOKEN = "GITHUB_TOKEN"  # noqa: S105 - the name of a secret that every run has
 CONTEXT = re.compile(
     r"(?<![\w.-])(inputs|secrets|needs|steps|jobs|matrix)\b((?:\s*\.\s*[\w*-]+|\[\s*'[^']*'\s*\])*)", re.IGNORECASE
 )
@@ -28,6 +29,12 @@ PART = re.compile(r"\.\s*([\w*-]+)|\[\s*'([^']*)'\s*\]")
 LITERAL = re.compile(r"(?<!\[)'(?:[^']|'')*'")
 MAX_CHARACTERS = 2_000_000
 MAX_VALUES = 200_000  # generated workflows have 5,000 lines
+
+
+def one_line(text: str, most: int = 200) -> str:
+    """Return an untrusted text as one printable line that a runner does not take for a command."""
+    line = "".join(char if char.isprintable() else " " for char in text[: most + 1]).replace("##[", "# #[")
+    return line if len(line) <= most else f"{line[:most]}…"
 
 
 def table_of(value: object) -> dict[str, Any]:
@@ -40,6 +47,13 @@ def items_of(value: object) -> list[Any]:
     if isinstance(value, list):
         return value
     return [] if value is None or isinstance(value, dict) else [value]
+
+
+def scalar_of(value: object) -> str:
+    """Return a text, a number or a boolean as GitHub writes it into a text; "" for any other value."""
+    if value is None or isinstance(value, dict | list):
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def is_computed(value: object) -> bool:
@@ -199,8 +213,7 @@ class WorkflowDocument:
 
 def condition_of(value: Table) -> str:
     """Return the `if:` of a job or a step; empty if it has none."""
-    condition = value.get("if")
-    return "" if condition is None else str(condition).lower() if isinstance(condition, bool) else str(condition)
+    return scalar_of(value.get("if"))
 
 
 def strings(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, str]]:

@@ -1,33 +1,27 @@
-"""The workflow files and configs of a repository, read over GitHub's API."""
+"""The workflow files of a repository, read over GitHub's API, and those that they call."""
 
 from __future__ import annotations
 
 import base64
 import functools
-from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ci_tools.config.location import PROJECT_FILE, TABLE
-from ci_tools.doctor.nodes import one_line
+from ci_tools.doctor.documents import WorkflowDocument, one_line
 from ci_tools.doctor.report import RepositoryTag, Unseen
-from ci_tools.doctor.workflow_files import LARGEST, read_config, read_included, read_workflow
-from ci_tools.doctor.workflow_set import ACTION_FILES
-from ci_tools.doctor.workflows import EXPRESSION, Workflow, qualify_calls
+from ci_tools.doctor.workflow_set import ACTION_FILES, Fetch, WorkflowSet, read_set
+from ci_tools.doctor.workflows import Used, Workflow, outline, outline_all
 from ci_tools.errors import InputError, Rejected
-from ci_tools.formats.toml.document import find_table
-from ci_tools.model.names import CONFIG_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ci_tools.doctor.on_github.api import Answer, Api
-    from ci_tools.doctor.workflow_set import Fetch
-    from ci_tools.doctor.workflows import ConfigOutline, Used
 
 FOLDER = ".github/workflows"
 MAX_FILES = 100
 MAX_REPOSITORIES = 40  # whose tags are read
+LARGEST = 256_000  # bytes of a file; the longest real files have a fifth of that
 
 
 def read_texts(api: Api) -> tuple[dict[str, str], list[tuple[str, str]]]:
@@ -50,26 +44,17 @@ def read_texts(api: Api) -> tuple[dict[str, str], list[tuple[str, str]]]:
     return texts, unread
 
 
-def parse_workflows(texts: Mapping[str, str], repository: str) -> tuple[list[Workflow], list[tuple[str, str]]]:
-    """Return the workflows in some texts, and the files that are none, with the reasons."""
-    read = [_workflow(text, path, repository) for path, text in texts.items()]
-    return [one for one in read if isinstance(one, Workflow)], [one for one in read if isinstance(one, tuple)]
-
-
-def read_workflows(api: Api) -> tuple[list[Workflow], list[tuple[str, str]]]:
+def read_workflows(api: Api) -> tuple[tuple[Workflow, ...], list[tuple[str, str]]]:
     """Return the workflows of the default branch, and the files that could not be read, with the reasons."""
     texts, unread = read_texts(api)
-    workflows, others = parse_workflows(texts, api.name)
-    return workflows, others + unread
+    known = read_set(texts, make_fetch(api), api.name)
+    return outline_all(known.workflows, api.name), [*list_unread(known), *unread]
 
 
-def _workflow(text: str, path: str, repository: str) -> Workflow | tuple[str, str]:
-    """Return a workflow; if the file is not a workflow, its path and the reason."""
-    try:
-        workflow = read_workflow(text, path)
-    except InputError as error:
-        return path, one_line(error.message)
-    return qualify_calls(workflow, repository) if repository.lower().endswith("/fatwheel") else workflow
+def list_unread(known: WorkflowSet) -> list[tuple[str, str]]:
+    """Return the files of a repository that are no workflows, each with the first reason."""
+    reasons = {problem.where.split(":")[0]: one_line(str(problem)) for problem in reversed(known.broken)}
+    return [*reversed(reasons.items())]
 
 
 def _text_or_reason(api: Api, file: Answer, ref: str, repository: str = "") -> str | Unseen:
@@ -113,67 +98,21 @@ def make_fetch(api: Api) -> Fetch:
     return fetch
 
 
-def fetch_workflows(
-    fetch: Fetch, used: Iterable[Used], tags: Mapping[str, tuple[RepositoryTag, ...] | Unseen], own: Iterable[Workflow]
+def list_called(
+    known: WorkflowSet, workflows: Iterable[Workflow], tags: Mapping[str, tuple[RepositoryTag, ...] | Unseen]
 ) -> Iterator[tuple[tuple[str, str, str], Workflow | Unseen | None]]:
     """Yield each Fatwheel workflow that is called, at the ref of the call."""
-    by_path = {workflow.path: workflow for workflow in own}
-    for call in dict.fromkeys(one[:3] for one in used if one.is_call):
+    for call in dict.fromkeys(one[:3] for one in list_uses(workflows) if one.is_call):
         repository, path, ref = call
-        if not ref:
-            yield call, by_path.get(path.lstrip("/"))
-        elif isinstance(tags.get(repository.lower()), Unseen):
-            yield call, Unseen(f"the permissions that {path[1:]} at {ref} needs", f"a token that sees {repository}")
+        found: WorkflowDocument | Unseen | None = Unseen("", f"a token that sees {repository}")
+        if not isinstance(tags.get(repository.lower()), Unseen):
+            found = known.read_file(repository if ref else "", path.strip("/"), ref, is_job=True)
+        if isinstance(found, Unseen):
+            yield call, found._replace(what=f"the permissions that {path[1:]} at {ref} needs")
         else:
-            yield call, _read_called(fetch(repository, path.strip("/"), ref), path, ref)
+            yield call, outline(found) if found else None
 
 
-def _read_called(text: str | Unseen | None, path: str, ref: str) -> Workflow | Unseen | None:
-    try:
-        if isinstance(text, str):
-            return read_workflow(text, path.lstrip("/"))
-    except InputError as error:
-        text = Unseen("", f"a readable file: {one_line(error.message)}")
-    return text and text._replace(what=f"the permissions that {path[1:]} at {ref} needs")
-
-
-def read_configs(fetch: Fetch, workflows: Iterable[Workflow]) -> Iterator[tuple[str, ConfigOutline | Unseen]]:
-    """Yield each config that a call of Fatwheel names, if it exists, by its path."""
-    jobs = (job for workflow in workflows for job in workflow.jobs if job.builds_all or job.builds_one)
-    paths = dict.fromkeys(job.config for job in jobs if EXPRESSION not in job.config)
-    for path in islice(paths, MAX_REPOSITORIES):
-        found = read_outline(fetch, path)
-        if found:
-            yield path, found
-
-
-def read_outline(fetch: Fetch, path: str) -> ConfigOutline | Unseen | None:
-    """Return the outline of a config, with the tables in included files; None if the config does not exist."""
-    try:
-        text = _text_at(fetch, path)
-        if text is None and path == CONFIG_FILE:
-            text, path = _project_with_table(fetch), PROJECT_FILE
-        if isinstance(text, str):
-            return _with_included(fetch, read_config(text, path), path)
-    except InputError as error:
-        text = Unseen("", f"a readable file: {one_line(error.message)}")
-    return text and text._replace(what=f"the targets and platforms of {path}")
-
-
-def _project_with_table(fetch: Fetch) -> str | None:
-    """Return the text of the pyproject.toml at the root if the config is a table in it."""
-    text = _text_at(fetch, PROJECT_FILE)
-    is_there = isinstance(text, str) and TABLE[-1] in text and find_table(text, PROJECT_FILE, TABLE) is not None
-    return text if is_there and isinstance(text, str) else None
-
-
-def _with_included(fetch: Fetch, outline: ConfigOutline, path: str) -> ConfigOutline:
-    folder = path.rpartition("/")[0]
-    tables = {name: _text_at(fetch, f"{folder}/{file}".lstrip("/")) for name, file in outline.included.items()}
-    own = {name: read_included(table, path) for name, table in tables.items() if isinstance(table, str)}
-    return outline._replace(platforms={**outline.platforms, **own})
-
-
-def _text_at(fetch: Fetch, path: str) -> str | Unseen | None:
-    """Return a file of the repository; None for a path that leaves it."""
-    return None if ".." in path.split("/") else fetch("", path, "")
+def list_uses(workflows: Iterable[Workflow]) -> list[Used]:
+    """Return everything that the jobs of the workflows which call Fatwheel use."""
+    return [one for workflow in workflows if workflow.is_caller for job in workflow.jobs for one in job.uses]

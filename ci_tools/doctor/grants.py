@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.catalog.targets import kind_of
+from ci_tools.doctor.documents import NAME, Table, WorkflowDocument, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+
 
 EVERY = "*"  # stands for all permissions that are not named, as in `read-all` and `write-all`
 ATTEST_PUBLIC, ATTEST_NEVER = "public", "never"  # of the input `attest`
@@ -15,6 +17,26 @@ ACCESSES = ("none", "read", "write")
 
 
 Grants = dict[str, str]
+
+
+def read_grants(value: Table) -> Grants | None:
+    """Return `permissions:` of a workflow or a job as written, None without it; what it does not name is not granted.
+
+    https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax#permissions
+    """
+    if "permissions" not in value:
+        return None
+    written = value["permissions"]
+    if isinstance(written, str) and written in {"read-all", "write-all"}:
+        return {EVERY: written.partition("-")[0]}
+    named = table_of(written).items()
+    return {scope: wanted for scope, wanted in named if NAME.fullmatch(scope) and wanted in ACCESSES}
+
+
+def granted_to(file: WorkflowDocument, job: str) -> Grants | None:
+    """Return a job's permissions: its own or the workflow's; None if neither sets any."""
+    own = read_grants(file.jobs[job])
+    return read_grants(file.value) if own is None else own
 
 
 def access(grants: Mapping[str, str], scope: str) -> str:

@@ -11,22 +11,22 @@ from ci_tools.doctor.documents import (
     CALL,
     DISPATCH,
     WorkflowDocument,
-    condition_of,
     is_computed,
     items_of,
-    strings,
     table_of,
     whole_expression,
 )
-from ci_tools.doctor.expressions import STATUS, UNKNOWN, Open, Unknown, evaluate, evaluate_condition, fill
+from ci_tools.doctor.expressions import UNKNOWN, Open, Unknown, evaluate, evaluate_condition, fill
+from ci_tools.doctor.expressions.values import to_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ci_tools.doctor.documents import Table, WorkflowStep
+    from ci_tools.doctor.grants import Grants
+    from ci_tools.doctor.report import Unseen
     from ci_tools.doctor.workflow_set import WorkflowSet
 
-MAX_JOBS = 2_000  # of a run: the rest of a hostile file is left out
 MAX_ROWS = 256  # https://docs.github.com/en/actions/reference/limits
 SYSTEMS = {"ubuntu": "Linux", "windows": "Windows", "macos": "macOS"}
 RUN = {"sha": "0" * 40, "run_id": "1", "run_number": "1", "run_attempt": "1"}  # the same for all jobs of a run
@@ -143,16 +143,38 @@ def _value(value: Any, contexts: Mapping[str, Any]) -> Any:  # noqa: ANN401
     return UNKNOWN if whole is None else evaluate(whole, contexts)
 
 
-@dataclass(frozen=True)
+class ForetoldPlan(NamedTuple):
+    """The part of a plan that is known before the run whose first job makes it."""
+
+    config: str
+    package: str
+    version: str
+    channel: str  # stable, test, nightly or none
+    tag: str  # of the version's stable release
+    targets: tuple[str, ...]  # PyPI included, if its route takes files
+    files: int
+    outputs: dict[str, dict[str, str]]  # of the steps plan, trials and gather
+    prefix: str = "fatwheel"  # of the names of its artifacts
+    left: str = ""  # why it leaves the tag to another config
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlacedJob:
     """A job of a run, or one row of its matrix, with what its expressions see."""
 
     file: WorkflowDocument
     job: str
     path: tuple[tuple[WorkflowDocument, str], ...]  # the jobs that call its workflow, then itself
+    calls: tuple[str, ...]  # the names of the jobs that call its workflow, each with its row
     contexts: Open
     row: Mapping[str, Any] | None  # None: the matrix is known only in a run
     runs: bool | None  # whether its condition holds, and those of the jobs before it; None if only a run knows
+    condition: str  # what has to hold; only a run knows it. Empty if it is known whether the job runs
+    stage: int  # 1: it waits for no other job
+    grants: Grants | None  # None: the default of the repository
+    plan: ForetoldPlan | Unseen | None = None  # whose files it has
+    unseen: str = ""  # the workflow that it calls and that could not be read
+    is_call: bool = False  # whether the jobs of the workflow that it calls follow
 
     @property
     def value(self) -> Table:
@@ -160,51 +182,41 @@ class PlacedJob:
         return self.file.jobs[self.job]
 
     @property
+    def id(self) -> str:
+        """The names of the jobs that call it, each with its row, and its own."""
+        return " / ".join((*self.calls, self.job))
+
+    @property
+    def words(self) -> str:
+        """The values of its row, as GitHub adds them to the name of a job; empty without a matrix."""
+        words = ", ".join(_list_words(self.row or {}))
+        return f" ({words})" if words else ""
+
+    @property
     def name(self) -> str:
         """Its name for a reader: the jobs that call it, and its own, with its row."""
-        shown = ", ".join(text for _, text in strings(dict(self.row or {})))
-        return " / ".join(job for _, job in self.path) + (f" ({shown})" if shown else "")
+        return f"{self.id}{self.words}"
 
     def comes_after(self, other: PlacedJob) -> bool:
-        """Whether it starts when another job of the run has ended."""
-        for (file, job), (_, another) in zip(self.path, other.path, strict=False):
-            if job != another:
-                return another in file.all_needs(job)
-        return False
+        """Whether it starts when another job of the run has ended: calls in one matrix do not wait for each other."""
+        names = zip((*self.calls, self.job), (*other.calls, other.job), strict=False)
+        apart = next((number for number, (one, another) in enumerate(names) if one != another), None)
+        if apart is None:
+            return False
+        (file, job), (_, another) = self.path[apart], other.path[apart]
+        return another in file.all_needs(job)
 
     def fill(self, value: object) -> str | None:
         """Return a text with its expressions replaced; None if one is known only in a run."""
         return fill(str(value), self.contexts)
 
 
-def place_jobs(known: WorkflowSet, file: WorkflowDocument, start: RunStart) -> list[PlacedJob]:
-    """Return every job of the run that an event starts, those of called workflows included."""
-    key = (file.path, start)
-    if key not in known.placed:
-        jobs = _place(known, file, start.contexts(file, known.repository), (), runs=True)
-        known.placed[key] = list(itertools.islice(jobs, MAX_JOBS))
-    return known.placed[key]
-
-
-def _place(
-    known: WorkflowSet,
-    file: WorkflowDocument,
-    contexts: Open,
-    path: tuple[tuple[WorkflowDocument, str], ...],
-    *,
-    runs: bool | None,
-) -> Iterator[PlacedJob]:
-    for job, value in file.jobs.items():
-        holds = _join([runs, _holds(file, job, contexts)])
-        rows = rows_of(value, contexts)
-        for number, row in enumerate(rows[:MAX_ROWS] if rows is not None else [None]):
-            own = see_row(file, job, contexts, row, number, len(rows or ()))
-            placed = PlacedJob(file, job, (*path, (file, job)), own, row, holds)
-            yield placed
-            called = known.called(file, str(value.get("uses") or ""), is_job=True) if "uses" in value else None
-            if isinstance(called, WorkflowDocument) and len(path) < 10:  # noqa: PLR2004 - GitHub's own limit
-                inner = Open({**contexts, "inputs": given_inputs(called, table_of(value.get("with")), own)})
-                yield from _place(known, called, inner, placed.path, runs=holds)
+def _list_words(value: object) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _list_words(item)
+    else:
+        yield "?" if isinstance(value, Unknown) else to_text(value)
 
 
 def see_row(
@@ -218,22 +230,6 @@ def see_row(
     own["runner"] = _runner(value, own)
     own["secrets"] = Open()
     return own
-
-
-def _holds(file: WorkflowDocument, job: str, contexts: Open) -> bool | None:
-    """Return whether the conditions of a job, and of the jobs that have to be successful before it, hold."""
-    own = condition_of(file.jobs[job])
-    before = () if STATUS.search(own) else file.all_needs(job) & set(file.jobs)
-    return _join(
-        [
-            evaluate_condition(condition, contexts)
-            for condition in (own, *(condition_of(file.jobs[need]) for need in before))
-        ]
-    )
-
-
-def _join(several: Sequence[bool | None]) -> bool | None:
-    return False if False in several else None if None in several else True
 
 
 def given_inputs(called: WorkflowDocument, given: Mapping[str, Any], contexts: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,10 +267,10 @@ def _runner(job: Table, contexts: Mapping[str, Any]) -> Open:
 
 
 def list_steps(
-    known: WorkflowSet, placed: PlacedJob, depth: int = 0
+    known: WorkflowSet, placed: PlacedJob
 ) -> Iterator[tuple[WorkflowDocument, WorkflowStep, Open, bool | None]]:
     """Yield the steps of a job and of the composite actions that it uses, with what each sees and whether it runs."""
-    yield from _list(known, placed.file, placed.file.steps_of(placed.job), placed.contexts, depth)
+    yield from _list(known, placed.file, placed.file.steps_of(placed.job), placed.contexts, 0)
 
 
 def _list(

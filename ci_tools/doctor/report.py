@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
+    from ci_tools.doctor.configs import ConfigOutline
     from ci_tools.doctor.workflow_set import WorkflowSet
-    from ci_tools.doctor.workflows import ConfigOutline, Workflow
+    from ci_tools.doctor.workflows import Workflow
 
 
 class Weight(Name):

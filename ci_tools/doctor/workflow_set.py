@@ -7,21 +7,20 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ci_tools.doctor.documents import WorkflowDocument
-from ci_tools.doctor.nodes import one_line
+from ci_tools.doctor.documents import NAME, Keys, WorkflowDocument, one_line
 from ci_tools.doctor.report import Unseen
 from ci_tools.errors import InputError, Problem, RejectedInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ci_tools.doctor.documents import Keys
 
 # Returns the text of a file by repository (empty: the one that is looked at), path and ref; None if it does not exist.
 Fetch: TypeAlias = "Callable[[str, str, str], str | Unseen | None]"
 FOLDER = ".github/workflows/"
 ACTION_FILES = ("action.yml", "action.yaml")
 USES = re.compile(r"([\w-]+/[\w.-]+)((?:/[^@\s]*)?)@(\S+)")
+MAX_JOBS = 500  # of a file
 DEEPEST = 10  # https://docs.github.com/en/actions/reference/workflows-and-actions/reusing-workflow-configurations
 
 
@@ -71,14 +70,15 @@ class WorkflowSet:
         """
         found = USES.fullmatch(uses)
         if found:
-            return self._read(found[1], found[2].strip("/"), found[3], is_job=is_job)
+            return self.read_file(found[1], found[2].strip("/"), found[3], is_job=is_job)
         if not uses.startswith(("./", "$/")):
             return Unseen(one_line(uses), "an image, or a name that GitHub knows")
         is_own = is_job or uses.startswith("$/")
         place = (file.repository, file.ref) if is_own else ("", "")
-        return self._read(place[0], uses[2:].strip("/"), place[1], is_job=is_job)
+        return self.read_file(place[0], uses[2:].strip("/"), place[1], is_job=is_job)
 
-    def _read(self, repository: str, path: str, ref: str, *, is_job: bool) -> WorkflowDocument | Unseen | None:
+    def read_file(self, repository: str, path: str, ref: str, *, is_job: bool) -> WorkflowDocument | Unseen | None:
+        """Return the workflow at a path, or the action in a folder; no repository is this one."""
         if not repository and path in self.files:
             return self.files[path]
         key = (repository.lower(), path, ref)
@@ -93,9 +93,9 @@ class WorkflowSet:
             return self.files[path]
         text = self.fetch(repository, path, ref) if ".." not in path.split("/") else None
         try:
-            return text if not isinstance(text, str) else WorkflowDocument.from_text(text, path, repository, ref)
+            return text if not isinstance(text, str) else read_workflow(text, path, repository, ref)
         except InputError as error:
-            return Unseen(f"{repository}/{path}@{ref}".strip("/@"), one_line(error.message))
+            return Unseen(f"{repository}/{path}@{ref}".strip("/@"), f"a readable file: {one_line(error.message)}")
 
     def calls(self, file: WorkflowDocument, depth: int = 0) -> Iterator[WorkflowCall]:
         """Yield each job of a workflow that calls another, and those of the called ones, however deep."""
@@ -127,10 +127,28 @@ def read_set(
 
 def _read_text(text: str, path: str) -> WorkflowDocument | tuple[Problem, ...]:
     try:
-        file = WorkflowDocument.from_text(text, path)
+        return read_workflow(text, path)
     except RejectedInput as error:
         return error.problems
     except InputError as error:
         return (Problem(f"{path}:1", error.message),)
-    is_workflow = not path.startswith(FOLDER) or file.jobs
-    return file if is_workflow else (Problem(f"{path}:1", "this is not a workflow: it has no jobs"),)
+
+
+def read_workflow(text: str, path: str, repository: str = "", ref: str = "") -> WorkflowDocument:
+    """Return the workflow or action in a file's text; raise InputError with each place where it is none."""
+    file = WorkflowDocument.from_text(text, path, repository, ref)
+    flaws = list(_find_flaws(file)) if path.startswith(FOLDER) else []
+    if flaws:
+        raise RejectedInput(Problem(f"{one_line(path)}:{line}", what) for line, what in flaws)
+    return file
+
+
+def _find_flaws(file: WorkflowDocument) -> Iterator[tuple[int, str]]:
+    """Yield why a file is no workflow of GitHub's, each with its line."""
+    if not file.jobs:
+        yield 1, "this is not a workflow: it has no jobs"
+    if len(file.jobs) > MAX_JOBS:
+        yield file.line(("jobs",)), f"it has {len(file.jobs)} jobs, expected at most {MAX_JOBS}"
+    for job in file.jobs:
+        if not NAME.fullmatch(job):
+            yield file.line(("jobs", job)), f'"{one_line(job)}" is not a valid name for a job'

@@ -1,29 +1,57 @@
-"""The workflows of a repository that calls Fatwheel: each job's permissions, actions, secrets and targets."""
+"""The workflows of a repository that calls Fatwheel: each job's permissions, actions, secrets and targets.
+
+The files are untrusted: names that GitHub would not accept are ignored, and every text is one printable line.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.doctor.grants import ATTEST_PUBLIC
+from ci_tools.doctor.documents import (
+    CALL,
+    NAME,
+    OWN_TOKEN,
+    SECRET,
+    condition_of,
+    one_line,
+    scalar_of,
+    strings,
+    table_of,
+)
+from ci_tools.doctor.grants import ATTEST_PUBLIC, Grants, read_grants, unite_grants
 from ci_tools.model.names import CONFIG_FILE
-from ci_tools.model.request import Release
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from ci_tools.doctor.grants import Grants
+    from ci_tools.doctor.documents import Keys, WorkflowDocument, WorkflowStep
 
 INHERITED = "inherit"  # stands for all secrets of the caller, in place of their names
 WORKFLOW = re.compile(r"/\.github/workflows/[^/]+\.ya?ml")
 EXPRESSION = "${{"  # starts a value that is unknown before a run
+LONGEST_CONDITION = 2_000  # characters of an `if:` that are read
+WIDEST = 1_000  # characters of a line that are searched for a command
+USES = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9_.-]+)((?:/[^@\s]*)?)@([!-~]+)")
 CALLS = re.compile(r"/\.github/workflows/(?:wheels|publish|platform|recipes|request)\.ya?ml")
 PUBLISHES = re.compile(r"/publish\.ya?ml$")
 PLATFORM = re.compile(r"/platform\.ya?ml$")
 WHEELS = re.compile(r"/wheels\.ya?ml$")
 RECIPES = re.compile(r"/(?:recipes|request)\.ya?ml$")
 TRUSTED_PUBLISHER = "pypa/gh-action-pypi-publish"
+RELEASE = (("contents", "write"),)
+ATTEST = (("attestations", "write"), ("id-token", "write"))
+# The permissions that third-party actions need for the job's token; without them GitHub answers 403.
+NEEDS = {
+    "actions/attest": ATTEST,
+    "actions/attest-build-provenance": ATTEST,
+    "actions/attest-sbom": ATTEST,
+    "ncipollo/release-action": RELEASE,
+    TRUSTED_PUBLISHER: (("id-token", "write"),),
+    "softprops/action-gh-release": RELEASE,
+}
+RELEASES = re.compile(r"\bgh\s+release\s+(?:create|delete|edit|upload)\b|\bfatwheel\s+(?:publish|release)\b.*\bgithub:")
 
 
 class Used(NamedTuple):
@@ -139,26 +167,76 @@ class Workflow:
         return self.grants if job.grants is None else job.grants
 
 
-class ConfigOutline(NamedTuple):
-    """The parts of a config that matter to the workflows which call Fatwheel with it."""
-
-    targets: tuple[str, ...]
-    platforms: Mapping[str, bool]  # each enabled platform to whether a separate workflow builds it
-    included: Mapping[str, str]  # platform to the included file with its table
-    package: str = ""
-    tag: str = Release().tag  # a template
+# -- what a file says of them
 
 
-def qualify_calls(workflow: Workflow, repository: str) -> Workflow:
-    """Return a workflow of Fatwheel's own repository with that repository filled in where it calls others locally."""
-    jobs = (
-        replace(
-            job, call=job.call and _own(job.call, repository), steps=tuple(_own(one, repository) for one in job.steps)
-        )
-        for job in workflow.jobs
+def outline(file: WorkflowDocument, own: str = "") -> Workflow:
+    """Return what a workflow says of its jobs; in Fatwheel's repository `own`, its local calls are of that."""
+    return Workflow(
+        path=one_line(file.path),
+        triggers=tuple(filter(NAME.fullmatch, file.triggers)),
+        grants=read_grants(file.value),
+        jobs=tuple(_outline_job(file, job, own) for job in file.jobs),
+        secrets=_secrets_in({key: value for key, value in file.value.items() if key != "jobs"}),
+        required=frozenset(
+            name
+            for name, (_, table) in file.declared("secrets", CALL).items()
+            if NAME.fullmatch(name) and table.get("required") is True
+        ),
     )
-    return replace(workflow, jobs=tuple(jobs))
 
 
-def _own(used: Used, repository: str) -> Used:
-    return used if used.repository else used._replace(repository=repository)
+def outline_all(files: Iterable[WorkflowDocument], repository: str) -> tuple[Workflow, ...]:
+    """Return what the workflows of a repository say of their jobs."""
+    own = repository if repository.rpartition("/")[2].lower() == "fatwheel" else ""
+    return tuple(outline(file, own) for file in files)
+
+
+def _outline_job(file: WorkflowDocument, name: str, own: str) -> WorkflowJob:
+    value, steps, keys = file.jobs[name], file.steps_of(name), ("jobs", name)
+    passed, given = value.get("secrets"), table_of(value.get("with"))
+    environment = value.get("environment", given.get("environment"))  # or the one that it passes on for publishing
+    used = (_parse_use(file, step.uses, (*step.keys, "uses"), own) for step in steps)
+    return WorkflowJob(
+        name=name,
+        where=file.where(keys),
+        grants=read_grants(value),
+        needs=unite_grants(map(_needs, steps)),
+        call=_parse_use(file, scalar_of(value.get("uses")), (*keys, "uses"), own),
+        steps=tuple(one for one in used if one),
+        environment=one_line(scalar_of(table_of(environment).get("name", environment))),
+        condition=one_line(condition_of(value), LONGEST_CONDITION),
+        secrets=_secrets_in(value),
+        passed=frozenset([INHERITED] if passed == INHERITED else table_of(passed)),
+        given={key: one_line(scalar_of(text)) for key, text in given.items()},
+    )
+
+
+def _parse_use(file: WorkflowDocument, text: str, keys: Keys, own: str) -> Used | None:
+    """Return the action or workflow that a `uses:` names; None for a container or an invalid name."""
+    if text.startswith(("./", "$/")):
+        return Used(own, one_line(text[1:]), "", file.where(keys))
+    found = USES.fullmatch(text)
+    if not found or found[2] in {".", ".."} or ".." in found[3].split("/"):
+        return None
+    path, ref = one_line(found[3].rstrip("/")), one_line(found[4])
+    return Used(f"{found[1]}/{found[2]}", path, ref, file.where(keys))
+
+
+def _needs(step: WorkflowStep) -> Grants:
+    """Return the permissions a step is known to need; none if it uses a secret, such as its own token."""
+    if any("${{" in text and SECRET.search(text) for _, text in strings(step.value)):
+        return {}
+    needs = dict(NEEDS.get("/".join(step.action.split("/")[:2]).lower(), ()))
+    return {**needs, **dict(RELEASE)} if releases(step.run) else needs
+
+
+def releases(script: str) -> bool:
+    """Whether a script creates or changes a GitHub release."""
+    return any(RELEASES.search(line[:WIDEST]) for line in script.splitlines())
+
+
+def _secrets_in(value: object) -> frozenset[str]:
+    """Return the names of secrets in the expressions of a value, in upper case, since GitHub ignores case."""
+    parts = (part.partition("}}")[0] for _, text in strings(value) for part in text.split("${{")[1:])
+    return frozenset(found.upper() for part in parts for found in SECRET.findall(part)) - {OWN_TOKEN}

@@ -19,14 +19,12 @@ from cryptography.x509 import Certificate, ExtensionNotFound, ObjectIdentifier, 
 from github.GithubException import UnknownObjectException
 
 from ci_tools.errors import FatwheelError, InputError
-from ci_tools.github.client import printable
+from ci_tools.github.client import Hub, printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from github.Repository import Repository
-
-    from ci_tools.github.client import Hub
 
 
 MOST = 1024  # hashes of one request: the description's `maxItems` of subject_digests

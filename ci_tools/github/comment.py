@@ -9,7 +9,7 @@ from urllib.parse import quote
 from github.GithubException import UnknownObjectException
 
 from ci_tools.errors import InputError, LeftUndone
-from ci_tools.github.client import Forbidden
+from ci_tools.github.client import Forbidden, Hub
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from github.IssueComment import IssueComment
     from github.PullRequest import PullRequest
 
-    from ci_tools.github.client import Hub
 
 Found = TypeVar("Found")
 

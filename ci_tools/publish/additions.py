@@ -12,10 +12,10 @@ from ci_tools.catalog.index_folders import FOLDER
 from ci_tools.errors import InputError, Problem, Rejected, RejectedInput, nearest
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.pages import VARIANTS
-from ci_tools.index.units import Item, JobEntry, Unit
+from ci_tools.index.units import Change, Item, JobEntry, Unit
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.evidence import Project
-from ci_tools.model.files import Level
+from ci_tools.model.files import Finding, Level
 from ci_tools.model.names import ProjectName, VersionText
 from ci_tools.publish import transaction
 from ci_tools.verify.audit import RULES, audit
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-    from ci_tools.index.units import Change
     from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside
-    from ci_tools.model.files import Finding
     from ci_tools.publish.transaction import Shown
 
 ADDED = "added"  # the origin of such files, and the name of their release unit

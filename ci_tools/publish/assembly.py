@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import Rejected, RejectedInput
 from ci_tools.formats import receipts
-from ci_tools.index.units import units_of
+from ci_tools.index.units import Item, Unit, Withheld, units_of
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import Sha256
 from ci_tools.model.request import UNTAGGED, Route
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ci_tools.index.units import Item, Unit, Withheld
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
 

@@ -15,7 +15,7 @@ from ci_tools.errors import FatwheelError, InputError, MachineError, RejectedInp
 from ci_tools.index.ledger import Damaged
 from ci_tools.index.units import CORE, Item, Unit
 from ci_tools.model.edition import tag_of, title_of
-from ci_tools.model.request import Route
+from ci_tools.model.request import Edition, Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.files import Receipt
     from ci_tools.model.plan import Plan
-    from ci_tools.model.request import Edition
     from ci_tools.publish.targets import Target
 
 IN_DATA = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")

@@ -12,7 +12,7 @@ from ci_tools.index.file_names import project_and_version
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.maintain.look import refuse_no_index
 from ci_tools.index.maintain.reading import fetch
-from ci_tools.index.maintain.selection import selection_of
+from ci_tools.index.maintain.selection import Selection, selection_of
 from ci_tools.index.units import CORE, Item, JobEntry, Unit
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.names import ProjectName
@@ -21,7 +21,6 @@ from ci_tools.publish import transaction
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ci_tools.index.maintain.selection import Selection
     from ci_tools.index.pages import IndexedFile, Link
     from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside

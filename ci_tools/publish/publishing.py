@@ -12,24 +12,21 @@ from ci_tools.formats import receipts
 from ci_tools.formats.relabel import write_plain
 from ci_tools.index import variants
 from ci_tools.index.pages import VARIANTS
-from ci_tools.index.units import Alias, units_of
+from ci_tools.index.units import Alias, Change, Item, Unit, Withheld, units_of
 from ci_tools.install.fatwheel_backend import LABEL
 from ci_tools.machine.storage import fill_once, hold_lock, refuse_change, sha256_of
-from ci_tools.model.request import STABLE, UNTAGGED, Route
+from ci_tools.model.request import STABLE, UNTAGGED, Edition, Route
 from ci_tools.plan import plan_file
 from ci_tools.publish import release_plan, transaction
 from ci_tools.publish.smart import SMART, make_sdists_smart
-from ci_tools.publish.targets import UPLOADERS
+from ci_tools.publish.targets import UPLOADERS, Target
 from ci_tools.publish.targets.addresses import refuse_wrong, targets_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from ci_tools.index.units import Change, Item, Unit, Withheld
     from ci_tools.machine.context import Outside
-    from ci_tools.model.request import Edition
-    from ci_tools.publish.targets import Target
     from ci_tools.publish.transaction import Shown
 
 

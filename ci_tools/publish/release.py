@@ -15,12 +15,12 @@ from ci_tools.errors import MachineError
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
 from ci_tools.index.manifest import GENERIC
-from ci_tools.model.plan import SDIST, JobKind
+from ci_tools.model.plan import SDIST, Job, JobKind, Plan
 from ci_tools.model.request import UNTAGGED
-from ci_tools.plan.make import take_level
+from ci_tools.plan.make import Planned, take_level
 from ci_tools.plan.sites import awaiting_gpu
 from ci_tools.publish import foresight
-from ci_tools.publish.publishing import folder_edition, publish, refuse_missing_tag, targets_at
+from ci_tools.publish.publishing import Destination, folder_edition, publish, refuse_missing_tag, targets_at
 from ci_tools.publish.smart import refuse_unreachable
 from ci_tools.publish.targets.addresses import index_of, targets_of
 from ci_tools.verify.accelerated_torch import lend_accelerated_torch, lend_nightly
@@ -51,9 +51,6 @@ if TYPE_CHECKING:
     from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside
     from ci_tools.model.files import Trial
-    from ci_tools.model.plan import Job, Plan
-    from ci_tools.plan.make import Planned
-    from ci_tools.publish.publishing import Destination
     from ci_tools.publish.targets import Target
     from ci_tools.publish.transaction import Shown
 

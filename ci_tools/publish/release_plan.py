@@ -12,7 +12,7 @@ from ci_tools.index.file_names import project_and_version
 from ci_tools.index.units import JobEntry, Offer, ReleasePlan
 from ci_tools.model.edition import ALIAS_FIELDS, is_template, tag_of, title_of
 from ci_tools.model.pep440 import read_version
-from ci_tools.model.request import Globs, PathSource
+from ci_tools.model.request import Globs, PathSource, Request
 from ci_tools.plan import plan_reader
 from ci_tools.plan.aliases import names_of
 from ci_tools.plan.plan_file import hash_request
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from ci_tools.model.plan import Job, Plan
-    from ci_tools.model.request import Request
 
 
 class Spelling(NamedTuple):

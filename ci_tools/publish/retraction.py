@@ -17,8 +17,8 @@ from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, Re
 from ci_tools.index.foreign.guests import CHANNELS
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.maintain import marks
-from ci_tools.index.maintain.marks import refuse_unprintable
-from ci_tools.index.maintain.selection import selection_of
+from ci_tools.index.maintain.marks import Marks, refuse_unprintable
+from ci_tools.index.maintain.selection import Selection, selection_of
 from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.publish.targets.addresses import channel_of, targets_of
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from ci_tools.index.maintain.marks import Marks
-    from ci_tools.index.maintain.selection import Selection
     from ci_tools.machine.context import Outside
     from ci_tools.publish.targets import Target
     from ci_tools.publish.targets.github_release import GitHubTarget

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ci_tools import catalog as catalogs
 from ci_tools.errors import InputError
 from ci_tools.formats.path_patterns import matcher_of
-from ci_tools.index.units import Item
+from ci_tools.index.units import Item, JobEntry, Unit
 from ci_tools.index.wheel_facts import WheelMachines, add_facts, lowest_torch
 from ci_tools.install.fatwheel_backend import is_secure
 from ci_tools.install.lock import Compiling, LockedWheel, write_lock
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ci_tools.catalog import SourceSeconds
-    from ci_tools.index.units import JobEntry, Unit
     from ci_tools.publish.targets import Target
 
 DEVICE = (".cu", ".hip", ".sycl")  # the endings of sources that are compiled for each architecture

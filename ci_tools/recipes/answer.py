@@ -12,7 +12,7 @@ from ci_tools.formats.markdown import code, one_line, row, table_head, text
 from ci_tools.github.client import WRITES, Hub, ask_permission
 from ci_tools.model.pep440 import read_version
 from ci_tools.recipes.choice import RecipeChoice, version_of
-from ci_tools.recipes.due import State
+from ci_tools.recipes.due import DueVerdict, State
 from ci_tools.recipes.shelf import find_recipe
 from ci_tools.recipes.upstream import list_versions
 from ci_tools.recipes.watch import PREFIX, watch
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from ci_tools.github.owners import ActionsRun
     from ci_tools.machine.context import Outside
-    from ci_tools.recipes.due import DueVerdict
 
 
 # The labels of .github/ISSUE_TEMPLATE/wheel.yml: GitHub writes each as a heading, and the text of its field below it

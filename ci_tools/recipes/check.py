@@ -10,14 +10,13 @@ from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, Re
 from ci_tools.model.request import STABLE
 from ci_tools.plan import make
 from ci_tools.recipes.places import restate
-from ci_tools.recipes.releases import list_releases
+from ci_tools.recipes.releases import RecipeRelease, list_releases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ci_tools.machine.context import Outside
     from ci_tools.recipes.choice import RecipeChoice
-    from ci_tools.recipes.releases import RecipeRelease
     from ci_tools.recipes.shelf import Recipe
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ci_tools import catalog as catalogs
 from ci_tools.config import loader
 from ci_tools.config.location import read_document
-from ci_tools.publish.retention.tags import read_namings
+from ci_tools.publish.retention.tags import Naming, read_namings
 from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.releases import releases_of_all
 from ci_tools.recipes.shelf import CALLERS, list_recipes
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
-    from ci_tools.publish.retention.tags import Naming
 
 
 def read_config(path: Path, outside: Outside) -> list[tuple[Naming, dict[str, str]]]:

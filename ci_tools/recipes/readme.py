@@ -9,7 +9,7 @@ from packaging.utils import parse_wheel_filename
 
 from ci_tools.errors import InputError
 from ci_tools.formats import markdown
-from ci_tools.publish.retention.tags import newest_of_series
+from ci_tools.publish.retention.tags import Naming, ReleaseTag, newest_of_series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from ci_tools.publish.retention.judgement import Asset, Stored
-    from ci_tools.publish.retention.tags import Naming, ReleaseTag
 
 BEGIN, END = "<!-- fatwheel wheels: begin -->", "<!-- fatwheel wheels: end -->"
 SCHEMES = ("https://", "http://")

@@ -16,7 +16,7 @@ from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.model.edition import tag_of, title_of
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.pep440 import read_version
-from ci_tools.model.request import STABLE
+from ci_tools.model.request import STABLE, Request
 from ci_tools.observe.cells import cells_of, torches_of
 from ci_tools.plan.contradictions import explain_unsupported
 from ci_tools.recipes.choice import RecipeChoice, cut, version_of
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ci_tools.machine.context import Outside
-    from ci_tools.model.request import Request
     from ci_tools.recipes.shelf import Recipe
 
 

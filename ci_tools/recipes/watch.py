@@ -17,7 +17,7 @@ from ci_tools.model.request import PathSource
 from ci_tools.plan.plan_file import hash_request
 from ci_tools.publish.targets.github_release.assets import download_asset, read_assets
 from ci_tools.recipes.due import DueVerdict, State, WantedRelease, decide
-from ci_tools.recipes.releases import list_releases
+from ci_tools.recipes.releases import RecipeRelease, list_releases
 from ci_tools.recipes.upstream import find_newer, newest_torch, unserved_pythons
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
     from ci_tools.recipes.choice import RecipeChoice
-    from ci_tools.recipes.releases import RecipeRelease
     from ci_tools.recipes.shelf import Recipe
 
 FOLLOWED = ("version", "torch", "python", "none")  # none: only what the recipes say

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog as catalogs
-from ci_tools.build.sdk.offers import find_offers
+from ci_tools.build.sdk.offers import Offers, WheelOffer, find_offers
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_parts import label_of
 from ci_tools.errors import FatwheelError
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-    from ci_tools.build.sdk.offers import Offers, WheelOffer
     from ci_tools.model.facts import CatalogRow
     from ci_tools.verify.validator import Validator
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.plan import JobKind
+from ci_tools.model.plan import Job, JobKind
 from ci_tools.verify.fingerprint import ClaimVerdict, WheelClaim
 
 if TYPE_CHECKING:
     from ci_tools.model.cell import Cell
-    from ci_tools.model.plan import Job
     from ci_tools.model.platforms import Accelerator
     from ci_tools.model.versions import Minor, Python
 

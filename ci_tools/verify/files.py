@@ -21,8 +21,8 @@ from ci_tools.machine.python import find
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.files import Finding, Level, Outcome, Trial, Validated
-from ci_tools.model.plan import SDIST
-from ci_tools.model.request import Validation
+from ci_tools.model.plan import SDIST, Job, Plan, Site
+from ci_tools.model.request import Request, Validation
 from ci_tools.plan import plan_file
 from ci_tools.plan.axes import PURE
 from ci_tools.source.files import Tree
@@ -30,7 +30,7 @@ from ci_tools.verify.accelerated_torch import lend_accelerated_torch, lend_night
 from ci_tools.verify.audit import audit, device_images
 from ci_tools.verify.fingerprint import are_libraries, describe_difference
 from ci_tools.verify.modules import own_imports
-from ci_tools.verify.torch_stock import open_stock
+from ci_tools.verify.torch_stock import TorchStock, open_stock
 from ci_tools.verify.validator import Validator, gpu_here, has_gpu, own_python
 from ci_tools.verify.whole.together import RULE as TOGETHER
 from ci_tools.verify.whole.together import find_disagreements
@@ -40,11 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from ci_tools.machine.context import Outside
-    from ci_tools.model.plan import Job, Plan, Site
-    from ci_tools.model.request import Request
     from ci_tools.model.versions import Python
     from ci_tools.plan.make import Planned
-    from ci_tools.verify.torch_stock import TorchStock
 
 from ci_tools.build.jobs import Checks, Made, toolchains_of, working_in, workshop_in
 

@@ -10,10 +10,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from ci_tools.errors import Rejected, RejectedInput
-from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.formats.elf import Elf, Extent, read_elf
 from ci_tools.formats.fatbinary import images, read_undefined_symbols
 from ci_tools.formats.json_file import structure_bytes, unstructure
-from ci_tools.formats.wheel import SBOM, open_wheel, record_hash
+from ci_tools.formats.wheel import SBOM, Wheel, open_wheel, record_hash
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.model.names import Name, Sha256
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from zipfile import ZipInfo
 
-    from ci_tools.formats.elf import Elf
-    from ci_tools.formats.wheel import Wheel
 
 GENERATOR = re.compile(r"^Generator:.*\n?", re.MULTILINE)
 SYSTEM_VERSION = re.compile(r"GLIBC(XX)?_|CXXABI_|GCC_")

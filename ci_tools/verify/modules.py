@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from ci_tools.catalog.distributions import distribution_of
-from ci_tools.formats.wheel import open_wheel
+from ci_tools.formats.wheel import Wheel, open_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
-    from ci_tools.formats.wheel import Wheel
 
 # Packages beside the real one, which wheels should not have and often do.
 BESIDE = frozenset(

@@ -18,12 +18,12 @@ from ci_tools.errors import InputError, Rejected
 from ci_tools.formats import receipts
 from ci_tools.machine.python import find
 from ci_tools.machine.workplace import scratch
-from ci_tools.model.files import Outcome
+from ci_tools.model.files import Outcome, Receipt
 from ci_tools.observe.collector import gather
 from ci_tools.plan import planner
 from ci_tools.plan.advise.advice import Advice, Advised, AdvisedPlan, advise
 from ci_tools.plan.advise.mend_options import find_guard_options, find_tag_options
-from ci_tools.plan.advise.option import identity
+from ci_tools.plan.advise.option import Edits, identity
 from ci_tools.plan.make import Planned
 from ci_tools.source import files as source
 from ci_tools.source import git
@@ -36,11 +36,9 @@ if TYPE_CHECKING:
     from ci_tools.build.jobs import Made
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
-    from ci_tools.model.files import Receipt
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.request import Request
     from ci_tools.model.versions import Python
-    from ci_tools.plan.advise.option import Edits
     from ci_tools.source.files import Tree
 
 

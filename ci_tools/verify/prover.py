@@ -22,15 +22,15 @@ from ci_tools.errors import MachineError, Rejected
 from ci_tools.machine.python import create
 from ci_tools.machine.runner import host
 from ci_tools.machine.workplace import scratch
-from ci_tools.model.evidence import Binding, Extensions
+from ci_tools.model.evidence import Binding, CellEvidence, Extensions
 from ci_tools.model.pep440 import name_of_required
-from ci_tools.model.plan import JobKind
+from ci_tools.model.plan import Job, JobKind
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan.spared import list_only_for
 from ci_tools.plan.wheel_names import library_path
 from ci_tools.source.project_file import ProjectFile
 from ci_tools.verify.cases import Case, Inputs, Proof
-from ci_tools.verify.fingerprint import ClaimVerdict, compare, fingerprint, read_record, write_record
+from ci_tools.verify.fingerprint import ClaimVerdict, Fingerprint, compare, fingerprint, read_record, write_record
 from ci_tools.verify.loading import explain_failed_import, explain_failed_load
 
 if TYPE_CHECKING:
@@ -38,10 +38,7 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Outside
     from ci_tools.model.cell import Cell
-    from ci_tools.model.evidence import CellEvidence
-    from ci_tools.model.plan import Job
     from ci_tools.plan.make import Planned
-    from ci_tools.verify.fingerprint import Fingerprint
 
 __all__ = ["Proof", "prove", "status", "to_json"]
 

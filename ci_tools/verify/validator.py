@@ -24,7 +24,7 @@ from ci_tools.errors import MachineError, Rejected
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.installers import choose_installer
 from ci_tools.machine.process import output, run, tail
-from ci_tools.machine.python import create, name_version
+from ci_tools.machine.python import Environment, create, name_version
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.files import Outcome, Trial
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ci_tools.machine.context import Outside
-    from ci_tools.machine.python import Environment
     from ci_tools.model.request import Command, Validation
     from ci_tools.verify.torch_stock import TorchStock
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ci_tools.doctor.report import Default, Policy, RepositoryFacts, RepositoryTag
 from ci_tools.doctor.rules import diagnose
-from ci_tools.doctor.workflow_files import read_workflow
+from ci_tools.doctor.workflow_set import read_workflow
+from ci_tools.doctor.workflows import outline
 
 if TYPE_CHECKING:
     from ci_tools.doctor.workflows import Workflow, WorkflowJob
@@ -17,8 +18,8 @@ NEW, OLD = "1" * 40, "2" * 40
 FATWHEEL = f"octo/fatwheel/.github/workflows/wheels.yml@{NEW}"
 
 
-def workflow(text: str) -> Workflow:
-    return read_workflow(text, PATH)
+def workflow(text: str, path: str = PATH, *, own: str = "") -> Workflow:
+    return outline(read_workflow(text, path), own)
 
 
 def job(text: str) -> WorkflowJob:

@@ -8,13 +8,12 @@ from ci_tools.cli.pages.layout import MAX_NAMES, PageSection, count, cut, fold, 
 from ci_tools.formats import markdown
 from ci_tools.formats.markdown import code, text
 from ci_tools.index.units import CORE
-from ci_tools.model.files import Level, Outcome
+from ci_tools.model.files import Finding, Level, Outcome, Receipt, Trial, Validated
 from ci_tools.model.plan import SDIST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ci_tools.model.files import Finding, Receipt, Trial, Validated
     from ci_tools.publish.folder import Finished
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.cli.tables.layout import add_row, count, new_table
-from ci_tools.index.finder.search import ask_by
+from ci_tools.cli.tables.layout import Table, add_row, count, new_table
+from ci_tools.index.finder.search import Match, UserMachine, ask_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ci_tools.cli.tables.layout import Table
     from ci_tools.index.finder.reading import Shelves
-    from ci_tools.index.finder.search import Match, UserMachine
 
 ATTESTED = {"yes": "yes", "no": "no", "": "not known"}
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.tables.layout import add_row, align, count, filled, fits_page, new_table
-from ci_tools.model.evidence import OWN_SUFFIX, Extensions
+from ci_tools.cli.tables.layout import Table, add_row, align, count, filled, fits_page, new_table
+from ci_tools.model.evidence import OWN_SUFFIX, CellEvidence, Evidence, Extensions
 from ci_tools.plan.cell_ranges import SKIPPED, PlanAxes, accelerator_of, blocks, group_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.build.room import Part
-    from ci_tools.cli.tables.layout import Table
     from ci_tools.model.cell import Cell
-    from ci_tools.model.evidence import CellEvidence, Evidence
     from ci_tools.model.plan import Plan
     from ci_tools.model.request import Request
     from ci_tools.source.needless import Needless

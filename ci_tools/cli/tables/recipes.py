@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.cli.tables.layout import add_row, count, new_table
+from ci_tools.cli.tables.layout import Table, add_row, count, new_table
 from ci_tools.formats import markdown
 from ci_tools.model.names import safe_name
 from ci_tools.plan.matrix import MAX_ROWS
 from ci_tools.plan.plan_file import runs_on
-from ci_tools.recipes.due import State
+from ci_tools.recipes.due import DueVerdict, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ci_tools.cli.tables.layout import Table
     from ci_tools.recipes.check import Check
-    from ci_tools.recipes.due import DueVerdict
     from ci_tools.recipes.releases import RecipeRelease
     from ci_tools.recipes.upstream import UpstreamNews
 

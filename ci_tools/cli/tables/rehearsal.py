@@ -6,12 +6,10 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.cli.tables.layout import add_row, count, new_table
+from ci_tools.cli.tables.layout import Table, add_row, count, new_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from ci_tools.cli.tables.layout import Table
 
     Values = Mapping[str, Any]
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.tables.layout import add_row, count, filled, near, new_table, readable_size
-from ci_tools.model.files import Level, Outcome
+from ci_tools.cli.tables.layout import Table, add_row, count, filled, near, new_table, readable_size
+from ci_tools.model.files import Finding, Level, Outcome, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ci_tools.cli.tables.layout import Table
     from ci_tools.index.units import Change, Withheld
-    from ci_tools.model.files import Finding, Trial
     from ci_tools.publish.assembly import Assembled
     from ci_tools.publish.release import Released
     from ci_tools.publish.retraction import TargetRetraction

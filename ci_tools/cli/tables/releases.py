@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.cli.tables.layout import add_row, count, filled, new_table, readable_size
+from ci_tools.cli.tables.layout import Table, add_row, count, filled, new_table, readable_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ci_tools.cli.tables.layout import Table
     from ci_tools.publish.retention.judgement import Judged
     from ci_tools.publish.retention.removal import Removed
     from ci_tools.publish.retention.tags import Naming

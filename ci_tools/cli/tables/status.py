@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.cli.tables.layout import add_row, count, new_table
-from ci_tools.recipes.health import summarize
+from ci_tools.cli.tables.layout import Table, add_row, count, new_table
+from ci_tools.recipes.health import Line, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from ci_tools.cli.tables.layout import Table
-    from ci_tools.recipes.health import Line
 
 
 def status_table(lines: Sequence[Line]) -> Iterator[Table]:

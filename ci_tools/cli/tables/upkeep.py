@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.tables.layout import add_row, count, filled, new_table, readable_size
+from ci_tools.cli.tables.layout import Table, add_row, count, filled, new_table, readable_size
 from ci_tools.index.directory import Root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ci_tools.cli.tables.layout import Table
     from ci_tools.doctor.check import Checked
     from ci_tools.index.foreign.adoption import Outline
     from ci_tools.index.maintain import IndexFlaw

@@ -1,7 +1,8 @@
 """Every verb: its name, the module of its group in this folder, a sentence and an example.
 
-A module has two functions for each of its verbs: `declare_plan` adds its arguments, and `run_plan` runs it. It is
-imported when one of its verbs is called, and it imports the rooms only inside its functions: start-up is short.
+A module has two functions for each of its verbs: `declare_plan` adds its arguments, if it has any, and `run_plan` runs
+it; what that returns is the exit status, None for a verb that has done its work. A module is imported when one of its
+verbs is called, and it imports the rooms only inside its functions: start-up is short.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
 
-    Run = Callable[[argparse.Namespace, Outside], int]
+    Run = Callable[[argparse.Namespace, Outside], int | None]  # the exit status; None: done
 
 
 # Verbs that write no temporary files themselves, so that none is prepared: who asks for a plan waits for it.
@@ -262,7 +263,7 @@ def parser_of(name: str) -> Parser:
 
     verb = VERBS[name]
     parser = Parser(name, verb.text, verb.example)
-    getattr(_module(name), f"declare_{_function(name)}")(parser)
+    getattr(_module(name), f"declare_{_function(name)}", lambda _: None)(parser)
     for action in parser._actions:  # noqa: SLF001 - argparse has no other way
         action.help = f"{action.help} [{VARIABLES[action.dest]}]" if action.dest in VARIABLES else action.help
     return parser

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_config, add_edition, add_format, add_trust, parse_nonempty
+from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, add_trust, parse_nonempty
 from ci_tools.cli.statuses import BAD, DONE
 from ci_tools.errors import InputError, nearest
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
     from ci_tools.model.files import Trial
     from ci_tools.model.plan import Plan, Site
@@ -22,16 +21,14 @@ if TYPE_CHECKING:
 
 def declare_build(parser: Parser) -> None:
     add_config(parser)
-    text = "a plan.json that the plan made here must equal; it names the config"
-    parser.add_argument("--plan", type=Path, metavar="FILE", help=text)
+    parser.add_path("--plan", "FILE", "a plan.json that the plan made here must equal; it names the config")
     add_edition(parser)
-    text = "a job of the plan, or sdist; several are separated by commas"
-    parser.add_argument("--job", required=True, type=parse_nonempty, metavar="NAME", help=text)
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the file goes")
+    parser.add_text("--job", "NAME", "a job of the plan, or sdist; several are separated by commas", required=True)
+    parser.add_path("--out", "DIR", "where the file goes", required=True)
     parser.add_flag("--keep-going", "if one of several jobs fails, build and audit the others, and fail at the end")
 
 
-def run_build(options: argparse.Namespace, outside: Outside) -> int:
+def run_build(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.build import jobs
     from ci_tools.cli.next_command import after_build
     from ci_tools.cli.reporter import TimedReporter
@@ -60,12 +57,10 @@ def run_build(options: argparse.Namespace, outside: Outside) -> int:
     times.say_times(built, outside.environ, options.job)
     for line in after_build({made.path: made.built for made in built}, names, planned.plan, options.out):
         outside.reporter.say(line)  # stdout has the paths, for scripts
-    return DONE
 
 
 def declare_audit(parser: Parser) -> None:
-    text = "a wheel file; default: all of the plan's wheels beside --plan"
-    parser.add_argument("wheels", nargs="*", type=Path, metavar="WHEEL", help=text)
+    parser.add_path("wheels", "WHEEL", "a wheel file; default: all of the plan's wheels beside --plan", nargs="*")
     fitting = parser.add_mutually_exclusive_group()
     fitting.add_argument("--config", type=Path, metavar="FILE", help="the fatwheel.yml whose plan the wheels must fit")
     text = "the plan.json that the wheels must fit; nothing of the project is run"
@@ -106,18 +101,17 @@ def run_audit(options: argparse.Namespace, outside: Outside) -> int:
 
 def declare_validate(parser: Parser) -> None:
     text = "a wheel file; default: those that the --site tries, beside the --plan"
-    parser.add_argument("wheels", nargs="*", type=Path, metavar="WHEEL", help=text)
-    parser.add_argument("--config", type=Path, metavar="FILE", help="the fatwheel.yml that says what must work")
+    parser.add_path("wheels", "WHEEL", text, nargs="*")
+    parser.add_path("--config", "FILE", "the fatwheel.yml that says what must work")
     parser.add_argument("--python", metavar="VERSION", help="the Python to install into; default: this one")
-    text = "the plan.json whose --site this machine is, in the folder of the wheels"
-    parser.add_argument("--plan", type=Path, metavar="FILE", help=text)
+    parser.add_path("--plan", "FILE", "the plan.json whose --site this machine is, in the folder of the wheels")
     text = "the site of the plan that this machine is; it says which files are tried, and with which Python"
     text += "; several by their numbers in the plan, each with this option"
     parser.add_argument("--site", type=parse_nonempty, action="append", default=[], metavar="NAME", help=text)
     add_trust(parser)
 
 
-def run_validate(options: argparse.Namespace, outside: Outside) -> int:
+def run_validate(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.next_command import after_validation, say_next
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import trials_table
@@ -139,7 +133,6 @@ def run_validate(options: argparse.Namespace, outside: Outside) -> int:
     show(trials_table(trials))
     files.refuse_failures(trials, plan if steps.is_on(outside.environ) else None)
     say_next(after_validation(options.wheels or [options.plan.parent / name for name in trials]), outside)
-    return DONE
 
 
 def _tried_at_sites(plan: Plan, options: argparse.Namespace, outside: Outside) -> Mapping[str, Sequence[Trial]]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_config_path, parse_nonempty
-from ci_tools.cli.statuses import DONE
+from ci_tools.cli.arguments import Parser, add_config_path
 
 if TYPE_CHECKING:
     import argparse
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
 
 
@@ -20,15 +18,15 @@ def declare_update(parser: Parser) -> None:
     add_config_path(parser)
     text = (
         "an index with builds of torch for each accelerator, such as PyTorch's own, beside the one that pip uses and "
-        "the config's validate: torch-index; may be given several times"
+        "the config's validate: torch-index"
     )
-    parser.add_argument("--index", action="append", default=[], type=parse_nonempty, metavar="URL", help=text)
+    parser.add_text("--index", "URL", text, many=True)
     text = "GitHub's list of its runners; default: %(default)s"
     parser.add_argument("--runners", default=read("runners")["source"], metavar="URL", help=text)
     parser.add_flag("--check", "write nothing, and exit with 1 if there is something new")
 
 
-def run_update(options: argparse.Namespace, outside: Outside) -> int:
+def run_update(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools import catalog
     from ci_tools.cli.values import find_config
     from ci_tools.config.upstream import catalog_update
@@ -45,4 +43,3 @@ def run_update(options: argparse.Namespace, outside: Outside) -> int:
         catalog_update.write_updates(news)
     if news.lines:
         outside.reporter.say(f"wrote {news.file}; look through it, and commit it")
-    return DONE

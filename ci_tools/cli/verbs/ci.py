@@ -6,15 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_config_path, parse_nonempty, parse_number
-from ci_tools.cli.statuses import DONE
+from ci_tools.cli.arguments import Parser, add_config_path, add_format, parse_number
 from ci_tools.errors import InputError, LeftUndone
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
 
 
@@ -65,13 +63,12 @@ def _file_of(variable: str, environ: Mapping[str, str]) -> str:
 
 def declare_summary(parser: Parser) -> None:
     text = "a plan.json, or a folder with one, as `fatwheel build` and `release` leave it"
-    parser.add_argument("path", type=Path, metavar="DIR_OR_PLAN", help=text)
+    parser.add_path("path", "DIR_OR_PLAN", text)
     parser.add_argument("--only", metavar="PLATFORM", help="show only this platform's own jobs")
-    text = "also show the differences from an earlier one"
-    parser.add_argument("--against", type=Path, metavar="DIR_OR_PLAN", help=text)
+    parser.add_path("--against", "DIR_OR_PLAN", "also show the differences from an earlier one")
 
 
-def run_summary(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
+def run_summary(options: argparse.Namespace, outside: Outside) -> None:  # noqa: ARG001 - a verb
     from ci_tools.cli import pages
     from ci_tools.publish import folder
 
@@ -81,18 +78,16 @@ def run_summary(options: argparse.Namespace, outside: Outside) -> int:  # noqa: 
         print(pages.release_page(found, change), end="")
     else:
         print(pages.plan_page(found.plan, change), end="")
-    return DONE
 
 
 def declare_prepare(parser: Parser) -> None:
-    parser.add_argument("--plan", type=Path, required=True, metavar="FILE", help="a plan.json")
-    text = "a job of the plan, or sdist; several are separated by commas; default: all jobs"
-    parser.add_argument("--job", type=parse_nonempty, metavar="NAME", help=text)
+    parser.add_path("--plan", "FILE", "a plan.json", required=True)
+    parser.add_text("--job", "NAME", "a job of the plan, or sdist; several are separated by commas; default: all jobs")
     text = "the path at which a container sees the runner's disk; default: %(default)s"
-    parser.add_argument("--root", type=Path, default=Path("/"), metavar="DIR", help=text)
+    parser.add_path("--root", "DIR", text, default=Path("/"))
 
 
-def run_prepare(options: argparse.Namespace, outside: Outside) -> int:
+def run_prepare(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.machine import runner
     from ci_tools.plan import plan_reader
 
@@ -105,34 +100,30 @@ def run_prepare(options: argparse.Namespace, outside: Outside) -> int:
     plan = plan_reader.read(options.plan)
     jobs = options.job.split(",") if options.job else [job.name for job in plan.jobs]
     runner.prepare(runner.care_of(plan, jobs), host)
-    return DONE
 
 
 def declare_channel(parser: Parser) -> None:
-    parser.add_argument("--plan", type=Path, required=True, metavar="FILE", help="a plan.json")
+    parser.add_path("--plan", "FILE", "a plan.json", required=True)
 
 
-def run_channel(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
+def run_channel(options: argparse.Namespace, outside: Outside) -> None:  # noqa: ARG001 - a verb
     from ci_tools.cli.values import outputs
     from ci_tools.plan import matrix, plan_reader
 
     print(outputs({"channel": matrix.channel_of(plan_reader.read(options.plan))}), end="")
-    return DONE
 
 
 def declare_gather(parser: Parser) -> None:
-    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="files of the machines, in any subfolder")
-    parser.add_argument("--plan", type=Path, required=True, metavar="FILE", help="the plan.json they worked by")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the release to")
-    parser.add_argument("--pypi", type=Path, metavar="DIR", help="a folder for the files that go to PyPI")
-    text = "a folder for only its plan and receipts, which later releases are compared with"
-    parser.add_argument("--kept", type=Path, metavar="DIR", help=text)
-    parser.add_argument("--only", type=parse_nonempty, metavar="UNIT", help="only this unit has to be complete")
-    forms = "what stdout gets: a table for people, or a workflow's outputs; default: %(default)s"
-    parser.add_argument("--format", choices=("table", "github"), default="table", help=forms)
+    parser.add_path("folders", "DIR", "files of the machines, in any subfolder", nargs="+")
+    parser.add_path("--plan", "FILE", "the plan.json they worked by", required=True)
+    parser.add_path("--out", "DIR", "the folder to write the release to", required=True)
+    parser.add_path("--pypi", "DIR", "a folder for the files that go to PyPI")
+    parser.add_path("--kept", "DIR", "a folder for only its plan and receipts, which later releases are compared with")
+    parser.add_text("--only", "UNIT", "only this unit has to be complete")
+    add_format(parser, "github", forms="a table for people, or a workflow's outputs")
 
 
-def run_gather(options: argparse.Namespace, outside: Outside) -> int:
+def run_gather(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import assembly_tables
     from ci_tools.cli.values import outputs
@@ -147,16 +138,15 @@ def run_gather(options: argparse.Namespace, outside: Outside) -> int:
         print(outputs(assembly.outputs(found)), end="")
     else:
         show(assembly_tables(found))
-    return DONE
 
 
 def declare_trials(parser: Parser) -> None:
-    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="the receipts, in any subfolder")
-    parser.add_argument("--plan", type=Path, required=True, metavar="FILE", help="the plan.json they were made by")
-    parser.add_argument("--only", type=parse_nonempty, metavar="PLATFORM", help="only those of its own wheels")
+    parser.add_path("folders", "DIR", "the receipts, in any subfolder", nargs="+")
+    parser.add_path("--plan", "FILE", "the plan.json they were made by", required=True)
+    parser.add_text("--only", "PLATFORM", "only those of its own wheels")
 
 
-def run_trials(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
+def run_trials(options: argparse.Namespace, outside: Outside) -> None:  # noqa: ARG001 - a verb
     from ci_tools.cli.values import outputs, share
     from ci_tools.plan import matrix, plan_reader
     from ci_tools.publish import gathering
@@ -168,19 +158,18 @@ def run_trials(options: argparse.Namespace, outside: Outside) -> int:  # noqa: A
     if found.unbuilt:
         msg = f"there is no wheel of {', '.join(found.unbuilt)}, so none of its trials is started"
         raise LeftUndone(msg)
-    return DONE
 
 
 def declare_projects(parser: Parser) -> None:
     """Add the arguments of `fatwheel ci projects`."""
     parser.add_argument("configs", nargs="+", metavar="CONFIG", help="a path in the repository")
     text = "the prefix of the names of the run's artifacts; default: %(default)s"
-    parser.add_argument("--artifacts", type=parse_nonempty, default="fatwheel", metavar="PREFIX", help=text)
+    parser.add_text("--artifacts", "PREFIX", text, default="fatwheel")
     text = "the artifacts with the outputs of each: print which of them are complete, in place of all"
-    parser.add_argument("--folder", type=Path, metavar="DIR", help=text)
+    parser.add_path("--folder", "DIR", text)
 
 
-def run_projects(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
+def run_projects(options: argparse.Namespace, outside: Outside) -> None:  # noqa: ARG001 - a verb
     import json
 
     from ci_tools.github.projects import collect_outputs, list_projects
@@ -188,35 +177,31 @@ def run_projects(options: argparse.Namespace, outside: Outside) -> int:  # noqa:
     listed = list_projects(options.configs, options.artifacts)
     found = collect_outputs(listed, options.folder) if options.folder else {"projects": json.dumps(listed)}
     print(*(f"{name}={text}" for name, text in found.items()), sep="\n")
-    return DONE
 
 
 # ---------------------------------------------------------------- publish
 
 
 def declare_attested(parser: Parser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the release")
-    text = "OWNER/REPO, where the workflow ran"
-    parser.add_argument("--repository", required=True, type=parse_nonempty, metavar="REPO", help=text)
+    parser.add_path("folder", "DIR", "the release")
+    parser.add_text("--repository", "REPO", "OWNER/REPO, where the workflow ran", required=True)
     text = "OWNER/REPO/.github/workflows/FILE, the workflow that signed"
-    parser.add_argument("--signer", required=True, type=parse_nonempty, metavar="WORKFLOW", help=text)
-    text = "a folder with the attestation; default: GitHub is asked for it"
-    parser.add_argument("--bundles", type=Path, metavar="DIR", help=text)
+    parser.add_text("--signer", "WORKFLOW", text, required=True)
+    parser.add_path("--bundles", "DIR", "a folder with the attestation; default: GitHub is asked for it")
 
 
-def run_attested(options: argparse.Namespace, outside: Outside) -> int:
+def run_attested(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.github import attestation
 
     for path in attestation.verify(options.folder, options.repository, options.signer, options.bundles, outside):
         print(path)
-    return DONE
 
 
 def declare_unattested(parser: Parser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the release")
+    parser.add_path("folder", "DIR", "the release")
 
 
-def run_unattested(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
+def run_unattested(options: argparse.Namespace, outside: Outside) -> None:  # noqa: ARG001 - a verb
     from ci_tools.cli import pages
     from ci_tools.github import attestation
 
@@ -230,7 +215,7 @@ def run_unattested(options: argparse.Namespace, outside: Outside) -> int:  # noq
 
 def _add_repository(parser: Parser) -> None:
     text = "the repository to write to; default: the one whose workflow this is (GITHUB_REPOSITORY)"
-    parser.add_argument("--repository", type=parse_nonempty, metavar="OWNER/REPO", help=text)
+    parser.add_text("--repository", "OWNER/REPO", text)
 
 
 def _read_repository(options: argparse.Namespace, outside: Outside) -> str:
@@ -244,13 +229,13 @@ def _read_repository(options: argparse.Namespace, outside: Outside) -> str:
 
 def declare_tell(parser: Parser) -> None:
     add_config_path(parser)
-    parser.add_argument("--platform", required=True, type=parse_nonempty, metavar="PLATFORM", help="such as linux-rocm")
+    parser.add_text("--platform", "PLATFORM", "such as linux-rocm", required=True)
     text = "the result of a job: success, failure, cancelled or skipped; may be given several times"
     parser.add_argument("--result", action="append", default=[], metavar="RESULT", help=text)
     _add_repository(parser)
 
 
-def run_tell(options: argparse.Namespace, outside: Outside) -> int:
+def run_tell(options: argparse.Namespace, outside: Outside) -> None:
     from datetime import datetime, timezone
 
     from ci_tools.cli.values import find_config
@@ -260,19 +245,18 @@ def run_tell(options: argparse.Namespace, outside: Outside) -> int:
     run, now = owners.run_of(outside.environ), datetime.now(timezone.utc)
     told = owners.news(find_config(options, outside), options.platform, options.result, run, now)
     print(owners.tell(Hub(_read_repository(options, outside), outside, permission=owners.PERMISSION), told))
-    return DONE
 
 
 def declare_comment(parser: Parser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="its text, as Markdown")
+    parser.add_path("file", "FILE", "its text, as Markdown")
     parser.add_argument("--pull", type=parse_number, metavar="NUMBER", help="the pull request")
     parser.add_argument("--issue", type=parse_number, metavar="NUMBER", help="the issue, in place of a pull request")
     text = "the name of the comment, if there are several; default: %(default)s"
-    parser.add_argument("--name", type=parse_nonempty, default="plan", metavar="NAME", help=text)
+    parser.add_text("--name", "NAME", text, default="plan")
     _add_repository(parser)
 
 
-def run_comment(options: argparse.Namespace, outside: Outside) -> int:
+def run_comment(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.github import comment
     from ci_tools.github.client import Hub
 
@@ -286,4 +270,3 @@ def run_comment(options: argparse.Namespace, outside: Outside) -> int:
         print(comment.comment_on_issue(hub, options.issue, text, options.name))
     else:
         print(comment.comment(hub, options.pull, text, options.name))
-    return DONE

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.statuses import DONE
-
 if TYPE_CHECKING:
     import argparse
 
@@ -20,12 +18,11 @@ def declare_completion(parser: Parser) -> None:
     parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=f"one of {', '.join(SHELLS)}")
 
 
-def run_completion(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - as every verb
+def run_completion(options: argparse.Namespace, outside: Outside) -> None:  # noqa: ARG001 - as every verb
     """Run `fatwheel completion`: a script that knows all verbs and options by itself, and starts no Python."""
     import shtab
 
     print(shtab.complete(_make_whole_parser(), options.shell))
-    return DONE
 
 
 def _make_whole_parser() -> argparse.ArgumentParser:

@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import NEAREST_CONFIG, add_format, parse_nonempty
+from ci_tools.cli.arguments import NEAREST_CONFIG, Parser, add_format
 from ci_tools.cli.statuses import BAD, DONE
 from ci_tools.errors import InputError
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.index.finder.reading import Shelves
     from ci_tools.index.maintain import IndexFlaw
     from ci_tools.index.wheel_index import WheelIndex
@@ -30,12 +28,11 @@ def _add_target(parser: Parser) -> None:
 
 def declare_adopt(parser: Parser) -> None:
     _add_target(parser)
-    text = "take over only this project, and share the root with the others; may be given several times"
-    parser.add_argument("--project", action="append", default=[], type=parse_nonempty, metavar="NAME", help=text)
+    parser.add_text("--project", "NAME", "take over only this project, and share the root with the others", many=True)
     parser.add_flag("--yes", "do it; without this, only show what would be done")
 
 
-def run_adopt(options: argparse.Namespace, outside: Outside) -> int:
+def run_adopt(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.upkeep import adoption_tables
     from ci_tools.index.foreign import adoption
@@ -47,24 +44,21 @@ def run_adopt(options: argparse.Namespace, outside: Outside) -> int:
         show(adoption_tables(outline, done=False))
         way = "the same command with --yes does it; nothing is changed yet"
         outside.reporter.say("all of it is adopted, there is nothing to do" if outline.is_done else way)
-        return DONE
+        return
     show(adoption_tables(adoption.adopt(index, options.project, outside), done=True))
-    return DONE
 
 
 def declare_add(parser: Parser) -> None:
     _add_target(parser)
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a wheel or an sdist, of any project")
+    parser.add_path("files", "FILE", "a wheel or an sdist, of any project", nargs="+")
     text = "the folder that lists them, such as cu130; default: what their local versions name, or every folder"
-    parser.add_argument("--folder", type=parse_nonempty, metavar="FOLDER", help=text)
-    text = "a folder that lists them too; may be given several times"
-    parser.add_argument("--also", type=parse_nonempty, action="append", default=[], metavar="FOLDER", help=text)
-    text = "add them although this rule of the audit finds something wrong; may be given several times"
-    parser.add_argument("--despite", type=parse_nonempty, action="append", default=[], metavar="RULE", help=text)
+    parser.add_text("--folder", "FOLDER", text)
+    parser.add_text("--also", "FOLDER", "a folder that lists them too", many=True)
+    parser.add_text("--despite", "RULE", "add them although this rule of the audit finds something wrong", many=True)
     parser.add_flag("--dry-run", "show what would change, and change nothing")
 
 
-def run_add(options: argparse.Namespace, outside: Outside) -> int:
+def run_add(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import findings_table, preview_tables, publication_tables
     from ci_tools.publish import additions
@@ -80,7 +74,6 @@ def run_add(options: argparse.Namespace, outside: Outside) -> int:
         show(publication_tables(shown, ()))
     if findings:
         show(findings_table(findings, len(addition.files)))
-    return DONE
 
 
 def declare_verify(parser: Parser) -> None:
@@ -151,12 +144,12 @@ def declare_pages(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help="github:OWNER/REPO")
     text = "more repositories as github:OWNER/REPO, and the projects; default: every project of the releases"
     parser.add_argument("more", nargs="*", metavar="TARGET|PROJECT", help=text)
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the pages go")
+    parser.add_path("--out", "DIR", "where the pages go", required=True)
     text = "also list wheels that Fatwheel did not publish, if GitHub has their sha256 and their METADATA fits"
     parser.add_flag("--others", text)
 
 
-def run_pages(options: argparse.Namespace, outside: Outside) -> int:
+def run_pages(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.catalog.targets import kind_of
     from ci_tools.catalog.targets.github import GITHUB
     from ci_tools.publish.retention.removal import open_hub
@@ -170,13 +163,12 @@ def run_pages(options: argparse.Namespace, outside: Outside) -> int:
     makers = list_makers(list_recipes())
     for path in release_pages.write_pages(hubs, projects, options.out, outside, others=options.others, makers=makers):
         print(path)
-    return DONE
 
 
 def declare_find(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help="dir:PATH, s3://BUCKET/PREFIX, or the https:// address of it")
     text = "only these projects; default: all that the index has, and those of the recipes that it knows"
-    parser.add_argument("projects", nargs="*", type=parse_nonempty, metavar="PROJECT", help=text)
+    parser.add_text("projects", "PROJECT", text, nargs="*")
     for name, example in (("torch", "2.10"), ("cuda", "13.0, or none"), ("python", "3.14 or 3.14t"), ("gpu", "9.0")):
         what = "compute capability" if name == "gpu" else "version"
         text = f"the {what} of the machine, such as {example}; default: this machine's"
@@ -184,11 +176,11 @@ def declare_find(parser: Parser) -> None:
     text = "the machine's system, such as linux-arm64 or windows-x86_64; default: this machine's"
     parser.add_argument("--system", default="", metavar="SYSTEM", help=text)
     text = "the facts of the machine, as `fatwheel install facts` prints them there; default: this machine's"
-    parser.add_argument("--for", dest="facts", type=Path, metavar="FILE", help=text)
+    parser.add_path("--for", "FILE", text, dest="facts")
     add_format(parser, "json")
 
 
-def run_find(options: argparse.Namespace, outside: Outside) -> int:
+def run_find(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.tables import finder
     from ci_tools.cli.tables.layout import show_as
     from ci_tools.index.finder.machines import GivenMachine, describe_machine
@@ -200,7 +192,6 @@ def run_find(options: argparse.Namespace, outside: Outside) -> int:
     machine, shelves = describe_machine(facts, wanted), _read_shelves(options, outside)
     found = finder.SearchResult(search(shelves.projects, shelves.makers, machine), machine, shelves)
     show_as(options.format, finder.found_tables(found), finder.found_values(found))
-    return DONE
 
 
 def _read_shelves(options: argparse.Namespace, outside: Outside) -> Shelves:
@@ -223,7 +214,7 @@ def declare_promote(parser: Parser) -> None:
     parser.add_argument("release", metavar="RELEASE", help="such as demo==1.0")
 
 
-def run_promote(options: argparse.Namespace, outside: Outside) -> int:
+def run_promote(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import publication_tables
     from ci_tools.publish.promotion import promote
@@ -232,7 +223,6 @@ def run_promote(options: argparse.Namespace, outside: Outside) -> int:
     source, target = index_of(options.source, outside), index_of(options.target, outside)
     shown = promote(source, (target,), options.release, outside)
     show(publication_tables(shown, ()))
-    return DONE
 
 
 # ---------------------------------------------------------------- a bad release
@@ -249,8 +239,8 @@ def declare_yank(parser: Parser) -> None:
     parser.add_argument("--reason", default="", help="the reason that users who pin it see")
 
 
-def run_yank(options: argparse.Namespace, outside: Outside) -> int:
-    return _mark(options, outside, options.reason)
+def run_yank(options: argparse.Namespace, outside: Outside) -> None:
+    _mark(options, outside, options.reason)
 
 
 def declare_unyank(parser: Parser) -> None:
@@ -258,11 +248,11 @@ def declare_unyank(parser: Parser) -> None:
     _add_release(parser)
 
 
-def run_unyank(options: argparse.Namespace, outside: Outside) -> int:
-    return _mark(options, outside, None)
+def run_unyank(options: argparse.Namespace, outside: Outside) -> None:
+    _mark(options, outside, None)
 
 
-def _mark(options: argparse.Namespace, outside: Outside, reason: str | None) -> int:
+def _mark(options: argparse.Namespace, outside: Outside, reason: str | None) -> None:
     from ci_tools.index import maintain
     from ci_tools.publish.targets.addresses import indexes_of
 
@@ -270,21 +260,18 @@ def _mark(options: argparse.Namespace, outside: Outside, reason: str | None) -> 
     marked = {name: None for index in indexes for name in maintain.yank(index, options.release, reason)}
     for name in marked:
         print(name)
-    return DONE
 
 
 def declare_retract(parser: Parser) -> None:
     parser.add_argument("release", metavar="NAME==VERSION", help="such as demo==1.0")
-    text = "a target that may have it; may be given several times; default: the config's publish: targets"
-    parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
-    text = f"the config that names the targets; default: {NEAREST_CONFIG}"
-    parser.add_argument("--config", type=Path, metavar="FILE", help=text)
+    parser.add_text("--to", "TARGET", "a target that may have it; default: the config's publish: targets", many=True)
+    parser.add_path("--config", "FILE", f"the config that names the targets; default: {NEAREST_CONFIG}")
     text = "the reason and what to use instead, shown by the finder, pip and uv"
     parser.add_argument("--reason", metavar="TEXT", help=text)
     parser.add_flag("--undo", "remove the mark, and restore everything as it was before")
 
 
-def run_retract(options: argparse.Namespace, outside: Outside) -> int:
+def run_retract(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import retraction_table
     from ci_tools.cli.values import find_config
@@ -299,4 +286,3 @@ def run_retract(options: argparse.Namespace, outside: Outside) -> int:
     else:
         outcomes = retraction.retract(options.release, options.reason, addresses, outside)
     show(retraction_table(options.release, outcomes))
-    return DONE

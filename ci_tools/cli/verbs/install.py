@@ -18,19 +18,14 @@ if TYPE_CHECKING:
 FOR = "the facts of the machine, as `fatwheel install facts` prints them there; default: this machine and its Python"
 
 
-def declare_facts(parser: Parser) -> None:
-    """Add the arguments of `fatwheel install facts`: none."""
-
-
-def run_facts(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - as every verb
+def run_facts(options: argparse.Namespace, outside: Outside) -> None:  # noqa: ARG001 - as every verb
     from ci_tools.install.bundle import here, write_facts
 
     sys.stdout.write(write_facts(here()))
-    return DONE
 
 
 def _add_machine(parser: Parser) -> None:
-    parser.add_argument("sdist", type=Path, metavar="SDIST", help="a smart sdist")
+    parser.add_path("sdist", "SDIST", "a smart sdist")
     parser.add_argument("--for", dest="facts", type=Path, metavar="FILE", help=FOR)
 
 
@@ -54,27 +49,21 @@ def run_choose(options: argparse.Namespace, outside: Outside) -> int:  # noqa: A
 
 def declare_bundle(parser: Parser) -> None:
     _add_machine(parser)
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to put the wheel into")
+    parser.add_path("--out", "DIR", "the folder to put the wheel into", required=True)
 
 
-def run_bundle(options: argparse.Namespace, outside: Outside) -> int:
+def run_bundle(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.install.bundle import make_bundle
 
     bundle = make_bundle(options.sdist, _facts(options), options.out, outside.environ)
     outside.reporter.say(f"{bundle.wheel} is the wheel for it; take that folder there, and with what it requires:")
     print(bundle.command)
-    return DONE
 
 
-def declare_guard(parser: Parser) -> None:
-    """Add the arguments of `fatwheel install guard`: none."""
-
-
-def run_guard(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - as every verb
+def run_guard(options: argparse.Namespace, outside: Outside) -> None:  # noqa: ARG001 - as every verb
     from ci_tools import install
 
     sys.stdout.write(Path(install.__file__).with_name("guard.py").read_text(encoding="utf-8"))
-    return DONE
 
 
 def declare_explain(parser: Parser) -> None:

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_config, add_edition, parse_minor, parse_nonempty
+from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, parse_minor
 from ci_tools.cli.statuses import DONE
 from ci_tools.errors import InputError, LeftUndone, TagError
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
     from ci_tools.plan.advise.advice import Advised
@@ -25,20 +24,20 @@ if TYPE_CHECKING:
 
 def declare_init(parser: Parser) -> None:
     text = "the project; default: this folder, or the nearest above with a pyproject.toml or setup.py"
-    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help=text)
+    parser.add_path("folder", "DIR", text, nargs="?")
     text = "the package to write for, by its name or folder, where the source has several"
-    parser.add_argument("--package", type=parse_nonempty, metavar="NAME", help=text)
+    parser.add_text("--package", "NAME", text)
     text = "the torch to begin with; default: the newest that serves most of the project's Pythons"
     parser.add_argument("--torch", type=parse_minor, metavar="VERSION", help=text)
     text = "write for an sdist on the package index instead: its newest final version, or the one named"
-    parser.add_argument("--sdist", type=parse_nonempty, metavar="NAME[==VERSION]", help=text)
+    parser.add_text("--sdist", "NAME[==VERSION]", text)
     text = "ask for what the workflows that call pytorch/test-infra do, these or all, and report on each input"
-    parser.add_argument("--from-test-infra", nargs="*", action="extend", type=Path, metavar="WORKFLOW", help=text)
+    parser.add_path("--from-test-infra", "WORKFLOW", text, nargs="*", action="extend")
     text = "let PyPI have an sdist with which `pip install` finds the release's wheel that fits"
     parser.add_flag("--smart-install", text)
 
 
-def run_init(options: argparse.Namespace, outside: Outside) -> int:
+def run_init(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools import catalog
     from ci_tools.cli.tables.change import describe_starter
     from ci_tools.cli.values import find_project
@@ -48,7 +47,8 @@ def run_init(options: argparse.Namespace, outside: Outside) -> int:
     folder = options.folder or (Path() if options.sdist else find_project(outside))
     if options.from_test_infra is not None:
         _refuse_beside_callers(options)
-        return _move(folder, options.from_test_infra, outside)
+        _move(folder, options.from_test_infra, outside)
+        return
     written = starter.write(
         folder,
         catalog.load(),
@@ -62,7 +62,6 @@ def run_init(options: argparse.Namespace, outside: Outside) -> int:
     for line in describe_starter(written):
         outside.reporter.say(line)
     outside.reporter.say(f"next: look through {written.path}, then run `fatwheel plan{_named(written.path)}`")
-    return DONE
 
 
 def _refuse_beside_callers(options: argparse.Namespace) -> None:
@@ -75,7 +74,7 @@ def _refuse_beside_callers(options: argparse.Namespace) -> None:
         raise InputError(msg, hint=hint)
 
 
-def _move(folder: Path, workflows: Sequence[Path], outside: Outside) -> int:
+def _move(folder: Path, workflows: Sequence[Path], outside: Outside) -> None:
     """Write a config and a workflow with what the callers of test-infra ask for, and report on each input."""
     from ci_tools import catalog
     from ci_tools.cli.tables.change import move_table
@@ -86,7 +85,6 @@ def _move(folder: Path, workflows: Sequence[Path], outside: Outside) -> int:
     show([move_table(written.rows)], on_stderr=True)
     print(*written.paths, sep="\n")
     outside.reporter.say(f"wrote both; do what needs you, then run `fatwheel plan {written.paths[0]}`")
-    return DONE
 
 
 def _named(path: Path) -> str:
@@ -97,20 +95,19 @@ def _named(path: Path) -> str:
 def declare_plan(parser: Parser) -> None:
     add_config(parser)
     parser.add_flag("--explain", "give every cell a line, and all of the evidence")
-    forms = "what stdout gets: a table, JSON, a workflow's outputs, or the text of a comment; default: %(default)s"
-    parser.add_argument("--format", choices=("table", "json", "github", "markdown"), default="table", help=forms)
+    forms = "a table, JSON, a workflow's outputs, or the text of a comment"
+    add_format(parser, "json", "github", "markdown", forms=forms)
     parser.add_argument("--only", metavar="PLATFORM", help="show only this platform")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the whole plan to this file as JSON as well")
+    parser.add_path("--out", "FILE", "write the whole plan to this file as JSON as well")
     add_edition(parser)
-    text = "the expected project name: fail if the config names a different one"
-    parser.add_argument("--package", type=parse_nonempty, metavar="NAME", help=text)
-    text = "a target of the release in place of the config's: fail now if it is invalid; may be given several times"
-    parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
+    parser.add_text("--package", "NAME", "the expected project name: fail if the config names a different one")
+    text = "a target of the release in place of the config's: fail now if it is invalid"
+    parser.add_text("--to", "TARGET", text, many=True)
     parser.add_flag("--distant", "fail if such a target is a folder: it would be lost with the machine that publishes")
     parser.add_flag("--ask-targets", "ask the targets whether they already have the version, and report it")
     parser.add_flag("--prove", "also build what the plan calls redundant, as far as this machine can, and compare")
     text = "also show the differences from the plan of a git revision such as main, a plan.json, or a release's folder"
-    parser.add_argument("--against", type=parse_nonempty, metavar="REV", help=text)
+    parser.add_text("--against", "REV", text)
 
 
 def run_plan(options: argparse.Namespace, outside: Outside) -> int:
@@ -137,7 +134,8 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
     if options.ask_targets:
         _ask_targets(planned.plan, outside)
     if options.against:
-        return _compare(planned, path, options, outside)
+        _compare(planned, path, options, outside)
+        return DONE
     narrowed = share if options.format == "github" else narrow
     planned = planned._replace(plan=narrowed(planned.plan, options.only))
     if options.format == "table" and not options.explain:
@@ -253,7 +251,7 @@ def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> i
     return status
 
 
-def _compare(planned: Planned, path: Path, options: argparse.Namespace, outside: Outside) -> int:
+def _compare(planned: Planned, path: Path, options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli import pages
     from ci_tools.cli.tables.change import comparison_tables
     from ci_tools.cli.tables.layout import show
@@ -278,7 +276,6 @@ def _compare(planned: Planned, path: Path, options: argparse.Namespace, outside:
     else:
         _print_plan(planned, options.format, explain=options.explain)
         show(comparison_tables(found))
-    return DONE
 
 
 def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
@@ -296,13 +293,7 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
         return
     from ci_tools.cli.tables.change import cost_table
     from ci_tools.cli.tables.layout import show
-    from ci_tools.cli.tables.plan import (
-        batch_table,
-        evidence_table,
-        needless_table,
-        parts_table,
-        plan_tables,
-    )
+    from ci_tools.cli.tables.plan import batch_table, evidence_table, needless_table, parts_table, plan_tables
     from ci_tools.plan.matrix import list_runners
 
     show(plan_tables(plan, explain=explain), is_page=not explain)
@@ -323,21 +314,19 @@ def declare_evidence(parser: Parser) -> None:
     add_config(parser)
 
 
-def run_evidence(options: argparse.Namespace, outside: Outside) -> int:
+def run_evidence(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.values import find_config
     from ci_tools.plan import make, plan_file
 
     planned = make.make_plan(find_config(options, outside), outside)
     print(plan_file.evidence_json(planned.evidence, planned.plan), end="")
-    return DONE
 
 
 def declare_advise(parser: Parser) -> None:
     add_config(parser)
-    forms = "what stdout gets: a table, JSON, or all patches as one diff for `git apply`; default: %(default)s"
-    parser.add_argument("--format", choices=("table", "json", "diff"), default="table", help=forms)
+    add_format(parser, "json", "diff", forms="a table, JSON, or all patches as one diff for `git apply`")
     text = "the folder with receipts of earlier builds, which have time and size; default: %(default)s"
-    parser.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help=text)
+    parser.add_path("--out", "DIR", text, default=Path("dist"))
     parser.add_flag("--prove", "apply each patch to a copy, plan again, and build and try what this machine can")
 
 

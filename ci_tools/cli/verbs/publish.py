@@ -6,30 +6,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_config, add_edition, add_targets, parse_nonempty
-from ci_tools.cli.statuses import DONE
+from ci_tools.cli.arguments import Parser, add_config, add_edition, add_targets
 
 if TYPE_CHECKING:
     import argparse
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
 
 
 def declare_publish(parser: Parser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR", help="what `fatwheel build` or `release` wrote")
+    parser.add_path("folder", "DIR", "what `fatwheel build` or `release` wrote")
     add_targets(parser)
-    text = "publish only this: core, or an optional platform"
-    parser.add_argument("--only", type=parse_nonempty, metavar="UNIT", help=text)
-    text = "another target besides those; may be given several times"
-    parser.add_argument("--also", action="append", default=[], metavar="TARGET", help=text)
+    parser.add_text("--only", "UNIT", "publish only this: core, or an optional platform")
+    parser.add_text("--also", "TARGET", "another target besides those", many=True)
     parser.add_flag("--dry-run", "show what would change at each target, and change nothing")
     parser.add_flag("--released", "refuse a commit without the version's tag, as a workflow does")
     parser.add_flag("--distant", "refuse a folder as a target: it would be lost with this machine")
     parser.add_flag("--unattested", "note in the release notes that its files are not attested")
 
 
-def run_publish(options: argparse.Namespace, outside: Outside) -> int:
+def run_publish(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.next_command import after_publication, say_next
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import preview_tables, publication_tables
@@ -48,23 +44,21 @@ def run_publish(options: argparse.Namespace, outside: Outside) -> int:
     if options.dry_run:
         show(preview_tables(*publishing.preview(options.folder, to, outside)))
         say_next("next: the same command without --dry-run", outside)
-        return DONE
+        return
     outcome = publishing.publish(options.folder, to, outside)
     show(publication_tables(outcome.shown, outcome.withheld))
     say_next(after_publication(outcome.shown), outside)
-    return DONE
 
 
 def declare_release(parser: Parser) -> None:
     add_config(parser)
     add_targets(parser)
-    text = "where files, logs and receipts go; default: %(default)s"
-    parser.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help=text)
+    parser.add_path("--out", "DIR", "where files, logs and receipts go; default: %(default)s", default=Path("dist"))
     add_edition(parser)
     parser.add_flag("--here", "go on without the jobs that other machines have to build")
 
 
-def run_release(options: argparse.Namespace, outside: Outside) -> int:
+def run_release(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.reporter import TimedReporter
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.plan import plan_tables
@@ -83,4 +77,3 @@ def run_release(options: argparse.Namespace, outside: Outside) -> int:
     times.say_times(released.made, outside.environ)
     if released.install:
         print(released.install)
-    return DONE

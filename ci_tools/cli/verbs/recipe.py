@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_format, add_trust, parse_nonempty, parse_number
-from ci_tools.cli.statuses import DONE
+from ci_tools.cli.arguments import Parser, add_format, add_trust, parse_number
 from ci_tools.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
     from ci_tools.recipes.choice import RecipeChoice
     from ci_tools.recipes.releases import RecipeRelease
@@ -28,10 +25,8 @@ def _add_choice(parser: Parser) -> None:
         ("cuda", "the CUDA versions, such as 13.0", "VERSION"),
         ("archs", "the GPU architectures, such as 8.9 or 8.0,9.0+PTX; or native: those of this machine's GPUs", "ARCH"),
     ):
-        more = f"{text}; may be given several times; default: the recipe's"
-        parser.add_argument(f"--{name}", action="append", default=[], type=parse_nonempty, metavar=metavar, help=more)
-    text = "the version; default: the recipe's"
-    parser.add_argument("--version", type=parse_nonempty, metavar="VERSION", help=text)
+        parser.add_text(f"--{name}", metavar, f"{text}; default: the recipe's", many=True)
+    parser.add_text("--version", "VERSION", "the version; default: the recipe's")
     text = "the number of a rebuild of the same version, which installers prefer"
     parser.add_argument("--rebuild", type=parse_number, metavar="N", help=text)
 
@@ -64,7 +59,7 @@ def declare_list(parser: Parser) -> None:
     add_format(parser, "json")
 
 
-def run_list(options: argparse.Namespace, outside: Outside) -> int:
+def run_list(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.recipes.releases import list_or_reject
     from ci_tools.recipes.shelf import list_recipes
 
@@ -72,7 +67,6 @@ def run_list(options: argparse.Namespace, outside: Outside) -> int:
     _print_releases(releases, options.format)
     if rejected:
         raise rejected
-    return DONE
 
 
 def declare_show(parser: Parser) -> None:
@@ -81,13 +75,12 @@ def declare_show(parser: Parser) -> None:
     add_format(parser, "json")
 
 
-def run_show(options: argparse.Namespace, outside: Outside) -> int:
+def run_show(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.recipes.releases import releases_of_all
     from ci_tools.recipes.shelf import find_recipe
 
     releases = releases_of_all([find_recipe(options.recipe)], _choice(options, outside), outside)
     _print_releases(releases, options.format)
-    return DONE
 
 
 def declare_check(parser: Parser) -> None:
@@ -97,7 +90,7 @@ def declare_check(parser: Parser) -> None:
     add_trust(parser)
 
 
-def run_check(options: argparse.Namespace, outside: Outside) -> int:
+def run_check(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.recipes import check_values, checks_table
     from ci_tools.recipes.check import check_recipes, refuse_failures
@@ -106,19 +99,17 @@ def run_check(options: argparse.Namespace, outside: Outside) -> int:
     checks = check_recipes(find_recipes(options.recipes), _choice(options, outside), outside)
     show_as(options.format, checks_table(checks), check_values(checks))
     refuse_failures(checks)
-    return DONE
 
 
 def declare_copy(parser: Parser) -> None:
     parser.add_argument("recipe", metavar="RECIPE", help="the recipe's name")
-    text = "the new folder; default: recipes/RECIPE"
-    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help=text)
+    parser.add_path("folder", "DIR", "the new folder; default: recipes/RECIPE", nargs="?")
     text = "write the config of the one release that is chosen, for `fatwheel plan` and `fatwheel release`"
     parser.add_flag("--release", text)
     _add_choice(parser)
 
 
-def run_copy(options: argparse.Namespace, outside: Outside) -> int:
+def run_copy(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.recipes.choice import RecipeChoice
     from ci_tools.recipes.releases import copy_release
     from ci_tools.recipes.shelf import CALLERS, copy_recipe, find_recipe
@@ -133,24 +124,21 @@ def run_copy(options: argparse.Namespace, outside: Outside) -> int:
     folder = options.folder or CALLERS / recipe.name
     path = copy_release(recipe, choice, folder, outside) if options.release else copy_recipe(recipe, folder)
     print(path)
-    return DONE
 
 
 def declare_new(parser: Parser) -> None:
     parser.add_argument("source", metavar="URL|NAME", help="a git repository, or a project on the package index")
-    text = "the new folder; default: recipes/NAME"
-    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help=text)
+    parser.add_path("folder", "DIR", "the new folder; default: recipes/NAME", nargs="?")
     add_trust(parser)
 
 
-def run_new(options: argparse.Namespace, outside: Outside) -> int:
+def run_new(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.recipes.first import write_first
 
     written = write_first(options.source, options.folder, outside)
     print(written.config)
     for line in written.decisions:
         outside.reporter.say(f"decide: {line}")
-    return DONE
 
 
 def declare_outdated(parser: Parser) -> None:
@@ -158,7 +146,7 @@ def declare_outdated(parser: Parser) -> None:
     add_format(parser, "json")
 
 
-def run_outdated(options: argparse.Namespace, outside: Outside) -> int:
+def run_outdated(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.recipes import news_table
     from ci_tools.recipes.shelf import find_recipes
@@ -166,23 +154,20 @@ def run_outdated(options: argparse.Namespace, outside: Outside) -> int:
 
     news = read_news(find_recipes(options.recipes), outside)
     show_as(options.format, news_table(news), [one._asdict() for one in news])
-    return DONE
 
 
 def declare_watch(parser: Parser) -> None:
     parser.add_argument("recipes", nargs="*", metavar="RECIPE", help="the recipes' names; default: all")
-    text = "where the releases are: github:OWNER/REPO"
-    parser.add_argument("--to", required=True, type=parse_nonempty, metavar="TARGET", help=text)
-    text = "whose news make a release due beside what the recipes say: version, torch or python; or none; several times"
-    parser.add_argument("--follow", action="append", default=[], type=parse_nonempty, metavar="WHAT", help=text)
+    parser.add_text("--to", "TARGET", "where the releases are: github:OWNER/REPO", required=True)
+    text = "whose news make a release due beside what the recipes say: version, torch or python; or none"
+    parser.add_text("--follow", "WHAT", text, many=True)
     _add_choice(parser)
     text = "a file for the same as a page of Markdown, as for the summary of a workflow's run"
-    parser.add_argument("--page", type=Path, metavar="FILE", help=text)
-    forms = "what stdout gets: a table, JSON, or a workflow's outputs; default: %(default)s"
-    parser.add_argument("--format", choices=("table", "json", "github"), default="table", help=forms)
+    parser.add_path("--page", "FILE", text)
+    add_format(parser, "json", "github", forms="a table, JSON, or a workflow's outputs")
 
 
-def run_watch(options: argparse.Namespace, outside: Outside) -> int:
+def run_watch(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.tables import recipes as tables
     from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.values import outputs
@@ -203,24 +188,20 @@ def run_watch(options: argparse.Namespace, outside: Outside) -> int:
         refuse_failures([Check(one.wanted.recipe, "", "", error=one.error) for one in verdicts if one.error])
     else:
         show_as(options.format, tables.verdicts_table(verdicts), tables.verdict_values(verdicts))
-    return DONE
 
 
 def declare_answer(parser: Parser) -> None:
-    text = "the event of an issue, as GITHUB_EVENT_PATH names it"
-    parser.add_argument("event", type=Path, metavar="FILE", help=text)
-    text = "where the releases are: github:OWNER/REPO"
-    parser.add_argument("--to", required=True, type=parse_nonempty, metavar="TARGET", help=text)
+    parser.add_path("event", "FILE", "the event of an issue, as GITHUB_EVENT_PATH names it")
+    parser.add_text("--to", "TARGET", "where the releases are: github:OWNER/REPO", required=True)
     text = "the label by which a maintainer approves a request of others; default: %(default)s"
-    parser.add_argument("--label", type=parse_nonempty, default="build", metavar="LABEL", help=text)
+    parser.add_text("--label", "LABEL", text, default="build")
     text = "the result of a job that has built it; may be given several times; default: it was not built yet"
     parser.add_argument("--result", action="append", default=[], metavar="RESULT", help=text)
-    parser.add_argument("--page", type=Path, metavar="FILE", help="a file for the answer, as the Markdown of a comment")
-    forms = "what stdout gets: the answer, JSON, or a workflow's outputs; default: %(default)s"
-    parser.add_argument("--format", choices=("text", "json", "github"), default="text", help=forms)
+    parser.add_path("--page", "FILE", "a file for the answer, as the Markdown of a comment")
+    add_format(parser, "json", "github", first="text", forms="the answer, JSON, or a workflow's outputs")
 
 
-def run_answer(options: argparse.Namespace, outside: Outside) -> int:
+def run_answer(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.values import outputs
     from ci_tools.github.owners import run_of
     from ci_tools.recipes import answer
@@ -235,4 +216,3 @@ def run_answer(options: argparse.Namespace, outside: Outside) -> int:
         print(json.dumps(said, indent=1))
     else:
         print(outputs(said) if options.format == "github" else page, end="")
-    return DONE

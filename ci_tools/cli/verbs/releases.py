@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_format, parse_nonempty
+from ci_tools.cli.arguments import Parser, add_format
 from ci_tools.cli.statuses import BAD, DONE
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.github.client import Hub
     from ci_tools.machine.context import Outside
     from ci_tools.publish.retention.judgement import Judged
@@ -24,14 +23,13 @@ def _add_target(parser: Parser) -> None:
     """Add the arguments that say which releases are looked at."""
     parser.add_argument("target", metavar="TARGET", help="the repository, as github:OWNER/REPO")
     text = "the config that names the tags; default: the nearest if there is one, and all recipes, yours and ours"
-    parser.add_argument("--config", type=Path, metavar="FILE", help=text)
+    parser.add_path("--config", "FILE", text)
 
 
 def _add_judgement(parser: Parser) -> None:
     """Add the arguments that say which releases are looked at, and how they are judged."""
     _add_target(parser)
-    text = "a pattern of tags that stay, besides those of the config; may be given several times"
-    parser.add_argument("--keep", action="append", default=[], type=parse_nonempty, metavar="TAG", help=text)
+    parser.add_text("--keep", "TAG", "a pattern of tags that stay, besides those of the config", many=True)
     parser.add_flag("--misnamed", "remove releases of Fatwheel whose tags no template gives, too")
     add_format(parser, "json")
 
@@ -40,12 +38,11 @@ def declare_list(parser: Parser) -> None:
     _add_judgement(parser)
 
 
-def run_list(options: argparse.Namespace, outside: Outside) -> int:
+def run_list(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.publish.retention.removal import open_hub
 
     namings = _namings(options, outside)
     _print(_judge(open_hub(options.target, outside), namings, options), namings, options)
-    return DONE
 
 
 def declare_prune(parser: Parser) -> None:
@@ -76,8 +73,7 @@ def run_prune(options: argparse.Namespace, outside: Outside) -> int:
 
 def declare_readme(parser: Parser) -> None:
     _add_target(parser)
-    text = "the file with the markers; default: %(default)s"
-    parser.add_argument("--readme", type=Path, default=Path("README.md"), metavar="FILE", help=text)
+    parser.add_path("--readme", "FILE", "the file with the markers; default: %(default)s", default=Path("README.md"))
     parser.add_flag("--check", "change nothing, and exit with 1 if the table is stale")
 
 

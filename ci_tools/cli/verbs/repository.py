@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import add_format, parse_nonempty, parse_number
+from ci_tools.cli.arguments import Parser, add_format, parse_number
 from ci_tools.cli.statuses import DONE
 from ci_tools.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
 
-    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
     from ci_tools.recipes.health import KnownConfig
 
@@ -21,19 +20,19 @@ def declare_doctor(parser: Parser) -> None:
     text = "a checkout, which is read without network, or a repository on GitHub; default: the current folder"
     parser.add_argument("repository", metavar="PATH|OWNER/REPO", nargs="?", default=".", help=text)
     text = "a folder of clones, as OWNER/NAME or OWNER+NAME, in which a checkout's called workflows are looked up"
-    parser.add_argument("--clones", type=Path, metavar="FOLDER", help=text)
+    parser.add_path("--clones", "FOLDER", text)
     parser.add_flag("--fix", "say what can be fixed over the API, fix it, and check again")
     text = "show the runs that events start, in place of findings: all, or tag, candidate, push, pull-request, fork,"
     text += " dispatch, cron or rerun, with a ref as in tag:v1.2.0"
     parser.add_argument("--rehearse", nargs="?", const="", metavar="EVENT", help=text)
-    text = "an input of a rehearsed start by hand, as NAME=VALUE; may be given several times"
-    parser.add_argument("--input", action="append", default=[], metavar="INPUT", help=text)
+    parser.add_text("--input", "INPUT", "an input of a rehearsed start by hand, as NAME=VALUE", many=True)
     add_format(parser, "json", "github")
 
 
 def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
     if options.rehearse is not None or options.input:
-        return _rehearse(options, outside)
+        _rehearse(options, outside)
+        return DONE
     from ci_tools.cli.next_command import after_doctor, say_next
     from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.upkeep import doctor_tables
@@ -57,7 +56,7 @@ def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
     return check.status(checked)
 
 
-def _rehearse(options: argparse.Namespace, outside: Outside) -> int:
+def _rehearse(options: argparse.Namespace, outside: Outside) -> None:
     """Show the runs that events start in a checkout."""
     from ci_tools.cli.foretold import Foreteller
     from ci_tools.cli.tables.layout import show_as
@@ -81,7 +80,6 @@ def _rehearse(options: argparse.Namespace, outside: Outside) -> int:
     root = folder if (folder / ".github").is_dir() else git.find(folder) or folder
     found = rehearse.to_json(rehearse.rehearse(known, Foreteller(root.resolve(), outside, {}).foretell, asked))
     show_as(options.format, rehearsal_tables(found), found)
-    return DONE
 
 
 MAX_RUNS = 100  # of a workflow: GitHub answers as many at once
@@ -89,18 +87,18 @@ MAX_RUNS = 100  # of a workflow: GitHub answers as many at once
 
 def declare_status(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help="the repository, as github:OWNER/REPO")
-    text = "the file of a workflow, such as recipes.yml; may be given several times; default: those that use Fatwheel"
-    parser.add_argument("--workflow", action="append", default=[], type=parse_nonempty, metavar="FILE", help=text)
+    text = "the file of a workflow, such as recipes.yml; default: those that use Fatwheel"
+    parser.add_text("--workflow", "FILE", text, many=True)
     text = "how many runs of each workflow are looked at, at most 100; default: %(default)s"
     parser.add_argument("--runs", type=parse_number, default=20, metavar="N", help=text)
     text = "the config whose platforms are built there; default: the nearest, if there is one; recipes always count"
-    parser.add_argument("--config", type=Path, metavar="FILE", help=text)
-    parser.add_argument("--page", type=Path, metavar="FILE", help="a file for the same as a page of HTML")
-    parser.add_argument("--badge", type=Path, metavar="FILE", help="a file for a badge, an SVG image")
+    parser.add_path("--config", "FILE", text)
+    parser.add_path("--page", "FILE", "a file for the same as a page of HTML")
+    parser.add_path("--badge", "FILE", "a file for a badge, an SVG image")
     add_format(parser, "json")
 
 
-def run_status(options: argparse.Namespace, outside: Outside) -> int:
+def run_status(options: argparse.Namespace, outside: Outside) -> None:
     from datetime import datetime, timezone
 
     from ci_tools.cli.tables.layout import show_as
@@ -121,7 +119,6 @@ def run_status(options: argparse.Namespace, outside: Outside) -> int:
     if options.badge:
         _write(options.badge, health.write_badge(health.summarize(lines)).encode())
     show_as(options.format, status_table(lines), status_values(lines))
-    return DONE
 
 
 def _read_known(options: argparse.Namespace, outside: Outside) -> tuple[list[KnownConfig], str]:

@@ -8,28 +8,24 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.config.packages import choose_package, explain_no_package
+from ci_tools.config.packages import Package, choose_package, explain_no_package
 from ci_tools.config.project import quote_names, refuse_existing, to_comment, to_scalar
-from ci_tools.config.starter.choices import choose
+from ci_tools.config.starter.choices import PlatformChoice, Starter, TorchChoice, choose
 from ci_tools.config.starter.survey import survey
 from ci_tools.errors import InputError
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import CONFIG_FILE, ProjectName
-from ci_tools.model.request import PathSource, Request, ToolchainKind
+from ci_tools.model.request import PathSource, Request, SdistSource, ToolchainKind
 from ci_tools.source import git
-from ci_tools.source.files import open_tree, tree_at, whole_of
+from ci_tools.source.files import Tree, open_tree, tree_at, whole_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from ci_tools.catalog import Catalog
-    from ci_tools.config.packages import Package
-    from ci_tools.config.starter.choices import PlatformChoice, Starter, TorchChoice
     from ci_tools.machine.context import Outside
-    from ci_tools.model.request import SdistSource
     from ci_tools.model.versions import Minor
-    from ci_tools.source.files import Tree
 
 
 WORKFLOWS = ".github/workflows/"

@@ -9,28 +9,23 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.cuda_parts import redist_facts
 from ci_tools.config.starter.cibuildwheel import Told
-from ci_tools.config.starter.survey import HOST, admitted, choose_versions
+from ci_tools.config.starter.survey import HOST, Survey, Switch, admitted, choose_versions
 from ci_tools.errors import InputError, close_names
-from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
+from ci_tools.model.evidence import OWN_SUFFIX, Binding, CellEvidence, Extensions, PlatformEvidence
 from ci_tools.model.pep440 import name_of_required
-from ci_tools.model.platforms import Accelerator, Platform
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import PathSource, ToolchainKind
-from ci_tools.model.versions import CudaArch
+from ci_tools.model.versions import CudaArch, Minor, Python
 from ci_tools.observe.collector import read_metadata
 from ci_tools.observe.gpus.images import list_images
 from ci_tools.observe.gpus.own_archs import SETTING
-from ci_tools.source.imported import find_lacking
+from ci_tools.source.imported import Lacking, find_lacking
 from ci_tools.source.includes import uncommented
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ci_tools.catalog import Catalog, Cuda
-    from ci_tools.config.starter.survey import Survey, Switch
-    from ci_tools.model.evidence import CellEvidence, PlatformEvidence
-    from ci_tools.model.platforms import AcceleratorKind
-    from ci_tools.model.versions import Minor, Python
-    from ci_tools.source.imported import Lacking
     from ci_tools.source.project_file import ProjectFile
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.config.starter.cibuildwheel import Told, read_cibuildwheel
 from ci_tools.errors import InputError, LabelError
-from ci_tools.model.evidence import Extensions
+from ci_tools.model.evidence import Extensions, PlatformEvidence, Requirement
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.pep440 import parse_specifiers
-from ci_tools.model.platforms import Accelerator, Platform
-from ci_tools.model.request import Build, PlatformRequest, Torch
-from ci_tools.model.versions import admits
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.request import Build, PlatformRequest, Request, Torch
+from ci_tools.model.versions import Minor, Python, admits
 from ci_tools.observe.collector import read_metadata, read_platforms
 from ci_tools.observe.switches import MAX_TRIED, VALUES
 from ci_tools.observe.versions.teller import Teller
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog, PlatformFacts, TorchRelease
     from ci_tools.config.packages import Package
     from ci_tools.machine.context import Outside
-    from ci_tools.model.evidence import PlatformEvidence, Requirement
-    from ci_tools.model.platforms import AcceleratorKind
-    from ci_tools.model.request import Request
-    from ci_tools.model.versions import Minor, Python
     from ci_tools.source.files import Tree
 
 HOST = "linux-x86_64"  # the machine whose torch builds decide what is asked for

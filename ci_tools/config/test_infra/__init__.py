@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.config.test_infra.callers import read
+from ci_tools.config.test_infra.callers import Caller, read
 from ci_tools.config.test_infra.carrier import CARRIERS, carry_over
 from ci_tools.config.test_infra.inputs import (
     SYSTEMS,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.catalog import Catalog
-    from ci_tools.config.test_infra.callers import Caller
 
 __all__ = ["CARRIERS", "InputFate", "KnownInput", "Move", "ReportLine", "SettingWish", "load_fates", "move", "newest"]
 

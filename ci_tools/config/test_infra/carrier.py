@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config.commands import script_of
-from ci_tools.config.test_infra.callers import Given
-from ci_tools.config.test_infra.env_script import parse_exports
+from ci_tools.config.test_infra.callers import Caller, Given
+from ci_tools.config.test_infra.env_script import Exported, parse_exports
 from ci_tools.config.test_infra.inputs import (
     SERVED,
     UNSERVED,
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.catalog import Catalog
-    from ci_tools.config.test_infra.callers import Caller
-    from ci_tools.config.test_infra.env_script import Exported
 
 BY_DEFAULT = {"cpu": "enable", "cuda": "enable", "rocm": "enable", "xpu": "disable"}
 OWN_ARCHITECTURE = {"aarch64": "linux-aarch64", "arm64": "windows-arm64"}

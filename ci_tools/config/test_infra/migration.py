@@ -24,7 +24,7 @@ from ci_tools.config.project import (
     to_comment,
     to_scalar,
 )
-from ci_tools.config.test_infra import InputFate, ReportLine, SettingWish
+from ci_tools.config.test_infra import InputFate, Move, ReportLine, SettingWish
 from ci_tools.errors import InputError
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import CONFIG_FILE
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.catalog import Catalog, PlatformFacts
-    from ci_tools.config.test_infra import Move
 
 
 CALLS = re.compile(r"(?m)^[^#\n]*test-infra/\.github/workflows/build_wheels_(linux|windows|macos)\.ya?ml")

@@ -32,7 +32,7 @@ from ci_tools.errors import InputError, MachineError
 from ci_tools.formats.toml import document as toml_document
 from ci_tools.formats.yaml_file import text_of
 from ci_tools.machine.http.faults import NoParts, TooLarge
-from ci_tools.machine.package_index import Index, listing_of, users_index
+from ci_tools.machine.package_index import Index, Listing, listing_of, users_index
 from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.versions import Minor
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
-    from ci_tools.machine.package_index import Listing
 
 TORCH, LINUX = "torch", "linux-x86_64"
 VERSION_FILE = "torch/version.py"  # says cuda: Optional[str] = '13.2'

@@ -14,13 +14,12 @@ from ci_tools.config.torch_axis import NEWEST
 from ci_tools.config.upstream.torch_listing import Facts, TorchBuild, choose_headers, gather_facts, read_nightly
 from ci_tools.config.upstream.torch_names import read_new_names
 from ci_tools.errors import InputError
-from ci_tools.machine.package_index import listing_of
+from ci_tools.machine.package_index import Index, Listing, listing_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.catalog import Catalog
-    from ci_tools.machine.package_index import Index, Listing
     from ci_tools.model.platforms import Accelerator
     from ci_tools.model.request import Request
     from ci_tools.model.versions import Minor

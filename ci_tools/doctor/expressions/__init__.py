@@ -36,7 +36,7 @@ TOKEN = re.compile(
 )
 STATUS = re.compile(r"\b(?:always|cancelled|failure|success)\s*\(", re.IGNORECASE)
 DEEPEST = 50
-__all__ = ("STATUS", "UNKNOWN", "Open", "Unknown", "evaluate", "evaluate_condition", "fill", "truth_of")
+__all__ = ("UNKNOWN", "Open", "Unknown", "evaluate", "evaluate_condition", "fill", "join", "truth_of")
 WORDS = {"true": True, "false": False, "null": None, "NaN": math.nan, "Infinity": math.inf}
 
 
@@ -58,7 +58,7 @@ def evaluate_condition(
     is_text = whole is None and expressions_of(text)
     expression = text if whole is None else whole
     value = True if is_text else truth_of(evaluate(expression, contexts, is_well=is_well, has_failed=has_failed))
-    return value if asks_for_status(text) else _both(is_well, value)
+    return value if asks_for_status(text) else join((is_well, value))
 
 
 def asks_for_status(condition: str) -> bool:
@@ -66,8 +66,9 @@ def asks_for_status(condition: str) -> bool:
     return STATUS.search(LITERAL.sub("''", condition)) is not None
 
 
-def _both(left: bool | None, right: bool | None) -> bool | None:  # noqa: FBT001 - two of a kind
-    return False if left is False or right is False else None if left is None or right is None else True
+def join(several: Sequence[bool | None]) -> bool | None:
+    """Return whether all of several conditions hold; None if only a run knows."""
+    return False if False in several else None if None in several else True
 
 
 def evaluate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from ci_tools.doctor.nodes import one_line
+from ci_tools.doctor.documents import one_line
 from ci_tools.doctor.report import Fix, Kind, RepositoryFacts, Unseen
 from ci_tools.errors import FatwheelError, Rejected
 

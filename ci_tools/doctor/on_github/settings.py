@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ci_tools.doctor.nodes import one_line
+from ci_tools.doctor.documents import one_line
 from ci_tools.doctor.on_github.api import Answer, Api, answer_or_none, read_or_unseen
 from ci_tools.doctor.report import Default, GithubEnvironment, Policy, Unseen
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.doctor.documents import CALL, DISPATCH, items_of, table_of
+from ci_tools.doctor.documents import CALL, DISPATCH, Table, WorkflowDocument, items_of, one_line, table_of
 from ci_tools.doctor.expressions import UNKNOWN, Open
-from ci_tools.doctor.nodes import one_line
 from ci_tools.doctor.placed_jobs import RunStart, example_of, starts_of
 from ci_tools.doctor.rules.releases import HEADS, TAGS, lets, lets_push
 from ci_tools.errors import InputError, nearest
@@ -19,7 +18,6 @@ from ci_tools.model.names import Name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ci_tools.doctor.documents import Table, WorkflowDocument
     from ci_tools.doctor.workflow_set import WorkflowSet
 
 PULL, TARGET = "pull_request", "pull_request_target"

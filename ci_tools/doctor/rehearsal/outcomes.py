@@ -6,20 +6,18 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.catalog.runner_labels import runner_labels
-from ci_tools.doctor.documents import is_computed, items_of, table_of
+from ci_tools.doctor.documents import OWN_TOKEN, SECRET, is_computed, items_of, one_line, table_of
 from ci_tools.doctor.expressions import fill
-from ci_tools.doctor.nodes import OWN_TOKEN, SECRET, one_line
-from ci_tools.doctor.placed_jobs import SYSTEMS, list_steps
-from ci_tools.doctor.rehearsal.runs import STEP, ForetoldPlan
+from ci_tools.doctor.placed_jobs import SYSTEMS, ForetoldPlan, PlacedJob, list_steps
 from ci_tools.doctor.report import Unseen
 from ci_tools.doctor.rules.releases import FATWHEEL, GITHUB, list_publications
+from ci_tools.doctor.walk import STEP
 from ci_tools.doctor.workflows import INHERITED
 from ci_tools.model.request import HOSTED_MINUTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ci_tools.doctor.rehearsal.runs import RehearsedJob
     from ci_tools.doctor.workflow_set import WorkflowSet
 
 AT_ONCE, AT_ONCE_MACOS = 20, 5  # jobs on GitHub's own runners: https://docs.github.com/en/actions/reference/limits
@@ -43,16 +41,16 @@ class Cost(NamedTuple):
     minutes: int
 
 
-def list_published(known: WorkflowSet, job: RehearsedJob) -> Iterator[Publishing]:
+def list_published(known: WorkflowSet, job: PlacedJob) -> Iterator[Publishing]:
     """Yield what a job publishes if it runs."""
     plan = job.plan
-    for _, step, contexts, runs in list_steps(known, job.placed) if job.runs is not False else ():
+    for _, step, contexts, runs in list_steps(known, job) if job.runs is not False else ():
         found = STEP.search(step.run)
         if found and found[1] == "publish" and runs is not False:
             written = table_of(step.value.get("env"))
             env = {name: fill(str(text), contexts) for name, text in written.items()}
             yield _of_fatwheel(job, env, _trace(job, str(written.get("WITH_TO", ""))))
-    for one in list_publications(known, [job.placed]):
+    for one in list_publications(known, [job]):
         if one.what == FATWHEEL and not job.unseen:
             continue
         named = isinstance(plan, ForetoldPlan) and one.what != FATWHEEL
@@ -62,7 +60,7 @@ def list_published(known: WorkflowSet, job: RehearsedJob) -> Iterator[Publishing
         yield Publishing(what, to, plan.channel if named and isinstance(plan, ForetoldPlan) else "")
 
 
-def _of_fatwheel(job: RehearsedJob, env: dict[str, str | None], written: str) -> Publishing:
+def _of_fatwheel(job: PlacedJob, env: dict[str, str | None], written: str) -> Publishing:
     """Return what `fatwheel publish` would do with these variables; PyPI takes stable releases only."""
     plan, to = job.plan, env.get("WITH_TO", "")
     if env.get("WITH_DRY_RUN") == "true":
@@ -81,9 +79,9 @@ def _of_fatwheel(job: RehearsedJob, env: dict[str, str | None], written: str) ->
     return Publishing(f"{plan.package}{files}", " ".join(dict.fromkeys(taking)) or "no target", plan.channel)
 
 
-def _trace(job: RehearsedJob, text: str) -> str:
+def _trace(job: PlacedJob, text: str) -> str:
     """Return what a caller has written, for an input that is passed on as it is."""
-    for file, caller in reversed(job.placed.path[:-1]):
+    for file, caller in reversed(job.path[:-1]):
         found = re.fullmatch(r"\s*\$\{\{\s*inputs\.([\w-]+)\s*\}\}\s*", text)
         given = table_of(file.jobs[caller].get("with"))
         if not found or found[1] not in given:
@@ -92,9 +90,9 @@ def _trace(job: RehearsedJob, text: str) -> str:
     return one_line(text)
 
 
-def name_secrets(job: RehearsedJob) -> list[str]:
+def name_secrets(job: PlacedJob) -> list[str]:
     """Return the secrets of the repository that a job names, and that its callers pass on to it."""
-    *callers, (file, own) = job.placed.path
+    *callers, (file, own) = job.path
     references = (one for one in file.references if one.job == own and one.context == "secrets" and one.names)
     names = {one.names[0] for one in references}
     for caller, calling in reversed(callers):
@@ -105,29 +103,29 @@ def name_secrets(job: RehearsedJob) -> list[str]:
     return sorted(name for name in names if name.upper() != OWN_TOKEN)
 
 
-def environment_of(job: RehearsedJob) -> str:
+def environment_of(job: PlacedJob) -> str:
     """Return the environment of a job, as it is written where only a run knows it."""
-    written = job.placed.value.get("environment")
+    written = job.value.get("environment")
     text = str((table_of(written).get("name") if isinstance(written, dict) else written) or "")
-    found = job.placed.fill(text)
+    found = job.fill(text)
     return _trace(job, text) if found is None else one_line(found)
 
 
-def labels_of(job: RehearsedJob) -> str:
+def labels_of(job: PlacedJob) -> str:
     """Return the labels of a job's runner, as they are written where only a run knows them."""
-    runs_on = job.placed.value.get("runs-on")
+    runs_on = job.value.get("runs-on")
     whole = table_of(runs_on)
     labels = [str(label) for label in items_of(whole.get("labels", whole.get("group")) if whole else runs_on)]
-    return one_line(" ".join(label if (found := job.placed.fill(label)) is None else found for label in labels))
+    return one_line(" ".join(label if (found := job.fill(label)) is None else found for label in labels))
 
 
-def minutes_of(job: RehearsedJob) -> int:
+def minutes_of(job: PlacedJob) -> int:
     """Return the minutes after which GitHub ends a job."""
-    text = job.placed.fill(job.placed.value.get("timeout-minutes", HOSTED_MINUTES)) or ""
+    text = job.fill(job.value.get("timeout-minutes", HOSTED_MINUTES)) or ""
     return int(float(text)) if re.fullmatch(r"\d+(\.\d+)?", text) else HOSTED_MINUTES
 
 
-def _kind_of(job: RehearsedJob) -> str:
+def _kind_of(job: PlacedJob) -> str:
     labels = labels_of(job)
     system = SYSTEMS.get(labels.partition("-")[0], "")
     known = runner_labels()
@@ -137,7 +135,7 @@ def _kind_of(job: RehearsedJob) -> str:
     return f"{system}, Arm" if labels.endswith("-arm") else system
 
 
-def costs_of(jobs: Sequence[RehearsedJob]) -> list[Cost]:
+def costs_of(jobs: Sequence[PlacedJob]) -> list[Cost]:
     """Return the cost of the jobs that run, or may run, by the kind of runner."""
     kinds: dict[str, list[int]] = {}
     for job in (job for job in jobs if job.runs is not False and not job.unseen):
@@ -145,7 +143,7 @@ def costs_of(jobs: Sequence[RehearsedJob]) -> list[Cost]:
     return [Cost(kind, len(minutes), sum(minutes)) for kind, minutes in sorted(kinds.items())]
 
 
-def waves_of(jobs: Sequence[RehearsedJob]) -> int:
+def waves_of(jobs: Sequence[PlacedJob]) -> int:
     """Return how many times an account with 20 jobs at once, 5 of them on macOS, starts as many as it may."""
     stages: dict[int, list[str]] = {}
     for job in (job for job in jobs if job.runs is not False and not job.unseen):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.doctor.documents import items_of, table_of
 from ci_tools.doctor.expressions import Unknown
-from ci_tools.doctor.placed_jobs import RunStart, example_of, starts_of
+from ci_tools.doctor.placed_jobs import ForetoldPlan, PlacedJob, RunStart, example_of, starts_of
 from ci_tools.doctor.rehearsal.events import Asked, EventKind, RehearsedEvent, list_events, starts
 from ci_tools.doctor.rehearsal.outcomes import (
     costs_of,
@@ -17,14 +17,13 @@ from ci_tools.doctor.rehearsal.outcomes import (
     name_secrets,
     waves_of,
 )
-from ci_tools.doctor.rehearsal.runs import ForetoldPlan, walk
 from ci_tools.doctor.report import Unseen
 from ci_tools.doctor.rules.releases import TAGS
+from ci_tools.doctor.walk import Planner, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ci_tools.doctor.rehearsal.runs import Planner, RehearsedJob
     from ci_tools.doctor.workflow_set import WorkflowSet
 
 
@@ -33,7 +32,7 @@ class RehearsedRun(NamedTuple):
 
     workflow: str
     condition: str  # of the event, that is not known before; empty: it certainly starts the run
-    jobs: tuple[RehearsedJob, ...]
+    jobs: tuple[PlacedJob, ...]
     failed: str = ""
 
 
@@ -90,7 +89,7 @@ def _list_runs(known: WorkflowSet, event: RehearsedEvent, planner: Planner) -> I
             continue
         contexts = event.contexts(file, known.repository)
         jobs = walk(known, file, contexts, planner, is_fork=event.is_fork, condition=condition)
-        run = RehearsedRun(file.path, condition, tuple(jobs))
+        run = RehearsedRun(file.path, condition, tuple(job for job in jobs if not job.is_call))
         yield from _list_again(run) if event.kind is EventKind.RERUN else [run]
 
 
@@ -119,8 +118,8 @@ def _run_values(known: WorkflowSet, run: RehearsedRun, *, is_fork: bool) -> dict
     jobs = [
         {
             "job": job.id,
-            "name": f"{job.id}{job.row}",
-            "row": job.placed.row and {name: _known(value) for name, value in job.placed.row.items()},
+            "name": job.name,
+            "row": job.row and {name: _known(value) for name, value in job.row.items()},
             "runs": job.runs,
             "condition": job.condition,
             "calls": job.unseen,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
+from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight
 from ci_tools.doctor.rules.artifacts import ARTIFACT_RULES
 from ci_tools.doctor.rules.calls import CALL_RULES
 from ci_tools.doctor.rules.environments import check_environments
@@ -40,7 +40,6 @@ from ci_tools.doctor.rules.secrets import check_secrets, check_workflow_secrets,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ci_tools.doctor.report import RepositoryFacts
     from ci_tools.doctor.workflow_set import WorkflowSet
 
 

@@ -9,17 +9,17 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.doctor.documents import split_expressions
+from ci_tools.doctor.documents import WorkflowDocument, WorkflowStep, split_expressions
 from ci_tools.doctor.expressions import Open, fill
-from ci_tools.doctor.placed_jobs import PlacedJob, list_steps, place_jobs, starts_of
+from ci_tools.doctor.placed_jobs import PlacedJob, list_steps, starts_of
 from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
 from ci_tools.doctor.rules.references import ACTIONS
+from ci_tools.doctor.walk import place_jobs
 from ci_tools.errors import close_names, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ci_tools.doctor.documents import WorkflowDocument, WorkflowStep
     from ci_tools.doctor.workflow_set import WorkflowSet
 
 UPLOAD, MERGE, DOWNLOAD = "actions/upload-artifact", "actions/upload-artifact/merge", "actions/download-artifact"

@@ -6,19 +6,25 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.catalog import tables
-from ci_tools.doctor.documents import CALL, DISPATCH, WorkflowDocument, is_computed, table_of, whole_expression
-from ci_tools.doctor.grants import ACCESSES, EVERY, Grants, lacking, unite_grants
-from ci_tools.doctor.nodes import one_line
+from ci_tools.doctor.documents import (
+    CALL,
+    DISPATCH,
+    WorkflowDocument,
+    is_computed,
+    one_line,
+    table_of,
+    whole_expression,
+)
+from ci_tools.doctor.grants import Grants, granted_to, lacking, unite_grants
 from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
 from ci_tools.doctor.rules.references import ACTIONS
-from ci_tools.doctor.workflow_set import USES, is_fatwheel
+from ci_tools.doctor.workflow_set import USES, WorkflowCall, WorkflowSet, is_fatwheel
 from ci_tools.errors import close_names, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ci_tools.doctor.documents import Keys, Table, WorkflowStep
-    from ci_tools.doctor.workflow_set import WorkflowCall, WorkflowSet
 
 REFUSED = "GitHub refuses the whole run, before its first job"
 IGNORED = "GitHub warns in the log only, and the action does as if it were not there"
@@ -217,21 +223,6 @@ def _check_secrets(
 
 
 # -- permissions
-
-
-def _grants(value: object) -> Grants | None:
-    """Return `permissions:` as written; None without it."""
-    if value is None:
-        return None
-    if str(value) in {"read-all", "write-all"}:
-        return {EVERY: str(value).partition("-")[0]}
-    return {scope: wanted for scope, wanted in table_of(value).items() if wanted in ACCESSES}
-
-
-def granted_to(file: WorkflowDocument, job: str) -> Grants | None:
-    """Return a job's permissions: its own or the workflow's; None if neither sets any."""
-    own = _grants(file.jobs[job].get("permissions"))
-    return _grants(file.value.get("permissions")) if own is None else own
 
 
 def asked_by(file: WorkflowDocument, known: WorkflowSet, depth: int = 0) -> Grants:

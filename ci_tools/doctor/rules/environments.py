@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ci_tools.doctor.report import DoctorFinding, Fix, Kind, RepositoryFacts, Unseen, Weight
+from ci_tools.doctor.report import DoctorFinding, Fix, GithubEnvironment, Kind, RepositoryFacts, Unseen, Weight
 from ci_tools.doctor.rules.unseen import report_unseen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.doctor.report import GithubEnvironment
     from ci_tools.doctor.workflows import WorkflowJob
 
 ENVIRONMENTS = "Settings, Environments"

@@ -9,12 +9,11 @@ from ci_tools.catalog.targets import is_local
 from ci_tools.doctor.grants import ATTEST_NEVER, ATTEST_PUBLIC
 from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Weight
 from ci_tools.doctor.rules.permissions import targets_of
-from ci_tools.doctor.workflows import EXPRESSION, Workflow
+from ci_tools.doctor.workflows import EXPRESSION, Workflow, WorkflowJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.doctor.workflows import WorkflowJob
 
 BY_EVENT = re.compile(r"\bgithub\.(?:event_name|ref|ref_name|ref_type)\b")
 

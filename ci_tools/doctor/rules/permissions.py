@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from ci_tools.doctor.configs import ConfigOutline
 from ci_tools.doctor.grants import Grants, access, lacking, needed_to_publish, unite_grants
 from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight
 from ci_tools.doctor.rules.pins import newest_release, pinned_use
 from ci_tools.doctor.rules.unseen import report_unseen
-from ci_tools.doctor.workflows import EXPRESSION, ConfigOutline, Workflow
+from ci_tools.doctor.workflows import EXPRESSION, PUBLISHES, Workflow, WorkflowJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.doctor.workflows import WorkflowJob
 
 RESTRICTED: Grants = {"contents": "read", "packages": "read"}  # GitHub's defaults if the setting is `read`
 PERMISSIVE: Grants = {"*": "write", "id-token": "none"}
-PUBLISH = re.compile(r"/publish\.ya?ml$")
 
 
 def check_permissions(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
@@ -71,7 +69,7 @@ def _publishing(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) ->
     if not publishes or not isinstance(called, Workflow):
         return None
     inner = (one for one in called.jobs if called.grants_of(one) is None)
-    if not any(job.publishes or PUBLISH.search(one.call.path if one.call else "") for one in inner):
+    if not any(job.publishes or PUBLISHES.search(one.call.path if one.call else "") for one in inner):
         return None  # an older Fatwheel, whose publish.yml set its own permissions
     return needed_to_publish(job.given, targets_of(facts, workflow, job) or ())
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.catalog import tables
-from ci_tools.doctor.documents import CALL, WorkflowDocument, strings, table_of
+from ci_tools.doctor.documents import CALL, ContextReference, Keys, WorkflowDocument, WorkflowStep, strings, table_of
 from ci_tools.doctor.expressions import Open, Unknown
 from ci_tools.doctor.placed_jobs import rows_of
 from ci_tools.doctor.report import DoctorFinding, Weight
@@ -15,7 +15,6 @@ from ci_tools.errors import nearest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ci_tools.doctor.documents import ContextReference, Keys, WorkflowStep
     from ci_tools.doctor.workflow_set import WorkflowSet
 
 EMPTY = "GitHub takes it for an empty text, and says nothing"

@@ -6,23 +6,23 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.catalog.targets import kind_of
+from ci_tools.doctor.configs import ConfigOutline, read_outline
 from ci_tools.doctor.documents import (
     CALL,
     condition_of,
     expressions_of,
     is_computed,
     items_of,
+    one_line,
     table_of,
     whole_expression,
 )
 from ci_tools.doctor.expressions import Open, Unknown, evaluate_condition, fill
-from ci_tools.doctor.files import read_outline
-from ci_tools.doctor.nodes import one_line
-from ci_tools.doctor.placed_jobs import RUN, PlacedJob, RunStart, list_steps, place_jobs, starts_of
+from ci_tools.doctor.placed_jobs import RUN, PlacedJob, RunStart, list_steps, starts_of
 from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
-from ci_tools.doctor.workflow_files import releases
-from ci_tools.doctor.workflow_set import is_fatwheel
-from ci_tools.doctor.workflows import CALLS, PUBLISHES, TRUSTED_PUBLISHER
+from ci_tools.doctor.walk import place_jobs
+from ci_tools.doctor.workflow_set import WorkflowSet, is_fatwheel
+from ci_tools.doctor.workflows import CALLS, PUBLISHES, TRUSTED_PUBLISHER, releases
 from ci_tools.errors import nearest
 from ci_tools.model.names import CONFIG_FILE
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ci_tools.doctor.documents import Keys, Table, WorkflowDocument, WorkflowStep
-    from ci_tools.doctor.workflow_set import WorkflowSet
-    from ci_tools.doctor.workflows import ConfigOutline
 
 HEADS, TAGS = "refs/heads/", "refs/tags/"
 PYPI, FATWHEEL, GITHUB = "PyPI", "the targets of its config", "a release on GitHub"

@@ -6,17 +6,16 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from ci_tools.doctor.report import DoctorFinding, Fix, Kind, RepositoryFacts, Unseen, Weight
+from ci_tools.doctor.configs import ConfigOutline
+from ci_tools.doctor.report import DoctorFinding, Fix, Kind, Policy, RepositoryFacts, Unseen, Weight
 from ci_tools.doctor.rules.pins import list_once
 from ci_tools.doctor.rules.unseen import report_unseen
-from ci_tools.doctor.workflows import EXPRESSION, ConfigOutline
+from ci_tools.doctor.workflows import EXPRESSION, Used
 from ci_tools.model.repository import COMMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ci_tools.doctor.report import Policy
-    from ci_tools.doctor.workflows import Used
 
 GENERAL, ACTIONS = "Settings, General", "Settings, Actions"
 OF_GITHUB = frozenset({"actions", "github"})

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ci_tools.catalog import tables
 from ci_tools.catalog.runner_labels import RunnerLabels, is_hosted, runner_labels
 from ci_tools.config.project_catalog import DEFAULT_FILE
-from ci_tools.doctor.documents import expressions_of, is_computed, items_of, strings, table_of
+from ci_tools.doctor.documents import expressions_of, is_computed, items_of, one_line, strings, table_of
 from ci_tools.doctor.expressions import Open, fill
-from ci_tools.doctor.nodes import one_line
 from ci_tools.doctor.placed_jobs import MAX_ROWS, rows_of
 from ci_tools.doctor.report import DoctorFinding, Weight
 from ci_tools.errors import InputError, nearest

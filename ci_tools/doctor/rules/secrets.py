@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight
 from ci_tools.doctor.rules.unseen import report_unseen
-from ci_tools.doctor.workflows import INHERITED, Workflow
+from ci_tools.doctor.workflows import INHERITED, Workflow, WorkflowJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from ci_tools.doctor.workflows import WorkflowJob
 
 
 def check_workflow_secrets(facts: RepositoryFacts) -> Iterator[DoctorFinding]:

@@ -10,14 +10,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import Problem, RejectedInput, nearest
-from ci_tools.publish.retention.tags import ReleaseTag, read_tag
+from ci_tools.publish.retention.tags import Naming, ReleaseTag, Retention, read_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from packaging.version import Version
 
-    from ci_tools.publish.retention.tags import Naming, Retention
 
 GIGABYTE = 10**9
 MISNAMED = "no template gives this tag"

@@ -12,7 +12,7 @@ from ci_tools.catalog.targets.github import GITHUB
 from ci_tools.errors import InputError
 from ci_tools.github.client import Hub, printable
 from ci_tools.index.of_releases import MAX_BYTES, read_listing
-from ci_tools.publish.retention.judgement import Asset, ReleaseFate, Stored
+from ci_tools.publish.retention.judgement import Asset, Judged, ReleaseFate, Stored
 from ci_tools.publish.targets.github_release.assets import download_asset, read_assets
 from ci_tools.publish.targets.github_release.releases import MARK
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from github.Repository import Repository
 
     from ci_tools.machine.context import Outside
-    from ci_tools.publish.retention.judgement import Judged
 
 LISTING = ("fatwheel-", ".json")  # the name of the list of a unit's files
 METADATA = ".metadata"  # of the METADATA beside a wheel (PEP 658)

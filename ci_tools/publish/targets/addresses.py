@@ -7,20 +7,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.catalog.targets import KINDS, kind_of, load, split_places
+from ci_tools.catalog.targets import KINDS, TargetKind, kind_of, load, split_places
 from ci_tools.errors import InputError, nearest
 from ci_tools.index.directory import Root
-from ci_tools.index.objects.store import FolderStore
+from ci_tools.index.objects.store import FolderStore, Store
 from ci_tools.index.wheel_index import Settings, WheelIndex
-from ci_tools.publish.targets import UPLOADERS
+from ci_tools.publish.targets import UPLOADERS, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ci_tools.catalog.targets import TargetKind
-    from ci_tools.index.objects.store import Store
     from ci_tools.machine.context import Outside
-    from ci_tools.publish.targets import Target
 
 SETTINGS = ("nightlies", "root")  # the settings of an index, in any kind of store
 UNWRITABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # characters that cannot be printed and typed again

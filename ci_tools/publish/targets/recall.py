@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from github.GithubException import UnknownObjectException
 
 from ci_tools.errors import InputError
-from ci_tools.github.client import Busy, printable
+from ci_tools.github.client import Busy, Hub, printable
 from ci_tools.index.file_names import project_and_version
 from ci_tools.model.pep440 import parse_version
 from ci_tools.publish.notes import MAX_CHARACTERS
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from github.GitRelease import GitRelease
     from github.Repository import Repository
     from packaging.version import Version
-
-    from ci_tools.github.client import Hub
 
 
 class RecalledRelease(NamedTuple):

@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.doctor.runs import RunOutcome
+from ci_tools.doctor.runs import RepositoryRun, RunJob, RunOutcome
 from ci_tools.model.platforms import Platform
-from ci_tools.publish.retention.tags import newest_of_series, read_tag
+from ci_tools.publish.retention.tags import Naming, ReleaseTag, newest_of_series, read_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from ci_tools.doctor.runs import RepositoryRun, RunJob
     from ci_tools.publish.retention.judgement import Stored
-    from ci_tools.publish.retention.tags import Naming, ReleaseTag
 
     Series = tuple[tuple[str, str], ...]
     Newest = Mapping[tuple[str, Series], tuple[ReleaseTag, Stored]]

@@ -10,13 +10,11 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from ci_tools.doctor.runs import RunOutcome
-from ci_tools.recipes.health.history import summarize
+from ci_tools.recipes.health.history import Line, Result, Summary, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
-
-    from ci_tools.recipes.health.history import Line, Result, Summary
 
 
 HERE = Path(__file__).parent

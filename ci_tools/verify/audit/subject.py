@@ -7,15 +7,15 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.formats.elf import Extent
 from ci_tools.formats.linking import Bindings, Linking, linking, symbols
-from ci_tools.formats.macho.reader import read_macho
+from ci_tools.formats.macho.reader import MachO, read_macho
 from ci_tools.formats.magic import binary_format
-from ci_tools.formats.wheel import GRAFTED, Hashing, record_hash
-from ci_tools.formats.windows.pe import read_pe
+from ci_tools.formats.wheel import GRAFTED, Hashing, Wheel, record_hash
+from ci_tools.formats.windows.pe import Import, read_pe
 from ci_tools.machine.storage import naming
 from ci_tools.model.files import Level
 
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     import zipfile
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
-    from typing import BinaryIO
 
-    from ci_tools.formats.macho.reader import MachO
-    from ci_tools.formats.wheel import Wheel
-    from ci_tools.formats.windows.pe import Import
     from ci_tools.model.plan import Job
 
 

@@ -10,7 +10,7 @@ import re
 import zipfile
 import zlib
 from contextlib import suppress
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError
@@ -21,7 +21,6 @@ from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
     from ci_tools.machine.context import Outside
     from ci_tools.plan.make import Planned

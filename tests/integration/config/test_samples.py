@@ -8,19 +8,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
 from ci_tools.catalog.symbols import missing
 from ci_tools.model.versions import Minor
-from tests.integration.conftest import own_python
+from tests.integration.conftest import CommandLine, own_python
 from tests.proof.cuda_builds import torch_symbols_of
 from tests.servers.package_index import index_of
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import CommandLine
 
 pytestmark = pytest.mark.slow
 

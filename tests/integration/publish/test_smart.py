@@ -7,7 +7,6 @@ import os
 import shutil
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,13 +17,9 @@ from ci_tools.plan import plan_reader
 from tests.builders import releases
 from tests.builders.installers import run_client
 from tests.builders.wheels import make
-from tests.integration.conftest import write_project
+from tests.integration.conftest import CommandLine, write_project
 from tests.servers.package_index import over_http
-from tests.servers.prepared import run_prepared
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import CommandLine
-    from tests.servers.prepared import Called
+from tests.servers.prepared import Called, run_prepared
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("builds_beside_tests")]
 

@@ -24,7 +24,7 @@ import yaml
 from packaging.tags import parse_tag
 from packaging.utils import parse_wheel_filename
 
-from ci_tools.build.jobs import build
+from ci_tools.build.jobs import Made, build
 from ci_tools.errors import FatwheelError
 from ci_tools.index.units import Item
 from ci_tools.machine import python as interpreter
@@ -33,7 +33,7 @@ from ci_tools.machine.storage import cache_folder
 from ci_tools.model.files import Level
 from ci_tools.model.request import STABLE
 from ci_tools.model.versions import Python
-from ci_tools.plan.make import make_plan
+from ci_tools.plan.make import Planned, make_plan
 from ci_tools.publish.foresight import core_of
 from ci_tools.publish.notes import notes
 from ci_tools.recipes.check import check_recipes
@@ -48,8 +48,6 @@ from tests.servers.package_index import index_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.build.jobs import Made
-    from ci_tools.plan.make import Planned
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("keeps_bytecode")]
 

@@ -29,8 +29,6 @@ from tests.builders.sources import demo, plan_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.model.plan import Plan
-
 
 CONFIG = """\
 package: demo

@@ -24,7 +24,7 @@ from rich.console import Console
 from ci_tools.cli.main import main
 from ci_tools.cli.reporter import TerminalReporter
 from ci_tools.cli.tables import layout
-from ci_tools.cli.tables.layout import plain, show
+from ci_tools.cli.tables.layout import Table, plain, show
 from ci_tools.cli.tables.plan import evidence_table, plan_tables
 from ci_tools.cli.tables.release import preview_tables, publication_tables
 from ci_tools.cli.tables.upkeep import flaws_table
@@ -38,8 +38,6 @@ from tests.builders.sources import demo, shared_world
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
-
-    from ci_tools.cli.tables.layout import Table
 
 
 HOSTILE = "a\x1b[31mred\x9b2J\u202eb\udcff\r[bold]c[/] :x: github:x:"

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -13,12 +12,9 @@ from ci_tools.config import include, loader
 from ci_tools.errors import InputError
 from ci_tools.formats.json_file import unstructure
 from ci_tools.model.platforms import Platform
-from ci_tools.model.request import Enabled
+from ci_tools.model.request import Enabled, PlatformRequest, Request
 from ci_tools.plan import make, plan_file
 from tests.builders.sources import demo, plan_of, world, write
-
-if TYPE_CHECKING:
-    from ci_tools.model.request import PlatformRequest, Request
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = loader.read_schema()

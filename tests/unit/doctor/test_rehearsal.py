@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ci_tools.cli.tables.rehearsal import rehearsal_tables
+from ci_tools.doctor.placed_jobs import ForetoldPlan
 from ci_tools.doctor.rehearsal.events import Asked
 from ci_tools.doctor.rehearsal.outcomes import costs_of, name_secrets, waves_of
-from ci_tools.doctor.rehearsal.rehearse import rehearse, to_json
-from ci_tools.doctor.rehearsal.runs import ForetoldPlan
+from ci_tools.doctor.rehearsal.rehearse import Rehearsal, rehearse, to_json
 from ci_tools.doctor.report import Unseen
 from ci_tools.doctor.workflow_set import FOLDER, read_set
 from ci_tools.errors import InputError
@@ -20,8 +20,7 @@ from ci_tools.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ci_tools.doctor.rehearsal.rehearse import Rehearsal
-    from ci_tools.doctor.rehearsal.runs import Planner
+    from ci_tools.doctor.walk import Planner
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/check-a-repository.md"
 DOCS = "https://docs.github.com/en/actions/"
@@ -208,7 +207,7 @@ def test_a_re_run_starts_the_failed_job_and_what_comes_after_it() -> None:
     jobs = "  a: { RUN }\n  b: { needs: a, strategy: { matrix: { v: [1, 2] } }, RUN }\n"
     jobs += "  c: { needs: b, RUN }\n  d: { RUN }"
     ((_, runs),) = rehearsed(jobs, "push", "rerun:v1").events
-    again = {run.failed: [f"{job.id}{job.row}" for job in run.jobs] for run in runs}
+    again = {run.failed: [f"{job.name}" for job in run.jobs] for run in runs}
     assert again == {"a": ["a", "b (1)", "b (2)", "c"], "b": ["b (1)", "c"], "c": ["c"], "d": ["d"]}
 
 
@@ -301,7 +300,7 @@ def test_the_projects_of_a_monorepo_are_those_that_are_listed_and_released() -> 
         return PLAN._replace(config=name, package=name, left=left, outputs={"gather": {"pypi": "true"}})
 
     ((_, (run,)),) = rehearsed(PROJECTS, "push", "tag:v1.0", planner).events
-    rows = [(job.id, *(row for row in [job.row] if row)) for job in run.jobs]
+    rows = [(job.id, *(words for words in [job.words] if words)) for job in run.jobs]
     assert rows[1:3] == [("each", " (a)"), ("each", " (b)")]
     assert [row for row in rows if row[0] == "publish"] == [("publish", " (fatwheel, a, a, 1.0, stable)")]
 

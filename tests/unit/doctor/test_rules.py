@@ -20,7 +20,6 @@ from ci_tools.doctor.report import (
     Weight,
 )
 from ci_tools.doctor.rules import diagnose
-from ci_tools.doctor.workflows import qualify_calls
 from tests.builders.repository_facts import CALLED, FACTS, FATWHEEL, NEW, OLD, found, with_job, workflow
 
 ROOT = Path(__file__).parents[3]
@@ -197,7 +196,7 @@ def test_the_worst_comes_first() -> None:
 
 def test_our_own_workflows_are_called_without_a_ref() -> None:
     text = "on: push\njobs: {it: {uses: ./.github/workflows/wheels.yml}, own: {steps: [{uses: ./}]}}"
-    own = qualify_calls(workflow(text), "octo/fatwheel")
+    own = workflow(text, own="octo/fatwheel")
     called = {("octo/fatwheel", "/.github/workflows/wheels.yml", ""): CALLED}
     facts = replace(FACTS, repository="octo/fatwheel", workflows=(own,), called=called)
     assert ([job.is_build for job in own.jobs], found(facts)) == ([True, True], [("permissions", "error")])
@@ -205,7 +204,7 @@ def test_our_own_workflows_are_called_without_a_ref() -> None:
 
 def with_recipes(file: str, permissions: str, **facts: object) -> RepositoryFacts:
     """Return the facts of a repository of recipes, whose workflow calls ours as it stands."""
-    ours = qualify_calls(workflow((ROOT / ".github/workflows" / file).read_text(encoding="utf-8")), "octo/fatwheel")
+    ours = workflow((ROOT / ".github/workflows" / file).read_text(encoding="utf-8"), own="octo/fatwheel")
     call = f"octo/fatwheel/.github/workflows/{file}@{NEW}"
     job = f"{{uses: '{call}', permissions: {{{permissions}}}}}"
     return with_job(job, called={("octo/fatwheel", f"/.github/workflows/{file}", NEW): ours}, **facts)

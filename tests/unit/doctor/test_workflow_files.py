@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ci_tools.doctor.documents import one_line
 from ci_tools.doctor.grants import access, lacking, unite_grants
-from ci_tools.doctor.nodes import one_line
-from ci_tools.doctor.workflow_files import read_workflow
 from ci_tools.doctor.workflows import INHERITED, Used
-from ci_tools.errors import RejectedInput
+from ci_tools.errors import InputError
 from tests.builders.repository_facts import FATWHEEL, NEW, PATH, job, workflow
 
 ROOT = Path(__file__).parents[3]
@@ -130,7 +129,7 @@ def test_what_is_passed_and_what_is_required() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        pytest.param("", "no jobs", id="empty"),
+        pytest.param("", "is empty", id="empty"),
         pytest.param("on: [push\njobs: {}", f"{PATH}:2:", id="broken"),
         pytest.param('on: "\\UFFFFFFFF"', "an escape in it is of no character", id="no-character"),
         pytest.param("jobs: {'a b': {}}", "is not a valid name for a job", id="name"),
@@ -139,7 +138,7 @@ def test_what_is_passed_and_what_is_required() -> None:
     ],
 )
 def test_what_is_no_workflow(text: str, words: str) -> None:
-    with pytest.raises(RejectedInput, match=words):
+    with pytest.raises(InputError, match=words):
         workflow(text)
 
 
@@ -158,7 +157,7 @@ def test_grants_are_compared_and_united() -> None:
 
 def test_our_own_workflows_are_read_and_need_no_default() -> None:
     for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
-        own = read_workflow(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
+        own = workflow(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
         bare = [job for job in own.jobs if own.grants_of(job) is None]
         assert [job.where for job in bare if own.triggers != ("workflow_call",)] == []
         assert all(job.name == "publish" for job in bare)  # which may do what its caller grants

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -10,12 +9,9 @@ from packaging.utils import parse_wheel_filename
 from ci_tools.errors import InputError
 from ci_tools.recipes import shelf
 from ci_tools.recipes.choice import RecipeChoice, cut
-from ci_tools.recipes.releases import copy_release, list_releases, name_release, write_config
+from ci_tools.recipes.releases import RecipeRelease, copy_release, list_releases, name_release, write_config
 from ci_tools.recipes.shelf import find_recipe, list_recipes
 from tests.builders.sources import world, write
-
-if TYPE_CHECKING:
-    from ci_tools.recipes.releases import RecipeRelease
 
 OURS = Path(shelf.__file__).parent
 NAMES = ["cupy-cuda13x", "flash-attn", "nunchaku", "opencv-python", "sageattention"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from github.GithubException import UnknownObjectException
 
 from ci_tools.errors import InputError, MachineError, Problem, Rejected, RejectedInput
-from ci_tools.github.client import printable
+from ci_tools.github.client import Hub, printable
 from ci_tools.index import of_releases
 from ci_tools.index.arrivals import metadata_of
 from ci_tools.index.foreign.files import METADATA_SUFFIX
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
 
-    from ci_tools.github.client import Hub
     from ci_tools.index.units import Alias, Item, Unit
 
 

@@ -10,7 +10,7 @@ from packaging.utils import parse_wheel_filename
 from ci_tools.catalog.index_folders import FOLDER
 from ci_tools.errors import InputError, MachineError
 from ci_tools.github.attested import find_attested
-from ci_tools.github.client import printable
+from ci_tools.github.client import Hub, printable
 from ci_tools.index import of_releases
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.foreign.files import MAX_METADATA, MAX_READ, METADATA_SUFFIX, is_metadata_of, requires_python_in
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     import requests
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
-
-    from ci_tools.github.client import Hub
 
 
 LIST = re.compile(r"fatwheel-[A-Za-z0-9-]+\.json")

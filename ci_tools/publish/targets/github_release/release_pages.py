@@ -9,17 +9,17 @@ import hashlib
 from typing import TYPE_CHECKING, NoReturn
 
 from github.GithubException import UnknownObjectException
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 from ci_tools.errors import InputError, nearest
-from ci_tools.github.client import printable
+from ci_tools.github.client import Hub, printable
 from ci_tools.index.directory import Directory
 from ci_tools.index.finder import DATA
-from ci_tools.index.finder.recipes import RECIPES, recipes_data
+from ci_tools.index.finder.recipes import RECIPES, Maker, recipes_data
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.manifest import GENERIC, Manifest, dump_offers, is_project
 from ci_tools.index.objects.store import FolderStore, content_of_bytes
-from ci_tools.index.of_releases import Stock, stock
+from ci_tools.index.of_releases import Stock, UnitListing, stock
 from ci_tools.index.pages import is_sealed
 from ci_tools.index.wheel_index import WheelIndex
 
@@ -28,11 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from github.Repository import Repository
-    from packaging.utils import NormalizedName
 
-    from ci_tools.github.client import Hub
-    from ci_tools.index.finder.recipes import Maker
-    from ci_tools.index.of_releases import UnitListing
     from ci_tools.index.page_writer import Page
     from ci_tools.machine.context import Outside
 

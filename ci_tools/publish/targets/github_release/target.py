@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.github.client import PATIENCE, Busy, Hub, usual_pause
 from ci_tools.index.of_releases import MAX_BYTES, listing_name, read_listing
-from ci_tools.index.units import CORE, Change, Published
+from ci_tools.index.units import CORE, Change, Item, Published, Unit
 from ci_tools.model.repository import COMMIT
 from ci_tools.publish.notes import notes
 from ci_tools.publish.targets.github_release.assets import (
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from github.GitReleaseAsset import GitReleaseAsset
     from github.Repository import Repository
 
-    from ci_tools.index.units import Item, Unit
     from ci_tools.machine.context import Outside
 
 WITHOUT_METADATA = "no .metadata is beside the wheels, so installers download a wheel to read what it requires"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 from github.GithubException import GithubException, UnknownObjectException
 
 from ci_tools.errors import InputError, MachineError
-from ci_tools.github.client import Busy, Failed, printable
-from ci_tools.publish.targets.github_release.assets import find_difference, is_whole, read_assets, select_assets
+from ci_tools.github.client import Busy, Failed, Hub, printable
+from ci_tools.publish.targets.github_release.assets import Sent, find_difference, is_whole, read_assets, select_assets
 from ci_tools.publish.targets.github_release.releases import exists
 
 if TYPE_CHECKING:
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from github.GitReleaseAsset import GitReleaseAsset
     from typing_extensions import Buffer
 
-    from ci_tools.github.client import Hub
     from ci_tools.index.units import Unit
     from ci_tools.machine.context import Step
-    from ci_tools.publish.targets.github_release.assets import Sent
 
 BINARY = "application/octet-stream"
 OTHER = "another publisher uploads {}"

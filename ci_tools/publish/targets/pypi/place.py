@@ -7,20 +7,17 @@ import os
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 from twine.exceptions import TwineException
-from twine.utils import DEFAULT_REPOSITORY, TEST_REPOSITORY, get_config
+from twine.utils import DEFAULT_REPOSITORY, TEST_REPOSITORY, RepositoryConfig, get_config
 
 from ci_tools.errors import InputError, nearest
 from ci_tools.formats.wheel import CONTROL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from urllib.parse import SplitResult
-
-    from twine.utils import RepositoryConfig
 
 
 # The two indexes with PyPI's rules: their upload hosts, and the addresses to read them at.

@@ -11,7 +11,7 @@ from packaging.utils import parse_wheel_filename
 
 from ci_tools.errors import InputError, MachineError, Problem, Rejected, RejectedInput, nearest
 from ci_tools.formats.pypi_rules import Held, UploadRelease, pypi_problems, strangers
-from ci_tools.index.units import CORE, Change, Published
+from ci_tools.index.units import CORE, Change, Item, Published, Unit
 from ci_tools.machine.http.policy import LISTING
 from ci_tools.machine.storage import refuse_change, sha256_of
 from ci_tools.model.pep440 import parse_version
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-    from ci_tools.index.units import Item, Unit
     from ci_tools.machine.context import Outside
 
 

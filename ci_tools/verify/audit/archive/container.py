@@ -6,12 +6,11 @@ import struct
 import zipfile
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from ci_tools.verify.audit.subject import Flaw
+from ci_tools.verify.audit.subject import Flaw, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ci_tools.verify.audit.subject import Subject
 
 LOCAL = struct.Struct("<4s5H3I2H")  # 4.3.7: signature, version, flags, method, time, date, checksum, sizes, lengths
 END = struct.Struct(

@@ -8,7 +8,7 @@ import re
 import warnings
 from contextlib import suppress
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from ci_tools.formats.magic import MAX_POINTER, is_lfs_pointer
 from ci_tools.machine.storage import CHUNK
@@ -16,13 +16,10 @@ from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.versions import Minor, admits
 from ci_tools.verify.audit.archive.hidden import SAMPLE
-from ci_tools.verify.audit.subject import MAX_TEXT, Flaw, abbreviate
+from ci_tools.verify.audit.subject import MAX_TEXT, Flaw, Member, Subject, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import BinaryIO
-
-    from ci_tools.verify.audit.subject import Member, Subject
 
 
 # Home folders and build folders. /project and /__w are those of cibuildwheel's and GitHub's containers, and /usr, /opt,

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from ci_tools.formats.wheel import CONTROL, Hashing, is_folder
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.subject import DATA, Flaw, abbreviate
+from ci_tools.verify.audit.subject import DATA, Flaw, Member, Subject, abbreviate
 
 if TYPE_CHECKING:
     import zipfile
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ci_tools.verify.audit.subject import Member, Subject
 
 RECORD_HASHES = ("sha256", "sha384", "sha512")  # PEP 427: sha256 or better
 COLUMNS = 3

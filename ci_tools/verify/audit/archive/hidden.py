@@ -5,19 +5,17 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.wheel import DAMAGE, is_folder
 from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.subject import DATA, Flaw, abbreviate
+from ci_tools.verify.audit.subject import DATA, Flaw, Subject, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import BinaryIO
 
-    from ci_tools.verify.audit.subject import Subject
 
 ZIP = b"PK\x03\x04"
 MAX_NESTED = 10_000  # at most so many members of a nested archive are read

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from ci_tools.catalog.accelerators import KINDS
-from ci_tools.formats.fatbinary import PTX, images, units
+from ci_tools.formats.fatbinary import PTX, CompiledUnit, Image, images, units
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
+from ci_tools.verify.audit.subject import Flaw, Member, Subject, abbreviate, read_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import BinaryIO
 
-    from ci_tools.formats.fatbinary import CompiledUnit, Image
     from ci_tools.model.platforms import AcceleratorKind
-    from ci_tools.verify.audit.subject import Member, Subject
 
 LOOSE = tuple(ending for kind in KINDS.values() for ending in kind.loose)
 HOLDS_DEVICE_CODE = frozenset({"ELF", "PE", "static library", "CUDA fatbinary"})

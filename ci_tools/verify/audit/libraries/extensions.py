@@ -6,12 +6,11 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.subject import Flaw, abbreviate
+from ci_tools.verify.audit.subject import Flaw, Member, Subject, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.verify.audit.subject import Member, Subject
 
 # The suffixes of importlib.machinery.EXTENSION_SUFFIXES on any system, and those of PyPy and GraalPy.
 SUFFIX = re.compile(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.formats.elf import Elf, Extent, Section, read_elf
 from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
+from ci_tools.verify.audit.subject import Flaw, Subject, abbreviate, read_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import BinaryIO
 
-    from ci_tools.formats.elf import Elf, Section
-    from ci_tools.verify.audit.subject import Subject
 
 X86_64 = 62  # e_machine
 NOTES = ".note.gnu.property"

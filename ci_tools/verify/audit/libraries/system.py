@@ -12,7 +12,7 @@ from ci_tools import catalog
 from ci_tools.errors import Rejected
 from ci_tools.formats.magic import machines
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.subject import Flaw, abbreviate
+from ci_tools.verify.audit.subject import Flaw, Member, Subject, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from auditwheel.policy import Policy  # type: ignore[import-untyped]
 
     from ci_tools.formats.linking import Linking
-    from ci_tools.verify.audit.subject import Member, Subject
 
 MAX_DEBUG_BYTES = 16 << 20
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from packaging.utils import canonicalize_name
 
@@ -13,16 +13,14 @@ from ci_tools.catalog.symbols import is_torch_symbol, missing, tables
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.model.files import Level
 from ci_tools.verify.audit.metadata.labels import requirements
-from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
+from ci_tools.verify.audit.subject import Flaw, Subject, abbreviate, read_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from typing import BinaryIO
 
     from ci_tools.formats.linking import Bindings
     from ci_tools.model.plan import Job
     from ci_tools.model.versions import Minor
-    from ci_tools.verify.audit.subject import Subject
 
 
 # TORCH_LIBRARY(ns, m) makes the function TORCH_LIBRARY_init_ns, TORCH_LIBRARY_IMPL(ns, KEY, m) another one that ends in

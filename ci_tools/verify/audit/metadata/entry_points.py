@@ -14,13 +14,12 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Rejected
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.subject import DATA, Flaw
+from ci_tools.verify.audit.subject import DATA, Flaw, Member, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ci_tools.formats.wheel import Wheel
-    from ci_tools.verify.audit.subject import Member, Subject
 
 ENTRY_POINT = re.compile(
     r"(?P<module>[\w.]+)\s*(?::\s*(?P<object>[\w.]+))?\s*(?:\[[^\]]*[^\]\s][^\]]*\])?"

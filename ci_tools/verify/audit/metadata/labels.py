@@ -21,7 +21,7 @@ from ci_tools.formats.pypi_rules import (
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_requirement, parse_specifiers, read_version
 from ci_tools.model.versions import Minor, admits
-from ci_tools.verify.audit.subject import Flaw, abbreviate
+from ci_tools.verify.audit.subject import Flaw, Subject, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
     from ci_tools.formats.wheel import Wheel
-    from ci_tools.verify.audit.subject import Subject
 
 TEXT_FILES = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "top_level.txt")
 SAID_ELSEWHERE = frozenset({"name", "version", "requires-python"})

@@ -11,14 +11,13 @@ from packaging.utils import canonicalize_name
 from ci_tools.formats.wheel import SBOM
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import read_version
-from ci_tools.verify.audit.subject import Flaw
+from ci_tools.verify.audit.subject import Flaw, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from packaging.version import Version
 
-    from ci_tools.verify.audit.subject import Subject
 
 CYCLONEDX = "CycloneDX"
 FOLDER = PurePosixPath(SBOM).parent

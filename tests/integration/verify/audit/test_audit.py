@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.model.files import Level
+from ci_tools.model.files import Finding, Level
 from ci_tools.verify.audit import audit
 from tests.builders.wheels import ABI3, LINUX, library, make
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ci_tools.model.files import Finding
     from ci_tools.model.plan import Job
 
 pytestmark = pytest.mark.slow

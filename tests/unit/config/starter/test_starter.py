@@ -12,7 +12,7 @@ from ci_tools import catalog
 from ci_tools.config import loader, starter
 from ci_tools.errors import InputError
 from ci_tools.model.platforms import Platform
-from ci_tools.model.request import PathSource, Route, ToolchainKind
+from ci_tools.model.request import PathSource, Request, Route, ToolchainKind
 from ci_tools.model.versions import Minor
 from ci_tools.plan.make import make_plan
 from tests.builders.sources import committed, git, shared_world, world, write
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.config.starter import WrittenConfig
-    from ci_tools.model.request import Request
 
 SYSTEM = '[build-system]\nrequires = [REQUIRES]\nbuild-backend = "BACKEND"\n'
 PROJECT = '[project]\nname = "demo"\nversion = "1"\nrequires-python = ">=3.12"\ndependencies = ["torch>=2.8"]\n'

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from ci_tools.doctor.configs import read_config, read_included
 from ci_tools.doctor.report import RepositoryFacts, Unseen
 from ci_tools.doctor.rules import diagnose
-from ci_tools.doctor.workflow_files import read_config, read_included, read_workflow
 from ci_tools.errors import InputError
 from tests.builders.repository_facts import FACTS, NEW, found, with_job, workflow
 
@@ -46,13 +46,13 @@ def test_the_environment_of_all_but_nightlies_is_looked_for_by_its_name() -> Non
 # -- what is published, and from where
 
 PINNED = "octo-tools/fatwheel/.github/workflows/{}.yml@" + NEW
-PUBLISH = read_workflow("on: workflow_call\njobs:\n  publish: {steps: []}\n", ".github/workflows/publish.yml")
-PLATFORM = read_workflow(
+PUBLISH = workflow("on: workflow_call\njobs:\n  publish: {steps: []}\n", ".github/workflows/publish.yml")
+PLATFORM = workflow(
     "on: workflow_call\njobs:\n  tell: {permissions: {issues: write}}\n"
     "  publish: {uses: $/.github/workflows/publish.yml}\n",
     ".github/workflows/platform.yml",
 )
-WHEELS = read_workflow(
+WHEELS = workflow(
     "on: workflow_call\njobs:\n  attest: {permissions: {id-token: write}}\n", ".github/workflows/wheels.yml"
 )
 NAMED = {"publish": PUBLISH, "platform": PLATFORM, "wheels": WHEELS}

@@ -10,7 +10,7 @@ from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.model.cell import Cell
-from ci_tools.model.files import Level
+from ci_tools.model.files import Finding, Level
 from ci_tools.model.plan import Job, JobKind, Library
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import ToolchainKind
@@ -22,7 +22,6 @@ from tests.builders.wheels import LINUX, MACHINE, PTX, SASS, edited, entry, libr
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.model.files import Finding
 
 LIMITS = {"pypi": 10**9, "github": 10**9}
 PLAIN = library("extern void *malloc(unsigned long); void *ours(void) { return malloc(1); }")

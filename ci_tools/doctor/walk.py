@@ -10,88 +10,26 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ci_tools.doctor.documents import CALL, WorkflowDocument, condition_of, table_of
-from ci_tools.doctor.expressions import UNKNOWN, Open, Unknown, evaluate_condition
-from ci_tools.doctor.expressions.values import to_text
-from ci_tools.doctor.grants import ACCESSES, EVERY, Grants, access
-from ci_tools.doctor.nodes import one_line
-from ci_tools.doctor.placed_jobs import MAX_JOBS, MAX_ROWS, PlacedJob, given_inputs, rows_of, see_row, value_of
+from ci_tools.doctor.documents import CALL, WorkflowDocument, WorkflowStep, condition_of, one_line, table_of
+from ci_tools.doctor.expressions import UNKNOWN, Open, evaluate_condition, join
+from ci_tools.doctor.grants import ACCESSES, EVERY, Grants, access, granted_to
+from ci_tools.doctor.placed_jobs import MAX_ROWS, ForetoldPlan, PlacedJob, given_inputs, rows_of, see_row, value_of
 from ci_tools.doctor.report import Unseen
-from ci_tools.doctor.rules.calls import granted_to
-from ci_tools.doctor.workflow_set import DEEPEST
+from ci_tools.doctor.workflow_set import DEEPEST, WorkflowSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ci_tools.doctor.documents import WorkflowStep
-    from ci_tools.doctor.workflow_set import WorkflowSet
+    from ci_tools.doctor.placed_jobs import RunStart
 
+MAX_JOBS = 2_000  # of a run: the rest of a hostile file is left out
 STEP = re.compile(r"\bfatwheel ci step (\w+)")
 # Variables without which the plan is the same: unknown ones are left out.
 OPTIONAL = frozenset({"GH_TOKEN", "WITH_BASE", "WITH_PRIVATE", "WITH_TARGET", "WITH_TO"})
 
 
-class ForetoldPlan(NamedTuple):
-    """The part of a plan that is known before the run whose first job makes it."""
-
-    config: str
-    package: str
-    version: str
-    channel: str  # stable, test, nightly or none
-    tag: str  # of the version's stable release
-    targets: tuple[str, ...]  # PyPI included, if its route takes files
-    files: int
-    outputs: dict[str, dict[str, str]]  # of the steps plan, trials and gather
-    prefix: str = "fatwheel"  # of the names of its artifacts
-    left: str = ""  # why it leaves the tag to another config
-
-
 # Returns what `fatwheel ci step plan`, `due` or `projects` makes of these variables, or why it is not known.
 Planner: TypeAlias = "Callable[[str, Mapping[str, str]], ForetoldPlan | Unseen]"
-
-
-@dataclass(frozen=True)
-class RehearsedJob:
-    """A job of a run, or one row of its matrix."""
-
-    placed: PlacedJob
-    stage: int  # 1: it waits for no other job
-    condition: str  # what has to hold; only a run knows it. Empty if it is known whether the job runs
-    grants: Grants | None  # None: the default of the repository
-    calls: tuple[str, ...] = ()  # the jobs that call its workflow, each with its row
-    plan: ForetoldPlan | Unseen | None = None  # whose files it has
-    unseen: str = ""  # the workflow that it calls and that could not be read
-
-    @property
-    def runs(self) -> bool | None:
-        """Whether it runs; None if only a run knows."""
-        return self.placed.runs
-
-    @property
-    def id(self) -> str:
-        """The names of the jobs that call it, each with its row, and its own."""
-        return " / ".join((*self.calls, self.placed.job))
-
-    @property
-    def row(self) -> str:
-        """The values of its row, as GitHub adds them to the name of a job; empty without a matrix."""
-        words = ", ".join(_list_words(self.placed.row or {}))
-        return f" ({words})" if words else ""
-
-    def comes_after(self, other: RehearsedJob) -> bool:
-        """Whether it starts when another job has ended: calls in one matrix do not wait for each other."""
-        pairs = zip((*self.calls, self.placed.job), (*other.calls, other.placed.job), strict=False)
-        apart = next((number for number, (one, another) in enumerate(pairs) if one != another), None)
-        is_one_job = apart is None or self.placed.path[apart][1] == other.placed.path[apart][1]
-        return not is_one_job and self.placed.comes_after(other.placed)
-
-
-def _list_words(value: object) -> Iterator[str]:
-    if isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _list_words(item)
-    else:
-        yield "?" if isinstance(value, Unknown) else to_text(value)
 
 
 class JobEnd(NamedTuple):
@@ -125,7 +63,7 @@ class _Call:
     condition: str = ""
     stage: int = 0
     plans: list[ForetoldPlan | Unseen] = field(default_factory=list)  # of the run, the newest last
-    jobs: list[RehearsedJob] = field(default_factory=list)  # of the run
+    jobs: list[PlacedJob] = field(default_factory=list)  # of the run
 
 
 def walk(
@@ -136,12 +74,24 @@ def walk(
     *,
     is_fork: bool = False,
     condition: str = "",
-) -> list[RehearsedJob]:
-    """Return every job of the run of a workflow; `condition` is what starts it, if only the event knows."""
+) -> list[PlacedJob]:
+    """Return every job of the run of a workflow, each after those that it waits for, and a call before its jobs.
+
+    `condition` is what starts the run, if only the event knows.
+    """
     runs = None if condition else True
     call = _Call(known, planner, file, contexts, is_fork, runs=runs, condition=condition)
     _walk(call)
     return call.jobs
+
+
+def place_jobs(known: WorkflowSet, file: WorkflowDocument, start: RunStart) -> list[PlacedJob]:
+    """Return every job of the run that an event starts, of whose plans nothing is known."""
+    key = (file.path, start)
+    if key not in known.placed:
+        contexts = start.contexts(file, known.repository)
+        known.placed[key] = walk(known, file, contexts, lambda *_: Unseen("", ""))
+    return known.placed[key]
 
 
 def _walk(call: _Call) -> dict[str, JobEnd]:
@@ -171,31 +121,43 @@ def _walk_job(call: _Call, job: str, ends: Mapping[str, JobEnd]) -> JobEnd:
     end = JobEnd(runs, Open() if runs is None else {}, stage, condition)
     handed: list[JobEnd] = []
     for number, row in enumerate([None] if rows is None else rows[:MAX_ROWS]):
-        sees = see_row(call.file, job, contexts, row, number, len(rows or ()))
-        placed = PlacedJob(call.file, job, (*call.path, (call.file, job)), sees, row, runs)
+        # Nothing is known of the row of a job that is skipped.
+        sees = see_row(call.file, job, contexts, None if runs is False else row, number, len(rows or ()))
+        placed = PlacedJob(
+            file=call.file,
+            job=job,
+            path=(*call.path, (call.file, job)),
+            calls=call.names,
+            contexts=sees,
+            row=row,
+            runs=runs,
+            condition=condition,
+            stage=stage,
+            grants=_grants(call, job),
+        )
         if len(call.jobs) < MAX_JOBS:
-            handed.append(_walk_row(call, RehearsedJob(placed, stage, condition, _grants(call, job), call.names), end))
+            handed.append(_walk_row(call, placed, end))
     return _unite(handed, end) if runs is not False else end
 
 
-def _walk_row(call: _Call, job: RehearsedJob, end: JobEnd) -> JobEnd:
+def _walk_row(call: _Call, placed: PlacedJob, end: JobEnd) -> JobEnd:
     """Add one row of a job, or the jobs of the workflow that it calls; return how it ends."""
-    placed, value = job.placed, job.placed.value
+    value = placed.value
     if "uses" not in value:
         seen = Open({**placed.contexts, "steps": _foretell(call, placed)})
         handed = {name: value_of(text, seen) for name, text in table_of(value.get("outputs")).items()}
-        call.jobs.append(replace(job, plan=_plan_of(call, placed)))
+        call.jobs.append(replace(placed, plan=_plan_of(call, placed)))
         return end._replace(outputs=handed) if end.is_well else end
     called = call.known.called(call.file, str(value["uses"]), is_job=True)
     if not isinstance(called, WorkflowDocument) or len(placed.path) > DEEPEST:
-        call.jobs.append(
-            replace(job, unseen=called.what if isinstance(called, Unseen) else one_line(str(value["uses"])))
-        )
+        unseen = called.what if isinstance(called, Unseen) else one_line(str(value["uses"]))
+        call.jobs.append(replace(placed, unseen=unseen))
         return end._replace(outputs=Open()) if end.is_well else end
     inputs = given_inputs(called, table_of(value.get("with")), placed.contexts)
-    contexts, names = Open({**call.contexts, "inputs": inputs}), (*call.names, f"{placed.job}{job.row}")
-    inner = replace(call, file=called, contexts=contexts, path=placed.path, names=names, grants=job.grants)
-    ends = _walk(replace(inner, runs=placed.runs, condition=job.condition, stage=job.stage - 1))
+    call.jobs.append(replace(placed, is_call=True))
+    contexts, names = Open({**call.contexts, "inputs": inputs}), (*call.names, f"{placed.job}{placed.words}")
+    inner = replace(call, file=called, contexts=contexts, path=placed.path, names=names, grants=placed.grants)
+    ends = _walk(replace(inner, runs=placed.runs, condition=placed.condition, stage=placed.stage - 1))
     seen = Open({"jobs": {name: one.context for name, one in ends.items()}, "inputs": inputs})
     declared = called.declared("outputs", CALL)
     outputs = {name: value_of(table.get("value"), seen) for name, (_, table) in declared.items()}
@@ -215,7 +177,7 @@ def _unite(several: Sequence[JobEnd], end: JobEnd) -> JobEnd:
     if any(one.outputs != outputs for one in several):
         outputs = {name: UNKNOWN for one in several for name in one.outputs}
     stage = max(one.stage for one in several)
-    return several[0]._replace(is_well=_join([one.is_well for one in several]), outputs=outputs, stage=stage)
+    return several[0]._replace(is_well=join([one.is_well for one in several]), outputs=outputs, stage=stage)
 
 
 def _decide(call: _Call, written: str, contexts: Open, before: Sequence[JobEnd]) -> tuple[bool | None, str]:
@@ -224,19 +186,15 @@ def _decide(call: _Call, written: str, contexts: Open, before: Sequence[JobEnd])
     A job is skipped with one of those before it, however far before, unless its condition names a status function.
     https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax#jobsjob_idneeds
     """
-    is_well = _join([end.is_well for end in before])
+    is_well = join([end.is_well for end in before])
     holds = evaluate_condition(written, contexts, is_well=is_well, has_failed=False)
-    runs = _join([call.runs, holds])
+    runs = join([call.runs, holds])
     if runs is not None:
         return runs, ""
     alone = evaluate_condition(written, contexts, is_well=True, has_failed=False)
     others = [call.condition, *(end.condition for end in before)]
     own = one_line(re.sub(r"\s+", " ", written).strip().removeprefix("${{").removesuffix("}}").strip())
     return None, own if alone is None else next(filter(None, others), own)
-
-
-def _join(several: Sequence[bool | None]) -> bool | None:
-    return False if False in several else None if None in several else True
 
 
 def _grants(call: _Call, job: str) -> Grants | None:
