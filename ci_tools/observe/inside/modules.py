@@ -10,12 +10,12 @@ import pkgutil
 import re
 import sys
 from importlib.machinery import ModuleSpec
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ci_tools.observe.inside import chance
 from ci_tools.observe.inside.facts import FACTS, names_of
+from ci_tools.observe.inside.fakes import FAKED, FOLDER, FakesFinder
 from ci_tools.observe.inside.standard_library.library import LIBRARY
 from ci_tools.observe.inside.torch_names.torch import TORCH
 
@@ -38,10 +38,6 @@ OF_DRIVER = "pynvml"  # a build that imagines a GPU has it, too
 PLUGINS = frozenset(
     {"cffi", "cppy", "expandvars", "pkgconfig", OF_DRIVER, "setuptools_rust", "setuptools_scm", "vcs_versioning"}
 )
-FAKES = Path(__file__).with_name("fakes")
-FAKED = frozenset(
-    ".".join(path.relative_to(FAKES).with_suffix("").parts).removesuffix(".__init__") for path in FAKES.rglob("*.py")
-)
 OBSERVER = "ci_tools"
 # Modules that later Pythons have, and the package that they come from.
 FILLED = {"tomllib": "setuptools._vendor.tomli"}
@@ -55,7 +51,7 @@ def watch(provided: Provided) -> None:
     `provided` are the requirements of the cell's build without a fake, and their modules; None: not known.
     """
     builtins.__import__ = _watch_import(builtins.__import__)
-    sys.meta_path.insert(0, _Absent())
+    sys.meta_path[:0] = [_Absent(), FakesFinder()]
     sys.meta_path.append(_MissingModule(provided))
     importlib.import_module = _watch_find(importlib.import_module)
     importlib.util.find_spec = _watch_find(importlib.util.find_spec)
@@ -166,7 +162,7 @@ def _is_by_fake() -> bool:
     frame = sys._getframe(2)  # noqa: SLF001 - the only way to see who imports
     while frame.f_back and ("importlib" in frame.f_code.co_filename or frame.f_code.co_filename == __file__):
         frame = frame.f_back
-    return frame.f_code.co_filename.startswith(f"{FAKES}/")
+    return frame.f_code.co_filename.startswith(f"{FOLDER}/")
 
 
 class _Unknown:
