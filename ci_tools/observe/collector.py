@@ -24,7 +24,6 @@ from ci_tools.model.evidence import (
     Extensions,
     PlatformEvidence,
     Project,
-    TorchAbi,
 )
 from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.request import Enabled, Globs
@@ -36,12 +35,7 @@ from ci_tools.source.backends.cmake_call import read_cmake_call
 from ci_tools.source.backends.declared_tag import apply_declared_tag
 from ci_tools.source.backends.facts import FORCED
 from ci_tools.source.backends.scikit_build_core import BACKENDS as SCIKIT
-from ci_tools.source.backends.scikit_build_core import (
-    WITHOUT_SETUPTOOLS,
-    has_conditions,
-    reads_request_archs,
-    states_limit,
-)
+from ci_tools.source.backends.scikit_build_core import WITHOUT_SETUPTOOLS, states_limit
 from ci_tools.source.backends.sdist_contents import explain_foreign
 from ci_tools.source.files import matching, whole_of
 from ci_tools.source.imported import find_lacking
@@ -245,8 +239,10 @@ class _Collector:
         self.includes = Includes(project.tree)
         self.witness = functools.cache(witness)
         self.cmake = functools.cache(lambda: cmake(self.includes))
-        self.torch_abi = functools.cache(self.torch_abi_of)
-        self.configuration = functools.cache(self.configuration_of)
+        # The torch ABI of sources is the same for every cell of a platform, and what the backend's configuration says
+        # of a cell for all platforms on one system.
+        self.torch_abi = functools.cache(lambda names: torch_abi(self.includes, names, project.request.subdirectory))
+        self.configuration = functools.cache(lambda env, of_cell: backends.read(project, dict(env), of_cell))
         self.known = 0  # cells
         self.tagged: list[CellEvidence] = []  # evidence with a declared wheel tag
 
@@ -324,14 +320,14 @@ class _Collector:
     ) -> CellEvidence:
         """Return the evidence for one cell; that of the backend's configuration depends only on the cell's Python."""
         if cell.python in read:
-            return self.configured(read[cell.python], cell, request)
+            return self.configured(read[cell.python], cell, request, sources)
         found = self.read_configuration(cell, request, sources)
         if found is None:
             self.witness().count(self.known, self.total)
             self.known += 1
             return self.declared(self.witness().of(cell, request), cell)
         read[cell.python] = next((one for one in read.values() if one == found), found)
-        return self.configured(read[cell.python], cell, request)
+        return self.configured(read[cell.python], cell, request, sources)
 
     def declared(self, observed: CellEvidence, cell: Cell) -> CellEvidence:
         """Return observed evidence with the wheel tag that the project declares; the same object for equal ones."""
@@ -341,20 +337,21 @@ class _Collector:
         self.tagged.append(next((one for one in self.tagged if one == found), found))
         return self.tagged[-1]
 
-    def configured(self, files: CellEvidence, cell: Cell, request: PlatformRequest) -> CellEvidence:
+    def configured(
+        self, files: CellEvidence, cell: Cell, request: PlatformRequest, sources: tuple[str, ...]
+    ) -> CellEvidence:
         """Return the evidence of the files, refined by cmake's configure step for what they leave open."""
         if files.extensions is not Extensions.SOME or self.project.backend not in SCIKIT:
             return files
         is_whole = self.project.backend == WITHOUT_SETUPTOOLS  # else its setup.py may compile, too
         is_unknown = files.torch_abi.kind in {Binding.FULL, Binding.UNKNOWN}
         is_open = is_whole and self.project.request.torch and is_unknown
-        kernels = self.list_kernels(cell, request)
-        sets_archs = is_whole and (any(one.endswith(FORCED) for one in files.warnings) or not self.heeds_archs)
-        has_conditions = kernels and self.has_conditions
+        is_for_gpus = cell.accelerator and request.archs
+        kernels = tuple(name for name in sources if name.endswith(".cu")) if is_for_gpus else ()
         lowest, python = files.python_api.lowest, cell.python
         is_labelled = lowest and python.version >= lowest and not python.free_threaded
         is_claimed = bool(is_labelled) and not states_limit(self.project)
-        if not is_open and not (kernels and sets_archs) and not has_conditions and not is_claimed:
+        if not is_open and not kernels and not is_claimed:
             return files
         from ci_tools.observe.cmake.witness import Ask, OpenFacts  # noqa: PLC0415 - few plans need them
         from ci_tools.observe.views import list_versions, make_view  # noqa: PLC0415 - see above
@@ -365,35 +362,13 @@ class _Collector:
             make_view(self.project.request, request, each, self.catalog) for each in list_versions(cell, self.catalog)
         ]
         asks = [Ask(view, read_cmake_call(self.project, dict(view.env), of_cell)) for view in views]
-        sets = bool(kernels and sets_archs)
-        open_ = OpenFacts(bool(is_open), sets, kernels if has_conditions else (), is_claimed)
+        open_ = OpenFacts(bool(is_open), bool(kernels) and is_whole, kernels, is_claimed)
         return self.cmake().refine(files, asks, cell, open_)
-
-    def list_kernels(self, cell: Cell, request: PlatformRequest) -> tuple[str, ...]:
-        """Return the kernels of CUDA in the source that a cell's wheel is to have; none without CUDA."""
-        if not cell.accelerator or not request.archs or not self.has_kernels:
-            return ()
-        return tuple(name for name in self.sources(request) if name.endswith(".cu"))
 
     @functools.cached_property
     def torch_of_cmake(self) -> str:
         """Where cmake looks for a torch that nothing declares; "" if it does not."""
         return explain_torch_of_cmake(self.project)
-
-    @functools.cached_property
-    def has_kernels(self) -> bool:
-        """Whether the source has kernels of CUDA."""
-        return any(name.endswith(".cu") for name in self.includes.tree.files)
-
-    @functools.cached_property
-    def has_conditions(self) -> bool:
-        """Whether CMake files decide by conditions what they compile."""
-        return has_conditions(self.project)
-
-    @functools.cached_property
-    def heeds_archs(self) -> bool:
-        """Whether CMake files name what a job says of architectures, or torch's files, which read it."""
-        return reads_request_archs(self.project)
 
     def read_configuration(self, cell: Cell, request: PlatformRequest, sources: tuple[str, ...]) -> CellEvidence | None:
         """Return the evidence in the backend's configuration, or None if only the project's own code can answer."""
@@ -430,14 +405,6 @@ class _Collector:
         if kind and not (kind == CUDA and self.project.backend in SCIKIT):  # that one is configured
             kernels = select_kernels(self.includes.tree, kind, str(self.project.folder), request.native)
             yield from warn_of_files(self.project, kernels, kind, env)
-
-    def configuration_of(self, env: tuple[tuple[str, str], ...], cell: backends.CellFacts) -> backends.Read | None:
-        """Return what the backend's configuration says of a cell, if it says all: platforms on one system share it."""
-        return backends.read(self.project, dict(env), cell)
-
-    def torch_abi_of(self, sources: tuple[str, ...]) -> TorchAbi:
-        """Return the torch ABI that these sources bind to; it is the same for every cell of a platform."""
-        return torch_abi(self.includes, sources, self.project.request.subdirectory)
 
 
 # ---------------------------------------------------------------- the project, as its build was observed

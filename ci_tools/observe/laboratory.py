@@ -45,15 +45,16 @@ class TrialResult(NamedTuple):
     answer: dict[str, Any]
     reads: Iterable[str] = ()  # files of the source
     version: str | None = None  # of the project, where the code asked for it
-    stopped: bool = False  # whether it did not end by itself
+    stopped: bool = False  # whether it did not end by itself, or is not to be kept
 
 
 class Laboratory:
     """Runs one experiment, which a subclass describes, for one source, again and again."""
 
     code: str  # that is run, such as setup.py, as messages name it
-    shows: str  # `setup.py builds`
-    unit: str  # of a run: build
+    task: str  # as the user sees it: observe what setup.py builds
+    purpose = "to show what it builds"
+    unit = ""  # of a run, where the user sees how many there were: build
     store: str  # the folder of the results below the user's cache
 
     def __init__(self, tree: Tree, outside: Outside, limits: Limits, spent: Spent | None = None) -> None:
@@ -70,7 +71,7 @@ class Laboratory:
 
     def close(self) -> None:
         """Remove what the runs left, and end the step that the user sees, if there is one."""
-        if self.step:
+        if self.step and self.unit:
             self.step.result(f"{self.runs} {self.unit}{'' if self.runs == 1 else 's'}")
         self.open.close()
 
@@ -123,7 +124,7 @@ class Laboratory:
     def run(self, command: Sequence[str | Path], **confinement: Any) -> Confined:  # noqa: ANN401 - those of the sandbox
         """Run the experiment's command within its limits; the user sees a step from the first on."""
         if self.step is None:
-            self.step = self.open.enter_context(self.outside.reporter.step(f"observe what {self.shows}"))
+            self.step = self.open.enter_context(self.outside.reporter.step(self.task))
             self.count(*self.counted)
         self.runs += 1
         return run_in_sandbox(command, limits=self.limits, trusted=bool(why_not()), **confinement)
@@ -147,7 +148,7 @@ class Laboratory:
     def _refuse_unconfined(self) -> None:
         """Raise InputError where this machine cannot confine the code, and the user does not trust it."""
         if not self.outside.trusts_source and (reason := why_not()):
-            msg = f"{self.code} must run to show what it builds, and this machine cannot confine it: {reason}"
+            msg = f"{self.code} must run {self.purpose}, and this machine cannot confine it: {reason}"
             hint = "--trust-source runs it without confinement: use it only for a source that you trust"
             raise InputError(msg, hint=hint, page="explanation/evidence.md#what-confinement-guarantees")
 

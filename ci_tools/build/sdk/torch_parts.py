@@ -50,6 +50,8 @@ OWN = {
 }
 THEIR_FACTS = "from ci_tools.observe.inside.facts import FACTS"
 OUR_FACTS = "from torch._fatwheel import FACTS"
+# As the finder of the fakes gives it to those without one.
+LATE = f"\n{OUR_FACTS}\n\n\ndef __getattr__(name):\n    return FACTS.unknown(f'{{__name__}}.{{name}}')\n"
 # What torch.utils.cpp_extension imports; the other requirements of torch are for computing.
 REQUIRED = frozenset({"setuptools", "typing-extensions"})
 CONSTANT = re.compile(r"^(\w+)(?::[^=\n]+)? = '([^'\n]*)'$", re.MULTILINE)
@@ -190,8 +192,8 @@ def _write_answers(package: Path, facts: Mapping[str, object]) -> None:
         path = package / source.relative_to(ANSWERS)
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            text = source.read_text(encoding="utf-8")
-            path.write_text(text.replace(THEIR_FACTS, OUR_FACTS), encoding="utf-8")
+            text = source.read_text(encoding="utf-8").replace(THEIR_FACTS, OUR_FACTS)
+            path.write_text(text if "\ndef __getattr__" in text else text + LATE, encoding="utf-8")
     for name, place in OWN.items():
         shutil.copy(INSIDE / name, package / place)
     (package / "_fatwheel.json").write_text(json.dumps(facts), encoding="utf-8")

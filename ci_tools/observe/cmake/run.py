@@ -80,7 +80,7 @@ class Configured(NamedTuple):
 class Configurer(Laboratory):
     """Observes the configure steps of one project, each only once."""
 
-    code, shows, unit, store = "cmake's configure step", "cmake configures", "run", "configured"
+    code, task, unit, store = "cmake's configure step", "observe what cmake configures", "run", "configured"
 
     def __init__(self, tree: Tree, folder: str, outside: Outside, spent: Spent | None = None) -> None:
         super().__init__(tree, outside, LIMITS, spent)

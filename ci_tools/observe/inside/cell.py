@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from typing import Any, NamedTuple
 
-from ci_tools.observe.inside.facts import FACTS
+from ci_tools.observe.inside.facts import FACTS, watch
 
 SYS_PLATFORMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}
 SYSTEMS = {"linux": "Linux", "macos": "Darwin", "windows": "Windows"}
@@ -60,28 +59,17 @@ def machine_name() -> str:
 def doubt_function(name: str, real: Any) -> Any:
     """Record a doubt when the project calls a function whose answer no cell defines."""
 
-    @functools.wraps(real)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        asker = sys._getframe(1).f_code.co_filename  # noqa: SLF001 - the only way to see who asks
-        is_unpacking = asker.endswith("/tarfile.py")  # which gives files away as root
-        if FACTS.lets_ask() and not is_unpacking:
+    def note(*_: Any, **__: Any) -> None:
+        asker = sys._getframe(2).f_code.co_filename  # noqa: SLF001 - the only way to see who asks
+        if not asker.endswith("/tarfile.py"):  # which gives files away as root
             FACTS.doubt(f"asks for {name}(), which no cell defines")
-        return real(*args, **kwargs)
 
-    return called
+    return watch(real, note)
 
 
 def note_place(real: Any) -> Any:
     """Record that a folder depends on the system and the version of Python."""
-
-    @functools.wraps(real)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        if FACTS.lets_ask():
-            FACTS.ask("python")
-            FACTS.ask("os")
-        return real(*args, **kwargs)
-
-    return called
+    return watch(real, lambda *_, **__: (FACTS.ask("python"), FACTS.ask("os")))
 
 
 def cell_suffix() -> str:

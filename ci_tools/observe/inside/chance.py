@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import datetime  # noqa: ICN001 - its own names are replaced
-import errno
 import functools
 import io
 import os
@@ -18,7 +17,8 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.observe.inside.facts import FACTS
+from ci_tools.observe.inside import facts
+from ci_tools.observe.inside.facts import FACTS, refuse_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,43 +32,17 @@ def watch() -> None:
     """Record who asks; in the second run, shift the clock."""
     for name in ASKED:
         if hasattr(os, name):
-            setattr(os, name, _note_chance(getattr(os, name)))
-    _watch_sizes()
-    os.cpu_count = _fake_cpu_count(os.cpu_count)
-    if hasattr(os, "process_cpu_count"):
-        os.process_cpu_count = _fake_cpu_count(os.process_cpu_count)
-    if hasattr(os, "sched_getaffinity"):
-        os.sched_getaffinity = _affinity(os.sched_getaffinity)
+            setattr(os, name, facts.watch(getattr(os, name), lambda *_: FACTS.note("chance")))
+    builtins.open = io.open = _Opener(io.open)  # type: ignore[assignment]
+    for name, give in SIZE_FUNCTIONS.items():
+        if hasattr(os, name):
+            setattr(os, name, facts.answer(getattr(os, name), give))
+    if hasattr(os, "sysconf"):
+        os.sysconf = facts.answer(os.sysconf, functools.partial(_sysconf, os.sysconf))
     names = random.Random(0)  # noqa: S311 - names of temporary files, the same in every observation
     tempfile._RandomNameSequence.rng = property(lambda _: names)  # noqa: SLF001 - the only way to set them
     if FACTS.known["chance"]:
         _let_it_be_later()
-
-
-def _note_chance(real: Any) -> Any:
-    @functools.wraps(real)
-    def called(*args: Any) -> Any:
-        if FACTS.lets_ask():
-            FACTS.note("chance")
-        return real(*args)
-
-    return called
-
-
-def _fake_cpu_count(real: Any) -> Any:
-    @functools.wraps(real)
-    def called() -> Any:
-        return machine().processors if FACTS.lets_ask() else real()
-
-    return called
-
-
-def _affinity(real: Any) -> Any:
-    @functools.wraps(real)
-    def called(pid: int) -> Any:
-        return set(range(machine().processors)) if FACTS.lets_ask() else real(pid)
-
-    return called
 
 
 def _let_it_be_later() -> None:
@@ -197,7 +171,7 @@ def getrlimit(_: int) -> tuple[int, int]:
 def read_release() -> dict[str, str]:
     """Return what `platform.freedesktop_os_release` does."""
     if FACTS.ask("os") != "linux":
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/etc/os-release")
+        refuse_file("/etc/os-release")
     pairs = (line.partition("=") for line in machine().release.splitlines())
     return {"PRETTY_NAME": "Linux", **{name: value.strip('"') for name, _, value in pairs}}
 
@@ -212,7 +186,7 @@ def read_size(path: Any) -> str | None:
         return None
     is_linux = FACTS.ask("os") == "linux"
     if not is_linux or (name.startswith(CGROUP) and not FACTS.suppose(f"there is a file {name}")):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        refuse_file(name)
     return FILES[name](machine())
 
 
@@ -231,11 +205,19 @@ def look_for_size(look: str, path: Any) -> os.stat_result | bool | None:
     return look == "access" or os.stat_result((stat.S_IFREG, *[0] * 9))
 
 
-def _watch_sizes() -> None:
-    """Let the project read the files of FILES, and ask for the same sizes by `os.sysconf`."""
-    builtins.open = io.open = _Opener(io.open)  # type: ignore[assignment]
-    if hasattr(os, "sysconf"):
-        os.sysconf = _Sizes(os.sysconf)
+def _sysconf(real: Callable[[Any], int], name: Any) -> int:
+    """Return a size of the machine; any other value of `os.sysconf` is a doubt."""
+    if name in SIZES:
+        return SIZES[name](machine())
+    FACTS.doubt("asks for os.sysconf(), which no cell defines")
+    return real(name)
+
+
+# Functions of `os` that tell a size of the machine.
+SIZE_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("cpu_count", "process_cpu_count"), lambda: machine().processors),
+    "sched_getaffinity": lambda _: set(range(machine().processors)),
+}
 
 
 class _Opener:
@@ -249,18 +231,3 @@ class _Opener:
         if content is None:
             return self.real(file, mode, *args, **kwargs)
         return io.BytesIO(content.encode()) if "b" in mode else io.StringIO(content)
-
-
-class _Sizes:
-    """`os.sysconf`: what is not the machine's size is a doubt."""
-
-    def __init__(self, real: Any) -> None:
-        self.real = real
-
-    def __call__(self, name: Any) -> Any:
-        if not FACTS.lets_ask():
-            return self.real(name)
-        if name in SIZES:
-            return SIZES[name](machine())
-        FACTS.doubt("asks for os.sysconf(), which no cell defines")
-        return self.real(name)

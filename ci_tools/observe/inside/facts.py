@@ -5,6 +5,8 @@ Two cells with the same answers to all recorded questions get the same build: th
 
 from __future__ import annotations
 
+import errno
+import functools
 import json
 import os
 import sys
@@ -198,6 +200,34 @@ class AskedFacts(metaclass=_Guarded):
     def shown(self, file: str) -> str:
         """Return the name of a project's file in the source."""
         return self.project + "setup.py" if file == EXECUTED else file.removeprefix(self.root)
+
+
+def watch(real: Any, note: Callable[..., object]) -> Any:
+    """Return a function that calls `note` with its arguments first, where the project calls it."""
+
+    @functools.wraps(real)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if FACTS.lets_ask():
+            note(*args, **kwargs)
+        return real(*args, **kwargs)
+
+    return called
+
+
+def answer(real: Any, give: Callable[..., Any], asks: Callable[[], bool] | None = None) -> Any:
+    """Return a function that the project gets another result of; `asks` says whether it is the project that calls."""
+    asks = asks or FACTS.lets_ask
+
+    @functools.wraps(real)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return give(*args, **kwargs) if asks() else real(*args, **kwargs)
+
+    return called
+
+
+def refuse_file(path: Any) -> NoReturn:
+    """Raise FileNotFoundError for a file that the cell does not have."""
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
 class GuardedModule(ModuleType):

@@ -5,7 +5,6 @@ A project that looks elsewhere finds nothing, and its lookup is recorded as a do
 
 from __future__ import annotations
 
-import errno
 import functools
 import os
 import pathlib
@@ -14,11 +13,13 @@ import shutil
 import stat
 import sys
 import sysconfig
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.observe.inside import facts
 from ci_tools.observe.inside.build_ext import LEFT, place_data
+from ci_tools.observe.inside.cell import doubt_function
 from ci_tools.observe.inside.chance import look_for_size
-from ci_tools.observe.inside.facts import FACTS
+from ci_tools.observe.inside.facts import FACTS, refuse_file
 from ci_tools.observe.inside.standard_library import drivers
 from ci_tools.observe.inside.torch_names.headers import HEADERS, OF_HEADER
 
@@ -74,9 +75,9 @@ def watch() -> None:
         for name in LOOKS if kind else ():
             setattr(kind, name, staticmethod(getattr(os, name)))
     os.open = _open_below(os.open)
-    os.symlink = _watch_link(os.symlink)
+    os.symlink = facts.watch(os.symlink, _check_link)
     shutil.which = which(shutil.which)
-    shutil.disk_usage = _doubtful("shutil.disk_usage()", shutil.disk_usage)
+    shutil.disk_usage = doubt_function("shutil.disk_usage", shutil.disk_usage)
 
 
 def _guard_lookup(name: str, real: Any) -> Any:
@@ -111,20 +112,17 @@ def _hide(look: str, path: Any, asker: FrameType) -> Any:
     if (only or look == "access") and (header := TORCH_HEADER.search(_full_name(path))):
         return _find_header(header[1], look, only, path)
     if only and (found := NUMPY.search(_full_name(path))):  # numpy 2 has moved them
-        return os.stat_result((only.mode, *[0] * 9)) if found[1] else _refuse(path)
+        return os.stat_result((only.mode, *[0] * 9)) if found[1] else refuse_file(path)
     if only and _full_name(path) == os.devnull and FACTS.ask("os") == "windows":
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    if only and _is_elsewhere(path):
-        return _suppose_file(only, path)
+        refuse_file(path)
+    if only and _is_elsewhere(path):  # only some builders have it: another run gets the other answer
+        there = FACTS.suppose(f"there is {only.what} {_name_alike(path)}")
+        return os.stat_result((only.mode, *[0] * 9)) if there else refuse_file(path)
     if is_there(path):
         return None
     if look == "access":
         return False
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-
-
-def _refuse(path: Any) -> NoReturn:
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return refuse_file(path)
 
 
 def _find_header(header: str, look: str, only: _Kind | None, path: Any) -> Any:
@@ -138,26 +136,12 @@ def _find_header(header: str, look: str, only: _Kind | None, path: Any) -> Any:
         return os.stat_result((stat.S_IFDIR if is_folder else stat.S_IFREG, *[0] * 9))
     if look == "access":
         return bool(found)
-    return _refuse(path)
+    return refuse_file(path)
 
 
-def _suppose_file(only: _Kind, path: Any) -> os.stat_result:
-    """Return the mode of a file that only some builders have, or raise FileNotFoundError: another run, the other."""
-    if FACTS.suppose(f"there is {only.what} {_name_alike(path)}"):
-        return os.stat_result((only.mode, *[0] * 9))
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-
-
-def _watch_link(real: Any) -> Any:
+def _check_link(source: Any, link: Any, *_: Any, **__: Any) -> None:
     """Check the target of a link when it is created: files found through the link later look like the source's."""
-
-    @functools.wraps(real)
-    def called(source: Any, link: Any, *args: Any, **kwargs: Any) -> Any:
-        if FACTS.lets_ask():
-            is_there(os.path.join(os.path.dirname(os.fsdecode(link)), os.fsdecode(source)))
-        return real(source, link, *args, **kwargs)
-
-    return called
+    is_there(os.path.join(os.path.dirname(os.fsdecode(link)), os.fsdecode(source)))
 
 
 def _leads_here(look: str, path: Any) -> bool:
@@ -169,16 +153,6 @@ def _leads_here(look: str, path: Any) -> bool:
     return any(
         folder.startswith(above) for folder in (FACTS.root, FACTS.known["modules"], f"{sys.prefix}/", f"{PREFIX}/")
     )
-
-
-def _doubtful(name: str, real: Any) -> Any:
-    @functools.wraps(real)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        if FACTS.lets_ask():
-            FACTS.doubt(f"asks for {name}, which no cell defines")
-        return real(*args, **kwargs)
-
-    return called
 
 
 def is_there(path: Any) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import codecs
-import functools
 import io
 import os
 import platform
@@ -17,7 +16,7 @@ import sysconfig
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.observe.inside import chance, files, modules, programs, text
+from ci_tools.observe.inside import chance, facts, files, modules, programs, text
 from ci_tools.observe.inside.cell import (
     OS_NAMES,
     SYS_PLATFORMS,
@@ -201,8 +200,8 @@ def _functions() -> None:
         os: {"uname": lambda: os.uname_result((SYSTEMS[FACTS.ask("os")], "builder", "", "", machine_name()))},
     }
     for module, functions in answers.items():
-        for name, answer in functions.items():
-            setattr(module, name, _for_the_project(getattr(module, name), answer))
+        for name, give in functions.items():
+            setattr(module, name, facts.answer(getattr(module, name), give))
     for name in ("get_path", "get_paths", "get_config_h_filename", "get_makefile_filename"):
         setattr(sysconfig, name, note_place(getattr(sysconfig, name)))
     sysconfig.get_config_vars = wrap_config_vars(sysconfig.get_config_vars)
@@ -236,11 +235,3 @@ class SimpleUname(NamedTuple):
     version: str
     machine: str
     processor: str
-
-
-def _for_the_project(real: Callable[..., Any], answer: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(real)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        return answer(*args, **kwargs) if FACTS.lets_ask() else real(*args, **kwargs)
-
-    return called

@@ -10,12 +10,12 @@ import pkgutil
 import re
 import sys
 from importlib.machinery import ModuleSpec
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ci_tools.observe.inside import chance
+from ci_tools.observe.inside import chance, facts
 from ci_tools.observe.inside.facts import FACTS, names_of
+from ci_tools.observe.inside.fakes import FAKED, FOLDER, FakesFinder
 from ci_tools.observe.inside.standard_library.library import LIBRARY
 from ci_tools.observe.inside.torch_names.torch import TORCH
 
@@ -38,10 +38,6 @@ OF_DRIVER = "pynvml"  # a build that imagines a GPU has it, too
 PLUGINS = frozenset(
     {"cffi", "cppy", "expandvars", "pkgconfig", OF_DRIVER, "setuptools_rust", "setuptools_scm", "vcs_versioning"}
 )
-FAKES = Path(__file__).with_name("fakes")
-FAKED = frozenset(
-    ".".join(path.relative_to(FAKES).with_suffix("").parts).removesuffix(".__init__") for path in FAKES.rglob("*.py")
-)
 OBSERVER = "ci_tools"
 # Modules that later Pythons have, and the package that they come from.
 FILLED = {"tomllib": "setuptools._vendor.tomli"}
@@ -54,8 +50,8 @@ def watch(provided: Provided) -> None:
 
     `provided` are the requirements of the cell's build without a fake, and their modules; None: not known.
     """
-    builtins.__import__ = _watch_import(builtins.__import__)
-    sys.meta_path.insert(0, _Absent())
+    builtins.__import__ = _watch_find(builtins.__import__)
+    sys.meta_path[:0] = [_Absent(), FakesFinder()]
     sys.meta_path.append(_MissingModule(provided))
     importlib.import_module = _watch_find(importlib.import_module)
     importlib.util.find_spec = _watch_find(importlib.util.find_spec)
@@ -78,27 +74,10 @@ def provide(requirements: Any) -> None:
             finder.provided[name] = None
 
 
-def _watch_import(real: Any) -> Any:
+def _watch_find(real: Any) -> Any:
     """Check a module's name before it is imported or taken from `sys.modules`: other code may have imported it."""
 
-    @functools.wraps(real)
-    def imported(name: str, *args: Any, **kwargs: Any) -> Any:
-        if not FACTS.asks():
-            return real(name, *args, **kwargs)
-        _look(name)
-        module = real(name, *args, **kwargs)
-        LIBRARY.show()
-        TORCH.show()
-        return module
-
-    return imported
-
-
-def _watch_find(real: Any) -> Any:
-    @functools.wraps(real)
-    def found(name: str, *args: Any, **kwargs: Any) -> Any:
-        if not FACTS.asks():
-            return real(name, *args, **kwargs)
+    def find(name: str, *args: Any, **kwargs: Any) -> Any:
         try:
             _look(name)
         except ModuleNotFoundError:
@@ -110,7 +89,7 @@ def _watch_find(real: Any) -> Any:
         TORCH.show()
         return found
 
-    return found
+    return facts.answer(real, find, FACTS.asks)
 
 
 def _look(name: str) -> None:
@@ -164,9 +143,13 @@ class _Absent:
 def _is_by_fake() -> bool:
     """Whether one of the fakes states the current import: it is there whatever the cell has."""
     frame = sys._getframe(2)  # noqa: SLF001 - the only way to see who imports
-    while frame.f_back and ("importlib" in frame.f_code.co_filename or frame.f_code.co_filename == __file__):
+    while frame.f_back and ("importlib" in frame.f_code.co_filename or _is_observers(frame.f_code.co_filename)):
         frame = frame.f_back
-    return frame.f_code.co_filename.startswith(f"{FAKES}/")
+    return frame.f_code.co_filename.startswith(f"{FOLDER}/")
+
+
+def _is_observers(file: str) -> bool:
+    return file.startswith(facts.HERE) and not file.startswith(f"{FOLDER}/")
 
 
 class _Unknown:
@@ -325,10 +308,8 @@ def _list_installed(real: Any) -> Any:
 
 
 def _doubt_listing(name: str, real: Any) -> Any:
-    @functools.wraps(real)
-    def listed(*args: Any, **kwargs: Any) -> Any:
-        if FACTS.lets_ask() and not (args or kwargs.get("path")):
+    def note(*args: Any, **kwargs: Any) -> None:
+        if not (args or kwargs.get("path")):
             FACTS.doubt(f"lists what is installed by {name}, which no cell defines")
-        return real(*args, **kwargs)
 
-    return listed
+    return facts.watch(real, note)

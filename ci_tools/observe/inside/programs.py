@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import functools
 import os
 import re
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.observe.inside import build_ext, files, text
 from ci_tools.observe.inside.environ import list_changes
-from ci_tools.observe.inside.facts import FACTS
+from ci_tools.observe.inside.facts import FACTS, refuse_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -196,7 +195,7 @@ def _ask_driver(words: list[str]) -> None:
     """
     if not FACTS.ask("gpu"):
         if os.path.dirname(words[0]):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), words[0])
+            refuse_file(words[0])
     elif os.path.dirname(words[0]) or not all(map(TOLD_BY_DRIVER.fullmatch, words[1:])):
         FACTS.doubt(f"runs {' '.join(words)}, whose answer no cell defines")
 
@@ -218,7 +217,7 @@ def _is_found_here(program: str, start: _Start) -> bool:
     name = os.path.abspath(os.path.join(start.folder, program))
     if name.startswith(files.USUAL_PLACES):
         FACTS.ask("accelerator")
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+        refuse_file(program)
     ours = (FACTS.known["tools_folder"], FACTS.known["accelerator_home"], *FACTS.known["folders"])
     return any(folder and name.startswith(f"{folder}/") for folder in ours)
 

@@ -22,7 +22,7 @@ from ci_tools.observe.inside.cell import (
     platform_tag,
     python_version,
 )
-from ci_tools.observe.inside.facts import FACTS
+from ci_tools.observe.inside.facts import FACTS, answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,14 +76,7 @@ def _common_value(name: str, value: Any) -> Any:
 
 def wrap_config_vars(real: Any) -> Any:
     """Answer a project that reads one variable or all, or changes some for distutils."""
-
-    @functools.wraps(real)
-    def called(*names: str) -> Any:
-        if not FACTS.lets_ask():
-            return real(*names)
-        return [sysconfig.get_config_var(name) for name in names] if names else _Vars(real())
-
-    return called
+    return answer(real, lambda *names: [sysconfig.get_config_var(name) for name in names] if names else _Vars(real()))
 
 
 class _Vars(dict):  # type: ignore[type-arg]
@@ -109,9 +102,9 @@ def answer_for_distutils() -> None:
     from setuptools.command import bdist_wheel
 
     def answered(module: Any, **answers: Callable[..., Any]) -> None:
-        for name, answer in answers.items():
+        for name, give in answers.items():
             if hasattr(module, name):
-                setattr(module, name, _directly(getattr(module, name), answer))
+                setattr(module, name, answer(getattr(module, name), give, FACTS.asks))
 
     for module in _twice("distutils.util"):
         answered(module, get_platform=platform_tag, get_host_platform=platform_tag)
@@ -173,14 +166,6 @@ def _twice(name: str) -> list[Any]:
     """Return a module of distutils under Python's name and under setuptools' name."""
     names = (name, f"setuptools._{name}")
     return [importlib.import_module(one) for one in names if importlib.util.find_spec(one)]
-
-
-def _directly(real: Any, answer: Callable[..., Any]) -> Any:
-    @functools.wraps(real)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        return answer(*args, **kwargs) if FACTS.asks() else real(*args, **kwargs)
-
-    return called
 
 
 def _compiler_type() -> str:

@@ -93,7 +93,7 @@ class ObservedProject(NamedTuple):
 class Observer(Laboratory):
     """Observes the builds of one project, each only once."""
 
-    code, shows, unit, store = "setup.py", "setup.py builds", "build", "observations"
+    code, task, unit, store = "setup.py", "observe what setup.py builds", "build", "observations"
 
     def __init__(self, subject: ObservedProject, outside: Outside, spent: Spent | None = None) -> None:
         super().__init__(subject.tree, outside, LIMITS, spent)

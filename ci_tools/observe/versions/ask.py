@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import posixpath
@@ -11,26 +10,27 @@ import shlex
 import shutil
 import sys
 from collections import Counter
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import InputError, LabelError, MachineError, ShallowError
-from ci_tools.machine.seals import read_key, seal, unseal
-from ci_tools.machine.storage import sha256_of, write_atomically
-from ci_tools.machine.workplace import workplace
+from ci_tools.machine.storage import sha256_of
 from ci_tools.model.edition import tell_version
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.pep440 import parse_version, read_version
 from ci_tools.model.request import GitSource, SdistSource
-from ci_tools.observe.stage import choose_place
+from ci_tools.observe.laboratory import Laboratory, TrialResult
+from ci_tools.observe.stage import write_script
 from ci_tools.observe.versions.tools import find_version_tool, select_tools
-from ci_tools.sandbox import Limits, Verdict, run_in_sandbox, why_not
-from ci_tools.sandbox.leftovers import clear, read_safely
+from ci_tools.sandbox import Limits
+from ci_tools.sandbox.leftovers import read_safely
 from ci_tools.source import git
 from ci_tools.source.versions import OwnVersion, read_file_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from ci_tools.machine.context import Outside
     from ci_tools.observe.versions.tools import Tools
@@ -57,19 +57,9 @@ def ask_version(project: ProjectFile, outside: Outside, tag: str = "", *, is_tol
     if not is_told and not _is_asked(project):
         return None
     checkout = project.tree.checkout
-    is_shallow = bool(checkout and checkout.shallow)
-    name = _key(project, tag)
-    path = outside.cache.resolve() / "versions" / f"{name}.json"
-    kept = read_safely(path, MAX_READ)
-    key = read_key(outside.environ)
-    found = unseal(name, kept, key) if kept is not None else None
-    if found is None:
-        found = _ask(project, outside, tag)
-        is_known = "version" in found.get("said", {}).get(ALL, {})
-        if is_known and not found["modified"]:  # some tools make a version of the day for what is modified
-            with write_atomically(path) as file:
-                file.write(seal(name, found, key))
-    return _judge(project, found, is_shallow=is_shallow)
+    with closing(_VersionLaboratory(project, outside)) as laboratory:
+        found = laboratory.ask(tag)
+    return _judge(project, found, is_shallow=bool(checkout and checkout.shallow))
 
 
 def _is_asked(project: ProjectFile) -> bool:
@@ -89,46 +79,87 @@ def is_setuptools(project: ProjectFile) -> bool:
     return project.backend.startswith(SETUPTOOLS) or project.path("setup.py") in project.tree.names
 
 
-def _key(project: ProjectFile, tag: str) -> str:
-    """Return the hash of all that the answer depends on."""
-    tree = project.tree
-    settings = (project.request.subdirectory, project.backend, project.request.build.env, select_tools(project))
-    states = [one for one in tree.states.items() if posixpath.basename(one[0]) != CONFIG_FILE]  # as `init` writes it
-    inputs = (sha256_of(SCRIPT), states, tree.git_identity, tag, settings, sys.version_info[:2])
-    return hashlib.sha256(repr(inputs).encode()).hexdigest()
-
-
 # ---------------------------------------------------------------- one run
 
 
-def _ask(project: ProjectFile, outside: Outside, tag: str) -> dict[str, Any]:
-    """Run the tool for each view of the repository; return its answers, and the tags that were tried."""
-    if not outside.trusts_source and (reason := why_not()):
-        msg = f"the project's own tool must run to tell its version, and cannot be confined here: {reason}"
-        hint = "--trust-source runs it without confinement: use it only for a source that you trust"
-        raise InputError(msg, hint=hint, page="explanation/evidence.md#what-confinement-guarantees")
-    tools = select_tools(project)
-    installed = tools.install(outside)
-    with (
-        outside.reporter.step("ask for the version"),
-        workplace(choose_place(project.tree, 0, outside), clear) as own,
-    ):
-        place = own.resolve()
-        tree, checkout = project.tree, project.tree.checkout
+class _VersionLaboratory(Laboratory):
+    """Asks the tool of one project for each view of the repository."""
+
+    code, purpose, task, store = "the project's own tool", "to tell its version", "ask for the version", "versions"
+
+    def __init__(self, project: ProjectFile, outside: Outside) -> None:
+        super().__init__(project.tree, outside, LIMITS)
+        self.project = project
+        self.tools = select_tools(project)
+
+    def ask(self, tag: str) -> dict[str, Any]:
+        """Return the tool's answers, and the tags that were tried."""
+        request, tree = self.project.request, self.tree
+        settings = (request.subdirectory, self.project.backend, request.build.env, self.tools)
+        states = [one for one in tree.states.items() if posixpath.basename(one[0]) != CONFIG_FILE]  # as `init` writes
+        inputs = (sha256_of(SCRIPT), states, tree.git_identity, tag, settings, sys.version_info[:2])
+        return self.recall(inputs, partial(self._ask, tag)).answer
+
+    def _ask(self, tag: str) -> TrialResult:
+        installed = self.tools.install(self.outside)
+        tree, checkout, place = self.tree, self.tree.checkout, self.folder
         top = place / "stage" / "checkout"
         modified = checkout.list_changes(tree.files, untracked=False) if checkout else []
-        stores = tree.list_stores(outside.cache)
         tree.copy_to(top / tree.prefix)
-        tree.make_checkout(top / tree.prefix, lends=stores is not None, modified=modified)
+        tree.make_checkout(top / tree.prefix, lends=self.stores is not None, modified=modified)
         if checkout:
             checkout.tell(top / tree.prefix, checkout.pack_refs(checkout.tags_here, past=True), modified)
-        request = _request(project, place, tools, installed, tag)
+        request = _request(self.project, place, self.tools, installed, tag)
         (place / "request.json").write_text(json.dumps(request), encoding="utf-8")
-        _run(project, place, installed, stores or (), outside)
+        self._run(place / "stage", installed)
         text = (read_safely(Path(request["answer"]), MAX_READ) or b"{}").decode()
-        answer = json.loads(text.replace(str(top), "the checkout"))
-    here = sorted(checkout.tags_here) if checkout else []
-    return {**answer, "modified": modified, "here": [tag] if tag else here[:MAX_TAGS]}
+        here = sorted(checkout.tags_here) if checkout else []
+        found = {
+            **json.loads(text.replace(str(top), "the checkout")),
+            "modified": modified,
+            "here": [tag] if tag else here[:MAX_TAGS],
+        }
+        is_known = "version" in found.get("said", {}).get(ALL, {})
+        # Some tools make a version of the day for what is modified.
+        return TrialResult(found, stopped=bool(modified) or not is_known)
+
+    def _run(self, stage: Path, installed: Path) -> None:
+        """Run the script in its sandbox, with a git that says when it was asked."""
+        program = shutil.which("git", path=self.outside.environ.get("PATH"))
+        tools = stage / "tools"
+        tools.mkdir()
+        # Programs that the project starts find this Python, without the packages of its environment.
+        tools.joinpath("python3").symlink_to(Path(sys.executable).resolve())
+        tools.joinpath("python").symlink_to("python3")
+        if program:
+            settings = {**git.UNCONFIGURED, **git.LOCAL, "GIT_CEILING_DIRECTORIES": str(stage)}
+            told = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
+            used, command = shlex.quote(str(stage / "git-was-asked")), shlex.join([program, *git.COMMAND[1:]])
+            # Tools drop the variables of git that they find, so they are set here.
+            write_script(tools / "git", f'#!/bin/sh\n: > {used}\nexport {told}\nexec {command} "$@"\n')
+        request = stage.with_name("request.json")
+        ended = self.run(
+            [sys.executable, "-I", "-S", "-B", SCRIPT, request],
+            folder=stage,
+            readable=[
+                request,
+                SCRIPT,
+                *([Path(program).resolve().parent] if program else []),
+                installed,
+                *(self.stores or ()),
+            ],
+            env={
+                "PATH": os.pathsep.join((str(tools), os.defpath)),
+                "HOME": str(stage),
+                "TMPDIR": str(stage),
+                "LANG": "C.UTF-8",
+                "PYTHONPATH": str(installed),
+                **dict(self.project.request.build.env),
+            },
+            log=stage.with_name("log"),
+        )
+        if early := self.explain_end(ended.verdict):
+            raise MachineError(early)
 
 
 def _request(project: ProjectFile, place: Path, tools: Tools, installed: Path, tag: str) -> dict[str, Any]:
@@ -178,47 +209,6 @@ def _views(checkout: Checkout | None, tag: str) -> Iterator[tuple[str, str | Non
         yield NONE, checkout.pack_refs((), past=False)
     for one in here[:MAX_TAGS] if len(here) > 1 else ():
         yield f"{ONE}{one}", checkout.pack_refs([one], past=True)
-
-
-def _run(project: ProjectFile, place: Path, installed: Path, stores: Iterable[Path], outside: Outside) -> None:
-    """Run the script in its sandbox, with a git that says when it was asked."""
-    stage = place / "stage"
-    program = shutil.which("git", path=outside.environ.get("PATH"))
-    tools = stage / "tools"
-    tools.mkdir()
-    # Programs that the project starts find this Python, without the packages of its environment.
-    tools.joinpath("python3").symlink_to(Path(sys.executable).resolve())
-    tools.joinpath("python").symlink_to("python3")
-    if program:
-        wrapper = tools / "git"
-        settings = {**git.UNCONFIGURED, **git.LOCAL, "GIT_CEILING_DIRECTORIES": str(stage)}
-        told = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
-        used, command = shlex.quote(str(stage / "git-was-asked")), shlex.join([program, *git.COMMAND[1:]])
-        # Tools drop the variables of git that they find, so they are set here.
-        wrapper.write_text(f'#!/bin/sh\n: > {used}\nexport {told}\nexec {command} "$@"\n', encoding="utf-8")
-        wrapper.chmod(0o755)
-    env = {
-        "PATH": os.pathsep.join((str(tools), os.defpath)),
-        "HOME": str(stage),
-        "TMPDIR": str(stage),
-        "LANG": "C.UTF-8",
-        "PYTHONPATH": str(installed),
-        **dict(project.request.build.env),
-    }
-    git_itself = [Path(program).resolve().parent] if program else []
-    log = place / "log"
-    ended = run_in_sandbox(
-        [sys.executable, "-I", "-S", "-B", SCRIPT, place / "request.json"],
-        folder=stage,
-        readable=[place / "request.json", SCRIPT, *git_itself, installed, *stores],
-        env=env,
-        log=log,
-        limits=LIMITS,
-        trusted=bool(why_not()),
-    )
-    if ended.verdict is not Verdict.ENDED:
-        msg = f"the project's own tool ran into a limit when asked for the version: {ended.verdict.value}"
-        raise MachineError(msg)
 
 
 # ---------------------------------------------------------------- the answer

@@ -44,8 +44,6 @@ CMAKE_ARCHS = re.compile(
     re.VERBOSE,
 )
 CACHED = re.compile(r"\sCACHE\b")
-READS_ARCHS = re.compile(r"\bTORCH_CUDA_ARCH_LIST\b|\bfind_package\s*\(\s*Torch\b")
-CONDITION = re.compile(r"\b(?:else)?if\s*\(|\boption\s*\(|\bCACHE\b|\$<", re.IGNORECASE)
 ARGUMENT = re.compile(r"-D\s*CMAKE_CUDA_ARCHITECTURES(?::\w+)?=(\S+)")
 
 
@@ -211,17 +209,6 @@ def _cmake_archs(project: ProjectFile, files: Iterable[str]) -> Iterator[Forced]
             archs = (CACHED.split(match[1] or "", 1)[0] or match[2] or match[3] or "").strip().strip('"')
             if archs and archs != "OFF" and "$" not in archs:
                 yield Forced(archs, f"{file}:{line}")
-
-
-def reads_request_archs(project: ProjectFile) -> bool:
-    """Whether CMake files name what a job says of architectures, or torch's CMake files, which read it."""
-    return any(READS_ARCHS.search(project.tree.text(name)) for name in _cmake_files(project))
-
-
-def has_conditions(project: ProjectFile) -> bool:
-    """Whether CMake files decide by a condition or an option what they compile, or name no kernel."""
-    texts = [project.tree.text(name) for name in _cmake_files(project)]
-    return any(map(CONDITION.search, texts)) or not any(".cu" in text for text in texts)
 
 
 def _cmake_files(project: ProjectFile) -> Iterator[str]:

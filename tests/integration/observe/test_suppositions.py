@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.model.evidence import Extensions
-from ci_tools.observe import inside
 from tests.builders.sources import evidence_of, write
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ci_tools.model.evidence import CellEvidence
 
 pytestmark = pytest.mark.slow  # many real processes
@@ -215,11 +215,6 @@ def test_pkgconfig_is_asked_both_ways(body: str, extensions: Extensions, tmp_pat
 def test_what_a_fake_lacks_is_not_missing_but_a_doubt(statement: str, tmp_path: Path) -> None:
     found = shown(tmp_path, f"try:\n    {statement}\nexcept Exception:\n    modules.clear()\n")
     assert "is not simulated" in found.extensions_where
-
-
-def test_each_fake_says_what_it_lacks() -> None:
-    fakes = [path for path in Path(inside.__file__).with_name("fakes").rglob("*.py") if path.parent.name != "fakes"]
-    assert [path for path in fakes if "\ndef __getattr__" not in path.read_text(encoding="utf-8")] == []
 
 
 CYTHON = "from Cython.Distutils.extension import Extension as Own\nfrom Cython.Build import build_ext\n"

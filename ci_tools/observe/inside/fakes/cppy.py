@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from setuptools.command.build_ext import build_ext
 
 from ci_tools.observe.inside.facts import FACTS
@@ -32,7 +30,3 @@ class CppyBuildExt(build_ext):
                 FACTS.variable("CPPY_DISABLE_FH4")
                 extension.extra_link_args.extend(["ucrt.lib", "vcruntime.lib"])
         super().build_extensions()
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"cppy.{name}")

@@ -16,7 +16,3 @@ def expandvars(text: str, **options: Any) -> str:
     if options.keys() - {"nounset"}:
         FACTS.doubt("calls expandvars with an option, which is not simulated")
     return os.path.expandvars(DEFAULT.sub(lambda found: FACTS.variable(found[1]) or found[2], text))
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"expandvars.{name}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ci_tools.observe.inside.facts import FACTS
 
@@ -43,7 +43,3 @@ def parse(packages: str, static: bool = False) -> _Flags:
             msg = f"{package} not found"
             raise PackageNotFoundError(msg)
     return _Flags(libraries=[f"<{package}>" for package in packages.split()])
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"pkgconfig.{name}")

@@ -28,7 +28,3 @@ def get_versions(*_: Any, **__: Any) -> dict[str, Any]:
 def get_cmdclass(cmdclass: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return the project's own commands: those of versioneer write the version into a module."""
     return dict(cmdclass or {})
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"versioneer.{name}")

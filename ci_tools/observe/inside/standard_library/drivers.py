@@ -12,7 +12,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.observe.inside.facts import FACTS
+from ci_tools.observe.inside.facts import FACTS, answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,15 +45,8 @@ def locate(path: Any) -> Any:
 
 def watch() -> None:
     """Let the project open the files of a GPU's driver."""
-    builtins.open = io.open = _open_located(open)
-
-
-def _open_located(real: Any) -> Any:
-    @functools.wraps(real)
-    def opened(file: Any, *args: Any, **kwargs: Any) -> Any:
-        return real(locate(file) if FACTS.lets_ask() else file, *args, **kwargs)
-
-    return opened
+    real = open
+    builtins.open = io.open = answer(real, lambda file, *args, **kwargs: real(locate(file), *args, **kwargs))
 
 
 def has_library(name: str) -> bool | None:

@@ -15,7 +15,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.observe.inside.facts import FACTS, names_of
+from ci_tools.observe.inside.facts import FACTS, names_of, watch
 from ci_tools.observe.inside.shown import Attribute, show_names
 from ci_tools.observe.inside.standard_library.equivalents import make_stand_in
 from ci_tools.observe.inside.torch_names.table import (
@@ -161,7 +161,7 @@ class TorchModules:
     def watch_signatures(self) -> None:
         """Record a doubt when the project reads the signature of one of torch's functions."""
         for function in SIGNATURES:
-            setattr(inspect, function, _watch_signature(getattr(inspect, function)))
+            setattr(inspect, function, watch(getattr(inspect, function), _doubt_signature))
 
     # -- modules
 
@@ -216,15 +216,10 @@ def _asks(frame: FrameType) -> bool:
     return FACTS.imports_itself() if is_import else FACTS.is_asked_by(frame)
 
 
-def _watch_signature(real: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(real)
-    def read(subject: Any, *args: Any, **kwargs: Any) -> Any:
-        module = str(getattr(subject, "__module__", ""))
-        if module.partition(".")[0] == TOP and FACTS.lets_ask():
-            FACTS.doubt(f"reads the parameters of {module}.{subject.__name__}, which are not those of every torch")
-        return real(subject, *args, **kwargs)
-
-    return read
+def _doubt_signature(subject: Any, *_: Any, **__: Any) -> None:
+    module = str(getattr(subject, "__module__", ""))
+    if module.partition(".")[0] == TOP:
+        FACTS.doubt(f"reads the parameters of {module}.{subject.__name__}, which are not those of every torch")
 
 
 def _join(module: str, name: str) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ci_tools.observe.inside.facts import FACTS
-
 
 class Template:
     """A template that is its own result."""
@@ -27,7 +25,3 @@ class Template:
 def sub(content: str, *_: Any, **__: Any) -> str:
     """Return the text."""
     return content
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"Cython.Tempita.{name}")

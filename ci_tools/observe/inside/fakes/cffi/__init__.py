@@ -100,7 +100,3 @@ def _limit(kwds: dict[str, Any]) -> dict[str, Any]:
     if not kwds["py_limited_api"]:
         kwds["define_macros"] = [*kwds.get("define_macros", ()), NO_LIMIT]
     return kwds
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"cffi.{name}")

@@ -30,7 +30,3 @@ class Process:
 
     def __getattr__(self, name: str) -> Any:
         return FACTS.unknown(f"psutil.Process.{name}")
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"psutil.{name}")

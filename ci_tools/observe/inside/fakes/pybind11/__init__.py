@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from ci_tools.observe.inside.facts import FACTS
 
 __version__ = "3.0.0"
 
@@ -18,7 +15,3 @@ def get_include(user: object = None) -> str:
 def get_cmake_dir() -> str:
     """Return the folder of its CMake files."""
     return str(Path(__file__).parent / "share" / "cmake")
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"pybind11.{name}")

@@ -8,8 +8,6 @@ import setuptools
 from pybind11 import get_include
 from setuptools.command.build_ext import build_ext as _build_ext
 
-from ci_tools.observe.inside.facts import FACTS
-
 
 class Pybind11Extension(setuptools.Extension):
     """An extension in C++ that includes pybind11."""
@@ -45,7 +43,3 @@ class ParallelCompile:
 def naive_recompile(*_: object) -> bool:
     """Whether to compile a file again: it was never compiled."""
     return True
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"pybind11.setup_helpers.{name}")

@@ -109,7 +109,3 @@ def _build(command: Any, extension: RustExtension) -> None:
 
 def _limited_name(name: str) -> str:
     return f"{name.rpartition('.')[2]}{get_abi3_suffix()}"
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"setuptools_rust.{name}")

@@ -88,7 +88,3 @@ def _read_sdist_version() -> str:
     except OSError:
         return ""
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("Version:")), "")
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"setuptools_scm.{name}")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ci_tools.observe.inside.facts import FACTS
-
 
 class TorchVersion(str):
     """`torch.__version__`: text that compares as a version."""
@@ -46,7 +44,3 @@ class TorchVersion(str):
         return not self == other
 
     __hash__ = str.__hash__
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"torch.torch_version.{name}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ci_tools.observe.inside.facts import FACTS
 
 
@@ -14,7 +12,3 @@ def is_available() -> bool:
 
 def _is_compiled() -> bool:
     return bool(FACTS.ask("accelerator")["kind"] == "xpu")
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"torch.xpu.{name}")

@@ -6,6 +6,7 @@ The programs `cython` and `cythonize` write an empty file: the `.pyx` says what 
 from __future__ import annotations
 
 import glob
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,9 @@ def cythonize(module_list: Any, exclude: Any = (), **_: Any) -> list[Any]:
     return [_written(extension) for extension in extensions if not set(extension.sources) & excluded]
 
 
-def translate(words: Any) -> list[str]:
+def translate(words: Any = None) -> list[str]:
     """Write the files that a command line of `cython` or `cythonize` asks for, and return their names."""
-    words = [str(word) for word in words]
+    words = [str(word) for word in (sys.argv[1:] if words is None else words)]
     FACTS.note_import("Cython")
     ending = ".cpp" if {"--cplus", "-+"} & {*words} else ".c"
     named = [after for word, after in pairwise(words) if word in {"-o", "--output-file"}]
@@ -91,7 +92,3 @@ def _written(extension: Any) -> Any:
         str(Path(source).with_suffix(ending)) if source.endswith(ENDINGS) else source for source in extension.sources
     ]
     return extension
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"Cython.Build.{name}")

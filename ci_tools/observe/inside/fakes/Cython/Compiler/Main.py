@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from types import SimpleNamespace
 from typing import Any
 
 from Cython.Build import translate
-
-from ci_tools.observe.inside.facts import FACTS
 
 default_options: dict[str, Any] = {}
 
@@ -33,11 +30,7 @@ compile_single = compile
 
 def main(command_line: int = 1) -> None:
     """Run the program `cython`."""
-    translate(sys.argv[1:])
+    translate()
 
 
 setuptools_main = main
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"Cython.Compiler.Main.{name}")

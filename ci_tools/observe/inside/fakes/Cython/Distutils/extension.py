@@ -6,8 +6,6 @@ from typing import Any
 
 import setuptools
 
-from ci_tools.observe.inside.facts import FACTS
-
 
 class Extension(setuptools.Extension):
     """An extension with options of Cython."""
@@ -17,7 +15,3 @@ class Extension(setuptools.Extension):
         super().__init__(name, sources, **own)
         for key in kwargs.keys() - own.keys():
             setattr(self, key, kwargs[key])
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"Cython.Distutils.extension.{name}")

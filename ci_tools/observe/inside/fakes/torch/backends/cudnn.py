@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ci_tools.observe.inside.facts import FACTS
 
 enabled = True
@@ -12,7 +10,3 @@ enabled = True
 def is_available() -> bool:
     """Whether torch was built with it."""
     return bool(FACTS.ask("accelerator")["kind"] in {"cuda", "rocm"})
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"torch.backends.cudnn.{name}")

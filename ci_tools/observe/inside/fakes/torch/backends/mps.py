@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ci_tools.observe.inside.facts import FACTS
 
 
@@ -15,7 +13,3 @@ def is_built() -> bool:
 def is_available() -> bool:
     """Whether the builder has one."""
     return is_built()
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"torch.backends.mps.{name}")

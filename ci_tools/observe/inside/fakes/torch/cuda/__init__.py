@@ -72,7 +72,3 @@ def get_arch_list() -> list[str]:
 
 def _is_compiled() -> bool:
     return bool(FACTS.ask("accelerator")["kind"] in {"cuda", "rocm"})
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"torch.cuda.{name}")

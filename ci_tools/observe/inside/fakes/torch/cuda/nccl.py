@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ci_tools.observe.inside.facts import FACTS
 
 
@@ -16,7 +14,3 @@ def version() -> tuple[int, ...]:
     if not FACTS.ask("nccl"):
         FACTS.doubt("asks for torch.cuda.nccl.version(), which no wheel on the package index says for this torch")
     return tuple(map(int, filter(None, FACTS.ask("nccl").split("."))))
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"torch.cuda.nccl.{name}")

@@ -92,7 +92,3 @@ def _written(path: str, root: str) -> SimpleNamespace:
     Path(hip_path).parent.mkdir(parents=True, exist_ok=True)
     Path(hip_path).write_text(text, encoding="utf-8")
     return SimpleNamespace(status="[ok]", hipified_path=hip_path)
-
-
-def __getattr__(name: str) -> Any:
-    return FACTS.unknown(f"torch.utils.hipify.hipify_python.{name}")
