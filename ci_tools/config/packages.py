@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
@@ -9,6 +11,8 @@ from packaging.utils import canonicalize_name
 from ci_tools.config.location import BUILD_FILES
 from ci_tools.errors import InputError, nearest
 from ci_tools.formats.toml.text import parse_toml
+from ci_tools.source.backends.toml import TomlFile
+from ci_tools.source.imported import MAKERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +26,12 @@ NOT_RELEASED = frozenset(
     "3rdparty benchmark benchmarks ci demo demos deps doc docs example examples extern external sample samples "
     "submodules template templates test testing tests third-party third_party thirdparty tools vendor vendored".split()
 )
+# Settings by which a project of a workspace says that it is none to build: uv's, poetry's, pdm's and rye's.
+NOT_A_PACKAGE = (("uv", "package", False), ("poetry", "package-mode", False), ("pdm", "distribution", False),
+                 ("rye", "virtual", True))  # fmt: skip
+# A path in a build file that leads above the file's folder, also where a setup.py joins it of parts.
+LEADS_UP = re.compile(r"""(?<![\w.])(?:\.\./)+[\w./-]*|["']\.\.["']\s*,\s*["'](?P<part>[\w./-]+)["']""")
+INHERITS = re.compile(r"\bworkspace\s*=\s*true\b")
 MAX_SHOWN = 8  # packages that a message lists
 
 
@@ -45,8 +55,23 @@ def find_packages(tree: Tree) -> tuple[Package, ...]:
     """Return the packages of a source, the root's first; of a folder with nothing but tools' settings there is none."""
     folders = {file.rpartition("/")[0] for file in tree.files if file.rpartition("/")[2] in BUILD_FILES}
     found = [package for folder in sorted(folders, key=_depth) for package in _packages_in(tree, folder)]
-    released = [one for one in found if not NOT_RELEASED & {part.lower() for part in one.folder.split("/")}]
-    return tuple(released or found)
+    real = [one for one in found if not _is_virtual(tree, one.folder)]
+    released = [one for one in real if not NOT_RELEASED & {part.lower() for part in one.folder.split("/")}]
+    return tuple(released or real or found)
+
+
+def names_outside(tree: Tree) -> bool:
+    """Whether a build file names what a checkout has beside the tree: a workspace, a crate, a readme, sources."""
+    for name in tree.files if tree.prefix else ():
+        if posixpath.basename(name) in MAKERS:
+            text, folder = tree.text(name), posixpath.dirname(name)
+            paths = [(one["part"] and f"../{one['part']}") or one[0] for one in LEADS_UP.finditer(text)]
+            if name.endswith("Cargo.toml") and INHERITS.search(text):
+                paths += [f"{'../' * level}Cargo.toml" for level in range(1, tree.prefix.count("/") + 1)]
+            paths = [posixpath.normpath(posixpath.join(folder, path)) for path in paths]
+            if any(path.startswith("../") and (tree.root / path).exists() for path in paths):
+                return True
+    return False
 
 
 def explain_no_package(root: Path) -> InputError:
@@ -83,6 +108,12 @@ def _packages_in(tree: Tree, folder: str) -> list[Package]:
     if f"{prefix}setup.py" not in tree.names and not {"project", "build-system"} & content.keys():
         return []
     return [Package(folder, _stated_name(content))]
+
+
+def _is_virtual(tree: Tree, folder: str) -> bool:
+    """Whether a project only holds the settings of others."""
+    file = TomlFile.of(tree, posixpath.join(folder, "pyproject.toml"))
+    return any(file.value("tool", tool, key) is said for tool, key, said in NOT_A_PACKAGE)
 
 
 def _stated_name(content: Mapping[str, object]) -> str:

@@ -9,7 +9,6 @@ import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.formats.toml.text import parse_toml
 from ci_tools.model.pep440 import read_version
 from ci_tools.source.syntax import parse_module
 
@@ -64,12 +63,11 @@ def _from_meson(project: ProjectFile) -> Iterator[str]:
 
 
 def _from_cargo(project: ProjectFile) -> Iterator[str]:
-    """Yield the version in Cargo.toml; that of a workspace is not followed."""
-    name = project.path(project.text("tool", "maturin", "manifest-path") or "Cargo.toml")
-    package = parse_toml(project.tree.text(name), name).get("package")
-    version = package.get("version") if isinstance(package, dict) else None
-    if isinstance(version, str) and "-" not in version:  # maturin makes 1.0rc1 of Cargo's 1.0-rc.1
-        yield version
+    """Yield the version in Cargo.toml or its workspace, which maturin reads by PEP 440: 1.0-rc.1 as 1.0rc1."""
+    from ci_tools.source.backends.maturin import find_crate  # noqa: PLC0415 - only a maturin project needs it
+
+    if crate := find_crate(project):
+        yield crate.version()
 
 
 def _from_hatch(project: ProjectFile) -> Iterator[str]:

@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.config.packages import Package, choose_package, explain_no_package
+from ci_tools.config.packages import Package, choose_package, explain_no_package, names_outside
 from ci_tools.config.project import quote_names, refuse_existing, to_comment, to_scalar
 from ci_tools.config.starter.choices import PlatformChoice, Starter, TorchChoice, choose
 from ci_tools.config.starter.survey import survey
@@ -67,7 +67,7 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
         raise explain_no_package(root)
     blank = replace(BLANK, source=sdist) if sdist else replace(BLANK, subdirectory=_folder_of(package, root, outside))
     tree = open_tree(blank, root, outside)
-    if tree.list_ways_out():  # the build compiles what they lead to
+    if tree.list_ways_out() or names_outside(tree):  # the build needs what they lead to
         whole, package = whole_of(blank, tree)
         blank = replace(BLANK, source=PathSource(path=whole), subdirectory=package)
         tree = open_tree(blank, root, outside)
@@ -153,7 +153,7 @@ def _source(starter: Starter, sdist: SdistSource | None) -> Iterator[str]:
     if folder or sdist:
         yield from ("", "source:")
     if starter.path != ".":
-        yield f"  path: {to_scalar(starter.path)} # links of the project lead to folders beside it"
+        yield f"  path: {to_scalar(starter.path)} # the project needs what is beside its folder"
     if sdist:
         name, version = to_scalar(sdist.name), to_scalar(sdist.version)
         yield f"  sdist: {{ name: {name}, version: {version}, sha256: {to_scalar(sdist.sha256)} }}"

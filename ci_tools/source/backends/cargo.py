@@ -88,6 +88,13 @@ class Crate:
                 return file
         return None
 
+    def version(self) -> str:
+        """Return the crate's version, which may be its workspace's; "" if neither states one."""
+        own = self.file.value("package", "version")
+        if isinstance(own, dict) and own.get("workspace") and self.workspace:
+            own = self.workspace.value("workspace", "package", "version")
+        return own if isinstance(own, str) else ""
+
     def is_library(self) -> bool:
         """Whether the crate builds a library that Python could load."""
         kinds = self.file.value("lib", "crate-type") or self.file.value("lib", "crate_type") or ()

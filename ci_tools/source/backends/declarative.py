@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import json
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, PythonApi
@@ -14,6 +16,7 @@ from ci_tools.source.backends.facts import Read, requires_python
 from ci_tools.source.backends.sdist_contents import MAY_SHIP, select_binaries
 from ci_tools.source.backends.toml import TomlFile, table
 from ci_tools.source.requirements import build_requirements
+from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,6 +48,13 @@ PLAIN_COMPANIONS = frozenset(
 )
 PLAIN_HATCH_HOOKS = frozenset({"vcs", "version", "versioningit"})  # they write the version into a file
 JAVASCRIPT = frozenset({"hatch_jupyter_builder.npm_builder", "jupyter_builder.npm_builder"})
+KEEPS_TAG = "which sets no tag, so its wheel is a pure one's"
+# What a script mentions that gives the wheel another tag than the backend's pure one, or runs code that is elsewhere.
+OTHER_TAG = re.compile(
+    r"(?<![a-z])tag(?![a-z])|pure_?(python|lib)|plat.?(name|form.tag)|python.tag|config_settings|build_config"
+    r"|\b(importlib|runpy|exec|eval|__import__|setattr|globals)\b",
+    re.IGNORECASE,
+)
 # Settings by which a hook makes a wheel for one platform and one Python.
 NATIVE_HOOK = [
     re.compile(rf"""^(?!\s*(?:if|elif)\b)[^#\n]*build_data\[["']{name}["']\]\s*=\s*{value}\b""", re.MULTILINE)
@@ -61,13 +71,15 @@ def read(project: ProjectFile, env: Mapping[str, str], backend: str = "") -> Rea
     It is the project's own backend, or the one that this passes on.
     """
     tool = BACKENDS[backend or project.backend]
-    why = next(_doubts(project, tool, env), "")
+    said = [*_doubts(project, tool, env)]
+    why = next((one for one in said if not one.endswith(KEEPS_TAG)), "")
     if why and (native := _explain_native(project, tool)):
-        said = f"{why}, so what it compiles is not known"
-        return Read(Extensions.SOME, native, PythonApi(Binding.FULL, native), warnings=(said,))
+        warning = f"{why}, so what it compiles is not known"
+        return Read(Extensions.SOME, native, PythonApi(Binding.FULL, native), warnings=(warning,))
     extensions = Extensions.UNKNOWN if why else Extensions.NONE
     named = f"{project.backend} passes on {backend}, which" if backend else project.backend
-    where = why or f"{project.place('build-system', 'build-backend')}: {named} compiles nothing"
+    plain = f"{project.place('build-system', 'build-backend')}: {named} compiles nothing"
+    where = why or next(iter(said), plain)
     return Read(extensions, where, PythonApi(Binding.FULL, f"{project.name}:1"), pure_tag=_pure_tag(project, tool))
 
 
@@ -156,18 +168,15 @@ def _plugins(project: ProjectFile) -> Iterator[str]:
 
 
 def _hatch(project: ProjectFile, env: Mapping[str, str]) -> Iterator[str]:
-    """Yield a doubt for each build hook that runs and may compile."""
-    for keys in (("hooks",), ("targets", "wheel", "hooks")):
-        path = ("tool", "hatch", "build", *keys)
-        for name, hook in project.table(*path).items():
-            if _runs(name, hook, env):
-                place = TomlFile(project.name, {}, tuple(project.lines)).place("hooks", name)
-                yield f"{place}: {project.backend} runs the project's own code"
+    """Yield what is known of each build hook that runs and may compile."""
+    mine = TomlFile(project.name, {}, tuple(project.lines))
     own = TomlFile.of(project.tree, project.path("hatch.toml"))  # it takes precedence over [tool.hatch]
-    wheel = table(table(own.table("build"), "targets"), "wheel")
-    for name, hook in {**table(own.table("build"), "hooks"), **table(wheel, "hooks")}.items():
-        if _runs(name, hook, env):
-            yield f"{own.place('hooks', name)}: {project.backend} runs the project's own code"
+    for file, build in ((mine, project.table("tool", "hatch", "build")), (own, own.table("build"))):
+        wheel = table(table(build, "targets"), "wheel")
+        for name, hook in {**table(build, "hooks"), **table(wheel, "hooks")}.items():
+            if _runs(name, hook, env):
+                script = str(hook.get("path", "hatch_build.py")) if isinstance(hook, dict) and name == "custom" else ""
+                yield _judge_script(project, str(file.place("hooks", name)), script)
 
 
 def _runs(name: str, hook: Any, env: Mapping[str, str]) -> bool:  # noqa: ANN401 - TOML
@@ -179,6 +188,20 @@ def _runs(name: str, hook: Any, env: Mapping[str, str]) -> bool:  # noqa: ANN401
     asked = ("HATCH_BUILD_HOOKS_ENABLE", f"HATCH_BUILD_HOOK_ENABLE_{name.upper()}")
     by_default = hook.get("enable-by-default", True) if isinstance(hook, dict) else True
     return bool(by_default) or any(_is_true(env, variable) for variable in asked)
+
+
+def _judge_script(project: ProjectFile, place: str, script: str) -> str:
+    """Say that a backend runs code of the project, and whether this leaves the wheel the tag of a pure one."""
+    name = project.path(script)
+    text = project.tree.text(name) if script else ""
+    module = parse_module(text)
+    nodes = [*ast.walk(module)] if module else []
+    imported = {item.name for node in nodes if isinstance(node, ast.Import) for item in node.names}
+    imported |= {"." * node.level + (node.module or "") for node in nodes if isinstance(node, ast.ImportFrom)}
+    is_known = {one.partition(".")[0] for one in imported} <= {*sys.stdlib_module_names, "hatchling", "pdm"}
+    if len(nodes) > 1 and is_known and not OTHER_TAG.search(text):
+        return f"{place}: {project.backend} runs {name}, {KEEPS_TAG}"
+    return f"{place}: {project.backend} runs the project's own code"
 
 
 def _is_true(env: Mapping[str, str], name: str) -> bool:
@@ -196,11 +219,13 @@ def _poetry(project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
 def _pdm(project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
     yield from _plugins(project)
     build = ("tool", "pdm", "build")
-    for key in ("custom-hook", "run-setuptools", "setup-script"):
+    for key in ("run-setuptools", "setup-script"):
         if project.value(*build, key):
             yield f"{project.place(*build, key)}: {project.backend} runs the project's own code"
-    hook = project.path("pdm_build.py")  # the default, used if the project names no other file
-    if hook in project.tree.names:
-        yield f"{hook}:1: {project.backend} runs the project's own code"
+    named = project.text(*build, "custom-hook")
+    script = named or "pdm_build.py"  # the default, used if the project names no other file
+    if named or project.path(script) in project.tree.names:
+        place = project.place(*build, "custom-hook") if named else f"{project.path(script)}:1"
+        yield _judge_script(project, str(place), script)
     if project.value(*build, "is-purelib") is False:
         yield f"{project.place(*build, 'is-purelib')}: the wheel is tagged for the machine that builds it"

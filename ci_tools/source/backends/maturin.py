@@ -42,7 +42,7 @@ class Limited(NamedTuple):
 def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
     """Return the facts about maturin's build of a cell."""
     where = f"{project.place('build-system', 'build-backend')}: maturin compiles"
-    crate = _crate(project)
+    crate = find_crate(project)
     if crate is None:
         api = PythonApi(Binding.UNKNOWN, f"{project.place('tool', 'maturin')}: its Cargo.toml is not in the source")
         return Read(Extensions.SOME, where, api)
@@ -52,7 +52,8 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
     return Read(Extensions.SOME, where, api, next(_torch(crates), None), outside=outside)
 
 
-def _crate(project: ProjectFile) -> Crate | None:
+def find_crate(project: ProjectFile) -> Crate | None:
+    """Return the crate that maturin compiles; None if its Cargo.toml is not in the source."""
     named = project.value("tool", "maturin", "manifest-path")
     for path in (str(named),) if named else MANIFESTS:
         if project.path(path) in project.tree.names:

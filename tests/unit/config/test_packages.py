@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.config.packages import choose_package, find_packages
+from ci_tools.config.packages import choose_package, find_packages, names_outside
 from ci_tools.errors import InputError
 from ci_tools.source.files import tree_at
-from tests.builders.sources import write
+from tests.builders.sources import committed, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,11 +30,34 @@ TWO = {"a/pyproject.toml": NAMED.replace("NAME", "acme-one"), "b/setup.py": ""}
         pytest.param({**TWO, "tests/pyproject.toml": NAMED, "a/Examples/setup.py": ""}, ["acme-one", "b"],
                      id="samples-and-tests-are-not-released"),
         pytest.param({"examples/pyproject.toml": NAMED}, ["NAME"], id="unless-there-is-nothing-else"),
+        pytest.param({"pyproject.toml": f"{NAMED}[tool.uv]\npackage = false\n", **TWO}, ["acme-one", "b"], id="uv"),
+        pytest.param({"pyproject.toml": f"{NAMED}[tool.poetry]\npackage-mode = false\n"}, ["NAME"], id="only-poetrys"),
         pytest.param({"README": ""}, [], id="none"),
     ],
 )  # fmt: skip
 def test_what_the_packages_of_a_source_are(tmp_path: Path, files: dict[str, str], expected: list[str]) -> None:
     assert list(map(str, find_packages(tree_at(write(tmp_path, files), {})))) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        pytest.param("Cargo.toml", "[package]\nversion.workspace = true\n", True, id="workspace-above"),
+        pytest.param("Cargo.toml", '[dependencies]\ncore = { path = "../core" }\n', True, id="crate-beside"),
+        pytest.param("pyproject.toml", '[project]\nreadme = "../README.md"\n', True, id="readme-above"),
+        pytest.param("CMakeLists.txt", "add_library(a ${CMAKE_CURRENT_SOURCE_DIR}/../core/a.cpp)\n", True, id="source"),
+        pytest.param("setup.py", 'open(os.path.join(HERE, "..", "README.md"))\n', True, id="joined-path"),
+        pytest.param("csrc/CMakeLists.txt", "include_directories(../include)\n", False, id="inside"),
+        pytest.param("setup.py", 'open("../NEWS")\n', False, id="nothing-there"),
+        pytest.param("notes.md", "see ../README.md\n", False, id="no-build-file"),
+    ],
+)
+def test_a_project_that_needs_what_is_beside_its_folder(
+    tmp_path: Path, name: str, content: str, *, expected: bool
+) -> None:
+    beside = {"Cargo.toml": "[workspace]\n", "README.md": "", "core/a.cpp": "", "py/include/a.h": ""}
+    committed(write(tmp_path, {**beside, f"py/{name}": content}))
+    assert names_outside(tree_at(tmp_path / "py", dict(os.environ))) is expected
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 HATCH = "[tool.hatch.version]\n"
 PDM = "[tool.pdm.version]\n"
 SCIKIT = "[tool.scikit-build.metadata.version]\n"
+SHARED = '[package]\nversion.workspace = true\n[workspace.package]\nversion = "0.3.1"\n'
 REGEX = 'provider = "scikit_build_core.metadata.regex"\n'
 
 
@@ -28,8 +29,12 @@ REGEX = 'provider = "scikit_build_core.metadata.regex"\n'
         pytest.param("mesonpy", "", "meson.build", "project('a', version: '1.' + '2')", "", id="meson-that-computes"),
         pytest.param("mesonpy", "", "meson.build", "# project('a', version: '1')", "", id="meson-in-a-comment"),
         pytest.param("maturin", "", "Cargo.toml", '[package]\nversion = "0.2.0"\n', "0.2.0", id="cargo"),
-        pytest.param("maturin", "", "Cargo.toml", '[package]\nversion = "0.2.0-rc.1"\n', "", id="cargo-candidate"),
-        pytest.param("maturin", "", "Cargo.toml", "[package]\nversion.workspace = true\n", "", id="cargo-workspace"),
+        pytest.param("maturin", "", "Cargo.toml", '[package]\nversion = "0.2.0-rc.1"\n', "0.2.0-rc.1", id="cargo-rc"),
+        pytest.param("maturin", "", "Cargo.toml", "[package]\nversion.workspace = true\n", "", id="cargo-no-workspace"),
+        pytest.param("maturin", "", "Cargo.toml", SHARED, "0.3.1", id="cargo-workspace"),
+        pytest.param("maturin", "[tool.maturin]\nmanifest-path = 'py/Cargo.toml'", "Cargo.toml", "", "",
+                     id="cargo-elsewhere"),
+        pytest.param("maturin", "", "rust/Cargo.toml", '[package]\nversion = "4"\n', "4", id="cargo-in-rust"),
         pytest.param("hatchling.build", f'{HATCH}path = "a.py"\n', "a.py", '__version__: str = "v1.2"\n', "1.2",
                      id="hatch"),
         pytest.param("hatchling.build", f'{HATCH}path = "a.py"\npattern = "x"\n', "a.py", '__version__ = "1"\n', "",

@@ -141,6 +141,38 @@ def test_what_compiles_nothing_is_told_from_what_may(
 
 
 @pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param("import subprocess\nsubprocess.run(['npm', 'run', 'build'])\n", NONE, id="that-runs-programs"),
+        pytest.param("from hatchling.builders.hooks.plugin.interface import BuildHookInterface\n", NONE, id="of-hatch"),
+        pytest.param("build_data['infer_tag'] = stage\n", UNKNOWN, id="that-infers-a-tag"),
+        pytest.param("build_data.update(tag=name)\n", UNKNOWN, id="that-gives-a-tag"),
+        pytest.param("context.builder.config_settings['--plat-name'] = 'x'\n", UNKNOWN, id="that-names-a-platform"),
+        pytest.param("from mypyc.build import mypycify\n", UNKNOWN, id="with-code-of-others"),
+        pytest.param("from .tools import build\n", UNKNOWN, id="with-a-module-beside-it"),
+        pytest.param("exec(open('more.py').read())\n", UNKNOWN, id="with-a-script-of-another-name"),
+        pytest.param("def broken(:\n", UNKNOWN, id="that-is-not-python"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("backend", "settings", "name"),
+    [
+        pytest.param("hatchling.build", "[tool.hatch.build.hooks.custom]\n", "hatch_build.py", id="hatch"),
+        pytest.param("hatchling.build", "[tool.hatch.build.targets.wheel.hooks.custom]\npath = 'b.py'\n", "b.py",
+                     id="hatch-by-name"),
+        pytest.param("pdm.backend", "", "pdm_build.py", id="pdm"),
+        pytest.param("pdm.backend", "[tool.pdm.build]\ncustom-hook = 'b.py'\n", "b.py", id="pdm-by-name"),
+    ],
+)  # fmt: skip
+def test_a_script_that_sets_no_tag_leaves_the_wheel_pure(
+    tmp_path: Path, backend: str, settings: str, name: str, script: str, expected: Extensions
+) -> None:
+    found = backends.read(opened(tmp_path, {"pyproject.toml": pyproject(backend, settings), name: script}), {}, CELL)
+    assert found is not None
+    assert (found.extensions, f"runs {name}, which sets no tag" in found.where) == (expected, expected is NONE)
+
+
+@pytest.mark.parametrize(
     "content",
     [
         pytest.param(pyproject("setuptools.build_meta"), id="setuptools"),
