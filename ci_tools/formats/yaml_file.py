@@ -25,6 +25,7 @@ Keys: TypeAlias = "tuple[str | int, ...]"
 MAX_BYTES = 1_000_000
 MAX_VALUES = 20_000  # a request for 100,000 cells needs a few hundred
 DEEPEST = 40
+MOST_BRACKETS = 2 * DEEPEST  # within each other
 CORE = "tag:yaml.org,2002:"
 TEXT_TAGS = frozenset(CORE + tag for tag in ("str", "float", "timestamp", "merge", "value"))
 BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -166,7 +167,16 @@ def _compose(text: str) -> yaml.Node | None:
     if yaml.__with_libyaml__ and not PECULIAR.search(text):
         with contextlib.suppress(yaml.YAMLError):
             return yaml.compose(text, Loader=yaml.CSafeLoader)
-    return yaml.compose(text, Loader=yaml.SafeLoader)
+    return yaml.compose(text, Loader=_Loader)
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's, which looks at every open bracket at each of its tokens; some are more than anybody needs."""
+
+    def fetch_flow_collection_start(self, TokenClass: type) -> None:  # noqa: N803 - its name
+        if self.flow_level > MOST_BRACKETS:
+            raise RecursionError
+        super().fetch_flow_collection_start(TokenClass)
 
 
 class _Reader:

@@ -29,19 +29,6 @@ CACHED = {"CMAKE_CXX_COMPILER_LAUNCHER": str(CCACHE)} if CCACHE.exists() else {}
 SAID = "said"
 
 
-def kept_compilers(folder: Path) -> dict[str, str]:
-    """Return the variables by which setuptools compiles with ccache: links to it, under the compilers' names.
-
-    See "Run modes" in https://ccache.dev/manual/latest.html.
-    """
-    if not CCACHE.exists():
-        return {}
-    folder.mkdir()
-    for name in ("gcc", "g++"):
-        (folder / name).symlink_to(CCACHE)
-    return {"CC": str(folder / "gcc"), "CXX": str(folder / "g++")}
-
-
 def has_compiler() -> bool:
     return shutil.which(CXX) is not None
 

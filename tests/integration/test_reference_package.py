@@ -71,7 +71,7 @@ def cached(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = Path(shutil.copytree(checkout, tmp_path_factory.mktemp("cached") / "checkout"))
     config = root / "package/fatwheel.yml"
     index = lend_torch(tmp_path_factory.mktemp("torch"))
-    text = config.read_text().replace("  imports: [ao_kernels]\n", f"  torch-index: {index}\n")
+    text = config.read_text().replace("  imports: [ao_kernels]\n", f"  imports: []\n  torch-index: {index}\n")
     config.write_text(text)
     return root
 

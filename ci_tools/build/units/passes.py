@@ -25,7 +25,8 @@ BLANK = re.compile(rb"\n\s*\n")
 # Functions that name a place in the source without debug information.
 PLACES = (b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN", b"__builtin_source_location")
 # These are read only after preprocessing: by the assembler, or by a compiler that embeds by itself.
-READS = (b".incbin", b".include", b"\n#embed", b"\n# embed", b"\n#include", b"\n# include", b"\n#import")
+READS = (b".incbin", b"\n#embed", b"\n# embed", b"\n#include", b"\n# include", b"\n#import")
+INCLUDE = re.compile(rb"\.include\b")  # the assembler's; torch's ATen/core/Tensor.h has a member `.included_`
 # What nvcc's last step includes besides what it generated (CUDA 13.0, `nvcc --keep`).
 LAST_STEP = '#include "crt/host_runtime.h"\n#include "fatbinary_section.h"\n'
 GENERATED = ".cudafe1.cpp"
@@ -121,7 +122,7 @@ class Preprocessor(NamedTuple):
             return _Pass(seconds=ran.seconds, plain="it cannot be preprocessed apart")
         content = place.read_bytes()
         place.unlink()
-        if any(word in content for word in READS):
+        if any(word in content for word in READS) or INCLUDE.search(content):
             return _Pass(seconds=ran.seconds, plain="it reads a file while it is compiled (.incbin, #embed)")
         has_lines = call.has_lines or any(word in content for word in PLACES)
         reduced = _name_site(content, self.site) if has_lines else _drop_lines(content)

@@ -20,7 +20,6 @@ from ci_tools.machine import package_index
 from ci_tools.machine import python as interpreter
 from ci_tools.machine.storage import cache_folder
 from ci_tools.model.versions import Python
-from tests.builders.compilers import kept_compilers
 from tests.builders.wheels import make
 from tests.servers.prepared import TORCH, run_prepared
 
@@ -74,9 +73,6 @@ def built(source: Path, fatwheel: CommandLine) -> dict[str, Path]:
         pytest.skip("needs Python 3.11 and 3.12")
     links = source.with_name("links")
     lay_torch(links)
-    config = source / "cpu.yml"
-    env = {"CFLAGS": "-O0", **kept_compilers(source.with_name("compilers"))}
-    config.write_text(config.read_text().replace("{ CFLAGS: -O0 }", json.dumps(env)))
     command = ["build", "cpu.yml", "--job", ",".join(BATCH), "--keep-going", "--out", "dist"]
     cache = (
         cache_folder(os.environ) / "lent"

@@ -53,7 +53,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("keeps_bytecode")]
 
 PYTHON = "3.13"
 VERSION = "4.11.0.92"  # of the stand-in for OpenCV
-SHARED = ("tools", "toolchains", "torch", "torch-parts", "wheels")  # folders of the user's cache, fetched once for all
+# Folders of the user's cache: what is fetched, and the objects of compile units.
+SHARED = ("tools", "toolchains", "torch", "torch-parts", "units", "wheels")
 
 
 class Case(NamedTuple):

@@ -60,6 +60,8 @@ CHANGES = {
     "incbin": Change({"a.cpp": 'asm(".incbin \\"data\\"");\n', "data": "1"}, {"data": "2"}, PLAIN),
     "an-included-assembler-file": Change({"a.cpp": 'asm(".include \\"data\\"");\n', "data": "nop\n"},
                                          {"data": "nop;nop\n"}, PLAIN),
+    "a-member-that-is-no-include": Change({"a.cpp": "struct A { int included; } a;\nint n = a.included;\n"}, {},
+                                          UNCHANGED),
     "a-macro": Change({"a.cpp": "int n = N;\n"}, {}, COMPILED, ("g++", "-DN=1", "a.cpp"), ("g++", "-DN=2", "a.cpp")),
     "a-macro-of-torch": Change(LINES, {}, SAME_TEXT, ("g++", "-D_GLIBCXX_USE_CXX11_ABI=1", "a.cpp"), CALL),
     "an-option": Change(LINES, {}, COMPILED, CALL, ("g++", "-O2", "a.cpp")),
