@@ -26,7 +26,7 @@ NOT_RELEASED = frozenset(
     "3rdparty benchmark benchmarks ci demo demos deps doc docs example examples extern external sample samples "
     "submodules template templates test testing tests third-party third_party thirdparty tools vendor vendored".split()
 )
-# Settings by which a project of a workspace says that it is none to build: uv's, poetry's, pdm's and rye's.
+# Settings by which a project of a workspace says that it builds nothing: uv's, poetry's, pdm's and rye's.
 NOT_A_PACKAGE = (("uv", "package", False), ("poetry", "package-mode", False), ("pdm", "distribution", False),
                  ("rye", "virtual", True))  # fmt: skip
 # A path in a build file that leads above the file's folder, also where a setup.py joins it of parts.

@@ -135,7 +135,7 @@ def _read_text(text: str, path: str) -> WorkflowDocument | tuple[Problem, ...]:
 
 
 def read_workflow(text: str, path: str, repository: str = "", ref: str = "") -> WorkflowDocument:
-    """Return the workflow or action in a file's text; raise InputError with each place where it is none."""
+    """Return the workflow or action in a file's text; raise InputError with each place that GitHub refuses."""
     file = WorkflowDocument.from_text(text, path, repository, ref)
     flaws = list(_find_flaws(file)) if path.startswith(FOLDER) else []
     if flaws:
@@ -144,7 +144,7 @@ def read_workflow(text: str, path: str, repository: str = "", ref: str = "") -> 
 
 
 def _find_flaws(file: WorkflowDocument) -> Iterator[tuple[int, str]]:
-    """Yield why a file is no workflow of GitHub's, each with its line."""
+    """Yield what makes GitHub refuse a file as a workflow, each with its line."""
     if not file.jobs:
         yield 1, "this is not a workflow: it has no jobs"
     if len(file.jobs) > MAX_JOBS:

@@ -39,7 +39,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "Cython.Build.Cythonize": {"cythonize": CYTHONIZE, "main": Same("Cython.Build", "translate")},
     "Cython.Build.Dependencies": {"cythonize": CYTHONIZE},
     "Cython.Compiler": {"Options": Same("Cython.Compiler.Options")},
-    # What a build sets here changes no file that is compiled, and its values are not known.
+    # The values are not known, and those that a build sets change no file that is compiled.
     "Cython.Compiler.Options": {"get_directive_defaults": dict},
     "Cython.Compiler.Version": {"version": "3.2.0"},
     "Cython.Distutils": {"Extension": Same("Cython.Distutils.extension", "Extension"), "build_ext": COMMAND},
