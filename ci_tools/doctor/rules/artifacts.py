@@ -18,7 +18,7 @@ from ci_tools.doctor.walk import place_jobs
 from ci_tools.errors import close_names, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from ci_tools.doctor.workflow_set import WorkflowSet
 
@@ -55,7 +55,8 @@ def check_artifacts(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doct
     for start in starts_of(file):
         jobs = place_jobs(known, file, start)
         uploads = [one for placed in jobs for one in _uploads(known, placed)]
-        yield from _check_collisions(uploads)
+        calls = {placed.id for placed in jobs if placed.is_call and placed.runs}
+        yield from _check_collisions(uploads, calls)
         is_whole = all(_is_whole(known, placed) for placed in jobs)
         for placed in (placed for placed in jobs if placed.runs is not False):
             for transfer in _downloads(known, placed):
@@ -91,15 +92,23 @@ def _downloads(known: WorkflowSet, placed: PlacedJob) -> Iterator[Transfer]:
             yield Transfer(placed, file, step, _name(contexts, wanted), overwrites=False, is_sure=bool(runs))
 
 
-def _check_collisions(uploads: Iterable[Transfer]) -> Iterator[DoctorFinding]:
-    """Yield two uploads of one name that both certainly run."""
+def _check_collisions(uploads: Iterable[Transfer], calls: Collection[str]) -> Iterator[DoctorFinding]:
+    """Yield two uploads of one name that both run: certainly, or as the same step in two calls that certainly run."""
     first: dict[str, Transfer] = {}
     said: set[str] = set()
     for upload in uploads:
-        if REST in upload.name or not upload.is_sure or (upload.placed.row is None and "matrix" in str(upload.name)):
+        is_called = upload.placed.runs is not False and " / ".join(upload.placed.calls) in calls
+        if (
+            REST in upload.name
+            or not (upload.is_sure or is_called)
+            or (upload.placed.row is None and "matrix" in str(upload.name))
+        ):
             continue
         other = first.setdefault(upload.name.lower(), upload)
         if other is upload or (other.step is upload.step and other.placed.row is None) or upload.where in said:
+            continue
+        is_sure = upload.is_sure and other.is_sure
+        if not is_sure and (other.step is not upload.step or other.placed.calls == upload.placed.calls):
             continue
         said.add(upload.where)
         what = f'{upload.placed.name} uploads "{upload.name}", and so does {other.placed.name}'
@@ -110,7 +119,7 @@ def _check_collisions(uploads: Iterable[Transfer]) -> Iterator[DoctorFinding]:
         if other.step is upload.step:
             is_row = other.placed.path == upload.placed.path
             how = f"a name for each row: `name: …-{BY_ROW}`" if is_row else "another prefix in one of the two calls"
-        weight = Weight.WARNING if AFTER_FAILURE.search(upload.step.condition) else Weight.ERROR
+        weight = Weight.ERROR if is_sure and not AFTER_FAILURE.search(upload.step.condition) else Weight.WARNING
         yield DoctorFinding("artifact-collision", weight, upload.where, what, why, how)
 
 

@@ -49,7 +49,7 @@ PLAIN_COMPANIONS = frozenset(
 PLAIN_HATCH_HOOKS = frozenset({"vcs", "version", "versioningit"})  # they write the version into a file
 JAVASCRIPT = frozenset({"hatch_jupyter_builder.npm_builder", "jupyter_builder.npm_builder"})
 KEEPS_TAG = "which sets no tag, so its wheel is a pure one's"
-# Words in a script by which its wheel may get another tag than the backend's pure one, or which run code from elsewhere.
+# Words in a script by which its wheel may get another tag than the backend's pure one, or which run further code.
 OTHER_TAG = re.compile(
     r"(?<![a-z])tag(?![a-z])|pure_?(python|lib)|plat.?(name|form.tag)|python.tag|config_settings|build_config"
     r"|\b(importlib|runpy|exec|eval|__import__|setattr|globals)\b",
