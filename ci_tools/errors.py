@@ -101,6 +101,11 @@ class RejectedInput(InputError):
         super().__init__("\n".join(lines), hint=hint, page=page)
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1: `2 files`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return `did you mean …?` for the closest of `names`, or a list of the names if none is close.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack, contextmanager, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,14 @@ from ci_tools.cli.statuses import DONE
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.console import Console
 
     from ci_tools.machine.context import Outside
 
 HELP = ("-h", "--help")
+TEMPORARY = "TMPDIR"  # the variable for the folder of temporary files (POSIX); Python reads it on every system
 
 
 def help_of(words: Sequence[str]) -> str:
@@ -64,19 +65,36 @@ def run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
     outside = _outside(stderr, options)
     for line in variables.find_unknown(os.environ):
         outside.reporter.say(line)
-    with _temporary(options.verb):
+    with _own_temporary(options.verb):
         status = verbs.find_run(options.verb)(options, outside) or DONE
     _flush_stdout()  # here, where a full disk is still reported as such
     return status
 
 
-def _temporary(verb: str) -> AbstractContextManager[None]:
-    """Return what gives a verb a folder for its temporary files, unless it writes none."""
-    if verb in verbs.WITHOUT_FILES:
-        return nullcontext()
-    from ci_tools.cli.temporary import own_temporary
+@contextmanager
+def _own_temporary(verb: str) -> Iterator[None]:
+    """Put the temporary files of this process and its commands into one folder, which the next run can remove.
 
-    return own_temporary()
+    A verb that writes none gets no such folder. If none can be created, the run goes on; who needs one reports that.
+    """
+    if verb in verbs.WITHOUT_FILES:
+        yield
+        return
+    import tempfile
+
+    from ci_tools.errors import MachineError
+    from ci_tools.machine.workplace import scratch
+
+    before, known = tempfile.tempdir, os.environ.get(TEMPORARY)
+    with ExitStack() as stack:
+        with suppress(OSError, MachineError):
+            tempfile.tempdir = os.environ[TEMPORARY] = str(stack.enter_context(scratch()))
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+            os.environ.pop(TEMPORARY, None)
+            os.environ.update({TEMPORARY: known} if known is not None else {})
 
 
 def _flush_stdout() -> None:

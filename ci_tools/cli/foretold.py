@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-from contextlib import redirect_stdout
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.cli.values import share
-from ci_tools.cli.verbs import find_run, parser_of
+from ci_tools.cli.verbs import parser_of
 from ci_tools.config import location
 from ci_tools.config.native import read_archs
 from ci_tools.doctor.placed_jobs import ForetoldPlan
 from ci_tools.doctor.report import Unseen
 from ci_tools.errors import InputError, MachineError
+from ci_tools.github.projects import list_projects
 from ci_tools.github.step import TAGS, step_of
 from ci_tools.model import edition as editions
 from ci_tools.model.names import VersionText
@@ -56,13 +55,12 @@ class Foreteller(NamedTuple):
             )
 
     def _list_projects(self, environ: Mapping[str, str]) -> ForetoldPlan:
-        """Return the projects of a repository with several configs, as the step itself prints them."""
+        """Return the projects of a repository with several configs, as the step itself lists them."""
         named = {name: text for name, text in environ.items() if name != "WITH_FOLDER"}
-        words, printed = step_of("projects", named, "", parser_of).arguments, io.StringIO()
-        with redirect_stdout(printed):
-            find_run("ci projects")(parser_of("ci projects").parse_args(words[2:]), self.outside)
-        outputs = dict(line.split("=", 1) for line in printed.getvalue().splitlines())
-        return ForetoldPlan("", "", "", "", "", (), 0, {"projects": outputs})
+        words = step_of("projects", named, "", parser_of).arguments
+        options = parser_of("ci projects").parse_args(words[2:])
+        listed = list_projects(options.configs, options.artifacts)
+        return ForetoldPlan("", "", "", "", "", (), 0, {"projects": {"projects": json.dumps(listed)}})
 
     def _due(self, environ: Mapping[str, str]) -> ForetoldPlan:
         """Return all releases that recipes ask for: fewer are due where some are published, more by upstream's news."""

@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.tables.layout import count, near, show_line
-from ci_tools.errors import DOCUMENTATION
+from ci_tools.cli.tables.layout import near, show_line
+from ci_tools.errors import DOCUMENTATION, count
 from ci_tools.github import step as steps
 
 if TYPE_CHECKING:

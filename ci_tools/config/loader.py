@@ -277,20 +277,15 @@ def _arch_env(table: Table) -> tuple[tuple[str, str], ...]:
 
 
 def _build(table: Table, document: Document, name: str, catalog: Catalog) -> Build:
-    return Build(
-        before=_hooks("before", table, document, name),
-        after=_hooks("after", table, document, name),
-        env=_env(table.get("env")),
-        requires=tuple(table.get("requires", ())),
-        constraints=table.get("constraints"),
-        drop=read_drops(table),
-        sdist=table.get("sdist", True),
-        git=table.get("git", True),
-        reproducible=table.get("reproducible", True),
-        max_jobs=table.get("max-jobs"),
-        torch=BuildTorch(table.get("torch", "parts")),
-        timeout_minutes=table.get("timeout-minutes", catalog.minutes.pure),
-    )
+    made = {
+        "before": _hooks("before", table, document, name),
+        "after": _hooks("after", table, document, name),
+        "env": _env(table.get("env")),
+        "drop": read_drops(table),
+        "torch": BuildTorch(table.get("torch", "parts")),
+        "timeout_minutes": table.get("timeout-minutes", catalog.minutes.pure),
+    }
+    return Build(**{**_fields(table, *SHARED), **made})
 
 
 def _hooks(key: str, table: Table, document: Document, name: str) -> tuple[Hook, ...]:
@@ -299,31 +294,21 @@ def _hooks(key: str, table: Table, document: Document, name: str) -> tuple[Hook,
 
 
 def _validation(table: Table) -> Validation:
-    return Validation(
-        torch=table.get("torch"),
-        torch_index=table.get("torch-index"),
-        requires=tuple(table.get("requires", ())),
-        imports=tuple(table["imports"]) if "imports" in table else None,
-        commands=tuple(map(_command, table.get("commands", ()))),
-        timeout_seconds=table.get("timeout-seconds", Validation().timeout_seconds),
-        gpu_trial=GpuTrial(table.get("gpu", GpuTrial.OPTIONAL)),
-    )
-
-
-def _command(value: str | Table) -> Command:
-    if isinstance(value, str):
-        return Command(run=value)
-    return Command(run=value["run"], needs_gpu=value.get("needs-gpu", False))
+    commands = (Command(one) if isinstance(one, str) else Command(**_fields(one)) for one in table.get("commands", ()))
+    trial = GpuTrial(table.get("gpu", GpuTrial.OPTIONAL))
+    return Validation(**_fields(table, "commands", "gpu"), commands=tuple(commands), gpu_trial=trial)
 
 
 def _publish(table: Table) -> Publish:
     cuda = table.get("pypi-cuda")
-    return Publish(
-        pypi=Route(table.get("pypi", "none")),
-        pypi_cuda=Minor.parse(cuda) if cuda else None,
-        targets=tuple(table.get("targets", ())),
-        variants=table.get("variants", False),
-    )
+    route, cuda = Route(table.get("pypi", "none")), Minor.parse(cuda) if cuda else None
+    return Publish(**_fields(table, "pypi", "pypi-cuda"), pypi=route, pypi_cuda=cuda)
+
+
+def _fields(table: Table, *others: str) -> Table:
+    """Return the values of a table that are named as the fields of their class, but for some others."""
+    named = {key.replace("-", "_"): value for key, value in table.items() if key not in others}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
 
 
 def read_patches(document: Document, config: str, folder: Path) -> tuple[Patch, ...]:

@@ -43,17 +43,15 @@ def resolve_native(root: Mapping[str, Any], config: str, outside: Outside | None
 
     Raises InputError if no GPU answers, or if no machine is asked (`outside` is None).
     """
-    root = spell_native(root)
-    tables = root.get("platforms")
+    spelled = spell_native(root)
+    tables = spelled.get("platforms")
     if not isinstance(tables, dict):
-        return root
-    platforms = {
-        name: {**table, "archs": list(read_archs(table["archs"], outside, f"{config}: {name}: archs:"))}
-        if _says_native(table)
-        else table
-        for name, table in tables.items()
-    }
-    return {**root, "platforms": platforms}
+        return spelled
+    for name, table in tables.items():
+        archs = table.get("archs") if isinstance(table, dict) else None
+        if isinstance(archs, list) and NATIVE in archs:
+            tables[name] = {**table, "archs": list(read_archs(archs, outside, f"{config}: {name}: archs:"))}
+    return spelled
 
 
 def spell_native(root: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,11 +64,6 @@ def spell_native(root: Mapping[str, Any]) -> dict[str, Any]:
         for name, table in tables.items()
     }
     return {**root, "platforms": spelled}
-
-
-def _says_native(table: object) -> bool:
-    archs = table.get("archs") if isinstance(table, dict) else None
-    return isinstance(archs, list) and NATIVE in archs
 
 
 def _by_number(arch: str) -> tuple[int, ...]:

@@ -15,11 +15,12 @@ from ci_tools.doctor.configs import read_configs
 from ci_tools.doctor.documents import one_line
 from ci_tools.doctor.files import MAX_REPOSITORIES, list_called, list_unread, list_uses, make_fetch, read_texts
 from ci_tools.doctor.on_github.api import Api, read_or_unseen
-from ci_tools.doctor.on_github.fixes import Fixed, apply_fix
 from ci_tools.doctor.on_github.settings import (
     ACTIONS,
     ADMINISTRATION,
     SECRETS,
+    Fixed,
+    apply_fix,
     read_default,
     read_environments,
     read_immutability,

@@ -140,3 +140,9 @@ class RepositoryFacts:
     def settings(self, page: str) -> str:
         """Return the address of one page of the repository's settings."""
         return f"{self.page}/settings/{page}"
+
+
+def report_unseen(where: str, fact: Unseen) -> DoctorFinding:
+    """Return the finding for a fact that could not be read."""
+    why = "a setting that was not read is not reported as good"
+    return DoctorFinding("unseen", Weight.UNSEEN, where, f"not seen: {fact.what}", why, f"needs {fact.needs}")

@@ -6,13 +6,11 @@ import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from github.GithubException import UnknownObjectException
-
 from ci_tools.doctor.files import read_workflows
 from ci_tools.doctor.on_github.api import Api
 from ci_tools.errors import InputError, RejectedInput, nearest
 from ci_tools.formats import json_file
-from ci_tools.github.client import ANONYMOUS, LOGIN, Hub, printable
+from ci_tools.github.client import ANONYMOUS, LOGIN, Hub, found_or_none, printable
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import Name
 
@@ -94,13 +92,8 @@ def _find_callers(hub: Hub, repository: Repository) -> tuple[str, ...]:
 
 
 def _workflow(hub: Hub, repository: Repository, name: str) -> Workflow:
-    def call(_: bool) -> Workflow | None:  # noqa: FBT001 - the hub says whether it asks again
-        try:
-            return repository.get_workflow(name) if FILE.fullmatch(name) else None
-        except UnknownObjectException:
-            return None
-
-    found = hub.ask(call)
+    is_name = FILE.fullmatch(name)
+    found = hub.ask(lambda _: found_or_none(lambda: repository.get_workflow(name))) if is_name else None
     if found is None:
         known = hub.ask(lambda _: [one.path.rpartition("/")[2] for one in repository.get_workflows()])
         msg = f'{hub.repository} has no workflow "{printable(name)}", {nearest(name, map(printable, known))}'

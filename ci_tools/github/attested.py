@@ -73,8 +73,6 @@ def _ask(hub: Hub, repository: Repository, digests: list[str]) -> Iterator[str]:
 
 def _find_problem(kept: Mapping[str, object], digest: str, repository: Repository) -> str:
     """Return why an attestation that GitHub keeps does not hold; "" if it does."""
-    from ci_tools.github.attested import read_provenance  # noqa: PLC0415 - few runs read an attestation
-
     try:
         found = read_provenance(kept.get("bundle"), digest.removeprefix(PREFIX))
     except InputError as error:

@@ -15,6 +15,7 @@ from github import Auth, Github
 from github.Consts import DEFAULT_BASE_URL
 from github.GithubException import GithubException, UnknownObjectException
 
+from ci_tools.catalog.targets.github import GITHUB
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.machine.http.policy import REQUEST, SILENCE, is_temporary
 from ci_tools.machine.waits import Waits
@@ -74,6 +75,14 @@ class Wait(NamedTuple):
 def usual_pause() -> float:
     """Return the seconds between two writes."""
     return PAUSE
+
+
+def found_or_none(call: Callable[[], Answer]) -> Answer | None:
+    """Return the result of a call to GitHub's API; None on HTTP 404."""
+    try:
+        return call()
+    except UnknownObjectException:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +282,15 @@ access, of the organisation; in a workflow use ${{{{ github.token }}}}""",
 )
 
 
+def open_hub(target: str, outside: Outside) -> Hub:
+    """Return the client for a repository that is named as a target; raise InputError if it names none."""
+    kind, _, repository = target.partition(":")
+    if kind != GITHUB.prefix:
+        msg = f'"{printable(target)}" is not a repository, expected {GITHUB.form}'
+        raise InputError(msg)
+    return Hub(repository, outside)
+
+
 def _rule_hint(said: str) -> str:
     """Return a hint for a release that GitHub considers invalid."""
     if "immutable" in said:
@@ -370,12 +388,6 @@ def ask_permission(hub: Hub, login: str) -> str:
     """
     if not PERSON.fullmatch(login):
         return "none"
-
-    def call(repository: Repository) -> str:
-        try:
-            return str(repository.get_collaborator_permission(login))
-        except UnknownObjectException:  # nobody of that name
-            return "none"
-
     with hub.opened() as repository:
-        return hub.ask(lambda _: call(repository))
+        found = hub.ask(lambda _: found_or_none(lambda: repository.get_collaborator_permission(login)))
+    return str(found or "none")  # there is nobody of that name

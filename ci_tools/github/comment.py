@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
-from github.GithubException import UnknownObjectException
-
 from ci_tools.errors import InputError, LeftUndone
-from ci_tools.github.client import Forbidden, Hub
+from ci_tools.github.client import Forbidden, Hub, found_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -125,13 +123,7 @@ class _Thread:
         return self.hub.ask(call)
 
     def remove(self, one: IssueComment) -> None:
-        def call(_: bool) -> None:  # noqa: FBT001 - the hub says whether it asks again
-            try:
-                one.delete()
-            except UnknownObjectException:
-                return  # gone already
-
-        self.hub.ask(call)
+        self.hub.ask(lambda _: found_or_none(one.delete))  # it may be gone already
 
 
 def _upsert_comment(thread: _Thread, text: str) -> str:
@@ -155,13 +147,7 @@ def plain(text: str | None) -> str:
 
 
 def _find(hub: Hub, what: str, get: Callable[[], Found], permission: str) -> Found:
-    def call(_: bool) -> Found | None:  # noqa: FBT001 - the hub says whether it asks again
-        try:
-            return get()
-        except UnknownObjectException:
-            return None
-
-    found = hub.ask(call)
+    found = hub.ask(lambda _: found_or_none(get))
     if found is None:
         msg = f"{hub.repository} has no {what}, or the token does not see it"
         raise InputError(msg, hint=f"the job needs `permissions: {permission}: write`")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ci_tools import catalog
 from ci_tools.catalog.index_folders import FOLDER
+from ci_tools.errors import count
 from ci_tools.index import pages as index
 from ci_tools.index import variants
 from ci_tools.index.directory import Root, activate_folders, announce_folders, covers, folders_of, slash
@@ -270,8 +271,7 @@ class PageWriter:
         )
         self.taken |= {(stranger.key, stranger.found.tag) for stranger in strangers}
         if new:
-            count = f"{len(new)} file{'' if len(new) == 1 else 's'}"
-            what = f"took in {count} that another tool lists, such as {new[0].name}"
+            what = f"took in {count(len(new), 'file')} that another tool lists, such as {new[0].name}"
             self.store.reporter.say(f"{manifest.project}: {what}")
         return after
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from ci_tools.catalog.targets import is_local, split_places
-from ci_tools.errors import FatwheelError, InputError, MachineError, RejectedInput
+from ci_tools.errors import FatwheelError, InputError, MachineError, RejectedInput, count
 from ci_tools.index.ledger import Damaged
 from ci_tools.index.units import CORE, Item, Unit
 from ci_tools.model.edition import tag_of, title_of
@@ -88,8 +88,8 @@ def say_clash(core: Unit, targets: Iterable[Target], say: Callable[[str], None])
 
 def report_existing(core: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> None:
     """Report which targets have files of a version, if none of its files is built yet to compare with them."""
-    for target, count in find_holders(core, targets, say):
-        what = f"{count} file{'' if count == 1 else 's'} of {core.project} {core.version}"
+    for target, held in find_holders(core, targets, say):
+        what = f"{count(held, 'file')} of {core.project} {core.version}"
         rule = "it accepts a file of the same name only with the same bytes"
         say(f"warning: {target.address} already has {what}: {rule}")
 

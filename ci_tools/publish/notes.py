@@ -6,6 +6,7 @@ import re
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.errors import count
 from ci_tools.formats import markdown
 
 if TYPE_CHECKING:
@@ -109,8 +110,7 @@ def _aliases(unit: Unit) -> list[str]:
     if not unit.aliases:
         return []
     name = markdown.code(min(alias.name for alias in unit.aliases))
-    count = f"{len(unit.aliases):,} more file{'' if len(unit.aliases) == 1 else 's'}"
-    line = f"{count} for a `setup.py` that asks for such names, as {name}."
+    line = f"{count(len(unit.aliases), 'more file')} for a `setup.py` that asks for such names, as {name}."
     return [f"{line} Other installers refuse them, and nothing attests them.", ""]
 
 
@@ -144,8 +144,8 @@ def _counted(names: Sequence[str], whole: int) -> str:
     return ", ".join(map(markdown.code, names))
 
 
-def _of(count: int, whole: int) -> str:
-    return "" if count == whole else f" of {whole}"
+def _of(part: int, whole: int) -> str:
+    return "" if part == whole else f" of {whole}"
 
 
 class _Same(NamedTuple):
@@ -178,13 +178,12 @@ def _same(item: Item) -> _Same:
 
 
 def _built_row(same: _Same, items: Sequence[Item]) -> str:
-    count = f"{len(items)} file{'' if len(items) == 1 else 's'}"
-    what = " ".join(filter(None, (same.platform, same.accelerator)))
+    what = f"{' '.join(filter(None, (same.platform, same.accelerator)))}: {count(len(items), 'file')}"
     pythons, torches = (
         ", ".join(sorted({getattr(item.built_with, name) for item in items} - {""}, key=_as_numbers))
         for name in ("python", "torch")
     )
-    cells = (f"{what}: {count}", same.compiler, same.toolkit, same.archs, torches, pythons, same.image)
+    cells = (what, same.compiler, same.toolkit, same.archs, torches, pythons, same.image)
     return f"| {' | '.join(map(markdown.text, cells))} |"
 
 

@@ -13,17 +13,18 @@ from ci_tools.catalog.targets import kind_of
 from ci_tools.catalog.targets.github import GITHUB
 from ci_tools.catalog.targets.pypi import PYPI
 from ci_tools.config import loader
-from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
+from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.index.foreign.guests import CHANNELS
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.maintain import marks
 from ci_tools.index.maintain.marks import Marks, refuse_unprintable
 from ci_tools.index.maintain.selection import Selection, selection_of
 from ci_tools.index.wheel_index import WheelIndex
+from ci_tools.publish.targets import accept, ask_each
 from ci_tools.publish.targets.addresses import channel_of, targets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
@@ -106,7 +107,7 @@ def restore(release: str, addresses: Sequence[str], outside: Outside) -> tuple[T
 def _mark_targets(mark: Mark, addresses: Sequence[str], outside: Outside) -> tuple[TargetRetraction, ...]:
     targets = sorted(targets_of(addresses, outside), key=lambda target: target.order)
     with outside.reporter.step(f"ask {len(targets)} targets about {mark.named}"):
-        asked = _ask_targets(mark, targets, outside)
+        asked = accept(ask_each(targets, lambda target: _steps(mark, target, outside)))
     if not any(steps for _, steps in asked):
         msg = f"none of {', '.join(target.address for target in targets)} has {mark.named}"
         raise InputError(msg, hint="--to names a target, an index down to its channel: s3://BUCKET/whl")
@@ -118,28 +119,6 @@ def _mark_targets(mark: Mark, addresses: Sequence[str], outside: Outside) -> tup
             with outside.reporter.step(f"{'mark' if mark.reason else 'restore'} {mark.named} at {step.target}"):
                 outcomes.append(_done(step, mark, outcomes))
     return tuple(outcomes)
-
-
-def _ask_targets(
-    mark: Mark, targets: Iterable[Target], outside: Outside
-) -> list[tuple[Target, tuple[RetractionStep, ...]]]:
-    """Ask every target for its steps; raise RejectedInput with all reasons why one cannot be marked."""
-    answers = [(target, _answer(mark, target, outside)) for target in targets]
-    refusals = [(target, answer) for target, answer in answers if isinstance(answer, InputError)]
-    if refusals:
-        problems = [
-            Problem("" if target.address in error.message else target.address, error.message)
-            for target, error in refusals
-        ]
-        raise RejectedInput(problems, hint=refusals[0][1].hint)
-    return [(target, answer) for target, answer in answers if not isinstance(answer, InputError)]
-
-
-def _answer(mark: Mark, target: Target, outside: Outside) -> tuple[RetractionStep, ...] | InputError:
-    try:
-        return tuple(_steps(mark, target, outside))
-    except InputError as error:
-        return error
 
 
 def _steps(mark: Mark, target: Target, outside: Outside) -> Iterator[RetractionStep]:

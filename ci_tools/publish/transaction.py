@@ -10,10 +10,11 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
+from ci_tools.errors import FatwheelError, InputError, MachineError, RejectedInput, count
 from ci_tools.formats.json_file import sealed, unsealed
 from ci_tools.machine.storage import UNFINISHED, write_atomically
 from ci_tools.publish.foresight import say_shared
+from ci_tools.publish.targets import accept, ask_each
 from ci_tools.publish.targets.reach import refuse_private
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from ci_tools.index.units import Change, Published, Unit
     from ci_tools.machine.context import Reporter
     from ci_tools.publish.targets import Target
-
-    Answer = tuple[Target, tuple[Change, ...] | FatwheelError]
 
 
 class Shown(NamedTuple):
@@ -84,8 +83,8 @@ class Standing:
         except FatwheelError:
             return f"perhaps public in part at {target.address}"
         files = [change.what for change in answer if change.what in {"add", "keep", "replace"}]
-        count = f"{files.count('keep')} of {len(files)} files"
-        return f"public in part at {target.address} ({count})" if "keep" in files else ""
+        there = f"{files.count('keep')} of {len(files)} files"
+        return f"public in part at {target.address} ({there})" if "keep" in files else ""
 
 
 def _next(error: FatwheelError, lacking: Sequence[str], *, is_begun: bool) -> str:
@@ -105,9 +104,7 @@ def preview(unit: Unit, targets: Iterable[Target], journals: Path) -> tuple[tupl
     """
     ordered = _sort_targets(targets)
     _refuse_another(journals / f"{unit.name}.json", unit, ordered)
-    answers = _answers(unit, ordered)
-    _refuse(answers)
-    found = ((target, answer) for target, answer in answers if not isinstance(answer, FatwheelError))
+    found = accept(ask_each(ordered, lambda target: target.check(unit)))
     return tuple((target.address, change) for target, changes in found for change in changes)
 
 
@@ -124,9 +121,9 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
     begun = _begun(path, unit)
     standing = Standing(unit, ordered, begun.switched)
     try:
-        answers = _answers(unit, ordered)
+        answers = ask_each(ordered, lambda target: target.check(unit))
         standing.public |= {target.address for target, answer in answers if _shows_all(answer)}
-        _refuse(answers)
+        accept(answers)
         say_shared(unit, ordered, reporter.say)
         for target in (target for target in ordered if target.stages):
             with reporter.step(f"stage {_describe_unit(unit)} at {target.address}") as step:
@@ -173,39 +170,12 @@ def _sort_targets(targets: Iterable[Target]) -> list[Target]:
 
 
 def _describe_unit(unit: Unit) -> str:
-    count = len(unit.files)
-    return f"{unit.project} {unit.version} ({unit.name}, {count} file{'' if count == 1 else 's'})"
-
-
-def _answers(unit: Unit, targets: Iterable[Target]) -> list[Answer]:
-    return [(target, _check_target(unit, target)) for target in targets]
+    return f"{unit.project} {unit.version} ({unit.name}, {count(len(unit.files), 'file')})"
 
 
 def _shows_all(answer: tuple[Change, ...] | FatwheelError) -> bool:
     """Whether a target has nothing to change, and at least one file to keep."""
     return not isinstance(answer, FatwheelError) and {change.what for change in answer} == {"keep"}
-
-
-def _refuse(answers: Iterable[Answer]) -> None:
-    """Raise RejectedInput with the refusals of all targets."""
-    refusals = [(target, answer) for target, answer in answers if isinstance(answer, FatwheelError)]
-    if refusals:
-        problems = (problem for target, error in refusals for problem in _problems(target, error))
-        raise RejectedInput(problems, hint=refusals[0][1].hint)
-
-
-def _check_target(unit: Unit, target: Target) -> tuple[Change, ...] | FatwheelError:
-    try:
-        return tuple(target.check(unit))
-    except MachineError:
-        raise
-    except FatwheelError as error:
-        return error
-
-
-def _problems(target: Target, error: FatwheelError) -> Iterator[Problem]:
-    said = map(str, error.problems) if isinstance(error, RejectedInput) else [error.message]
-    yield from (Problem("" if target.address in text else target.address, text) for text in said)
 
 
 # ---------------------------------------------------------------- the journal

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import FatwheelError, InputError, Problem, RejectedInput
 from ci_tools.formats.markdown import code, one_line, row, table_head, text
-from ci_tools.github.client import WRITES, Hub, ask_permission
+from ci_tools.github.client import WRITES, ask_permission, open_hub
 from ci_tools.model.pep440 import read_version
 from ci_tools.recipes.choice import RecipeChoice, version_of
 from ci_tools.recipes.due import DueVerdict, State
 from ci_tools.recipes.shelf import find_recipe
 from ci_tools.recipes.upstream import list_versions
-from ci_tools.recipes.watch import PREFIX, watch
+from ci_tools.recipes.watch import watch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -175,12 +175,12 @@ def answer(event: Event, target: str, results: Sequence[str], outside: Outside) 
 
 def _refuse_sender(event: Event, target: str, outside: Outside) -> str:
     """Return for whom a request waits, and why its sender starts no build; "" for one who may write."""
-    repository = target.removeprefix(PREFIX)
-    waits = f"it waits for somebody who may write to {repository}"
+    hub = open_hub(target, outside)
+    waits = f"it waits for somebody who may write to {hub.repository}"
     if not event.starts:
         return waits
     try:
-        permission = ask_permission(Hub(repository, outside), event.sender)
+        permission = ask_permission(hub, event.sender)
     except FatwheelError as error:
         return f"{waits}: GitHub did not say what {event.sender} may do there: {error.message}"
     return "" if permission in WRITES else f"{waits}: the permission of {event.sender} is {permission}"

@@ -25,7 +25,7 @@ class Check(NamedTuple):
 
     recipe: str
     tag: str
-    commit: str
+    source: str  # the commit that is planned, or the sha256 of its sdist
     wheels: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ import yaml
 
 from ci_tools import catalog as catalogs
 from ci_tools.config import loader
+from ci_tools.config.location import read_document
 from ci_tools.config.native import resolve_native
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.model.edition import tag_of, title_of
@@ -19,15 +20,16 @@ from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import STABLE, Request
 from ci_tools.observe.cells import cells_of, torches_of
 from ci_tools.plan.contradictions import explain_unsupported
+from ci_tools.publish.retention.tags import Naming, read_namings
 from ci_tools.recipes.choice import RecipeChoice, cut, version_of
 from ci_tools.recipes.places import as_in_recipe
+from ci_tools.recipes.shelf import CALLERS, Recipe, list_recipes
 from ci_tools.recipes.upstream import pin_sdist
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ci_tools.machine.context import Outside
-    from ci_tools.recipes.shelf import Recipe
 
 
 class RecipeRelease(NamedTuple):
@@ -159,3 +161,21 @@ def _reasons(request: Request) -> tuple[str, ...]:
     cells = [cell for platform in request.platforms for cell in cells_of(request, platform, torches)]
     reasons: Sequence[str] = [explain_unsupported(cell, request.unsupported) for cell in cells]
     return tuple(dict.fromkeys(reasons)) if all(reasons) else ()
+
+
+def read_config(path: Path, outside: Outside) -> list[tuple[Naming, dict[str, str]]]:
+    """Return the namings of a config with the owner of each of its platforms, "" for none; raise InputError, too."""
+    request = loader.load(path, catalogs.load(), outside=outside)  # raises the error of every mistake
+    root: Any = read_document(path, str(path)).value  # what loads is a mapping
+    owners = {str(platform.platform): platform.owner or "" for platform in request.platforms}
+    return [(naming, owners) for naming in read_namings(root)]
+
+
+def read_namings_and_owners(outside: Outside, callers: Path = CALLERS) -> list[tuple[Naming, dict[str, str]]]:
+    """Return the same of every recipe; raise InputError with the mistakes of one that cannot be read."""
+    recipes = list_recipes(callers)
+    owners: dict[str, dict[str, str]] = {recipe.name: {} for recipe in recipes}
+    for release in releases_of_all(recipes, RecipeChoice(), outside):  # loads each, and so checks it
+        named = {str(platform.platform): platform.owner or "" for platform in release.request.platforms}
+        owners[release.recipe] |= named
+    return [(naming, owners[recipe.name]) for recipe in recipes for naming in read_namings(recipe.read())]

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import FatwheelError, InputError, RejectedInput, nearest
-from ci_tools.github.client import Hub
-from ci_tools.index.of_releases import MAX_BYTES, listing_name
+from ci_tools.github.client import open_hub
+from ci_tools.index.of_releases import listing_name
 from ci_tools.index.units import CORE
 from ci_tools.model.names import is_tag
 from ci_tools.model.request import PathSource
 from ci_tools.plan.plan_file import hash_request
-from ci_tools.publish.targets.github_release.assets import download_asset, read_assets
+from ci_tools.publish.targets.github_release.assets import read_assets, read_list
 from ci_tools.recipes.due import DueVerdict, State, WantedRelease, decide
 from ci_tools.recipes.releases import RecipeRelease, list_releases
 from ci_tools.recipes.upstream import find_newer, newest_torch, unserved_pythons
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from github.GitRelease import GitRelease
 
+    from ci_tools.github.client import Hub
     from ci_tools.machine.context import Outside
     from ci_tools.recipes.choice import RecipeChoice
     from ci_tools.recipes.shelf import Recipe
 
 FOLLOWED = ("version", "torch", "python", "none")  # none: only what the recipes say
-PREFIX = "github:"
 SHA256 = re.compile("[0-9a-f]{64}")
 
 
@@ -71,10 +71,7 @@ def read_published(target: str, outside: Outside) -> dict[str, str]:
 
     The hash is "" where it is not known.
     """
-    if not target.startswith(PREFIX):
-        msg = f'--to: "{target}" is not a repository, expected {PREFIX}OWNER/REPO'
-        raise InputError(msg)
-    hub = Hub(target.removeprefix(PREFIX), outside)
+    hub = open_hub(target, outside)
     with hub.opened(anonymous=True) as repository:
         releases = hub.ask(lambda _: [one for one in repository.get_releases() if not one.draft])
         releases.sort(key=lambda one: one.published_at, reverse=True)
@@ -86,12 +83,8 @@ def _request_of(hub: Hub, release: GitRelease) -> str:
     name = listing_name(CORE)  # the platforms of a recipe are required, so that their wheels are its core
     if not any(asset.name == name for asset in release.assets):
         return ""
-    asset = read_assets(hub, release)[name]
-    if asset.size > MAX_BYTES:
-        return ""
-    content = hub.ask(lambda _: b"".join(download_asset(asset)))
     try:
-        said = json.loads(content).get("request", "")
+        said = json.loads(read_list(hub, read_assets(hub, release)[name])).get("request", "")
     except (AttributeError, ValueError):
         return ""
     return said if isinstance(said, str) and SHA256.fullmatch(said) else ""

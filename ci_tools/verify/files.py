@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
 from ci_tools.build.containers.choice import choose
+from ci_tools.build.jobs import Checks, Made, toolchains_of, working_in, workshop_in
 from ci_tools.build.sdist import audit_sdist, unpack_sdist
 from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.formats import receipts
@@ -32,8 +33,7 @@ from ci_tools.verify.fingerprint import are_libraries, describe_difference
 from ci_tools.verify.modules import own_imports
 from ci_tools.verify.torch_stock import TorchStock, open_stock
 from ci_tools.verify.validator import Validator, gpu_here, has_gpu, own_python
-from ci_tools.verify.whole.together import RULE as TOGETHER
-from ci_tools.verify.whole.together import find_disagreements
+from ci_tools.verify.whole_release import TOGETHER, find_disagreements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.versions import Python
     from ci_tools.plan.make import Planned
-
-from ci_tools.build.jobs import Checks, Made, toolchains_of, working_in, workshop_in
 
 MAX_REBUILT = 600  # seconds; a build that took longer is not repeated from the sdist
 FORETOLD = ("tags", "prediction", "fatbinary", "suffix")  # the rules that compare a wheel with its plan

@@ -180,12 +180,15 @@ def compare(
     changed = sorted(name for name in own.members if own.members[name] != other.members[name])
     if changed:
         both = [(name, own.libraries[name], other.libraries[name]) for name in changed if name in own.libraries]
-        asks = [_system(*each) for each in both] + [_others(*each) for each in both]
-        return (
-            claim.value,
-            ClaimVerdict.SERVES,
-            "; ".join([f"the content differs of {', '.join(changed)}", *filter(None, asks)]),
-        )
+        said = [f"the content differs of {', '.join(changed)}"]
+        for name, mine, others in both:
+            if mine.system != others.system:
+                said.append(f"{name} asks the system for other symbols: {_apart(mine.system, others.system)}")
+        for name, mine, others in both:  # only where they were loaded: else the claim excludes it
+            if mine.symbols != others.symbols:
+                apart = _apart(mine.symbols, others.symbols)
+                said.append(f"{name} asks for other symbols, all of which are there: {apart}")
+        return claim.value, ClaimVerdict.SERVES, "; ".join(said)
     return WheelClaim.MEMBERS.value, ClaimVerdict.SAME_MEMBERS, f"made by {own.generator} and {other.generator}"
 
 
@@ -209,22 +212,6 @@ def _library(name: str, own: Interface, other: Interface) -> Iterator[str]:
     for what, mine, others in (("symbols", own.symbols, other.symbols), ("images", own.images, other.images)):
         if mine != others:
             yield f"{name} ({what}: {_apart(mine, others)})"
-
-
-def _system(name: str, own: Interface, other: Interface) -> str:
-    """Return in words how two libraries differ in the system symbols they need, or ""."""
-    return (
-        f"{name} asks the system for other symbols: {_apart(own.system, other.system)}"
-        if own.system != other.system
-        else ""
-    )
-
-
-def _others(name: str, own: Interface, other: Interface) -> str:
-    """Return in words how two libraries differ in the symbols they need of torch, or ""."""
-    if own.symbols == other.symbols:
-        return ""
-    return f"{name} asks for other symbols, all of which are there: {_apart(own.symbols, other.symbols)}"
 
 
 def _take_symbols(own: Fingerprint, other: Fingerprint) -> Fingerprint:

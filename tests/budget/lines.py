@@ -85,7 +85,7 @@ def _imported_by(tree: ast.Module, verb: str, files: Mapping[str, Path]) -> Iter
     """Yield what the functions of a verb import, and all of their module that they call, without its siblings."""
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     found: set[str] = set()
-    left = {f"declare_{verb}", f"run_{verb}"}
+    left = {f"declare_{verb}", f"run_{verb}"} & functions.keys()  # a verb without arguments declares none
     while left:
         found |= left
         named = {node.id for name in left for node in ast.walk(functions[name]) if isinstance(node, ast.Name)}

@@ -23,9 +23,8 @@ PURE = tuple(
     "errors source.includes source.limited_api formats.json_file formats.edits formats.markdown "
     "formats.pypi_rules formats.schema github.commands doctor.grants doctor.report "
     "doctor.rules doctor.rules.environments doctor.rules.jobs doctor.rules.permissions "
-    "doctor.rules.pins doctor.rules.repository doctor.rules.secrets "
-    "doctor.rules.unseen github.step install.lock machine.context model model.edition model.pep440 "
-    "plan.additions plan.advise.advice plan.advise.chip_options plan.advise.option plan.advise.options "
+    "doctor.rules.pins doctor.rules.repository github.step install.lock machine.context model model.edition "
+    "model.pep440 plan.additions plan.advise.advice plan.advise.chip_options plan.advise.option plan.advise.options "
     "plan.advise.project_view "
     "plan.advise.python_options plan.advise.request_options plan.advise.torch_options plan.axes plan.batches "
     "plan.cell_ranges "
@@ -70,7 +69,7 @@ SPEAKS = (
     *(BACKEND, IN_AN_IMAGE, LAUNCHER),
 )
 KNOWS_THE_ENVIRONMENT = (
-    *("cli.dispatch", "cli.failures", "cli.temporary"),
+    *("cli.dispatch", "cli.failures"),
     *("machine.process", "machine._lifeline", "index.objects.bucket_reader", "sandbox._fork_server"),
     *(ASKED, INSIDE, BACKEND, "build.sdk.inside"),
 )

@@ -47,7 +47,9 @@ OF_ONE = frozenset(
         "verify/audit/libraries/torch",
     }
 )
-OF_GITHUB = frozenset({"cli/verbs/index", "publish/retention/removal", "publish/retraction"})  # they take back releases
+OF_GITHUB = frozenset(
+    {"cli/verbs/index", "github/client", "publish/retraction"}
+)  # they take back releases, or read them
 
 
 def modules_with(pattern: str) -> set[str]:

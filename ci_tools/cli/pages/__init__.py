@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.pages.layout import MAX_STEP, assemble, count, fold
+from ci_tools.cli.pages.layout import MAX_STEP, assemble, fold
 from ci_tools.cli.pages.plan import (
     describe_change,
     heading,
@@ -23,6 +23,7 @@ from ci_tools.cli.pages.release import (
     list_trials,
     list_withheld,
 )
+from ci_tools.errors import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -87,11 +87,6 @@ def cut(value: object, most: int = MAX_CELL) -> str:
     return text(whole if len(whole) <= most else f"{whole[: most - 1]}…")
 
 
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is 1."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def join_lines(parts: Iterable[str]) -> str:
     """Return the parts of a table cell, each on a line of its own."""
     return "<br>".join(parts)

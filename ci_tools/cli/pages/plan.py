@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.pages.layout import MAX_NAMES, PageSection, count, cut, fold, join_lines, table
+from ci_tools.cli.pages.layout import MAX_NAMES, PageSection, cut, fold, join_lines, table
+from ci_tools.errors import count
 from ci_tools.formats import markdown
 from ci_tools.formats.markdown import code, text
 from ci_tools.plan.cell_ranges import SKIPPED, PlanAxes, blocks, group_cells

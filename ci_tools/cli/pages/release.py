@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.cli.pages.layout import MAX_NAMES, PageSection, count, cut, fold, join_lines, show_output, table
+from ci_tools.cli.pages.layout import MAX_NAMES, PageSection, cut, fold, join_lines, show_output, table
+from ci_tools.errors import count
 from ci_tools.formats import markdown
 from ci_tools.formats.markdown import code, text
 from ci_tools.index.units import CORE

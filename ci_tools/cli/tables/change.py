@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.tables.layout import Table, add_row, count, filled, new_table, plain, readable_size
+from ci_tools.cli.tables.layout import Table, add_row, filled, new_table, plain, readable_size
 from ci_tools.config.test_infra import InputFate, ReportLine
+from ci_tools.errors import count
 from ci_tools.plan.advise.option import identity
 from ci_tools.plan.compare.sentences import sentences
 

@@ -211,11 +211,6 @@ def add_row(table: Table, *values: object) -> None:
     table.rows.append(tuple(plain(str(value)).expandtabs() for value in values))
 
 
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is 1."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def near(address: str) -> str:
     """Return an address; for a `file:` address, the path, relative to the working folder if it is in there."""
     if not address.startswith("file:"):

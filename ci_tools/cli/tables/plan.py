@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.tables.layout import Table, add_row, align, count, filled, fits_page, new_table
+from ci_tools.cli.tables.layout import Table, add_row, align, filled, fits_page, new_table
+from ci_tools.errors import count
 from ci_tools.model.evidence import OWN_SUFFIX, CellEvidence, Evidence, Extensions
 from ci_tools.plan.cell_ranges import SKIPPED, PlanAxes, accelerator_of, blocks, group_cells
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.cli.tables.layout import Table, add_row, count, new_table
+from ci_tools.cli.tables.layout import Table, add_row, new_table
+from ci_tools.errors import count
 from ci_tools.formats import markdown
 from ci_tools.model.names import safe_name
 from ci_tools.plan.matrix import MAX_ROWS
@@ -52,24 +53,13 @@ def checks_table(checks: Sequence[Check]) -> Iterator[Table]:
     for one in checks:
         result = [*one.wheels, *(f"none: {reason}" for reason in one.skipped)]
         result += ["it cannot be planned: see below"] if one.error else []
-        add_row(table, one.recipe, one.tag, one.commit[:12], "\n".join(result))
+        add_row(table, one.recipe, one.tag, one.source[:12], "\n".join(result))
     yield table
 
 
 def check_values(checks: Sequence[Check]) -> list[dict[str, Any]]:
     """Return the result for each release as JSON values."""
-    return [
-        {
-            "recipe": one.recipe,
-            "tag": one.tag,
-            "source": one.commit,
-            "wheels": list(one.wheels),
-            "skipped": list(one.skipped),
-            "warnings": list(one.warnings),
-            "error": str(one.error) if one.error else None,
-        }
-        for one in checks
-    ]
+    return [{**one._asdict(), "error": str(one.error) if one.error else None} for one in checks]
 
 
 def news_table(news: Sequence[UpstreamNews]) -> Iterator[Table]:

@@ -6,7 +6,8 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.cli.tables.layout import Table, add_row, count, new_table
+from ci_tools.cli.tables.layout import Table, add_row, new_table
+from ci_tools.errors import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.tables.layout import Table, add_row, count, filled, near, new_table, readable_size
+from ci_tools.cli.tables.layout import Table, add_row, filled, near, new_table, readable_size
+from ci_tools.errors import count
 from ci_tools.model.files import Finding, Level, Outcome, Trial
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.cli.tables.layout import Table, add_row, count, new_table
+from ci_tools.cli.tables.layout import Table, add_row, new_table
+from ci_tools.errors import count
 from ci_tools.recipes.health import Line, summarize
 
 if TYPE_CHECKING:

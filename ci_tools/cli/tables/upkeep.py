@@ -1,10 +1,11 @@
-"""Tables about what Fatwheel looks after: an index, and a repository on GitHub."""
+"""Tables about what Fatwheel looks after: an index, a repository on GitHub, and its releases."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ci_tools.cli.tables.layout import Table, add_row, count, filled, new_table, readable_size
+from ci_tools.cli.tables.layout import Table, add_row, filled, new_table, readable_size
+from ci_tools.errors import count
 from ci_tools.index.directory import Root
 
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from ci_tools.doctor.check import Checked
     from ci_tools.index.foreign.adoption import Outline
     from ci_tools.index.maintain import IndexFlaw
+    from ci_tools.publish.retention.judgement import Judged
+    from ci_tools.publish.retention.removal import Removed
+    from ci_tools.publish.retention.tags import Naming
 
 MAX_PROJECTS = 30  # projects of an index that get a row each
 
@@ -58,3 +62,43 @@ def doctor_tables(checked: Checked) -> Iterator[Table]:
         add_row(ways, "", f"→ {finding.how}{' (--fix does it)' if finding.fix else ''}")
     yield table
     yield from filled(ways)
+
+
+def judged_tables(judged: Sequence[Judged], namings: Sequence[Naming]) -> Iterator[Table]:
+    """Yield every release with its fate, and then what each project has of its quota."""
+    table = new_table(count(len(judged), "release"), "tag", "project", "assets", "size", "", "why")
+    for one in judged:
+        release, project = one.release, one.tag.project if one.tag else ""
+        size = readable_size(release.size)
+        add_row(table, release.tag or "none", project, f"{len(release.assets):,}", size, one.fate.value, one.reason)
+    yield table
+    sums = new_table("quotas", "project", "releases", "assets", "of", "size", "of")
+    for naming in namings:
+        own = [one.release for one in judged if one.tag and one.tag.project == naming.package and one.release.is_ours]
+        most, assets = naming.retention, sum(len(one.assets) for one in own)
+        whole = readable_size(sum(one.size for one in own))
+        if own:
+            add_row(sums, naming.package, len(own), f"{assets:,}", f"{most.assets:,}", whole, f"{most.gigabytes:g} GB")
+    yield from filled(sums)
+
+
+def judged_values(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+    """Return every release with its fate as JSON values."""
+    return [
+        {
+            "tag": one.release.tag,
+            "project": one.tag.project if one.tag else None,
+            "version": str(one.tag.version) if one.tag else None,
+            "assets": len(one.release.assets),
+            "size": one.release.size,
+            "fate": one.fate.value,
+            "reason": one.reason,
+        }
+        for one in judged
+    ]
+
+
+def removed_table(removed: Sequence[Removed]) -> Iterator[Table]:
+    """Yield the result for each release that was to be removed."""
+    number = sum(one.outcome == "removed" for one in removed)
+    yield new_table(f"{count(number, 'release')} removed", "tag", "", "why", rows=removed)

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, add_trust, parse_nonempty
+from ci_tools.cli.next_command import after_audit, after_build, after_validation, say_next
 from ci_tools.cli.statuses import BAD, DONE
+from ci_tools.cli.tables.layout import show, show_json
+from ci_tools.cli.tables.release import findings_table, trials_table
 from ci_tools.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -30,13 +33,12 @@ def declare_build(parser: Parser) -> None:
 
 def run_build(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.build import jobs
-    from ci_tools.cli.next_command import after_build
     from ci_tools.cli.reporter import TimedReporter
     from ci_tools.cli.values import find_config, make_plan
     from ci_tools.plan import plan_file
     from ci_tools.publish.release import say_clashes
     from ci_tools.verify.files import CHECKS
-    from ci_tools.verify.whole.left_out import warn_left_out
+    from ci_tools.verify.whole_release import warn_left_out
 
     if options.plan and (options.tag or options.nightly or options.ref or options.untagged):
         msg = "--plan says which edition is built, expected no --tag, --ref, --nightly or --untagged beside it"
@@ -70,7 +72,6 @@ def declare_audit(parser: Parser) -> None:
 
 
 def run_audit(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.cli.tables.layout import show, show_json
     from ci_tools.github import step as steps
     from ci_tools.model.files import Level
     from ci_tools.plan import make, plan_reader
@@ -88,9 +89,6 @@ def run_audit(options: argparse.Namespace, outside: Outside) -> int:
     if options.format == "json":
         show_json([finding._asdict() for finding in findings])
     else:
-        from ci_tools.cli.next_command import after_audit, say_next
-        from ci_tools.cli.tables.release import findings_table
-
         show(findings_table(findings, len(named)))
         config = options.config or (Path(plan.request.config) if plan else None)
         say_next(after_audit(named, config if config and config.is_file() else None, is_good=is_good), outside)
@@ -112,9 +110,6 @@ def declare_validate(parser: Parser) -> None:
 
 
 def run_validate(options: argparse.Namespace, outside: Outside) -> None:
-    from ci_tools.cli.next_command import after_validation, say_next
-    from ci_tools.cli.tables.layout import show
-    from ci_tools.cli.tables.release import trials_table
     from ci_tools.github import step as steps
     from ci_tools.plan import plan_reader
     from ci_tools.verify import files

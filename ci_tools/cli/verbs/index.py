@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import NEAREST_CONFIG, Parser, add_format
 from ci_tools.cli.statuses import BAD, DONE
+from ci_tools.cli.tables.layout import show, show_as
+from ci_tools.cli.tables.release import findings_table, preview_tables, publication_tables, retraction_table
 from ci_tools.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +35,6 @@ def declare_adopt(parser: Parser) -> None:
 
 
 def run_adopt(options: argparse.Namespace, outside: Outside) -> None:
-    from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.upkeep import adoption_tables
     from ci_tools.index.foreign import adoption
     from ci_tools.publish.targets.addresses import index_of
@@ -59,8 +60,6 @@ def declare_add(parser: Parser) -> None:
 
 
 def run_add(options: argparse.Namespace, outside: Outside) -> None:
-    from ci_tools.cli.tables.layout import show
-    from ci_tools.cli.tables.release import findings_table, preview_tables, publication_tables
     from ci_tools.publish import additions
     from ci_tools.publish.targets.addresses import indexes_of
 
@@ -81,7 +80,6 @@ def declare_verify(parser: Parser) -> None:
 
 
 def run_verify(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.upkeep import flaws_table
     from ci_tools.index import maintain
     from ci_tools.index.maintain import mirrors
@@ -123,7 +121,6 @@ def declare_repair(parser: Parser) -> None:
 
 
 def run_repair(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.upkeep import flaws_table
     from ci_tools.index import maintain
     from ci_tools.index.maintain import mirrors
@@ -152,7 +149,7 @@ def declare_pages(parser: Parser) -> None:
 def run_pages(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.catalog.targets import kind_of
     from ci_tools.catalog.targets.github import GITHUB
-    from ci_tools.publish.retention.removal import open_hub
+    from ci_tools.github.client import open_hub
     from ci_tools.publish.targets.github_release import release_pages
     from ci_tools.recipes.makers import list_makers
     from ci_tools.recipes.shelf import list_recipes
@@ -182,7 +179,6 @@ def declare_find(parser: Parser) -> None:
 
 def run_find(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.tables import finder
-    from ci_tools.cli.tables.layout import show_as
     from ci_tools.index.finder.machines import GivenMachine, describe_machine
     from ci_tools.index.finder.search import search
     from ci_tools.install.bundle import here, read_facts
@@ -215,8 +211,6 @@ def declare_promote(parser: Parser) -> None:
 
 
 def run_promote(options: argparse.Namespace, outside: Outside) -> None:
-    from ci_tools.cli.tables.layout import show
-    from ci_tools.cli.tables.release import publication_tables
     from ci_tools.publish.promotion import promote
     from ci_tools.publish.targets.addresses import index_of
 
@@ -272,8 +266,6 @@ def declare_retract(parser: Parser) -> None:
 
 
 def run_retract(options: argparse.Namespace, outside: Outside) -> None:
-    from ci_tools.cli.tables.layout import show
-    from ci_tools.cli.tables.release import retraction_table
     from ci_tools.cli.values import find_config
     from ci_tools.publish import retraction
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, parse_minor
 from ci_tools.cli.statuses import DONE
+from ci_tools.cli.tables.layout import show
 from ci_tools.errors import InputError, LeftUndone, TagError
 
 if TYPE_CHECKING:
@@ -78,7 +79,6 @@ def _move(folder: Path, workflows: Sequence[Path], outside: Outside) -> None:
     """Write a config and a workflow with what the callers of test-infra ask for, and report on each input."""
     from ci_tools import catalog
     from ci_tools.cli.tables.change import move_table
-    from ci_tools.cli.tables.layout import show
     from ci_tools.config.test_infra import migration
 
     written = migration.write_from_test_infra(folder, workflows, catalog.load(), outside.environ)
@@ -143,7 +143,6 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
     if options.prove:
         return _prove(planned, options, outside)
     if options.explain and options.format == "table":
-        from ci_tools.cli.tables.layout import show
         from ci_tools.cli.tables.plan import request_table
         from ci_tools.config.location import describe
 
@@ -232,7 +231,6 @@ def _refuse_another(plan: Plan, package: str | None) -> None:
 
 
 def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.plan import proof_table
     from ci_tools.plan import plan_file
     from ci_tools.verify import prover
@@ -254,7 +252,6 @@ def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> i
 def _compare(planned: Planned, path: Path, options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli import pages
     from ci_tools.cli.tables.change import comparison_tables
-    from ci_tools.cli.tables.layout import show
     from ci_tools.cli.values import outputs
     from ci_tools.plan import matrix, plan_file
     from ci_tools.plan.compare import baseline, sentences
@@ -292,7 +289,6 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
         print(plan_file.dumps(plan) if form == "json" else outputs(matrix.outputs(plan)), end="")
         return
     from ci_tools.cli.tables.change import cost_table
-    from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.plan import batch_table, evidence_table, needless_table, parts_table, plan_tables
     from ci_tools.plan.matrix import list_runners
 
@@ -333,7 +329,6 @@ def declare_advise(parser: Parser) -> None:
 def run_advise(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli.next_command import after_advice, say_next
     from ci_tools.cli.tables.change import advice_tables, cost_table, patch_proof_table
-    from ci_tools.cli.tables.layout import show
     from ci_tools.plan.matrix import list_runners
     from ci_tools.verify import patches
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_config, add_edition, add_targets
+from ci_tools.cli.tables.layout import show
+from ci_tools.cli.tables.release import preview_tables, publication_tables, release_tables
 
 if TYPE_CHECKING:
     import argparse
@@ -27,8 +29,6 @@ def declare_publish(parser: Parser) -> None:
 
 def run_publish(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.next_command import after_publication, say_next
-    from ci_tools.cli.tables.layout import show
-    from ci_tools.cli.tables.release import preview_tables, publication_tables
     from ci_tools.publish import publishing
 
     to = publishing.Destination(
@@ -60,9 +60,7 @@ def declare_release(parser: Parser) -> None:
 
 def run_release(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.reporter import TimedReporter
-    from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.plan import plan_tables
-    from ci_tools.cli.tables.release import release_tables
     from ci_tools.cli.values import find_config, make_plan
     from ci_tools.publish import release
     from ci_tools.publish.publishing import Destination

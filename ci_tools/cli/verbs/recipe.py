@@ -6,7 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_format, add_trust, parse_number
+from ci_tools.cli.tables.layout import show_as
 from ci_tools.errors import InputError
+from ci_tools.recipes.shelf import CALLERS, copy_recipe, find_recipe, find_recipes, list_recipes
 
 if TYPE_CHECKING:
     import argparse
@@ -49,7 +51,6 @@ def _choice(options: argparse.Namespace, outside: Outside) -> RecipeChoice:
 
 
 def _print_releases(releases: Sequence[RecipeRelease], form: str) -> None:
-    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.recipes import release_values, releases_table
 
     show_as(form, releases_table(releases), release_values(releases))
@@ -61,7 +62,6 @@ def declare_list(parser: Parser) -> None:
 
 def run_list(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.recipes.releases import list_or_reject
-    from ci_tools.recipes.shelf import list_recipes
 
     releases, rejected = list_or_reject(list_recipes(), outside)
     _print_releases(releases, options.format)
@@ -77,7 +77,6 @@ def declare_show(parser: Parser) -> None:
 
 def run_show(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.recipes.releases import releases_of_all
-    from ci_tools.recipes.shelf import find_recipe
 
     releases = releases_of_all([find_recipe(options.recipe)], _choice(options, outside), outside)
     _print_releases(releases, options.format)
@@ -91,10 +90,8 @@ def declare_check(parser: Parser) -> None:
 
 
 def run_check(options: argparse.Namespace, outside: Outside) -> None:
-    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.recipes import check_values, checks_table
     from ci_tools.recipes.check import check_recipes, refuse_failures
-    from ci_tools.recipes.shelf import find_recipes
 
     checks = check_recipes(find_recipes(options.recipes), _choice(options, outside), outside)
     show_as(options.format, checks_table(checks), check_values(checks))
@@ -112,7 +109,6 @@ def declare_copy(parser: Parser) -> None:
 def run_copy(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.recipes.choice import RecipeChoice
     from ci_tools.recipes.releases import copy_release
-    from ci_tools.recipes.shelf import CALLERS, copy_recipe, find_recipe
 
     recipe, choice = find_recipe(options.recipe), _choice(options, outside)
     if choice != RecipeChoice() and not options.release:
@@ -147,9 +143,7 @@ def declare_outdated(parser: Parser) -> None:
 
 
 def run_outdated(options: argparse.Namespace, outside: Outside) -> None:
-    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.recipes import news_table
-    from ci_tools.recipes.shelf import find_recipes
     from ci_tools.recipes.upstream import read_news
 
     news = read_news(find_recipes(options.recipes), outside)
@@ -169,10 +163,8 @@ def declare_watch(parser: Parser) -> None:
 
 def run_watch(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.tables import recipes as tables
-    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.values import outputs
     from ci_tools.recipes.check import Check, refuse_failures
-    from ci_tools.recipes.shelf import find_recipes
     from ci_tools.recipes.watch import watch
 
     names = [name for text in options.recipes for name in text.split(",") if name]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_format
 from ci_tools.cli.statuses import BAD, DONE
+from ci_tools.cli.tables.layout import show_as
 
 if TYPE_CHECKING:
     import argparse
@@ -39,7 +40,7 @@ def declare_list(parser: Parser) -> None:
 
 
 def run_list(options: argparse.Namespace, outside: Outside) -> None:
-    from ci_tools.publish.retention.removal import open_hub
+    from ci_tools.github.client import open_hub
 
     namings = _namings(options, outside)
     _print(_judge(open_hub(options.target, outside), namings, options), namings, options)
@@ -51,8 +52,9 @@ def declare_prune(parser: Parser) -> None:
 
 
 def run_prune(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools.github.client import open_hub
     from ci_tools.publish.retention.judgement import ReleaseFate, describe, list_excess, refuse_idle_patterns
-    from ci_tools.publish.retention.removal import open_hub, remove
+    from ci_tools.publish.retention.removal import remove
 
     namings = _namings(options, outside)
     hub = open_hub(options.target, outside)
@@ -79,8 +81,9 @@ def declare_readme(parser: Parser) -> None:
 
 def run_readme(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.formats.yaml_file import text_of
+    from ci_tools.github.client import open_hub
     from ci_tools.machine.storage import write_atomically
-    from ci_tools.publish.retention.removal import open_hub, read_releases
+    from ci_tools.publish.retention.removal import read_releases
     from ci_tools.recipes.readme import list_rows, replace_table, table_of
 
     text_of(options.readme, str(options.readme), "a README")  # refuses what is not text
@@ -103,7 +106,7 @@ def run_readme(options: argparse.Namespace, outside: Outside) -> int:
 def _namings(options: argparse.Namespace, outside: Outside) -> list[Naming]:
     """Return how the configs name releases: the one that is given, or the nearest and all recipes."""
     from ci_tools.cli.values import find_config_or_none
-    from ci_tools.recipes.naming import read_config, read_namings_and_owners
+    from ci_tools.recipes.releases import read_config, read_namings_and_owners
 
     path = find_config_or_none(options, outside)
     known = read_config(path, outside) if path else []
@@ -120,16 +123,14 @@ def _judge(hub: Hub, namings: list[Naming], options: argparse.Namespace) -> list
 
 
 def _print(judged: list[Judged], namings: list[Naming], options: argparse.Namespace) -> None:
-    from ci_tools.cli.tables.layout import show_as
-    from ci_tools.cli.tables.releases import judged_tables, judged_values
+    from ci_tools.cli.tables.upkeep import judged_tables, judged_values
 
     show_as(options.format, judged_tables(judged, namings), judged_values(judged))
 
 
 def _print_removed(removed: Iterable[Removed], options: argparse.Namespace) -> None:
     """Print the result for each release, also for those before one that GitHub refuses to remove."""
-    from ci_tools.cli.tables.layout import show_as
-    from ci_tools.cli.tables.releases import removed_table
+    from ci_tools.cli.tables.upkeep import removed_table
 
     done: list[Removed] = []
     try:

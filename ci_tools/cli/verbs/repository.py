@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_format, parse_number
 from ci_tools.cli.statuses import DONE
+from ci_tools.cli.tables.layout import show_as
 from ci_tools.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
         _rehearse(options, outside)
         return DONE
     from ci_tools.cli.next_command import after_doctor, say_next
-    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.upkeep import doctor_tables
     from ci_tools.doctor import check
     from ci_tools.github.client import Hub
@@ -59,7 +59,6 @@ def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
 def _rehearse(options: argparse.Namespace, outside: Outside) -> None:
     """Show the runs that events start in a checkout."""
     from ci_tools.cli.foretold import Foreteller
-    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.rehearsal import rehearsal_tables
     from ci_tools.doctor.checkout import read_checkout
     from ci_tools.doctor.rehearsal import rehearse
@@ -101,10 +100,10 @@ def declare_status(parser: Parser) -> None:
 def run_status(options: argparse.Namespace, outside: Outside) -> None:
     from datetime import datetime, timezone
 
-    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.status import status_table, status_values
     from ci_tools.doctor.runs import read_runs
-    from ci_tools.publish.retention.removal import open_hub, read_releases
+    from ci_tools.github.client import open_hub
+    from ci_tools.publish.retention.removal import read_releases
     from ci_tools.recipes import health
 
     if options.runs > MAX_RUNS:
@@ -125,7 +124,7 @@ def _read_known(options: argparse.Namespace, outside: Outside) -> tuple[list[Kno
     """Return the config, if there is one, and the recipes, with the name of the config's package."""
     from ci_tools.cli.values import find_config_or_none
     from ci_tools.recipes.health import KnownConfig
-    from ci_tools.recipes.naming import read_config, read_namings_and_owners
+    from ci_tools.recipes.releases import read_config, read_namings_and_owners
 
     path = find_config_or_none(options, outside)
     own = read_config(path, outside) if path else []

@@ -8,15 +8,15 @@ Nothing that is read is run. A person writes the row of a new CUDA or ROCm: no m
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.config import loader, project_catalog
-from ci_tools.config.location import read_document
+from ci_tools.catalog import Catalog, tables
+from ci_tools.config import loader, location, project_catalog
 from ci_tools.config.torch_axis import NEWEST
 from ci_tools.config.upstream.nightlies import drop_rows, find_nightly
-from ci_tools.config.upstream.runner_labels import RunnerNews, find_new_labels
 from ci_tools.config.upstream.torch_listing import (
     NAMES,
     Facts,
@@ -31,7 +31,8 @@ from ci_tools.config.upstream.torch_names import read_new_names
 from ci_tools.errors import InputError, MachineError
 from ci_tools.formats.toml import document as toml_document
 from ci_tools.formats.yaml_file import text_of
-from ci_tools.machine.http.faults import NoParts, TooLarge
+from ci_tools.machine.http.client import open_session, read_document
+from ci_tools.machine.http.faults import NoParts, TooLarge, explain_unanswered
 from ci_tools.machine.package_index import Index, Listing, listing_of, users_index
 from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.machine.storage import write_atomically
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
     from pypi_simple import DistributionPackage
 
-    from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
 
 TORCH, LINUX = "torch", "linux-x86_64"
@@ -74,7 +74,7 @@ def find_updates(
     """
     request = loader.load(config, base, needs_nightly=False, outside=outside)
     known = base.extend(request.catalog)
-    file = project_catalog.file_of(read_document(config, str(config)), config.parent)
+    file = project_catalog.file_of(location.read_document(config, str(config)), config.parent)
     if file is None:
         msg = f"{config} has the tables of the catalog itself, expected a file of its own: `catalog: {DEFAULT}`"
         raise InputError(msg)
@@ -277,3 +277,52 @@ def _add_pythons(text: str, name: str, pythons: Sequence[str]) -> str:
         msg = f"{name}: [python] is not written as its own table, add {', '.join(pythons)} to its releases by hand"
         raise InputError(msg)
     return text[: found.start(1)] + _write_value([*table, *pythons]) + text[found.end(1) :]
+
+
+LABEL = re.compile(r"`((?:macos|ubuntu|windows|xcode)-[\w.-]+)`")
+TABLE = re.compile(r"^\[runners\][ \t]*\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE)
+SOURCE: str = tables.read("runners")["source"]
+
+
+class RunnerNews(NamedTuple):
+    """Labels that GitHub lists now and a catalog lacks, and those that it lists no more, with the day of the look."""
+
+    new: tuple[str, ...]
+    gone: dict[str, str]
+
+    def describe(self) -> Iterator[str]:
+        """Yield a line for each label."""
+        yield from (f"runner {label}" for label in self.new)
+        yield from (f"runner {label}, which GitHub lists no more" for label in self.gone)
+
+    def write(self, text: str, name: str) -> str:
+        """Return the text of a catalog's file with these labels in its table [runners]."""
+        known = _own(text, name)
+        gone = {**known.get("gone", {}), **self.gone}
+        labels = sorted({*known.get("labels", ()), *self.new} - set(gone))
+        lines = ["[runners]", f"labels = [{', '.join(map(_quote, labels))}]"] + ["[runners.gone]"] * bool(gone)
+        lines += [f"{_quote(label)} = {_quote(day)}" for label, day in gone.items()]
+        rest = re.sub(r"^\[runners\.gone\][ \t]*\n(?:(?!\[)[^\n]*\n?)*", "", TABLE.sub("", text), flags=re.MULTILINE)
+        return f"{rest.rstrip()}\n\n".lstrip() + "\n".join(lines) + "\n"
+
+
+def _own(text: str, name: str) -> dict[str, Any]:
+    table: Any = toml_document.find_table(text, name, ("runners",))
+    return table if isinstance(table, dict) else {}
+
+
+def _quote(text: str) -> str:
+    return f'"{text}"'
+
+
+def find_new_labels(url: str, text: str, name: str) -> RunnerNews:
+    """Return how a list of runners differs from the catalog with its file `text`; raise MachineError without a list."""
+    with explain_unanswered(f"the list of runners {url}"), open_session() as session:
+        page = (read_document(session, url) or b"").decode("utf-8", "replace")
+    listed = {label for line in page.splitlines() if line.startswith("|") for label in LABEL.findall(line)}
+    own, base = _own(text, name), tables.read("runners")
+    leaving = {label for row in base["leaving"] for label in row["labels"]} | set(own.get("gone", {}))
+    current = ({*base["labels"], *own.get("labels", ())}) - set(own.get("gone", {}))
+    today = dt.datetime.now(dt.timezone.utc).date().isoformat()
+    gone = sorted(current - listed - leaving) if listed else []  # a page of another form says nothing of them
+    return RunnerNews(tuple(sorted(listed - current - leaving)), dict.fromkeys(gone, today))

@@ -13,8 +13,8 @@ from ci_tools.config.upstream.module_names import CONDITIONAL, VALUE, ModuleName
 from ci_tools.config.upstream.torch_listing import NAMES
 from ci_tools.errors import InputError
 from ci_tools.machine.http.faults import NoParts, TooLarge
-from ci_tools.machine.remote_wheel import remote_wheel
-from ci_tools.observe.inside.torch_names.table import ABSENT, BETWEEN
+from ci_tools.machine.remote_wheel import RemoteWheel, remote_wheel
+from ci_tools.observe.inside.torch_names.table import ABSENT, BETWEEN, TorchTable
 from ci_tools.observe.torch_questions import load_table
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from pypi_simple import DistributionPackage
 
     from ci_tools.machine.package_index import Listing
-    from ci_tools.machine.remote_wheel import RemoteWheel
-    from ci_tools.observe.inside.torch_names.table import Rows, TorchTable
+    from ci_tools.observe.inside.torch_names.table import Rows
 
 # ruff: noqa: SIM905 - as words they fit on a page
 # The modules that build scripts ask: what torch is, what its builder has, and how extensions are built.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from github.GithubException import UnknownObjectException
-
 from ci_tools.doctor.report import Unseen
 from ci_tools.errors import InputError, Rejected
+from ci_tools.github.client import found_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,15 +56,10 @@ class Api:
         self._send(method, f"/repos/{self.name}{path}", input=body)
 
     def _send(self, method: str, path: str, **more: Any) -> Any:  # noqa: ANN401 - any JSON
-        def call(_: bool) -> Any:  # noqa: ANN401, FBT001 - the hub says whether it asks again
-            try:
-                return self.opened.requester.requestJsonAndCheck(method, path, **more)[1]
-            except UnknownObjectException:
-                if method == "GET":
-                    return None
-                raise
+        def call() -> Any:  # noqa: ANN401
+            return self.opened.requester.requestJsonAndCheck(method, path, **more)[1]
 
-        return self.hub.ask(call)
+        return self.hub.ask(lambda _: found_or_none(call) if method == "GET" else call())
 
 
 def answer_or_none(call: Callable[[], Value | None]) -> Value | None:

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight
 from ci_tools.doctor.rules.artifacts import ARTIFACT_RULES
 from ci_tools.doctor.rules.calls import CALL_RULES
-from ci_tools.doctor.rules.environments import check_environments
+from ci_tools.doctor.rules.environments import (
+    check_environments,
+    check_secrets,
+    check_workflow_secrets,
+    report_unseen_secrets,
+)
 from ci_tools.doctor.rules.jobs import (
     check_attestation,
     check_folders,
@@ -35,7 +40,6 @@ from ci_tools.doctor.rules.repository import (
     check_states,
 )
 from ci_tools.doctor.rules.runners import RUNNER_RULES
-from ci_tools.doctor.rules.secrets import check_secrets, check_workflow_secrets, report_unseen_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

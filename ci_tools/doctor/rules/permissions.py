@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from ci_tools.doctor.configs import ConfigOutline
 from ci_tools.doctor.grants import Grants, access, lacking, needed_to_publish, unite_grants
-from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight
+from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight, report_unseen
 from ci_tools.doctor.rules.pins import newest_release, pinned_use
-from ci_tools.doctor.rules.unseen import report_unseen
 from ci_tools.doctor.workflows import EXPRESSION, PUBLISHES, Workflow, WorkflowJob
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, RepositoryTag, Unseen, Weight
-from ci_tools.doctor.rules.unseen import report_unseen
+from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, RepositoryTag, Unseen, Weight, report_unseen
 from ci_tools.model.repository import COMMIT
 
 if TYPE_CHECKING:

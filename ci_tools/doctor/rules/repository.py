@@ -7,9 +7,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ci_tools.doctor.configs import ConfigOutline
-from ci_tools.doctor.report import DoctorFinding, Fix, Kind, Policy, RepositoryFacts, Unseen, Weight
+from ci_tools.doctor.report import DoctorFinding, Fix, Kind, Policy, RepositoryFacts, Unseen, Weight, report_unseen
 from ci_tools.doctor.rules.pins import list_once
-from ci_tools.doctor.rules.unseen import report_unseen
 from ci_tools.doctor.workflows import EXPRESSION, Used
 from ci_tools.model.repository import COMMIT
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ci_tools.errors import FatwheelError, MachineError, Rejected
+from ci_tools.errors import FatwheelError, MachineError, Rejected, count
 from ci_tools.index.arrivals import metadata_of
 from ci_tools.index.foreign.files import METADATA_SUFFIX
 from ci_tools.index.ledger import Damaged, Ledger
@@ -218,6 +218,5 @@ def _recover(index: WheelIndex, directory: Directory, project: NormalizedName, e
         msg = f"{index.store.url(error.key)} changed while it was rebuilt"
         raise MachineError(msg, hint="somebody else is restoring it; run the same command again")
     lost = f"; not recovered: {', '.join(rebuilt.unknown)}" if rebuilt.unknown else ""
-    count = f"{len(manifest.files)} file{'' if len(manifest.files) == 1 else 's'}"
-    done = f"rebuilt from its pages: {count}{lost}"
+    done = f"rebuilt from its pages: {count(len(manifest.files), 'file')}{lost}"
     yield IndexFlaw(error.key, f"{BROKEN}: {error.why}", done)

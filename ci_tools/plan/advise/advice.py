@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, count
 from ci_tools.plan import planner
 from ci_tools.plan.advise.option import Option, Situation, identity
 from ci_tools.plan.advise.options import options
@@ -37,7 +37,7 @@ class Advice(NamedTuple):
         """The advice in one sentence, with the count."""
         if self.before == self.after:
             return self.option.what
-        wheels = f"{self.before} wheel{'' if self.before == 1 else 's'}"
+        wheels = count(self.before, "wheel")
         return f"{self.option.what}: {wheels} become{'s' if self.before == 1 else ''} {self.after}"
 
     def to_json(self, patch: str) -> dict[str, Any]:

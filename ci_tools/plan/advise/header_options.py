@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ci_tools.errors import count
 from ci_tools.plan.advise.option import Option, identity
-from ci_tools.plan.advise.project_view import ProjectView, describe_include, pluralize
+from ci_tools.plan.advise.project_view import ProjectView, describe_include
 from ci_tools.source.needless import EXTENSION, find_needless, narrower, replace_headers, users_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def find_header_options(source: ProjectView) -> Iterator[Option]:
     ]
     changes += [(file, _include_extension) for file in users_of(lines, source.includes, source.compiled)]
     places = dict.fromkeys(describe_include(one) for found in needless for one in found.includes)
-    some = pluralize(len(needless), "file")
+    some = count(len(needless), "file")
     yield Option(
         name="python-header",
         what=f"{some} of {len(source.compiled)} reach Python.h and use nothing of it: each Python compiles them again",

@@ -123,11 +123,6 @@ class ProjectView:
         return wanted if all(edit(text) not in {None, text} for text, edit in texts) else ()
 
 
-def pluralize(number: int, noun: str) -> str:
-    """Return `2 includes`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def keep(number: int) -> str:
     """Return the verb for a number of things."""
     return "keeps" if number == 1 else "keep"

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from ci_tools.errors import count
 from ci_tools.formats import edits
 from ci_tools.formats.toml import text as toml_text
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, CellEvidence, Extension, Extensions, PythonApi
@@ -20,7 +21,6 @@ from ci_tools.plan.advise.project_view import (
     ProjectView,
     describe_include,
     keep,
-    pluralize,
 )
 from ci_tools.source.includes import PYTHON_HEADER, UNLIMITED_HEADER, SourceLine
 from ci_tools.source.limited_api import uses
@@ -76,7 +76,7 @@ def _pybind(source: ProjectView, pybind: list[Include], oldest: Minor) -> Option
     library = "operators registered with TORCH_LIBRARY need no Python symbol at all"
     return Option(
         name="python-bindings",
-        what=f"{pluralize(len(pybind), 'include')} of pybind11 or the like {keep(len(pybind))} the Python axis",
+        what=f"{count(len(pybind), 'include')} of pybind11 or the like {keep(len(pybind))} the Python axis",
         places=tuple(f"{describe_include(one)}{PULLED if one.header == PULLS_PYBIND else ''}" for one in pybind),
         how=f"pybind11 cannot keep to the limited API: {f'{library}; {nanobind}' if uses_torch else nanobind}",
         change=change_evidence(partial(_assume_limited_api, lowest=lowest, builds_older=True)),
@@ -105,7 +105,7 @@ def _python_api_option(source: ProjectView, where: tuple[str, ...], oldest: Mino
     if never:
         return Option(
             name="python-limited-api",
-            what=f"{pluralize(len(never), 'name')} that the limited API lacks {keep(len(never))} the Python axis",
+            what=f"{count(len(never), 'name')} that the limited API lacks {keep(len(never))} the Python axis",
             places=tuple(f"{use.place}: {use.name}" for use in never),
             how="write them with functions of the limited API; see “C API Stability” in Python's documentation",
             change=change_evidence(partial(_assume_limited_api, lowest=oldest, builds_older=True)),

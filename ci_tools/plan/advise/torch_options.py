@@ -6,12 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ci_tools.errors import count
 from ci_tools.formats import edits
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, TorchAbi
 from ci_tools.model.request import Torch
 from ci_tools.model.versions import Minor
 from ci_tools.plan.advise.option import Option, Situation, change_evidence, identity
-from ci_tools.plan.advise.project_view import BOUND, ProjectView, describe_include, keep, pluralize
+from ci_tools.plan.advise.project_view import BOUND, ProjectView, describe_include, keep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +48,7 @@ def _torch_option(source: ProjectView, where: tuple[str, ...], target: Minor) ->
         places = (*where, *(describe_include(include) for include in unstable))
         return Option(
             name="torch-stable-abi",
-            what=f"{pluralize(len(unstable), 'include')} {keep(len(unstable))} the torch axis",
+            what=f"{count(len(unstable), 'include')} {keep(len(unstable))} the torch axis",
             places=tuple(dict.fromkeys(places)),
             how="replace them by torch/csrc/stable and torch/headeronly, "
             "and set TORCH_TARGET_VERSION; see “LibTorch Stable ABI” in PyTorch's notes",

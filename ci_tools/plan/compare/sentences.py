@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.errors import count
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -27,12 +29,12 @@ class Said(NamedTuple):
 def sentences(comparison: Comparison, quote: Quote = lambda text: f"`{text}`", say: Quote = str) -> list[Said]:
     """Return the effects of a change, the largest first; `quote` marks up places, `say` any other text."""
     if comparison.refusal:
-        jobs = f"there is nothing to compare these {_count(comparison.jobs[1])} with"
+        jobs = f"there is nothing to compare these {count(comparison.jobs[1], 'job')} with"
         return [Said(f"No plan can be made at {quote(comparison.against)}, so {jobs}.", (comparison.refusal,))]
     steps = sorted(comparison.steps, key=lambda step: -abs(step.after - step.before))
     told = [Said(_sentence(step, quote, say), _reasons(step)) for step in steps]
     if comparison.jobs[0] != comparison.jobs[1] and all(step.before == step.after for step in steps):
-        told.insert(0, Said(f"{_count(comparison.jobs[0])} became {comparison.jobs[1]}."))
+        told.insert(0, Said(f"{count(comparison.jobs[0], 'job')} became {comparison.jobs[1]}."))
     if not told or comparison.is_same:
         told.append(Said(_nothing(comparison)))
     return told
@@ -63,17 +65,13 @@ def _sentence(step: PlanStep, quote: Quote, say: Quote) -> str:
     subject = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
     if step.before == step.after:
         return f"{subject} changed the plan, but not the number of its jobs: {step.after}."
-    return f"{subject} turned {_count(step.before)} into {step.after}."
+    return f"{subject} turned {count(step.before, 'job')} into {step.after}."
 
 
 def _effect(step: PlanStep) -> str:
     if step.before == step.after:
         return "no new job" if any("adds" in cause.what for cause in step.causes) else "the same number of jobs"
-    return f"{_count(step.before)} became {step.after}"
-
-
-def _count(jobs: int) -> str:
-    return f"{jobs} job{'' if jobs == 1 else 's'}"
+    return f"{count(step.before, 'job')} became {step.after}"
 
 
 # ---------------------------------------------------------------- as JSON

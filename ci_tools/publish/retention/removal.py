@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from github.GithubException import UnknownObjectException
 
-from ci_tools.catalog.targets import kind_of
-from ci_tools.catalog.targets.github import GITHUB
 from ci_tools.errors import InputError
 from ci_tools.github.client import Hub, printable
-from ci_tools.index.of_releases import MAX_BYTES, read_listing
+from ci_tools.index.of_releases import read_listing
 from ci_tools.publish.retention.judgement import Asset, Judged, ReleaseFate, Stored
-from ci_tools.publish.targets.github_release.assets import download_asset, read_assets
+from ci_tools.publish.targets.github_release.assets import read_assets, read_list
 from ci_tools.publish.targets.github_release.releases import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from github.GitRelease import GitRelease
-    from github.GitReleaseAsset import GitReleaseAsset
     from github.Repository import Repository
 
-    from ci_tools.machine.context import Outside
 
 LISTING = ("fatwheel-", ".json")  # the name of the list of a unit's files
 METADATA = ".metadata"  # of the METADATA beside a wheel (PEP 658)
@@ -35,14 +32,6 @@ class Removed(NamedTuple):
     tag: str
     outcome: str  # removed, gone, kept
     reason: str
-
-
-def open_hub(target: str, outside: Outside) -> Hub:
-    """Return the client for a repository; raise InputError if the target is not one."""
-    if kind_of(target) != GITHUB:
-        msg = f'"{printable(target)}" is not a repository, expected {GITHUB.form}'
-        raise InputError(msg)
-    return Hub(target.partition(":")[2], outside)
 
 
 def read_releases(hub: Hub) -> tuple[Stored, ...]:
@@ -93,20 +82,10 @@ def _guests(hub: Hub, release: GitRelease) -> tuple[str, ...]:
     lists = {name for name in there if _is_listing(name)}
     known = set(lists)
     for name in lists:
-        known |= set(_listed(hub, there[name]))
+        with suppress(ValueError):  # a damaged list: all files count as guests, so that the release is kept
+            listing = read_listing(read_list(hub, there[name]), "")
+            known |= {*listing.aliases, *(file.name for file in listing.files)}
     return tuple(sorted(name for name in there if name.removesuffix(METADATA) not in known))
-
-
-def _listed(hub: Hub, asset: GitReleaseAsset) -> Iterator[str]:
-    """Yield the files that a list names; none if it cannot be read."""
-    if asset.size > MAX_BYTES:
-        return
-    try:
-        found = read_listing(hub.ask(lambda _: b"".join(download_asset(asset))), "")
-    except ValueError:
-        return
-    yield from (file.name for file in found.files)
-    yield from found.aliases
 
 
 def remove(hub: Hub, judged: Sequence[Judged]) -> Iterator[Removed]:

@@ -6,12 +6,18 @@ where the previous run stopped: a target is always asked for its state, which is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from ci_tools.errors import FatwheelError, MachineError, Problem, RejectedInput
+
+Said = TypeVar("Said")  # the answer of a target, such as the changes that it would make
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ci_tools.index.units import Change, Item, Published, Unit
+
+    Answer = tuple["Target", tuple[Said, ...] | FatwheelError]
 
 UPLOADERS = ("twine", "uv")  # for PyPI and similar indexes; the first is the default
 
@@ -61,3 +67,31 @@ class Target(Protocol):
 
     def switch(self, unit: Unit) -> Sequence[Published]:
         """Publish the unit, and return its files here."""
+
+
+def ask_each(targets: Iterable[Target], ask: Callable[[Target], Iterable[Said]]) -> list[Answer[Said]]:
+    """Return what each target answers, or why it refuses; raise MachineError if one does not answer."""
+    return [(target, _answer(ask, target)) for target in targets]
+
+
+def _answer(ask: Callable[[Target], Iterable[Said]], target: Target) -> tuple[Said, ...] | FatwheelError:
+    try:
+        return tuple(ask(target))
+    except MachineError:
+        raise
+    except FatwheelError as error:
+        return error
+
+
+def accept(answers: Iterable[Answer[Said]]) -> list[tuple[Target, tuple[Said, ...]]]:
+    """Return what the targets answered; raise RejectedInput with the refusals of all if one refuses."""
+    refusals = [(target, answer) for target, answer in answers if isinstance(answer, FatwheelError)]
+    if refusals:
+        problems = (problem for target, error in refusals for problem in _problems(target, error))
+        raise RejectedInput(problems, hint=refusals[0][1].hint)
+    return [(target, answer) for target, answer in answers if not isinstance(answer, FatwheelError)]
+
+
+def _problems(target: Target, error: FatwheelError) -> Iterator[Problem]:
+    said = map(str, error.problems) if isinstance(error, RejectedInput) else [error.message]
+    yield from (Problem("" if target.address in text else target.address, text) for text in said)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from github.GithubException import UnknownObjectException
-
 from ci_tools.errors import InputError
-from ci_tools.github.client import Busy, Hub, printable
+from ci_tools.github.client import Busy, Hub, found_or_none, printable
 from ci_tools.index.file_names import project_and_version
 from ci_tools.model.pep440 import parse_version
 from ci_tools.publish.notes import MAX_CHARACTERS
@@ -103,10 +101,8 @@ def _refuse_full(release: GitRelease, notes: str) -> None:
 
 def _latest(repository: Repository) -> int:
     """Return the ID of the latest release, 0 if there is none."""
-    try:
-        return repository.get_latest_release().id
-    except UnknownObjectException:
-        return 0
+    latest = found_or_none(repository.get_latest_release)
+    return latest.id if latest else 0
 
 
 def _refuse_latest(repository: Repository, number: int) -> None:

@@ -11,7 +11,7 @@ from ci_tools.machine.workplace import workplace
 from ci_tools.model.files import Finding, Level
 from ci_tools.verify.audit.archive import container, content, files, foreign, hidden
 from ci_tools.verify.audit.libraries import binaries, device, extensions, instructions, macos, needs, system, torch
-from ci_tools.verify.audit.metadata import entry_points, labels, sbom
+from ci_tools.verify.audit.metadata import entry_points, labels
 from ci_tools.verify.audit.subject import Flaw, Subject
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ RULES: Mapping[str, AuditRule] = {
     "licence": AuditRule(
         labels.licence, "users cannot tell whether they may use it, and an index may refuse it", TWINE
     ),
-    "sbom": AuditRule(sbom.sbom, "scanners of dependencies read a wrong name", f"{SAY}sboms/*'"),
+    "sbom": AuditRule(labels.sbom, "scanners of dependencies read a wrong name", f"{SAY}sboms/*'"),
     "secrets": AuditRule(
         hidden.secrets,
         "everybody who downloads it has the secret",

@@ -138,11 +138,27 @@ class Subject:
         """The run-time needs of each library that can be read."""
         return {name: found for name, found in self.linkings.items() if isinstance(found, Linking)}
 
+    @property
+    def own_names(self) -> frozenset[str]:
+        """The names by which others need the libraries of the wheel: those of their files, and their sonames."""
+        linkings = self.readable_linkings
+        return frozenset({name.rpartition("/")[2] for name in linkings} | {one.name or "" for one in linkings.values()})
+
+    @property
+    def may_rely_on_others(self) -> bool:
+        """Whether a package that the wheel requires may bring what it lacks: only wheels of others may rely on that."""
+        return self.job is None and bool(self.wheel.metadata.get_all("Requires-Dist", []))
+
     @cached_property
     def symbols(self) -> Mapping[str, Bindings]:
         """The dynamic symbols of each library that can be read; empty for an any-platform wheel."""
         readable = self.readable_linkings
         return dict(read_each((member for member in self.libraries if member.name in readable), symbols))
+
+    @cached_property
+    def defined(self) -> frozenset[str]:
+        """The symbols that the wheel's own libraries define."""
+        return frozenset().union(*(found.defined for found in self.symbols.values()))
 
     @cached_property
     def imports(self) -> Mapping[str, tuple[Import, ...] | Rejected]:

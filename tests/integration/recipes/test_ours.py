@@ -170,7 +170,7 @@ def test_a_recipe_as_it_stands_plans_its_upstream(case: Case, place: Place) -> N
     torch = case.torch and f"torch{case.tag.partition('torch')[2].partition('-')[0]}"
     assert mine.tag == (case.tag.replace(torch, "torch2.10.0") if torch else case.tag)
     assert mine.wheels == (case.wheel.replace(torch, "torch2.10.0") if torch else case.wheel,)
-    assert mine.commit == place.commit if case.ref else len(mine.commit) == 64
+    assert mine.source == place.commit if case.ref else len(mine.source) == 64
     assert [parse_wheel_filename(wheel)[3] for one in others for wheel in one.wheels] == [
         frozenset(parse_tag(f"{tag}-manylinux_2_28_x86_64")) for tag in case.later
     ]

@@ -108,6 +108,14 @@ def download_asset(asset: GitReleaseAsset) -> Iterator[bytes]:
     yield from asset.download_asset(chunk_size=CHUNK)[2]
 
 
+def read_list(hub: Hub, asset: GitReleaseAsset) -> bytes:
+    """Return the bytes of a list of files; raise ValueError if it is larger than any that Fatwheel writes."""
+    if asset.size > of_releases.MAX_BYTES:
+        msg = f"it has {asset.size:,} bytes, expected at most {of_releases.MAX_BYTES:,}"
+        raise ValueError(msg)
+    return hub.ask(lambda _: b"".join(download_asset(asset)))
+
+
 def hash_asset(asset: GitReleaseAsset) -> str:
     """Return the sha256 of an asset, which is downloaded for it."""
     digest = hashlib.sha256()

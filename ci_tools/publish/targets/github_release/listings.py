@@ -11,7 +11,6 @@ from ci_tools.catalog.index_folders import FOLDER
 from ci_tools.errors import InputError, MachineError
 from ci_tools.github.attested import find_attested
 from ci_tools.github.client import Hub, printable
-from ci_tools.index import of_releases
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.foreign.files import MAX_METADATA, MAX_READ, METADATA_SUFFIX, is_metadata_of, requires_python_in
 from ci_tools.index.of_releases import UnitListing, read_listing
@@ -24,7 +23,7 @@ from ci_tools.model.edition import candidate_of
 from ci_tools.model.pep440 import parse_version
 from ci_tools.model.request import Channel
 from ci_tools.publish.targets import notice
-from ci_tools.publish.targets.github_release.assets import download_asset, hash_asset, read_assets
+from ci_tools.publish.targets.github_release.assets import hash_asset, read_assets, read_list
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -89,11 +88,7 @@ def _read_listings(hub: Hub, release: GitRelease, *, others: bool) -> Iterator[t
 def _read_listing(hub: Hub, release: GitRelease, asset: GitReleaseAsset) -> UnitListing:
     """Return the content of a list; raise MachineError if it is damaged."""
     try:
-        if asset.size > of_releases.MAX_BYTES:
-            msg = f"it has {asset.size:,} bytes, expected at most {of_releases.MAX_BYTES:,}"
-            raise ValueError(msg)  # noqa: TRY301 - every defect gives the same error
-        content = hub.ask(lambda _: b"".join(download_asset(asset)))
-        return read_listing(content, release.published_at.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        return read_listing(read_list(hub, asset), release.published_at.strftime("%Y-%m-%dT%H:%M:%SZ"))
     except ValueError as error:
         where = f"{asset.name} of {printable(release.tag_name)} in {hub.repository}"
         msg = f"{where} is damaged: {printable(str(error))}"

@@ -8,11 +8,10 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NoReturn
 
-from github.GithubException import UnknownObjectException
 from packaging.utils import NormalizedName, canonicalize_name
 
 from ci_tools.errors import InputError, nearest
-from ci_tools.github.client import Hub, printable
+from ci_tools.github.client import Hub, found_or_none, printable
 from ci_tools.index.directory import Directory
 from ci_tools.index.finder import DATA
 from ci_tools.index.finder.recipes import RECIPES, Maker, recipes_data
@@ -26,8 +25,6 @@ from ci_tools.index.wheel_index import WheelIndex
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
-
-    from github.Repository import Repository
 
     from ci_tools.index.page_writer import Page
     from ci_tools.machine.context import Outside
@@ -75,17 +72,10 @@ def _find_form(hubs: Sequence[Hub]) -> str:
     """Return the address of the form "I need this wheel" of the first repository that has it; "" if none does."""
     for hub in hubs:
         with hub.opened(anonymous=True) as repository:
-            page = hub.ask(lambda _, repository=repository: _has_file(repository))  # type: ignore[misc]
-            if page:
+            found = hub.ask(lambda _, get=repository.get_contents: found_or_none(lambda: get(FORM)))  # type: ignore[misc]
+            if found is not None and not isinstance(found, list):
                 return f"{repository.html_url}/issues/new?template={FORM.rpartition('/')[2]}"
     return ""
-
-
-def _has_file(repository: Repository) -> bool:
-    try:
-        return not isinstance(repository.get_contents(FORM), list)
-    except UnknownObjectException:
-        return False
 
 
 def _collect(

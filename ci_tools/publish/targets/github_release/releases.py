@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from github.GithubException import UnknownObjectException
 
+from ci_tools.github.client import found_or_none
 from ci_tools.model.request import Channel
 from ci_tools.publish.notes import MAX_CHARACTERS
 from ci_tools.publish.targets import notice
@@ -71,11 +72,7 @@ def make_latest(unit: Unit) -> str:
 
 def exists(call: Any) -> bool:  # noqa: ANN401 - its result is not used
     """Call `call`; return False on HTTP 404, else True."""
-    try:
-        call()
-    except UnknownObjectException:
-        return False
-    return True
+    return found_or_none(lambda: (call(),)) is not None
 
 
 def commit_of_tag(repository: Repository, tag: str) -> str:

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.github.client import PATIENCE, Busy, Hub, usual_pause
-from ci_tools.index.of_releases import MAX_BYTES, listing_name, read_listing
+from ci_tools.index.of_releases import listing_name, read_listing
 from ci_tools.index.units import CORE, Change, Item, Published, Unit
 from ci_tools.model.repository import COMMIT
 from ci_tools.publish.notes import notes
@@ -24,9 +24,9 @@ from ci_tools.publish.targets.github_release.assets import (
     MAX_ASSETS,
     Sent,
     assets_of,
-    download_asset,
     find_difference,
     read_assets,
+    read_list,
     refuse_by_rules,
     refuse_more,
     select_assets,
@@ -241,8 +241,7 @@ class GitHubTarget:
     def _read_owner(self, asset: GitReleaseAsset | None) -> str:
         """Return the project of a release by the list among its assets; "" if that is damaged, which its hash tells."""
         with suppress(ValueError):
-            if asset and asset.size <= MAX_BYTES:
-                return read_listing(self.hub.ask(lambda _: b"".join(download_asset(asset))), "").project
+            return read_listing(read_list(self.hub, asset), "").project if asset else ""
         return ""
 
     def _refuse_commit(self, repository: Repository, unit: Unit, published: GitRelease | None) -> str:

@@ -49,7 +49,7 @@ def python_versions(subject: Subject) -> Iterator[Flaw]:
             for name, found in subject.readable_machos.items()
         }
         for name, symbols in asked.items():
-            lacking = missing_in(python, filter(PYTHON.match, symbols - _defined(subject)), is_free=is_free)
+            lacking = missing_in(python, filter(PYTHON.match, symbols - subject.defined), is_free=is_free)
             if lacking:
                 build = f"{python}t" if is_free else str(python)
                 effect = f"the import fails on Python {build}: undefined symbol"
@@ -62,10 +62,6 @@ def python_versions(subject: Subject) -> Iterator[Flaw]:
         return
 
 
-def _defined(subject: Subject) -> frozenset[str]:
-    return frozenset().union(*(found.defined for found in subject.symbols.values()))
-
-
 def undefined(subject: Subject) -> Iterator[Flaw]:
     """Every symbol that a library takes from others is defined by one of them, and each version's library is needed.
 
@@ -75,7 +71,7 @@ def undefined(subject: Subject) -> Iterator[Flaw]:
     """
     if subject.is_pure:
         return
-    own, names = _defined(subject), _own_names(subject)
+    names = subject.own_names
     modules = {one.member.name for one in find_extensions(subject) if one.is_module}
     for name, found in subject.symbols.items():
         linked = subject.readable_linkings[name]
@@ -90,11 +86,10 @@ def undefined(subject: Subject) -> Iterator[Flaw]:
                 effect=effect,
             )
         if all(VERSIONED.fullmatch(one) or one in names for one in linked.needed):
-            lacking = {
-                one for one, owner in found.required.items() if not owner and one not in own and not _is_known(one)
-            }
+            unowned = {one for one, owner in found.required.items() if not owner}
+            lacking = {one for one in unowned - subject.defined if not _is_known(one)}
             if lacking:
-                level = Level.ERROR if name in modules and not _may_be_brought(subject) else Level.WARNING
+                level = Level.ERROR if name in modules and not subject.may_rely_on_others else Level.WARNING
                 effect = "the import fails: undefined symbol"
                 yield Flaw(
                     f"{name} takes symbols that nothing defines",
@@ -107,18 +102,6 @@ def undefined(subject: Subject) -> Iterator[Flaw]:
 
 def _is_known(symbol: str) -> bool:
     return is_in_every_process(symbol) or is_torch_symbol(symbol)
-
-
-def _may_be_brought(subject: Subject) -> bool:
-    """Whether a package that the wheel requires may define a symbol: only wheels of others may rely on that."""
-    return subject.job is None and bool(subject.wheel.metadata.get_all("Requires-Dist", []))
-
-
-def _own_names(subject: Subject) -> frozenset[str]:
-    linkings = subject.readable_linkings
-    return frozenset(
-        {*(name.rpartition("/")[2] for name in linkings), *(one.name for one in linkings.values() if one.name)}
-    )
 
 
 def _closure(subject: Subject, linked: Linking, names: frozenset[str]) -> frozenset[str]:

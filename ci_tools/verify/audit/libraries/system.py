@@ -67,10 +67,8 @@ def _find_gaps(subject: Subject) -> Iterator[Flaw]:
             yield Flaw(message, level.tag, nearest, Level.WARNING)
     if levels:
         oldest = min(levels, key=lambda level: level.number)  # the others allow all that it allows
-        linkings = subject.readable_linkings
-        own = {*(name.rpartition("/")[2] for name in linkings), *(one.name for one in linkings.values() if one.name)}
-        for name, one in linkings.items():
-            yield from _find_policy_gaps(name, one, oldest, own, _strictness(subject))
+        for name, one in subject.readable_linkings.items():
+            yield from _find_policy_gaps(name, one, oldest, subject)
     elif any(tag.startswith("linux") for tag in subject.platforms) and subject.job is None:
         yield from _find_gaps_of_linux(subject)
 
@@ -78,10 +76,8 @@ def _find_gaps(subject: Subject) -> Iterator[Flaw]:
 def _find_gaps_of_linux(subject: Subject) -> Iterator[Flaw]:
     """Yield the libraries that a wheel for `linux` needs, and that no policy knows: the tag promises nothing."""
     newest = _find_level(f"manylinux_9_9_{next(iter(sorted(subject.platforms))).removeprefix('linux_')}")
-    linkings = subject.readable_linkings
-    own = {*(name.rpartition("/")[2] for name in linkings), *(one.name for one in linkings.values() if one.name)}
-    for name, one in linkings.items() if newest else ():
-        missing = [each for each in one.needed if not (each in own or _is_provided(each, newest))]  # type: ignore[arg-type]
+    for name, one in subject.readable_linkings.items() if newest else ():
+        missing = [each for each in one.needed if each not in subject.own_names and not _is_provided(each, newest)]  # type: ignore[arg-type]
         if missing:
             message = f"{name} needs libraries that neither the wheel nor every Linux has"
             yield Flaw(message, abbreviate(missing), "a manylinux tag: auditwheel repair", Level.WARNING)
@@ -106,12 +102,6 @@ def _formats(platforms: frozenset[str]) -> set[str]:
     return {name for system in systems for name in FORMATS[system]}
 
 
-def _strictness(subject: Subject) -> Level:
-    """Return a warning if another package may contain a missing library: only wheels of others may rely on that."""
-    requires = subject.wheel.metadata.get_all("Requires-Dist", [])
-    return Level.WARNING if subject.job is None and requires else Level.ERROR
-
-
 class PolicyLevel(NamedTuple):
     """A level of glibc or musl that a tag promises to keep to, and the policy that says what systems of it have."""
 
@@ -121,10 +111,11 @@ class PolicyLevel(NamedTuple):
     is_unknown: bool  # whether auditwheel has no policy as new as this
 
 
-def _find_policy_gaps(name: str, one: Linking, level: PolicyLevel, own: set[str], strictness: Level) -> Iterator[Flaw]:
+def _find_policy_gaps(name: str, one: Linking, level: PolicyLevel, subject: Subject) -> Iterator[Flaw]:
     """Yield a library's needs that neither the policy, the wheel, torch nor a driver provides."""
-    missing = {library for library in one.needed if library not in own and not _is_provided(library, level)}
+    missing = {each for each in one.needed if each not in subject.own_names and not _is_provided(each, level)}
     if missing:
+        strictness = Level.WARNING if subject.may_rely_on_others else Level.ERROR
         yield Flaw(
             f"{name} needs a library that {level.tag} lacks", abbreviate(missing), "one of the tag's", strictness
         )

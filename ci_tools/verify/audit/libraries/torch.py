@@ -48,12 +48,11 @@ def torch_symbols(subject: Subject) -> Iterator[Flaw]:
     if job is None or not served:
         return
     libraries = {name: _of_torch(found) for name, found in subject.symbols.items()}
-    own = frozenset().union(*(found.defined for found in subject.symbols.values()))
     spared = dict(job.spared)
     for name, library in libraries.items():
         loading = frozenset(release for release in served if name not in spared or release >= spared[name])
         for symbols, level in zip(library, (Level.ERROR, Level.WARNING), strict=True):
-            for releases, lacking in _group_by_releases(symbols - own, loading, job).items():
+            for releases, lacking in _group_by_releases(symbols - subject.defined, loading, job).items():
                 message = f"{name} asks for symbols that are not in torch {', '.join(map(str, sorted(releases)))}"
                 yield Flaw(message, abbreviate(lacking), f"what torch from {min(loading)} on has", level)
     untabled = served.difference(tables().releases)

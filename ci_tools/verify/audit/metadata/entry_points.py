@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from configparser import ConfigParser
 from configparser import Error as ConfigError
 from contextlib import suppress
@@ -14,6 +13,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Rejected
 from ci_tools.model.files import Level
+from ci_tools.source.syntax import parse_module
 from ci_tools.verify.audit.subject import DATA, Flaw, Member, Subject
 
 if TYPE_CHECKING:
@@ -167,16 +167,15 @@ def _defines(member: Member | None, name: str, asking: Member) -> bool:
 def _find_imports(member: Member, package: str) -> frozenset[str]:
     """Return the modules that a file imports wherever it is imported itself, each by its whole name."""
     found: set[str] = set()
-    with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for node in ast.parse(member.read()).body:
-            if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                parts = package.split(".")
-                base = parts[: len(parts) - node.level + 1] if node.level else []
-                of = ".".join([*base, *([node.module] if node.module else [])])
-                found |= {of, *(f"{of}:{one.name}" for one in node.names if one.name != "*")}
+    module = parse_module(member.read())
+    for node in module.body if module else ():
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")
+            base = parts[: len(parts) - node.level + 1] if node.level else []
+            of = ".".join([*base, *([node.module] if node.module else [])])
+            found |= {of, *(f"{of}:{one.name}" for one in node.names if one.name != "*")}
     return frozenset(found)
 
 
@@ -196,15 +195,13 @@ def _modules(subject: Subject) -> Mapping[str, Member | None]:
 
 def _names(member: Member, but: type[ast.AST] | tuple[()] = ()) -> frozenset[str] | None:
     """Return the names that a module defines in any branch, or None if only running it would show them."""
-    if _is_opaque(member):
+    module = None if _is_opaque(member) else parse_module(member.read())
+    if module is None:
         return None
-    with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        nodes = [*ast.walk(ast.parse(member.read()))]
-        names = frozenset(name for node in nodes for name in _find_bindings(node))
-        own = frozenset(name for node in nodes if not isinstance(node, but) for name in _find_bindings(node))
-        return None if names & (MAKES_NAMES | {"*"}) else own
-    return None
+    nodes = [*ast.walk(module)]
+    names = frozenset(name for node in nodes for name in _find_bindings(node))
+    own = frozenset(name for node in nodes if not isinstance(node, but) for name in _find_bindings(node))
+    return None if names & (MAKES_NAMES | {"*"}) else own
 
 
 def _find_bindings(node: ast.AST) -> Iterator[str]:

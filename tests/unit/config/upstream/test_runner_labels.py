@@ -12,7 +12,7 @@ import pytest
 from ci_tools import catalog
 from ci_tools.catalog import tables
 from ci_tools.config import loader
-from ci_tools.config.upstream.runner_labels import find_new_labels
+from ci_tools.config.upstream.catalog_update import find_new_labels
 from ci_tools.doctor.rules.runners import check_labels
 from ci_tools.doctor.workflow_set import read_set
 from ci_tools.errors import MachineError

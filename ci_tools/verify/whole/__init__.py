@@ -1,1 +1,0 @@
-"""Checks a release as a whole: what no single file of it shows."""
