@@ -37,10 +37,10 @@ from ci_tools.verify.files import (
     validate_files,
     validator_for,
 )
+from ci_tools.verify.left_out import warn_left_out
 from ci_tools.verify.modules import own_imports
 from ci_tools.verify.torch_stock import open_stock
 from ci_tools.verify.validator import gpu_here, own_python
-from ci_tools.verify.whole_release import warn_left_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

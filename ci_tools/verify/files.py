@@ -31,9 +31,9 @@ from ci_tools.verify.accelerated_torch import lend_accelerated_torch, lend_night
 from ci_tools.verify.audit import audit, device_images
 from ci_tools.verify.fingerprint import are_libraries, describe_difference
 from ci_tools.verify.modules import own_imports
+from ci_tools.verify.together import TOGETHER, find_disagreements
 from ci_tools.verify.torch_stock import TorchStock, open_stock
 from ci_tools.verify.validator import Validator, gpu_here, has_gpu, own_python
-from ci_tools.verify.whole_release import TOGETHER, find_disagreements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -30,7 +30,7 @@ from ci_tools.machine.storage import cache_folder, write_atomically
 from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.plan import make
 from ci_tools.verify.files import CHECKS
-from ci_tools.verify.whole_release import find_left_out
+from ci_tools.verify.left_out import find_left_out
 from tests.builders.sources import committed, git
 from tests.proof.starters import unpacked
 from tests.proof.truth import HERE

@@ -38,7 +38,7 @@ def run_build(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.plan import plan_file
     from ci_tools.publish.release import say_clashes
     from ci_tools.verify.files import CHECKS
-    from ci_tools.verify.whole_release import warn_left_out
+    from ci_tools.verify.left_out import warn_left_out
 
     if options.plan and (options.tag or options.nightly or options.ref or options.untagged):
         msg = "--plan says which edition is built, expected no --tag, --ref, --nightly or --untagged beside it"

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_format, add_trust, parse_number
-from ci_tools.cli.tables.layout import show_as
 from ci_tools.errors import InputError
 from ci_tools.recipes.shelf import CALLERS, copy_recipe, find_recipe, find_recipes, list_recipes
 
@@ -51,6 +50,7 @@ def _choice(options: argparse.Namespace, outside: Outside) -> RecipeChoice:
 
 
 def _print_releases(releases: Sequence[RecipeRelease], form: str) -> None:
+    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.recipes import release_values, releases_table
 
     show_as(form, releases_table(releases), release_values(releases))
@@ -90,6 +90,7 @@ def declare_check(parser: Parser) -> None:
 
 
 def run_check(options: argparse.Namespace, outside: Outside) -> None:
+    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.recipes import check_values, checks_table
     from ci_tools.recipes.check import check_recipes, refuse_failures
 
@@ -143,6 +144,7 @@ def declare_outdated(parser: Parser) -> None:
 
 
 def run_outdated(options: argparse.Namespace, outside: Outside) -> None:
+    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.recipes import news_table
     from ci_tools.recipes.upstream import read_news
 
@@ -163,6 +165,7 @@ def declare_watch(parser: Parser) -> None:
 
 def run_watch(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.tables import recipes as tables
+    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.values import outputs
     from ci_tools.recipes.check import Check, refuse_failures
     from ci_tools.recipes.watch import watch

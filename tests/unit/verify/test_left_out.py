@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.source.files import tree_at
-from ci_tools.verify.whole_release import find_left_out, left_out_by_rule
+from ci_tools.verify.left_out import find_left_out, left_out_by_rule
 from tests.builders.sources import write
 from tests.builders.wheels import PURE, make
 

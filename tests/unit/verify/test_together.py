@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.verify.fingerprint import are_libraries, describe_difference
-from ci_tools.verify.whole_release import find_disagreements
+from ci_tools.verify.together import find_disagreements
 from tests.builders.compiled import compiled
 from tests.builders.wheels import LINUX, PURE, make
 

@@ -1,7 +1,6 @@
-"""Checks a release as a whole, for what no single file of it shows: files left out, and statements that disagree.
+"""Finds the files of a package's folder that no wheel has: data that the installed package would look for in vain.
 
-Builds go well without a file of the package's folder, and so does the import: the first call that reads it fails at a
-user's.
+Builds go well without them, and so does the import: the first call that reads one fails at a user's.
 """
 
 from __future__ import annotations
@@ -10,26 +9,18 @@ import ast
 import re
 import zipfile
 import zlib
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.metadata import Metadata
-from packaging.utils import canonicalize_name
-
-from ci_tools.errors import InputError, Rejected
+from ci_tools.errors import InputError
 from ci_tools.formats.path_patterns import is_pattern, matcher_of
-from ci_tools.formats.tar import tarfile
 from ci_tools.formats.toml.text import parse_toml
-from ci_tools.formats.wheel import open_wheel
-from ci_tools.model.files import Finding, Level
 from ci_tools.model.plan import JobKind
 from ci_tools.source.syntax import parse_module
-from ci_tools.verify.audit.metadata.entry_points import read_entry_points
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from ci_tools.machine.context import Outside
     from ci_tools.plan.make import Planned
@@ -236,82 +227,3 @@ def _is_compiled(name: str, packed: Packed) -> bool:
     path = PurePosixPath(name)
     is_source = re.fullmatch(COMPILED, path.suffix) or "src" in path.parts
     return bool(is_source) and packed.reads.isdisjoint({path.name, f"*{path.suffix}"})
-
-
-TOGETHER = "together"
-EFFECT = "uv and Poetry lock what one file of a version says for all: users of another get wrong packages"
-SAME_AS_WHEELS = (2, 2)  # since Metadata-Version 2.2, an sdist says what its wheels will say, but for Dynamic (PEP 643)
-
-
-class StatedMetadata(NamedTuple):
-    """The statements of a file that others of its version have to make, too."""
-
-    file: str
-    of: tuple[str, str]  # project and version, with the local version
-    fields: Mapping[str, frozenset[str]]
-
-
-def find_disagreements(paths: Iterable[Path]) -> Iterator[Finding]:
-    """Yield where wheels of one version, or its sdist, state other requirements, Pythons, extras or entry points.
-
-    A requirement of torch is left to the rule `requires-torch`: a wheel's own is that of its plan. Wheels of another
-    local version are another version to installers.
-    """
-    versions: dict[tuple[str, str], list[StatedMetadata]] = {}
-    for path in paths:
-        with suppress(Rejected, ValueError, OSError, KeyError, tarfile.TarError):  # the audit names what is unreadable
-            said = _read_wheel(path) if path.suffix == ".whl" else _read_sdist(path)
-            versions.setdefault(said.of, []).append(said)
-    for files in versions.values():
-        for field in dict.fromkeys(name for said in files for name in said.fields):
-            yield from _compare(field, [said for said in files if field in said.fields])
-
-
-def _compare(field: str, files: list[StatedMetadata]) -> Iterator[Finding]:
-    usual = Counter(said.fields[field] for said in files).most_common(1)[0][0]
-    model = next(said.file for said in files if said.fields[field] == usual)
-    for said in (said for said in files if said.fields[field] != usual):
-        own, more, less = said.fields[field], said.fields[field] - usual, usual - said.fields[field]
-        parts = [f"has {_show(more)}"] * bool(more) + [f"lacks {_show(less)}"] * bool(less)
-        message = f"its {field} differs from that of {model}: it {' and '.join(parts)}"
-        command = f"unzip -p {said.file} '*.dist-info/*'" if said.file.endswith(".whl") else f"tar -xOzf {said.file}"
-        yield Finding(said.file, TOGETHER, Level.WARNING, message, _show(own), _show(usual), EFFECT, command)
-
-
-def _show(values: frozenset[str]) -> str:
-    return ", ".join(sorted(values)) or "none"
-
-
-def _read_wheel(path: Path) -> StatedMetadata:
-    wheel = open_wheel(path)
-    with wheel.archive:
-        points = read_entry_points(wheel)
-        metadata = Metadata.from_email(wheel.dist_info_text("METADATA"), validate=False)
-        commands = (f"{group}: {name} = {value}" for group, found in points.items() for name, value in found.items())
-        fields = {**_fields(metadata), "entry points": frozenset(commands)}
-        return StatedMetadata(path.name, _identity(metadata), fields)
-
-
-def _read_sdist(path: Path) -> StatedMetadata:
-    top = path.name.removesuffix(".tar.gz")
-    with tarfile.open(path) as archive:
-        file = archive.extractfile(f"{top}/PKG-INFO")
-        text = file.read().decode() if file else ""
-    metadata = Metadata.from_email(text, validate=False)
-    version = tuple(map(int, (metadata.metadata_version or "1.0").split(".")))
-    dynamic = {name.lower() for name in metadata.dynamic or ()}
-    kept = {name: value for name, value in _fields(metadata).items() if name.lower() not in dynamic}
-    return StatedMetadata(path.name, _identity(metadata), kept if version >= SAME_AS_WHEELS else {})
-
-
-def _identity(metadata: Metadata) -> tuple[str, str]:
-    return canonicalize_name(metadata.name), str(metadata.version)
-
-
-def _fields(metadata: Metadata) -> dict[str, frozenset[str]]:
-    required = metadata.requires_dist or ()
-    return {
-        "Requires-Dist": frozenset(str(one) for one in required if canonicalize_name(one.name) != "torch"),
-        "Requires-Python": frozenset(map(str, metadata.requires_python or ())),
-        "Provides-Extra": frozenset(map(canonicalize_name, metadata.provides_extra or ())),
-    }
