@@ -41,6 +41,7 @@ from ci_tools.build.folders import (
 from ci_tools.build.requirements import InstallPlace, job_of_sdist, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk.stand_ins import put_toolkit
+from ci_tools.build.shards.handover import LayeredStore
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.build.units.launchers import has_launchers, name_place, open_launchers, open_store
 from ci_tools.build.version_files import restate_version
@@ -65,11 +66,15 @@ if TYPE_CHECKING:
 
     from ci_tools.build.bench.installations import Installations
     from ci_tools.build.requirements import Needs
+    from ci_tools.build.shards.handover import Handed
+    from ci_tools.build.shards.listing import Listing
     from ci_tools.build.toolchain import Toolchain
+    from ci_tools.build.units.store import UnitStore
     from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
     from ci_tools.model.files import BuiltWith
     from ci_tools.model.plan import Job, Plan
+    from ci_tools.plan.make import Planned
 
 LEVELS = "how-to/choose-a-toolchain.md#an-older-glibc-than-this-machines"
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
@@ -133,6 +138,7 @@ class Workshop:
     outside: Outside
     installations: Installations | None = None  # of the run's other builds
     takes_stored: bool = True  # whether objects may come from the store of compile units
+    handed: Handed | None = None  # what shards of the job have compiled
 
     def build_wheel(
         self, job: Job, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path, compiled: Built | None = None
@@ -170,10 +176,26 @@ class Workshop:
         if not has_launchers(job, self.outside):
             return self._backend("wheel", bench, toolchain, told, needs)
         store = open_store(job, self.outside) if self.takes_stored else None
+        if self.handed:
+            own = store.folder if store else bench.scratch / "handed"
+            store = LayeredStore(folder=own, behind=self.handed.stores)
         with open_launchers(bench.scratch, told["PATH"], toolchain.python, bench.plan.project.name, store) as launchers:
             made = self._backend("wheel", bench, toolchain, {**launchers.take_over(told), **dict(job.env)}, needs)
         launchers.report.tell(job.name, bench.log, self.outside.reporter)
         return made
+
+    def run_part(
+        self, job: Job, planned: Planned, toolchain: Toolchain, listing: Listing, store: UnitStore | None
+    ) -> None:
+        """Run a job's build with only a listing's own units compiled; raise Rejected if it fails."""
+        request = planned.plan.request
+        without = replace(request, build=request.build._replace(after=()))  # there is no wheel for it to work on
+        with self._bench(replace(planned.plan, request=without), planned.tree, job.name, job.minutes) as bench:
+            needs, told = needs_of_job(job, bench.plan), self._variables(job, toolchain, bench)
+            name = bench.plan.project.name
+            with open_launchers(bench.scratch, told["PATH"], toolchain.python, name, store, listing) as launchers:
+                self._backend("wheel", bench, toolchain, {**launchers.take_over(told), **dict(job.env)}, needs)
+            launchers.report.tell(job.name, bench.log, self.outside.reporter)
 
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
         """Build the project's sdist into `out`."""

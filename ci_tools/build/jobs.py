@@ -6,6 +6,7 @@ import re
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -18,6 +19,7 @@ from ci_tools.build.cross.arm import is_cross
 from ci_tools.build.cross.backends import read_backend
 from ci_tools.build.requirements import refuse_other_torch
 from ci_tools.build.sdist import add_sources, list_lacking, refuse_lacking
+from ci_tools.build.shards.handover import SHARDS, read_handovers
 from ci_tools.errors import InputError, MachineError, Problem, Rejected
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
@@ -74,6 +76,7 @@ class Checks(NamedTuple):
     images: Callable[[Path, Outside], str]  # returns the device images in a wheel: sm_90 compute_100
     audit: Callable[[Sequence[Path], Plan, Outside], None]  # raises Rejected if the audit finds an error
     look: Look = lambda _: None
+    links: bool = False  # whether jobs take what shards have compiled, which is in `out`
     compiled: Mapping[str, Built] | None = None  # by job, wheels refused for their level only; None: no other is given
 
 
@@ -100,7 +103,7 @@ def build(
     failures are raised at the end. Raises InputError if `out` is a file or holds files of the source, MachineError if
     a disk has too little space.
     """
-    _refuse_place(out, planned)
+    refuse_place(out, planned)
     if SDIST in names and not planned.plan.sdist:
         msg = "the plan makes no sdist: it adds wheels to a release, which has one"
         raise InputError(msg)
@@ -151,7 +154,7 @@ def _build_one_by_one(
     return tuple(made)
 
 
-def _refuse_place(out: Path, planned: Planned) -> None:
+def refuse_place(out: Path, planned: Planned) -> None:
     """Raise InputError if `out` is a file or contains the source: built files would be mixed with source files."""
     place, root = out.resolve(), planned.tree.root.resolve()
     if out.exists() and not out.is_dir():
@@ -270,7 +273,7 @@ def _build_or_keep(
     plan, tree, outside = planned.plan, planned.tree, workshop.outside
     names = [name for name in ((job.wheel, job.public) if job else (plan.sdist,)) if name]
     container = _open_container(planned, job, out, outside) if job else None
-    tools = _choose_tools(planned, job, container, outside)
+    tools = choose_tools(planned, job, container, outside)
     key = build_key(plan, job, tools, tree.git_identity)
     kept = [(out / each, receipt) for each in names if (receipt := receipts.load(out / each)) and receipt.key == key]
     if len(kept) == len(names):
@@ -283,6 +286,8 @@ def _build_or_keep(
             built = container.build_wheel(job, planned, out)
         elif job:
             _refuse_headers(planned, job, tools, outside)
+            if checks.links:
+                workshop = _take_handed(workshop, planned, job, tools, out)
             built = workshop.build_wheel(job, plan, tree, tools, out, compiled)
             checks.accept(built.path, job, outside)
         else:
@@ -293,6 +298,24 @@ def _build_or_keep(
     for number, each in enumerate(names):
         made = _write_receipt(built.path.with_name(each), plan, job, key, seconds, built_with)
         yield made._replace(own_seconds=0.0 if number else built.seconds)  # its twin for PyPI is a copy
+
+
+def name_inputs(planned: Planned, job: Job, tools: toolchain.Toolchain) -> dict[str, str]:
+    """Return what the bytes of a job's wheel depend on, the most telling first."""
+    plan = planned.plan
+    found = {"source": plan.pins.source_sha256, "compiler or Python": f"{tools.identity}, Python {job.python}"}
+    return {**found, "config, commit or version of Fatwheel": build_key(plan, job, tools, planned.tree.git_identity)}
+
+
+def _take_handed(workshop: Workshop, planned: Planned, job: Job, tools: toolchain.Toolchain, out: Path) -> Workshop:
+    """Return a workshop that takes what shards handed over, and say what it does not take."""
+    handed = read_handovers(out / SHARDS, job.name, name_inputs(planned, job, tools))
+    whole = next((head.whole for head in handed.heads if head.whole), "")
+    count = sum(len(head.units) for head in handed.heads)
+    units = f"{count} compile units handed over by {len(handed.heads)} shards"
+    for words in (f"built whole: {whole}" if whole else units, *handed.sayings):
+        workshop.outside.reporter.say(f"{job.name}: {words}")
+    return replace(workshop, handed=handed)
 
 
 def _complete_sdist(planned: Planned, sdist: Path, outside: Outside) -> None:
@@ -325,9 +348,10 @@ def _complete_sdist(planned: Planned, sdist: Path, outside: Outside) -> None:
         raise
 
 
-def _choose_tools(
+def choose_tools(
     planned: Planned, job: Job | None, container: Container | None, outside: Outside
 ) -> toolchain.Toolchain:
+    """Return the tools of a job, or of the sdist if there is none."""
     if container:
         return toolchain.Toolchain(identity=container.identity, python=Path(sys.executable))
     if job:

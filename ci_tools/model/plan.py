@@ -59,6 +59,7 @@ class Job:
     care: Care = NO_CARE
     minutes: int = HOSTED_MINUTES  # the time limit of its build
     batch: str = ""  # the name of the jobs that one runner builds in turn; "" if it has a runner to itself
+    shards: int = 1  # how many runners compile it together, before one links it
     covers: tuple[Cell, ...]
 
     @property

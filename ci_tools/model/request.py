@@ -163,6 +163,7 @@ class Build(NamedTuple):
     git: bool = True  # whether a build sees the repository of a source that has one
     reproducible: bool = True  # whether a compiler makes the same bytes in each run
     max_jobs: int | None = None  # None: one per core
+    shards: int | None = None  # how many runners compile one wheel; None: as many as its time asks for
     torch: BuildTorch = BuildTorch.PARTS
     timeout_minutes: int = HOSTED_MINUTES
 

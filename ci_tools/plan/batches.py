@@ -1,4 +1,6 @@
-"""Batches: jobs that one runner builds in turn, since they differ only in their Python and share all that is set up.
+"""Batches and shards: jobs that one runner builds in turn, and a job that several runners compile together.
+
+Jobs of a batch differ only in their Python, and share all that is set up.
 
 A runner of its own for each Python would pull the same image and fetch the same compiler and torch each time. In turn
 they take longer than side by side, so a batch ends where compiling takes longer than setting up another runner may.
@@ -10,6 +12,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ci_tools.model.plan import JobKind
+from ci_tools.model.request import SELF_HOSTED
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
@@ -19,6 +24,9 @@ if TYPE_CHECKING:
 
 INSTALLING = 30  # minutes for a runner, a toolchain, torch and a wheel, over a slow line
 CORES = 4  # of a hosted runner
+SHARD = 20  # minutes of compiling: with less, setting up a further runner takes longer than it saves
+AT_ONCE = 20  # jobs of a free account; more would wait for one another (GitHub: usage limits)
+SAFE = 0.7  # of a build's time limit: an estimate may be too low
 DEVICE = (".cu", ".hip", ".sycl")
 
 
@@ -33,6 +41,38 @@ def assign_batches(jobs: Iterable[Job], evidence: Evidence, rate: SourceSeconds)
     yield from (replace(job, batch=batches[job.name]) if job.name in batches else job for job in jobs)
 
 
+def assign_shards(jobs: Iterable[Job], evidence: Evidence, rate: SourceSeconds, asked: int | None) -> Iterator[Job]:
+    """Yield each job with the number of runners that compile it: `asked`, or by the time that compiling takes.
+
+    Units of a build are shared on Linux only. How many runners of one's own there are is not known.
+    """
+    jobs = tuple(jobs)
+    minutes = {job.name: _estimate(job, evidence, rate) / 60 for job in jobs if _may_shard(job, asked)}
+    known = {name: one for name, one in minutes.items() if math.isfinite(one)}
+    total = sum(one for one in known.values() if one > SHARD)
+    for job in jobs:
+        if asked and job.name in minutes:
+            yield replace(job, shards=asked)
+        else:
+            own = known.get(job.name, 0.0)
+            yield replace(job, shards=count_shards(own, job.minutes, AT_ONCE * own / total if own > SHARD else 1))
+
+
+def count_shards(minutes: float, limit: int, share: float) -> int:
+    """Return how many runners compile a job that takes one of them `minutes`, with a time limit in minutes.
+
+    `share` is how many of the runners that there are at once are this job's; more than that only for the limit.
+    """
+    if minutes <= SHARD:
+        return 1
+    return max(1, min(math.ceil(minutes / SHARD), round(share)), math.ceil(minutes / (limit * SAFE)))
+
+
+def _may_shard(job: Job, asked: int | None) -> bool:
+    is_ours = asked is not None or SELF_HOSTED not in job.runner
+    return job.kind is JobKind.NATIVE and str(job.platform).startswith("linux") and is_ours
+
+
 def _name(part: Sequence[Job], group: Sequence[Job]) -> str:
     """Return the name of a batch: what its jobs share, and their Pythons if others share it too."""
     shared = part[0].name.removesuffix(f"-{part[0].python.abi_tag}")
@@ -42,7 +82,7 @@ def _name(part: Sequence[Job], group: Sequence[Job]) -> str:
 
 def _shared(job: Job) -> Hashable:
     """Return what jobs of a batch have in common; an image has every Python, and a runner without one does not."""
-    if not job.python_stays or job.container is None:
+    if not job.python_stays or job.container is None or job.shards > 1:
         return job.name
     setting = (job.platform, job.accelerator, job.torch, job.requires_torch, job.toolchain)
     return setting, job.container, job.runner, job.care, job.owner, job.required, job.minutes

@@ -52,6 +52,8 @@ def outputs(plan: Plan) -> dict[str, str]:
         "changed": "true",  # a plan that is not compared counts as changed
         "builds": _matrix(builds(plan)),
         "sites": _matrix(sites(plan)),
+        "sharded": json.dumps(any(job.shards > 1 for job in plan.jobs)),
+        "shards": _matrix(shards(plan)),
     }
     size = sum(map(len, found.values()))
     if size > MAX_TEXT:
@@ -64,7 +66,7 @@ def no_outputs(skipped: str) -> dict[str, str]:
     """Return the step outputs of a call that has nothing to release, with the reason."""
     nothing = _matrix(())
     words = {"any": "false", "changed": "true", "channel": NO_CHANNEL, "skipped": skipped}
-    return {**words, "builds": nothing, "sites": nothing}
+    return {**words, "builds": nothing, "sites": nothing, "sharded": "false", "shards": nothing}
 
 
 def channel_of(plan: Plan) -> str:
@@ -119,13 +121,33 @@ def _builds(plan: Plan) -> Iterator[Row]:
             "python": str(job.python),
             "owner": job.owner or "",
             "required": job.required,
+            "shards": job.shards,
             # Longer than the build's own limit, so that a slow build can report its timeout.
             "minutes": INSTALLING + len(names) * job.minutes,
         }
 
 
+def shards(plan: Plan) -> list[Row]:
+    """Return a row for each runner that compiles a shard of a job, before the row of `builds` links it.
+
+    Raises InputError if GitHub takes fewer rows.
+    """
+    minutes, rows = {job.name: INSTALLING + job.minutes for job in plan.jobs}, list[Row]()
+    for row in _builds(plan):
+        name, total = row["name"], row["shards"]
+        for number in range(1, total + 1 if total > 1 else 1):
+            shard = {"job": name, "shard": f"{number}/{total}", "folder": f"{number}-of-{total}"}
+            rows.append({**row, **shard, "name": f"{name} {number}/{total}", "minutes": minutes[name]})
+    if len(rows) > MAX_ROWS:
+        msg = f"the plan has {len(rows)} shards, and GitHub runs {MAX_ROWS} jobs of one matrix"
+        raise InputError(msg, hint="write fewer `build: {shards: …}`, or ask for fewer platforms at a time")
+    return rows
+
+
 def _is_built_alike(row: Row) -> str:
     """Return the group of a row: rows of one group can share a runner; an image has every Python."""
+    if row["shards"] > 1:
+        return str(row["name"])  # by which it finds its shards
     return json.dumps({**_but(row, OF_ONE_BUILD), "python": "" if row["container"] else row["python"]})
 
 
@@ -257,7 +279,7 @@ def list_runners(plan: Plan, limits: Mapping[str, int]) -> list[RunnerUse]:
     `limits` has the minutes of jobs that are no builds and no trials. Raises InputError as `outputs` does.
     """
     common = [*COMMON, *(["pypi"] if pypi_files(plan) else [])] if plan.jobs else []
-    rows = [*builds(plan), *_shared(_sites_of(plan, None, plan))]
+    rows = [*builds(plan), *shards(plan), *_shared(_sites_of(plan, None, plan))]
     used = [(COMMON_RUNNER, limits[name]) for name in common]
     labels = ([row["runner"]] if isinstance(row["runner"], str) else row["runner"] for row in rows)
     used += [(" ".join(names), row["minutes"]) for names, row in zip(labels, rows, strict=True)]

@@ -293,6 +293,7 @@ def _job(job: Job) -> dict[str, Any]:
         "care": job.care._asdict(),
         "minutes": job.minutes,
         "batch": job.batch,
+        "shards": job.shards,
         "owner": job.owner,
         "required": job.required,
         "wheel": job.wheel,

@@ -35,7 +35,7 @@ from ci_tools.plan.axes import (
     keep_archs,
     oldest_python,
 )
-from ci_tools.plan.batches import assign_batches
+from ci_tools.plan.batches import assign_batches, assign_shards
 from ci_tools.plan.contradictions import (
     Refusals,
     explain_two_builds,
@@ -79,7 +79,8 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
         jobs, covered, skipped = select_additions(jobs, covered, skipped)
         refuse_nothing(jobs, skipped, request)
         sdist = None
-    made = tuple(assign_batches(jobs.values(), evidence, catalog.source_seconds))
+    rate = catalog.source_seconds
+    made = tuple(assign_batches(assign_shards(jobs.values(), evidence, rate, request.build.shards), evidence, rate))
     return Plan(
         request=request,
         project=evidence.project,

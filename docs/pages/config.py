@@ -60,6 +60,7 @@ OTHER_DEFAULTS = {
     "platforms.wheel-platform": "[by platform](catalog.md#platforms)",
     "platforms.runner": "[by platform](catalog.md#platforms)",
     "build.max-jobs": "one per core",
+    "build.shards": "[by the time that compiling takes](../how-to/compile-in-shards.md)",
     "build.timeout-minutes": "[by what it compiles](catalog.md#minutes)",
     "build.free-disk": "`false`",
     "build.swap-gib": "`0`",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.units import manifests
-from ci_tools.build.units.calls import read_call
+from ci_tools.build.units.calls import CompilerCall, read_call
 from ci_tools.build.units.costs import UnitCost, keep_cost
 from ci_tools.build.units.launcher import receive, send
 from ci_tools.build.units.passes import ERROR, SAID, TRACE, RanProgram
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping, Sequence
 
-    from ci_tools.build.units.calls import CompilerCall
+    from ci_tools.build.shards.listing import Listing
     from ci_tools.build.units.files import Digests
     from ci_tools.build.units.manifests import FolderNames
     from ci_tools.build.units.passes import Preprocessor, UnitText
@@ -146,6 +146,7 @@ class Desk:
     tracer: Path | None
     folder: Path  # for what a call needs while it runs
     report: UnitReport
+    listing: Listing | None = None  # of a build that compiles only some of its units
 
     def answer(self, line: socket.socket) -> None:
         """Answer one launcher until its call has ended; after an error here, the compiler runs as it was called."""
@@ -156,7 +157,11 @@ class Desk:
         environ["PATH"] = os.pathsep.join(one for one in folders if one != str(self.links))
         asked = LauncherLine(line, environ, self.tracer)
         call = read_call(program, given, Path(cwd), environ)
+        plain = CompilerCall(program, tuple(given), Path(cwd), environ)
         try:
+            if self.listing and self.listing.stand_in(plain, call, self.seeds, self.folder):
+                asked.end(0, b"", b"")
+                return
             self._answer_call(asked, call, [str(program), *given])
         except (EOFError, ConnectionError):
             raise
@@ -195,6 +200,7 @@ class Desk:
         run = UnitRun(self.seeds.name(call), work.began / 1e9)
         if found.stored:
             _put(found.stored, call, self.seeds.site)
+            self._note(call, found.key)
             self.report.add(call, found.how, asking=asking, run=run)
             work.asked.end(0, found.stored.said, found.stored.errors)
             return
@@ -211,18 +217,24 @@ class Desk:
             dependencies = (call.cwd / call.dependencies).read_bytes() if call.dependencies else b""
             made = StoredUnit(content, dependencies, said, errors, call.output, self.seeds.site)
             self.store.write(_name_object(found.key), made.pack())
+            self._note(call, found.key)
         how = FAILED if ran.status else COMPILED if found.key or not found.why else PLAIN
         if self.store and not ran.status:
             keep_cost(run.name, ran.cost, self.store)
         self.report.add(call, how, found.why, asking, run._replace(cost=ran.cost))
         work.asked.end(ran.status, said, errors)
 
+    def _note(self, call: CompilerCall, key: str) -> None:
+        if self.listing:
+            self.listing.done[self.seeds.seed(call)] = _name_object(key)
+
     def _find(self, work: _Work, store: UnitStore) -> _StoreAnswer:
         """Look for a unit's object: by the files that it read before, then by its text."""
         call = work.call
         told, names, unit = self._tell(call), self.seeds.names_of(call), self.seeds.name(call)
-        if stored := self._find_unchanged(unit, _digest(told), names, store):
-            return _StoreAnswer(stored, UNCHANGED)
+        key, stored = self._find_unchanged(unit, _digest(told), names, store)
+        if stored:
+            return _StoreAnswer(stored, UNCHANGED, key=key)
         if call.is_nvcc and self.tracer and not [*store.list_names(f"{manifests.MANIFESTS}/{unit}")]:
             return _StoreAnswer(how=FIRST)
         text = self.preprocessor.read(call, work.further, work.asked.run, work.folder)
@@ -273,13 +285,15 @@ class Desk:
         told = (FORMAT, self.files.identify(call), self.seeds.seed(call), call.program.name, call.language)
         return _digest([*told, *call.flags, *places, text.digest])
 
-    def _find_unchanged(self, unit: str, digest: str, names: FolderNames, store: UnitStore) -> StoredUnit | None:
-        """Return the object of a unit that reads what it read before; None if that is not known."""
+    def _find_unchanged(
+        self, unit: str, digest: str, names: FolderNames, store: UnitStore
+    ) -> tuple[str, StoredUnit | None]:
+        """Return the key and the object of a unit that reads what it read before; None if that is not known."""
         for name in store.list_names(f"{manifests.MANIFESTS}/{unit}"):
             found = manifests.load(name, store) if f"/{digest}-" in name else None
             if found and not manifests.find_change(found, names, self.files):
-                return _read(found.key, store)
-        return None
+                return found.key, _read(found.key, store)
+        return "", None
 
     def _explain_change(self, unit: str, told: Mapping[str, str], names: FolderNames, store: UnitStore) -> str:
         """Return what is not as it was when the unit was last compiled; "" if it never was."""

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from socket import socket
 
+    from ci_tools.build.shards.listing import Listing
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Job
 
@@ -106,11 +108,12 @@ def open_store(job: Job, outside: Outside) -> UnitStore | None:
 
 @contextmanager
 def open_launchers(
-    scratch: Path, path: str, python: Path, project: str, store: UnitStore | None
+    scratch: Path, path: str, python: Path, project: str, store: UnitStore | None, listing: Listing | None = None
 ) -> Iterator[Launchers]:
     """Put the launchers of the compilers on `path` into a build's folder, and answer them while the body runs.
 
-    `python` is that of the build's environment. At the end, the store is as small as it should be.
+    `python` is that of the build's environment. With a `listing`, only its own units are compiled. At the end, the
+    store is as small as it should be.
     """
     folder = scratch / "units"
     links = folder / "compilers"
@@ -126,8 +129,12 @@ def open_launchers(
         for name in programs:
             (links / name).symlink_to(launcher)
         desk = _open_desk(links, {**programs, NVCC: scratch / TOOLKIT / "bin" / NVCC}, scratch, python, project, store)
-        with _serve(address, desk):
-            yield Launchers(links, desk.report)
+        try:
+            with _serve(address, replace(desk, listing=listing)):
+                yield Launchers(links, desk.report)
+        finally:
+            if listing:
+                listing.read_ran(folder)
     if store:
         store.write(PROGRAMS, desk.files.dump())
         store.evict()

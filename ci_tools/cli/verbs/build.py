@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, add_trust, parse_nonempty
+from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, add_trust, parse_nonempty, parse_number
 from ci_tools.cli.next_command import after_audit, after_build, after_validation, say_next
 from ci_tools.cli.statuses import BAD, DONE
 from ci_tools.cli.tables.layout import show, show_json
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.files import Trial
     from ci_tools.model.plan import Plan, Site
+    from ci_tools.plan.make import Planned
 
 
 def declare_build(parser: Parser) -> None:
@@ -28,6 +29,15 @@ def declare_build(parser: Parser) -> None:
     add_edition(parser)
     parser.add_text("--job", "NAME", "a job of the plan, or sdist; several are separated by commas", required=True)
     parser.add_path("--out", "DIR", "where the file goes", required=True)
+    parts = parser.add_mutually_exclusive_group()
+    text = "build nothing: list the compile units of the job, with the seconds of one core for each, as JSON"
+    parts.add_argument("--list", action="store_true", help=text)
+    text = "compile only the units of one of N shards, into DIR/shards/NAME/K-of-N"
+    parts.add_argument("--shard", type=parse_nonempty, metavar="K/N", help=text)
+    text = "take the units that shards have compiled from DIR/shards, and compile only what is missing"
+    parts.add_argument("--link", action="store_true", help=text)
+    text = "compile the units in N processes on this machine, each its share of them, and link"
+    parts.add_argument("--shards", type=parse_number, metavar="N", help=text)
     parser.add_flag("--keep-going", "if one of several jobs fails, build and audit the others, and fail at the end")
 
 
@@ -51,7 +61,13 @@ def run_build(options: argparse.Namespace, outside: Outside) -> None:
     path = find_config(options, outside) if is_named else plan_file.config_of(options.plan)
     planned = make_plan(options, path, outside)
     times.book("planning")
+    if options.list or options.shard:
+        _run_part(options, planned, outside)
+        return
     names, checks = options.job.split(","), CHECKS._replace(look=say_clashes(planned, outside))
+    if options.shards:
+        _compile_shards(options, planned, outside)
+    checks = checks._replace(links=options.link or bool(options.shards))
     built = jobs.build(planned, names, options.out, outside, checks, keep_going=options.keep_going)
     for made in built:
         print(made.path)
@@ -59,6 +75,30 @@ def run_build(options: argparse.Namespace, outside: Outside) -> None:
     times.say_times(built, outside.environ, options.job)
     for line in after_build({made.path: made.built for made in built}, names, planned.plan, options.out):
         outside.reporter.say(line)  # stdout has the paths, for scripts
+
+
+def _compile_shards(options: argparse.Namespace, planned: Planned, outside: Outside) -> None:
+    """Compile a job's units in several processes."""
+    from ci_tools.build.shards.assignment import ShardNumber
+    from ci_tools.build.shards.local import compile_here
+
+    ShardNumber.parse(f"1/{options.shards}")
+    compile_here(planned, options.job, options.shards, options.out, outside)
+
+
+def _run_part(options: argparse.Namespace, planned: Planned, outside: Outside) -> None:
+    """List the units of a job, or compile a shard of them."""
+    from ci_tools.build.shards import parts
+    from ci_tools.build.shards.assignment import ShardNumber
+
+    if options.shard:
+        print(parts.compile_shard(planned, options.job, ShardNumber.parse(options.shard), options.out, outside))
+        return
+    listed = parts.list_units(planned, options.job, options.out, outside)
+    outside.reporter.say(listed.describe())
+    units = sorted(listed.units, key=lambda unit: -listed.seconds[unit.seed])
+    shown = [{"source": unit.source, "seconds": round(listed.seconds[unit.seed], 2)} for unit in units]
+    show_json({"job": listed.job, "whole": listed.whole, "units": shown})
 
 
 def declare_audit(parser: Parser) -> None:

@@ -70,6 +70,7 @@ def test_a_native_job_says_all_that_a_runner_needs(plan: Plan) -> None:
         "container": "pytorch/manylinux2_28-builder:cpu",
         "care": {"free_disk": False, "swap_gib": 0, "job_memory_gib": None},
         "batch": "",
+        "shards": 1,
         "minutes": 300,
         "owner": "@demo",
         "required": False,

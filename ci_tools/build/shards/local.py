@@ -1,0 +1,64 @@
+"""Compiles the shards of a job on this machine, each in a process of its own.
+
+The build's folder has the same path everywhere, as the bytes depend on it. So each process gets a /tmp of its own from
+the kernel (unshare(1)); where there is none to be had, the shards take turns.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.build.folders import base_folder
+from ci_tools.build.shards.assignment import ShardNumber
+from ci_tools.build.shards.handover import SHARDS
+from ci_tools.build.shards.parts import list_units
+from ci_tools.machine.process import complaint, output, run, start_module
+from ci_tools.machine.storage import write_atomically
+from ci_tools.plan import plan_file
+
+if TYPE_CHECKING:
+    from ci_tools.machine.context import Outside
+    from ci_tools.machine.process import Ended
+    from ci_tools.plan.make import Planned
+
+WAYS = (("unshare", "--mount"), ("unshare", "--map-root-user", "--mount"))  # for root, and for other users
+OWN = 'mount --bind "$0" "$1" && shift && exec "$@"'
+PLAN = "plan.json"
+
+
+def compile_here(planned: Planned, name: str, total: int, out: Path, outside: Outside) -> None:
+    """Compile the shards of a job side by side; one that fails is said, as the link compiles what it lacks."""
+    if list_units(planned, name, out, outside).whole:
+        return
+    config = (planned.config or planned.tree.root / planned.plan.request.config).absolute()
+    folder = (out / SHARDS / name).absolute()
+    with write_atomically(folder / PLAN) as file:
+        file.write(plan_file.dumps(planned.plan).encode())
+    way = _find_way((config, planned.tree.root.absolute(), out.absolute(), outside.cache, Path(sys.prefix)))
+    if not way:
+        outside.reporter.say("the shards take turns: this machine gives them no /tmp of their own")
+    command = [*start_module("ci_tools"), "build", str(config), "--plan", str(folder / PLAN), "--job", name]
+    command += ["--out", str(out.absolute()), *(["--trust-source"] if outside.trusts_source else [])]
+
+    def compile_one(number: int) -> Ended:
+        shard = ShardNumber(number, total)
+        with tempfile.TemporaryDirectory(dir=folder, prefix="tmp", ignore_cleanup_errors=True) as own:
+            words = [*way, "sh", "-c", OWN, own, str(base_folder())] if way else []
+            log = folder / f"{shard.folder}.log"
+            return run([*words, *command, "--shard", f"{number}/{total}"], log=log, env=outside.environ)
+
+    with ThreadPoolExecutor(total if way else 1) as pool:
+        for number, ended in enumerate(pool.map(compile_one, range(1, total + 1)), 1):
+            if ended.status:
+                outside.reporter.say(f"shard {number}/{total} failed: {complaint(ended)}; log: {ended.log}")
+
+
+def _find_way(places: tuple[Path, ...]) -> tuple[str, ...]:
+    """Return the command that gives a process a /tmp of its own; () if none does, or if one of the places is there."""
+    if any(place.resolve().is_relative_to(base_folder()) for place in places):
+        return ()
+    return next((way for way in WAYS if output([*way, "true"]) is not None), ())

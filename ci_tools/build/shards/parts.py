@@ -1,0 +1,175 @@
+"""Builds a job in parts: lists its units, and compiles those of one shard, for the link to take them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping  # noqa: TC003 - the types of a list are read at run time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.build import jobs
+from ci_tools.build.bench.installations import open_installations
+from ci_tools.build.folders import base_folder, own_copies
+from ci_tools.build.shards.assignment import assign, estimate_costs
+from ci_tools.build.shards.handover import SHARDS, Handover, LayeredStore
+from ci_tools.build.shards.listing import ListedUnit, Listing
+from ci_tools.build.units.costs import read_cost
+from ci_tools.build.units.launchers import has_launchers, open_store
+from ci_tools.errors import FatwheelError, InputError, Rejected
+from ci_tools.formats import json_file
+from ci_tools.machine.storage import hold_lock, write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ci_tools.build.builder import Workshop
+    from ci_tools.build.shards.assignment import ShardNumber
+    from ci_tools.build.toolchain import Toolchain
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.plan import Job
+    from ci_tools.plan.make import Planned
+
+LIST = "list.json"
+
+
+class UnitList(NamedTuple):
+    """The units of a job with the seconds that one core takes for each; `whole` says why it is built whole."""
+
+    job: str
+    inputs: dict[str, str]
+    units: tuple[ListedUnit, ...] = ()
+    seconds: Mapping[str, float] = {}  # by seed
+    measured: int = 0  # how many of the seconds were measured
+    others: tuple[str, ...] = ()  # sources that are compiled where the job is linked
+    whole: str = ""
+
+    def assign(self, shard: ShardNumber) -> tuple[str, ...]:
+        """Return the seeds of the units of a shard."""
+        return assign(self.seconds, shard.total)[shard.number - 1]
+
+    def describe(self) -> str:
+        """Return a sentence for a person."""
+        if self.whole:
+            return f"{self.job} is built whole: {self.whole}"
+        known = f"{self.measured} of them measured" if self.measured else "estimated"
+        rest = f"; {len(self.others)} sources are compiled at the link" if self.others else ""
+        minutes = sum(self.seconds.values()) / 60
+        return f"{self.job} has {len(self.units)} compile units of {minutes:.1f} minutes of one core, {known}{rest}"
+
+
+class _Work(NamedTuple):
+    """A job that is built in parts, its tools, and the folder of its parts."""
+
+    planned: Planned
+    job: Job
+    tools: Toolchain
+    inputs: dict[str, str]
+    folder: Path
+    outside: Outside
+
+    def run(self, listing: Listing, store: LayeredStore | None, workshop: Workshop) -> FatwheelError | None:
+        """Run the job's build with only the own units of a listing compiled; return its error, if it fails."""
+        try:
+            workshop.run_part(self.job, self.planned, self.tools, listing, store)
+        except Rejected as error:
+            return error
+        return None
+
+
+def list_units(planned: Planned, name: str, out: Path, outside: Outside) -> UnitList:
+    """Return the units of a job, listed on this machine, and write them into the folder of its parts."""
+    with _prepare(planned, name, out, outside) as (work, workshop):
+        return _list(work, workshop)
+
+
+def compile_shard(planned: Planned, name: str, shard: ShardNumber, out: Path, outside: Outside) -> Path:
+    """Compile the units of one shard of a job, and return the folder with them; units that are there are kept.
+
+    The units are listed first, unless the folder of the job's parts has a list of the same inputs. Raises Rejected if
+    one cannot be compiled.
+    """
+    with _prepare(planned, name, out, outside, shard.folder) as (work, workshop):
+        folder, listed = work.folder / shard.folder, _read_list(work) or _list(work, workshop)
+        own = frozenset(listed.assign(shard))
+        sources = {unit.seed: unit.source for unit in listed.units}
+        head = Handover(name, shard.number, shard.total, work.inputs, tuple(sorted(map(sources.__getitem__, own))))
+        head = head._replace(whole=listed.whole)
+        head.save(folder)
+        outside.reporter.say(f"{listed.describe()}; shard {shard.number}/{shard.total} compiles {len(own)} of them")
+        if not own:
+            return folder
+        main = open_store(work.job, outside)
+        store, listing = LayeredStore(folder=folder, behind=(main,) if main else ()), Listing(own=own)
+        try:
+            error = work.run(listing, store, workshop)
+        finally:
+            head._replace(units=listing.done).save(folder)
+        lacking = sorted(sources[seed] for seed in own - listing.done.keys())
+        if error and lacking:
+            raise error
+        if error:
+            outside.reporter.say(f"the rest of the build ended early without the other shards' units: {error.brief}")
+        if lacking:
+            outside.reporter.say(f"{len(lacking)} of its units are left to the link: {', '.join(lacking[:3])}")
+        return folder
+
+
+@contextmanager
+def _prepare(
+    planned: Planned, name: str, out: Path, outside: Outside, part: str = "list"
+) -> Iterator[tuple[_Work, Workshop]]:
+    """Yield the work on a job and a workshop for it; one run at a time works on one part."""
+    job = planned.job(name)
+    jobs.refuse_place(out, planned)
+    folder = out / SHARDS / name
+    tools = jobs.choose_tools(planned, job, None, outside)
+    inputs = jobs.name_inputs(planned, job, tools)
+    with hold_lock(folder / part, outside.reporter.say), open_installations(own_copies(base_folder())) as installations:
+        work = _Work(planned, job, tools, inputs, folder, outside)
+        yield work, jobs.workshop_in(folder / part, outside, installations)
+
+
+def _list(work: _Work, workshop: Workshop) -> UnitList:
+    """List the units of a job, and write the list."""
+    whole, listing = _find_obstacle(work), Listing()
+    if not whole:
+        error = work.run(listing, None, workshop)
+        failed = f"its build does not run through without its objects ({error.brief})" if error else ""
+        whole = f"it runs its own program {', '.join(listing.ran)}" if listing.ran else failed
+    listed = UnitList(work.job.name, work.inputs, whole=whole)
+    if not whole:
+        listed = _estimate(listed, listing, work)
+    with write_atomically(work.folder / LIST) as file:
+        file.write(json.dumps({**listed._asdict(), "units": [unit._asdict() for unit in listed.units]}).encode())
+    return listed
+
+
+def _find_obstacle(work: _Work) -> str:
+    """Return why a job's units cannot be listed on this machine, before its build is run; "" if they may be."""
+    if not has_launchers(work.job, work.outside):
+        return "it compiles nothing" if work.job.kind != "native" else f"units are shared on Linux, not on {os.name}"
+    return ""
+
+
+def _estimate(listed: UnitList, listing: Listing, work: _Work) -> UnitList:
+    """Return the list with the units of a listing, and what each takes."""
+    units, store = tuple(listing.units[seed] for seed in sorted(listing.units)), open_store(work.job, work.outside)
+    known = {unit.name: read_cost(unit.name, store) for unit in units} if store else {}
+    measured = {name: cost.wall for name, cost in known.items() if cost}
+    costs = estimate_costs(units, measured, work.planned.catalog.source_seconds, max(len(work.job.archs), 1))
+    count = sum(unit.name in measured for unit in units)
+    return listed._replace(units=units, seconds=costs, measured=count, others=tuple(sorted(listing.others)))
+
+
+def _read_list(work: _Work) -> UnitList | None:
+    """Return the list in the folder of a job's parts; None if there is none of the same inputs."""
+    path = work.folder / LIST
+    if not path.is_file():
+        return None
+    try:
+        found = json_file.structure_bytes(path.read_bytes(), UnitList, str(path))
+    except InputError:
+        return None
+    return found if found.inputs == work.inputs else None
