@@ -132,7 +132,7 @@ def shards(plan: Plan) -> list[Row]:
 
     Raises InputError if GitHub takes fewer rows.
     """
-    minutes, rows = {job.name: INSTALLING + job.minutes for job in plan.jobs}, list[Row]()
+    minutes, rows = {job.name: INSTALLING + job.minutes for job in plan.jobs}, []
     for row in _builds(plan):
         name, total = row["name"], row["shards"]
         for number in range(1, total + 1 if total > 1 else 1):

@@ -16,6 +16,7 @@ from ci_tools.build.units.launchers import open_launchers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ci_tools.build.shards.listing import Listing
     from ci_tools.build.units.report import UnitReport
     from ci_tools.build.units.store import UnitStore
 
@@ -41,7 +42,11 @@ class Units:
 
 @contextmanager
 def open_units(
-    scratch: Path, store: UnitStore | None, toolkit: Path | None = None, python: Path = Path(sys.executable)
+    scratch: Path,
+    store: UnitStore | None,
+    toolkit: Path | None = None,
+    python: Path = Path(sys.executable),
+    listing: Listing | None = None,
 ) -> Iterator[Units]:
     """Yield the launchers of a new build at a path; its source stays from one build to the next."""
     shutil.rmtree(scratch / "units", ignore_errors=True)
@@ -52,5 +57,5 @@ def open_units(
         (scratch / "toolkit").unlink(missing_ok=True)
         (scratch / "toolkit").symlink_to(toolkit)
         told["CUDA_HOME"] = str(scratch / "toolkit")
-    with open_launchers(scratch, told["PATH"], python, "demo", store) as launchers:
+    with open_launchers(scratch, told["PATH"], python, "demo", store, listing) as launchers:
         yield Units(launchers.report, scratch / "source", launchers.take_over(told))

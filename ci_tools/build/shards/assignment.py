@@ -65,7 +65,10 @@ def estimate_costs(
     """
     texts = {one.is_device: fmean(other.text for other in units if other.is_device is one.is_device) for one in units}
     guessed = {
-        one.seed: rate.estimate(1, int(one.is_device), archs) * one.text / max(texts[one.is_device], 1) for one in units
+        one.seed: rate.estimate(int(not one.is_device), int(one.is_device), archs)
+        * one.text
+        / max(texts[one.is_device], 1)
+        for one in units
     }
     known = {one.seed: measured[one.name] for one in units if one.name in measured}
     expected = sum(guessed[seed] for seed in known)
