@@ -252,7 +252,7 @@ def working_in(out: Path, outside: Outside) -> Iterator[None]:
 
 def _is_ours(path: Path) -> bool:
     """Whether a path belongs in a release folder: another machine may have written it without our .gitignore."""
-    return path.name in {PLAN, "receipts", "logs"} or path.name.endswith((".whl", ".tar.gz"))
+    return path.name in {PLAN, "receipts", "logs", SHARDS} or path.name.endswith((".whl", ".tar.gz"))
 
 
 def workshop_in(out: Path, outside: Outside, installations: Installations | None = None) -> Workshop:

@@ -86,6 +86,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "care": "what its runner gets: `free_disk`, `swap_gib`, and `job_memory_gib` for each compiler, or null",
         "minutes": "how long its build may take",
         "batch": "the jobs of the same name here are built in turn by one runner; empty: it has a runner to itself",
+        "shards": "how many runners compile it together, before one links it; 1: a single one builds it",
         "owner": "who looks after the native code, or null",
         "required": "whether nothing of the release appears without it",
         "wheel": "the expected file name",

@@ -37,7 +37,7 @@ def sharded(ours: Repository, tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_shards_compile_and_the_build_links(sharded: Run) -> None:
     assert sharded.succeeded, sharded.log
     names = ("Plan", f"Compile {JOB} 1/2", f"Compile {JOB} 2/2", f"Build {JOB}", "Gather")
-    assert [sharded.results[name] for name in names] == ["success"] * len(names)
+    assert [sharded.results[name] for name in names] == ["success"] * len(names), sharded.log
     log = sharded.job(f"Build {JOB}").log
     assert f"{JOB}: 5 compile units handed over by 2 shards" in log
     assert f"{JOB}: 5 compile units: 5 from the store, 0 compiled" in log

@@ -18,7 +18,7 @@ from ci_tools.build.units.costs import read_cost
 from ci_tools.build.units.launchers import has_launchers, open_store
 from ci_tools.errors import FatwheelError, InputError, Rejected
 from ci_tools.formats import json_file
-from ci_tools.machine.storage import hold_lock, write_atomically
+from ci_tools.machine.storage import MADE, hold_lock, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,6 +126,9 @@ def _prepare(
     folder = out / SHARDS / name
     tools = jobs.choose_tools(planned, job, None, outside)
     inputs = jobs.name_inputs(planned, job, tools)
+    for place in (out / SHARDS, folder / part):  # a shard's folder may be put into another checkout
+        with write_atomically(place / ".gitignore") as file:
+            file.write(MADE)
     with hold_lock(folder / part, outside.reporter.say), open_installations(own_copies(base_folder())) as installations:
         work = _Work(planned, job, tools, inputs, folder, outside)
         yield work, jobs.workshop_in(folder / part, outside, installations)

@@ -106,6 +106,12 @@ def batch_table(plan: Plan) -> Iterator[Table]:
     yield from filled(new_table(title, "runner", "jobs", rows=rows))
 
 
+def shard_table(plan: Plan) -> Iterator[Table]:
+    """Yield the jobs that several runners of a workflow compile together."""
+    rows = ((job.name, str(job.shards)) for job in plan.jobs if job.shards > 1)
+    yield from filled(new_table("compiled by several runners, and linked by one", "job", "runners", rows=rows))
+
+
 def needless_table(found: Iterable[Needless]) -> Iterator[Table]:
     """Yield the files that each Python compiles again, though they use nothing of it, with the reasons."""
     rows = ((one.file, "\n".join(f"{place.place}: includes {place.header}" for place in one.includes)) for one in found)

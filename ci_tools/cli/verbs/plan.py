@@ -289,7 +289,14 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
         print(plan_file.dumps(plan) if form == "json" else outputs(matrix.outputs(plan)), end="")
         return
     from ci_tools.cli.tables.change import cost_table
-    from ci_tools.cli.tables.plan import batch_table, evidence_table, needless_table, parts_table, plan_tables
+    from ci_tools.cli.tables.plan import (
+        batch_table,
+        evidence_table,
+        needless_table,
+        parts_table,
+        plan_tables,
+        shard_table,
+    )
     from ci_tools.plan.matrix import list_runners
 
     show(plan_tables(plan, explain=explain), is_page=not explain)
@@ -300,6 +307,7 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
 
         show(cost_table(list_runners(plan, planned.catalog.tables["minutes"]["jobs"])))
         show(batch_table(plan))
+        show(shard_table(plan))
         show(needless_table(list_needless(ProjectView(plan, planned.evidence, planned.tree))))
         includes = headers.all_includes(planned.tree)
         show(parts_table(room.list_parts(plan.jobs, includes, torch=plan.request.build.torch)))

@@ -21,6 +21,7 @@ from tests.integration.build.units.test_build_systems import PROJECT, VERSION, c
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
     from tests.integration.conftest import CommandLine, Ran
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not shutil.which("unshare"), reason="needs Linux")]
@@ -186,8 +187,7 @@ def test_a_shard_of_another_config_is_not_used(lab: Lab, shards: tuple[Path, Pat
     other = Lab(lab.fatwheel, lab.folder / "configured")
     shutil.copytree(lab.folder / "project", other.folder / "project")
     write(other.folder / "project", {"fatwheel.yml": CONFIG + "build: {env: {CFLAGS: -O1}}\n"})
-    subprocess.run(["git", "commit", "-qam", "config", "--author", "a <a@example.org>"], cwd=other.folder / "project",
-                   check=True, env={**os.environ, "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org"})  # fmt: skip
+    check_out(other.folder / "project")
     digest, said = other.link("linked", *shards)
     assert (digest, said.count("is not taken: ")) == (other.link("alone")[0], 2)
 

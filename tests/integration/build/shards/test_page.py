@@ -1,0 +1,86 @@
+"""The page about shards, typed: on machines of one's own, with GNU parallel, and with a stand-in of Slurm's sbatch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.machine.storage import sha256_of
+from tests.builders.sources import write
+from tests.builders.walkthroughs import commands, read_blocks, write_file
+from tests.integration.build.shards.test_shards import list_files
+from tests.integration.build.units.test_build_systems import check_out
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the page names Python 3.11"),
+]
+
+REPOSITORY = Path(__file__).parents[4]
+PAGE = REPOSITORY / "docs/how-to/compile-in-shards.md"
+# Slurm starts an array's script once for each number, with these variables (sbatch(1)).
+SBATCH = """\
+#!/bin/sh
+for number in 1 2 3 4; do
+  SLURM_ARRAY_TASK_ID=$number SLURM_ARRAY_TASK_COUNT=4 sh "$2" || exit 1
+done
+"""
+FATWHEEL = f'#!/bin/sh\nPYTHONPATH={REPOSITORY} exec {sys.executable} -m ci_tools "$@"\n'
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout of a project with six units, and the page's script."""
+    folder = tmp_path_factory.mktemp("page")
+    write(folder / "project", list_files())
+    for block in read_blocks(PAGE):
+        if block.language == "sh":
+            write_file(block, folder / "project")
+    write(folder / "bin", {"sbatch": SBATCH, "fatwheel": FATWHEEL})
+    for program in (folder / "bin").iterdir():
+        program.chmod(0o755)
+    return check_out(folder / "project")
+
+
+def list_commands(name: str) -> Iterator[str]:
+    """Yield the commands of the page from the one that begins with a name up to the next link."""
+    found = [
+        command for block in read_blocks(PAGE) if block.language == "console" for command, _ in commands(block.text)
+    ]
+    start = next(at for at, command in enumerate(found) if name in command)
+    for command in found[start:]:
+        yield command
+        if command.endswith(("--link", "--shards 4")):
+            return
+
+
+def build(project: Path, out: str, *typed: str) -> str:
+    """Type commands in a project, each as the page has it, into another folder; return the wheel's digest."""
+    environ = {**os.environ, "PATH": f"{project.parent / 'bin'}:{os.environ['PATH']}"}
+    environ |= {"FATWHEEL_CACHE": str(project.parent / f"cache-{out}")}
+    shutil.rmtree(project / "out", ignore_errors=True)
+    for command in typed:
+        subprocess.run(["bash", "-c", command], cwd=project, env=environ, check=True)
+    return sha256_of(next((project / "out").glob("*.whl")))
+
+
+@pytest.fixture(scope="module")
+def whole(project: Path) -> str:
+    return build(project, "whole", "fatwheel build --job linux-cpu-cp311 --out out")
+
+
+@pytest.mark.parametrize("name", ["--list", "--shards", "parallel", "sbatch"])
+def test_the_page_is_what_happens(name: str, project: Path, whole: str) -> None:
+    typed = [*list_commands(name)]
+    if not shutil.which(typed[0].split()[0], path=f"{project.parent / 'bin'}:{os.environ['PATH']}"):
+        pytest.skip(f"{name} is not installed")
+    assert build(project, name, *typed) == whole
