@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from ci_tools.build.bench.installations import Installations
     from ci_tools.build.requirements import Needs
     from ci_tools.build.shards.handover import Handed
-    from ci_tools.build.shards.listing import Listing
+    from ci_tools.build.shards.listing import UnitListing
     from ci_tools.build.toolchain import Toolchain
     from ci_tools.build.units.store import UnitStore
     from ci_tools.machine.context import Outside
@@ -182,10 +182,12 @@ class Workshop:
         with open_launchers(bench.scratch, told["PATH"], toolchain.python, bench.plan.project.name, store) as launchers:
             made = self._backend("wheel", bench, toolchain, {**launchers.take_over(told), **dict(job.env)}, needs)
         launchers.report.tell(job.name, bench.log, self.outside.reporter)
+        for words in self.handed.list_missing(launchers.report) if self.handed else ():
+            self.outside.reporter.say(f"{job.name}: {words}")
         return made
 
     def run_part(
-        self, job: Job, planned: Planned, toolchain: Toolchain, listing: Listing, store: UnitStore | None
+        self, job: Job, planned: Planned, toolchain: Toolchain, listing: UnitListing, store: UnitStore | None
     ) -> None:
         """Run a job's build with only a listing's own units compiled; raise Rejected if it fails."""
         request = planned.plan.request

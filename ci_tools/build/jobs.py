@@ -194,7 +194,7 @@ def _warn(planned: Planned, jobs: Sequence[Job], outside: Outside) -> None:
         outside.reporter.say(f"warning: {doubt}")
 
 
-def _open_container(planned: Planned, job: Job, out: Path, outside: Outside) -> Container | None:
+def open_job_container(planned: Planned, job: Job, out: Path, outside: Outside) -> Container | None:
     """Return the container that a job is built in; None if it needs none, or if none can be had, which it reports."""
     choice = choose(job, planned.catalog, outside)
     if choice is None:
@@ -272,7 +272,7 @@ def _build_or_keep(
     """Yield the wheels of a job, or the sdist: the existing files if their inputs are the same, else new ones."""
     plan, tree, outside = planned.plan, planned.tree, workshop.outside
     names = [name for name in ((job.wheel, job.public) if job else (plan.sdist,)) if name]
-    container = _open_container(planned, job, out, outside) if job else None
+    container = open_job_container(planned, job, out, outside) if job else None
     tools = choose_tools(planned, job, container, outside)
     key = build_key(plan, job, tools, tree.git_identity)
     kept = [(out / each, receipt) for each in names if (receipt := receipts.load(out / each)) and receipt.key == key]
@@ -283,10 +283,10 @@ def _build_or_keep(
     started = time.monotonic()
     with outside.reporter.step(f"build {names[0]}"), _add_owner_hint(job, outside):
         if job and container:
-            built = container.build_wheel(job, planned, out)
+            built = container.build_wheel(job, planned, out, links=checks.links)
         elif job:
             _refuse_headers(planned, job, tools, outside)
-            if checks.links:
+            if checks.links and job.kind is JobKind.NATIVE:
                 workshop = _take_handed(workshop, planned, job, tools, out)
             built = workshop.build_wheel(job, plan, tree, tools, out, compiled)
             checks.accept(built.path, job, outside)
@@ -308,12 +308,9 @@ def name_inputs(planned: Planned, job: Job, tools: toolchain.Toolchain) -> dict[
 
 
 def _take_handed(workshop: Workshop, planned: Planned, job: Job, tools: toolchain.Toolchain, out: Path) -> Workshop:
-    """Return a workshop that takes what shards handed over, and say what it does not take."""
+    """Return a workshop that takes what shards of a job handed over, and report what it does not take."""
     handed = read_handovers(out / SHARDS, job.name, name_inputs(planned, job, tools))
-    whole = next((head.whole for head in handed.heads if head.whole), "")
-    count = sum(len(head.units) for head in handed.heads)
-    units = f"{count} compile units handed over by {len(handed.heads)} shards"
-    for words in (f"built whole: {whole}" if whole else units, *handed.sayings):
+    for words in handed.describe():
         workshop.outside.reporter.say(f"{job.name}: {words}")
     return replace(workshop, handed=handed)
 

@@ -136,7 +136,7 @@ def shards(plan: Plan) -> list[Row]:
     for row in _builds(plan):
         name, total = row["name"], row["shards"]
         for number in range(1, total + 1 if total > 1 else 1):
-            shard = {"job": name, "shard": f"{number}/{total}", "folder": f"{number}-of-{total}"}
+            shard = {"job": name, "shard": f"{number}/{total}", "folder": f"{number}-of-{total}", "required": False}
             rows.append({**row, **shard, "name": f"{name} {number}/{total}", "minutes": minutes[name]})
     if len(rows) > MAX_ROWS:
         msg = f"the plan has {len(rows)} shards, and GitHub runs {MAX_ROWS} jobs of one matrix"

@@ -14,6 +14,7 @@ from ci_tools.build.containers.engines import fetch_image, find_image
 from ci_tools.build.containers.mounts import CACHE, OUT, PLAN, Mount, list_cache, list_source, read_settings
 from ci_tools.build.containers.runs import Runs
 from ci_tools.build.containers.toolkit import ENVIRONMENT, LIFELINE, PYTHON, SELF, prepare_environment
+from ci_tools.build.shards.handover import SHARDS
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.formats import receipts
 from ci_tools.machine.process import complaint, tail
@@ -46,34 +47,46 @@ class Container:
         """The image as a part of what the built bytes depend on: everything in it."""
         return f"image-{self.runs.image.id}"
 
-    def build_wheel(self, job: Job, planned: Planned, out: Path) -> Built:
-        """Build a job's wheel into `out`, and its twin for PyPI if it has one.
+    def build_wheel(self, job: Job, planned: Planned, out: Path, *, links: bool = False) -> Built:
+        """Build a job's wheel into `out`, and its twin for PyPI if it has one; of what shards compiled, if it `links`.
 
         Raises the error of the command in the container.
         """
+        with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
+            self._run(job, planned, out, Path(folder), ["--link"] if links else [])
+            return _take(Path(folder) / "out", [job.wheel, *([job.public] if job.public else [])], out)
+
+    def build_part(self, job: Job, planned: Planned, out: Path, *part: str) -> None:
+        """List a job's units or compile a shard of them, as the options `part` say, into `out`; raise its error."""
+        with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
+            self._run(job, planned, out, Path(folder), part)
+
+    def _run(self, job: Job, planned: Planned, out: Path, folder: Path, part: Sequence[str]) -> None:
+        """Run `fatwheel build` with further options; what it builds is in the folder `out` of `folder`."""
         outside, log = self.runs.outside, out / "logs" / f"{job.name}.log"
         config = (planned.config or planned.tree.root / planned.plan.request.config).absolute()
         log.unlink(missing_ok=True)
-        with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
-            place, plan = Path(folder) / "out", Path(folder) / "plan.json"
-            place.mkdir()
-            plan.write_text(plan_file.dumps(planned.plan), encoding="utf-8")
-            mounts = (
-                *list_source(config, planned.tree.root, outside.cache, outside.environ),
-                *(SELF, Mount(self.environment, ENVIRONMENT), Mount(plan, PLAN)),
-                *(Mount(place, OUT, is_writable=True), *list_cache(outside.cache)),
-            )
-            command = [PYTHON, "-I", "-S", LIFELINE, PYTHON, "-I", "-m", "ci_tools"]
-            command += ["build", str(config), "--plan", PLAN, "--job", job.name, "--out", OUT]
-            command += ["--trust-source"] if outside.trusts_source else []
-            minutes, told = INSTALLING + job.minutes, {IMAGE: self.runs.image.name}
-            ended = self.runs.run(command, mounts, log=log, minutes=minutes, variables=told)
-            what, places = f"{job.name} in {self.runs.image.name}", {OUT: out, CACHE: outside.cache}
-            failure = explain_failure(ended, what, places) if ended.status else None
-            _append(place / "logs" / f"{job.name}.log", log)
-            if failure:
-                raise failure
-            return _take(place, [job.wheel, *([job.public] if job.public else [])], out)
+        place, plan, shards = folder / "out", folder / "plan.json", (out / SHARDS / job.name).absolute()
+        place.mkdir()
+        plan.write_text(plan_file.dumps(planned.plan), encoding="utf-8")
+        if part:
+            shards.mkdir(parents=True, exist_ok=True)
+        mounts = (
+            *list_source(config, planned.tree.root, outside.cache, outside.environ),
+            *(SELF, Mount(self.environment, ENVIRONMENT), Mount(plan, PLAN)),
+            *(Mount(place, OUT, is_writable=True), *list_cache(outside.cache)),
+            *([Mount(shards, f"{OUT}/{SHARDS}/{job.name}", is_writable=True)] if part else []),
+        )
+        command = [PYTHON, "-I", "-S", LIFELINE, PYTHON, "-I", "-m", "ci_tools"]
+        command += ["build", str(config), "--plan", PLAN, "--job", job.name, "--out", OUT, *part]
+        command += ["--trust-source"] if outside.trusts_source else []
+        minutes, told = INSTALLING + job.minutes, {IMAGE: self.runs.image.name}
+        ended = self.runs.run(command, mounts, log=log, minutes=minutes, variables=told)
+        what, places = f"{job.name} in {self.runs.image.name}", {OUT: out, CACHE: outside.cache}
+        failure = explain_failure(ended, what, places) if ended.status else None
+        _append(place / "logs" / f"{job.name}.log", log)
+        if failure:
+            raise failure
 
 
 def open_container(choice: EngineChoice, out: Path, outside: Outside) -> Container:

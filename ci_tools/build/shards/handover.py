@@ -1,4 +1,4 @@
-"""What a shard hands over: a folder with the units that it compiled, and `shard.json`, which names them.
+"""Hands over what a shard compiled: a folder with its units, and `shard.json`, which names them.
 
 The folder is a store of compile units (`units.store`), so that each unit is there as soon as it is compiled, whenever
 the shard is killed, and one that was cut or changed is not taken.
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.build.units.report import COMPILED, FAILED, PLAIN, SHOWN
 from ci_tools.build.units.store import UnitStore
 from ci_tools.errors import FatwheelError
 from ci_tools.formats import json_file
@@ -19,6 +20,8 @@ from ci_tools.machine.storage import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ci_tools.build.units.report import UnitReport
 
 SHARDS, HEAD = "shards", "shard.json"
 
@@ -29,7 +32,7 @@ class Handover(NamedTuple):
     job: str
     number: int
     total: int
-    inputs: Mapping[str, str]  # what the bytes of the job's wheel depend on, in words
+    inputs: Mapping[str, str]  # words for all that decides the bytes of the job's wheel
     assigned: tuple[str, ...]  # the units that it compiles, by their sources
     units: Mapping[str, str] = {}  # of each that is done: the name of its object in the folder
     whole: str = ""  # why the job is built whole, so that no shard compiles anything
@@ -41,11 +44,26 @@ class Handover(NamedTuple):
 
 
 class Handed(NamedTuple):
-    """What the shards of a job handed over: stores to take units from, heads, and what is said of the rest."""
+    """Stores of a job's shards to take units from, their heads, and sentences about what is not taken."""
 
     stores: tuple[UnitStore, ...] = ()
     heads: tuple[Handover, ...] = ()
     sayings: tuple[str, ...] = ()
+
+    def describe(self) -> Iterator[str]:
+        """Yield lines for a person about what is taken, and what is not."""
+        whole = next((head.whole for head in self.heads if head.whole), "")
+        units, shards = sum(len(head.units) for head in self.heads), len(self.heads)
+        yield f"built whole: {whole}" if whole else f"{units} compile units handed over by {shards} shards"
+        yield from self.sayings
+
+    @staticmethod
+    def list_missing(report: UnitReport) -> Iterator[str]:
+        """Yield a line about the units that a link compiled, if there are any."""
+        names = [unit.source for unit in report.units if unit.how in {COMPILED, FAILED, PLAIN}]
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        if names:
+            yield f"compiled at the link, as no shard handed them over: {', '.join(names[:SHOWN])}{more}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,7 +96,7 @@ class LayeredStore(UnitStore):
 
 
 def read_handovers(folder: Path, job: str, inputs: Mapping[str, str]) -> Handed:
-    """Return what a job's shards left below a folder; one of other inputs is not taken, which is said."""
+    """Return what a job's shards left below a folder; one of other inputs is not taken, and reported."""
     taken, sayings = dict[Path, Handover](), list[str]()
     for path in sorted(folder.rglob(HEAD)):
         try:

@@ -1,7 +1,7 @@
 """Lists the units of a build without compiling them: each becomes an empty object, so that the build runs through.
 
-A shard's own units are compiled, and the others are empty. What is linked of empty objects is a stand-in as well: an
-empty library, or a program that records that it was run, as such a build cannot be listed.
+A shard's own units are compiled, and the others are empty. A stand-in also takes the place of a link of empty objects:
+an empty library, or a program that records that it was run, as such a build cannot be listed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ListedUnit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class UnitListing:
     """The units of one build so far; `own` has the seeds of those that it compiles."""
 
     own: frozenset[str] = frozenset()

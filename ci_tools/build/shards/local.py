@@ -31,7 +31,7 @@ PLAN = "plan.json"
 
 
 def compile_here(planned: Planned, name: str, total: int, out: Path, outside: Outside) -> None:
-    """Compile the shards of a job side by side; one that fails is said, as the link compiles what it lacks."""
+    """Compile the shards of a job side by side; report one that fails: the link compiles its units."""
     if list_units(planned, name, out, outside).whole:
         return
     config = (planned.config or planned.tree.root / planned.plan.request.config).absolute()

@@ -13,7 +13,7 @@ from ci_tools.build.bench.installations import open_installations
 from ci_tools.build.folders import base_folder, own_copies
 from ci_tools.build.shards.assignment import assign, estimate_costs
 from ci_tools.build.shards.handover import SHARDS, Handover, LayeredStore
-from ci_tools.build.shards.listing import ListedUnit, Listing
+from ci_tools.build.shards.listing import ListedUnit, UnitListing
 from ci_tools.build.units.costs import read_cost
 from ci_tools.build.units.launchers import has_launchers, open_store
 from ci_tools.errors import FatwheelError, InputError, Rejected
@@ -59,7 +59,7 @@ class UnitList(NamedTuple):
         return f"{self.job} has {len(self.units)} compile units of {minutes:.1f} minutes of one core, {known}{rest}"
 
 
-class _Work(NamedTuple):
+class _JobInParts(NamedTuple):
     """A job that is built in parts, its tools, and the folder of its parts."""
 
     planned: Planned
@@ -69,7 +69,7 @@ class _Work(NamedTuple):
     folder: Path
     outside: Outside
 
-    def run(self, listing: Listing, store: LayeredStore | None, workshop: Workshop) -> FatwheelError | None:
+    def run(self, listing: UnitListing, store: LayeredStore | None, workshop: Workshop) -> FatwheelError | None:
         """Run the job's build with only the own units of a listing compiled; return its error, if it fails."""
         try:
             workshop.run_part(self.job, self.planned, self.tools, listing, store)
@@ -80,6 +80,9 @@ class _Work(NamedTuple):
 
 def list_units(planned: Planned, name: str, out: Path, outside: Outside) -> UnitList:
     """Return the units of a job, listed on this machine, and write them into the folder of its parts."""
+    if container := jobs.open_job_container(planned, planned.job(name), out, outside):
+        container.build_part(planned.job(name), planned, out, "--list")
+        return json_file.structure_bytes((out / SHARDS / name / LIST).read_bytes(), UnitList, LIST)
     with _prepare(planned, name, out, outside) as (work, workshop):
         return _list(work, workshop)
 
@@ -90,6 +93,9 @@ def compile_shard(planned: Planned, name: str, shard: ShardNumber, out: Path, ou
     The units are listed first, unless the folder of the job's parts has a list of the same inputs. Raises Rejected if
     one cannot be compiled.
     """
+    if container := jobs.open_job_container(planned, planned.job(name), out, outside):
+        container.build_part(planned.job(name), planned, out, "--shard", f"{shard.number}/{shard.total}")
+        return out / SHARDS / name / shard.folder
     with _prepare(planned, name, out, outside, shard.folder) as (work, workshop):
         folder, listed = work.folder / shard.folder, _read_list(work) or _list(work, workshop)
         own = frozenset(listed.assign(shard))
@@ -101,7 +107,7 @@ def compile_shard(planned: Planned, name: str, shard: ShardNumber, out: Path, ou
         if not own:
             return folder
         main = open_store(work.job, outside)
-        store, listing = LayeredStore(folder=folder, behind=(main,) if main else ()), Listing(own=own)
+        store, listing = LayeredStore(folder=folder, behind=(main,) if main else ()), UnitListing(own=own)
         try:
             error = work.run(listing, store, workshop)
         finally:
@@ -119,7 +125,7 @@ def compile_shard(planned: Planned, name: str, shard: ShardNumber, out: Path, ou
 @contextmanager
 def _prepare(
     planned: Planned, name: str, out: Path, outside: Outside, part: str = "list"
-) -> Iterator[tuple[_Work, Workshop]]:
+) -> Iterator[tuple[_JobInParts, Workshop]]:
     """Yield the work on a job and a workshop for it; one run at a time works on one part."""
     job = planned.job(name)
     jobs.refuse_place(out, planned)
@@ -130,13 +136,13 @@ def _prepare(
         with write_atomically(place / ".gitignore") as file:
             file.write(MADE)
     with hold_lock(folder / part, outside.reporter.say), open_installations(own_copies(base_folder())) as installations:
-        work = _Work(planned, job, tools, inputs, folder, outside)
+        work = _JobInParts(planned, job, tools, inputs, folder, outside)
         yield work, jobs.workshop_in(folder / part, outside, installations)
 
 
-def _list(work: _Work, workshop: Workshop) -> UnitList:
+def _list(work: _JobInParts, workshop: Workshop) -> UnitList:
     """List the units of a job, and write the list."""
-    whole, listing = _find_obstacle(work), Listing()
+    whole, listing = _find_obstacle(work), UnitListing()
     if not whole:
         error = work.run(listing, None, workshop)
         failed = f"its build does not run through without its objects ({error.brief})" if error else ""
@@ -149,14 +155,14 @@ def _list(work: _Work, workshop: Workshop) -> UnitList:
     return listed
 
 
-def _find_obstacle(work: _Work) -> str:
+def _find_obstacle(work: _JobInParts) -> str:
     """Return why a job's units cannot be listed on this machine, before its build is run; "" if they may be."""
     if not has_launchers(work.job, work.outside):
         return "it compiles nothing" if work.job.kind != "native" else f"units are shared on Linux, not on {os.name}"
     return ""
 
 
-def _estimate(listed: UnitList, listing: Listing, work: _Work) -> UnitList:
+def _estimate(listed: UnitList, listing: UnitListing, work: _JobInParts) -> UnitList:
     """Return the list with the units of a listing, and what each takes."""
     units, store = tuple(listing.units[seed] for seed in sorted(listing.units)), open_store(work.job, work.outside)
     known = {unit.name: read_cost(unit.name, store) for unit in units} if store else {}
@@ -166,7 +172,7 @@ def _estimate(listed: UnitList, listing: Listing, work: _Work) -> UnitList:
     return listed._replace(units=units, seconds=costs, measured=count, others=tuple(sorted(listing.others)))
 
 
-def _read_list(work: _Work) -> UnitList | None:
+def _read_list(work: _JobInParts) -> UnitList | None:
     """Return the list in the folder of a job's parts; None if there is none of the same inputs."""
     path = work.folder / LIST
     if not path.is_file():

@@ -19,7 +19,7 @@ from ci_tools.model.evidence import (
 )
 from ci_tools.model.platforms import Platform
 from ci_tools.model.versions import Minor, Python
-from ci_tools.plan.batches import assign_batches
+from ci_tools.plan.batches import assign_batches, assign_shards
 from tests.builders.plans import PROJECT, job_of
 
 if TYPE_CHECKING:
@@ -70,3 +70,32 @@ BATCH = "linux-cuda-cu130-torch2.10"
 )  # fmt: skip
 def test_batches(jobs: tuple[Job, ...], sources: int, batches: list[str]) -> None:
     assert [job.batch for job in assign_batches(jobs, evidence_of(sources), RATE)] == batches
+
+
+def on_own(job: Job) -> Job:
+    return replace(job, runner=("self-hosted", "cuda"))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "sources", "asked", "shards"),
+    [
+        pytest.param(FOUR[:1], 30, None, [1], id="a-quarter-of-an-hour"),
+        pytest.param(FOUR[:1], 40, None, [1], id="twenty-minutes"),
+        pytest.param(FOUR[:1], 200, None, [5], id="twenty-minutes-for-each"),
+        pytest.param(FOUR[:1], 2000, None, [20], id="at-most-what-runs-at-once"),
+        pytest.param(FOUR, 400, None, [5] * 4, id="four-share-what-runs-at-once"),
+        pytest.param([replace(job, minutes=30) for job in FOUR], 400, None, [10] * 4, id="more-for-the-time-limit"),
+        pytest.param(FOUR[:1], 0, None, [1], id="nobody-knows-how-long-it-takes"),
+        pytest.param([on_own(FOUR[0])], 200, None, [1], id="nobody-knows-how-many-runners-there-are"),
+        pytest.param([on_own(FOUR[0])], 4, 3, [3], id="the-config-knows"),
+        pytest.param(FOUR[:1], 400, 1, [1], id="the-config-wants-no-shards"),
+        pytest.param([replace(FOUR[0], platform=Platform.WINDOWS_CUDA)], 200, 4, [1], id="on-linux-only"),
+    ],
+)  # fmt: skip
+def test_shards(jobs: list[Job], sources: int, asked: int | None, shards: list[int]) -> None:
+    assert [job.shards for job in assign_shards(jobs, evidence_of(sources), RATE, asked)] == shards
+
+
+def test_a_job_in_shards_is_in_no_batch() -> None:
+    jobs = [*assign_shards(FOUR, evidence_of(4), RATE, 2)]
+    assert {job.batch for job in assign_batches(jobs, evidence_of(4), RATE)} == {""}

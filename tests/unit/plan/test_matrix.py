@@ -225,3 +225,19 @@ def test_matrices_that_are_too_large_for_github_are_refused(plan: Plan) -> None:
     site = replace(plan.sites[1], name="x" * 10_000)
     with pytest.raises(InputError, match="GitHub takes 1048576 from a job"):
         matrix.outputs(replace(plan, sites=(site,) * 250))
+
+
+def test_each_shard_has_a_row_and_its_job_knows_how_many_there_are(plan: Plan) -> None:
+    jobs = (replace(plan.jobs[0], shards=3), *plan.jobs[1:])
+    found, name = rows(replace(plan, jobs=jobs), "shards"), jobs[0].name
+    assert [(row["name"], row["job"], row["shard"], row["folder"]) for row in found] == [
+        (f"{name} {number}/3", name, f"{number}/3", f"{number}-of-3") for number in (1, 2, 3)
+    ]
+    assert {row["shards"] for row in rows(replace(plan, jobs=jobs), "builds")} == {1, 3}
+    assert (rows(plan, "shards"), matrix.outputs(plan)["sharded"]) == ([], "false")
+
+
+def test_more_shards_than_a_matrix_takes_are_refused(plan: Plan) -> None:
+    jobs = tuple(replace(job, shards=200) for job in plan.jobs[:2])
+    with pytest.raises(InputError, match="the plan has 400 shards, and GitHub runs 256 jobs of one matrix"):
+        matrix.outputs(replace(plan, jobs=jobs, sites=()))

@@ -170,6 +170,7 @@ def test_what_a_shard_lacks_is_compiled_at_the_link(
     assert digest == whole
     assert HARMS[harm] in said
     assert f"{len([*second.glob('objects/*/*')])} compiled" in said
+    assert f"{JOB}: compiled at the link, as no shard handed them over: " in said
 
 
 def test_a_shard_of_another_commit_is_not_used(lab: Lab, shards: tuple[Path, Path]) -> None:

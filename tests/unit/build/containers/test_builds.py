@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from ci_tools.build.containers.builds import explain_failure
+from ci_tools.build.containers.builds import Container, explain_failure
+from ci_tools.build.containers.engines import EngineImage
+from ci_tools.build.containers.mounts import OUT, Mount
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.machine.process import Ended
+from ci_tools.plan import make
+from tests.builders.sources import demo, world, world_with_tools
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ci_tools.build.containers.runs import Runs
     from ci_tools.errors import FatwheelError
 
 PRINTED = """\
@@ -39,6 +45,23 @@ def test_the_error_is_the_one_in_the_container_with_paths_of_this_machine(
         f"cpu in a/b: the build failed; the last lines of {tmp_path}/dist/logs/cpu.log:\nerror: no such thing"
     )
     assert (error.hint, error.page) == ("do it otherwise", "how-to/a.md#b")
+
+
+def test_a_part_of_a_build_leaves_its_units_on_this_machine(tmp_path: Path) -> None:
+    asked: list[tuple[list[str], list[Mount]]] = []
+
+    def run(command: list[str], mounts: list[Mount], **_: object) -> Ended:
+        asked.append((command, [*mounts]))
+        return _end(tmp_path, 0, "")
+
+    planned = make.make_plan(demo(tmp_path / "source") / "fatwheel.yml", world_with_tools(tmp_path))
+    runs = cast("Runs", SimpleNamespace(run=run, outside=world(tmp_path), image=EngineImage("c0ffee", "a/b:1")))
+    container = Container(runs=runs, environment=tmp_path)
+    container.build_part(planned.plan.jobs[0], planned, tmp_path / "out", "--shard", "2/4")
+    ((command, mounts),) = asked
+    assert command[-2:] == ["--shard", "2/4"]
+    folder = f"shards/{planned.plan.jobs[0].name}"
+    assert Mount(tmp_path / "out" / folder, f"{OUT}/{folder}", is_writable=True) in mounts
 
 
 def test_an_engine_that_fails_is_a_failure_of_the_machine(tmp_path: Path) -> None:

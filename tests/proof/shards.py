@@ -1,0 +1,208 @@
+"""A generated project built whole, and in four shards, one after another on the same cores: bytes and time.
+
+`python -m tests.proof.shards --units 64 --seconds 20` takes half an hour on two cores that do nothing else; without
+options it is a small project. Each shard has a clone and a cache of its own, as on machines of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import hashlib
+import heapq
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from ci_tools.build import jobs as building
+from ci_tools.build.shards import parts
+from ci_tools.build.shards.assignment import ShardNumber, assign
+from ci_tools.build.units.costs import COSTS
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.storage import sha256_of, write_atomically
+from ci_tools.plan import make
+from ci_tools.plan.batches import AT_ONCE
+from ci_tools.verify.files import CHECKS
+from tests.builders.sources import write
+from tests.integration.build.shards.test_shards import BINDING, CONFIG, DEEP
+from tests.integration.build.units.test_build_systems import PROJECT, VERSION, check_out
+from tests.proof.torchao import cpu_seconds
+from tests.proof.truth import HERE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ci_tools.plan.make import Planned
+
+    Assign = Callable[[Mapping[str, float], int], tuple[tuple[str, ...], ...]]
+
+RECORD = HERE / "shards.json"
+JOB = f"linux-cpu-cp{VERSION.replace('.', '')}"
+SHARDS, MATRIX = 4, 30  # shards, and wheels of a matrix: six torches for each of five Pythons
+CMAKE = """\
+cmake_minimum_required(VERSION 3.24)
+project(shardlab LANGUAGES CXX)
+find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
+file(GLOB units "unit*.cpp")
+python_add_library(shardlab MODULE WITH_SOABI binding.cpp ${units})
+install(TARGETS shardlab DESTINATION .)
+"""
+TRIAL = 20  # instantiations that are timed, to know how many take a second
+WEIGHTS = (0.4, 0.7, 1.0, 1.3, 1.6)  # units of a project differ, as forward and backward kernels do
+SIZES = (1, 2, 4, 8, 16, 32, 64)
+
+
+def main() -> None:
+    """Build the project both ways, simulate what cannot be run here, and write the record."""
+    parser = argparse.ArgumentParser(prog="python -m tests.proof.shards")
+    parser.add_argument("--units", type=int, default=12)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of one core, for the average unit")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch:
+        folder = Path(scratch)
+        write(folder / "project", _make_files(options.units, options.seconds, folder))
+        check_out(folder / "project")
+        whole = _measure("whole", lambda: _build(folder, "whole"))
+        costs = _read_costs(folder / "whole/cache/units")
+        ways = {name: _compile(folder, name, by) for name, by in (("longest first", assign), ("hash", _by_hash))}
+    found = {
+        "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
+        "cores": os.cpu_count(),
+        "units": len(costs),
+        "seconds of a unit": [round(one(costs.values()), 1) for one in (min, median, max)],
+        "whole": whole,
+        "shards": {name: {**way, "efficiency": _efficiency(whole, way)} for name, way in ways.items()},
+        "simulated": simulate(costs),
+        "simulated matrix": simulate_matrix(costs, MATRIX),
+    }
+    print(json.dumps(found, indent=1), flush=True)
+    with write_atomically(RECORD) as file:
+        file.write(f"{json.dumps(found, indent=1)}\n".encode())
+
+
+def simulate(costs: Mapping[str, float]) -> list[dict[str, float]]:
+    """Return how near each number of shards comes to the best possible time, by cost and by hash."""
+    best = {size: max(sum(costs.values()) / size, *costs.values()) for size in SIZES}
+    ways = {"longest first": assign, "hash": _by_hash}
+    longest = {
+        name: {size: max(sum(map(costs.__getitem__, part)) for part in by(costs, size)) for size in SIZES}
+        for name, by in ways.items()
+    }
+    return [{"shards": size, **{name: round(best[size] / longest[name][size], 2) for name in ways}} for size in SIZES]
+
+
+def simulate_matrix(
+    costs: Mapping[str, float], wheels: int, set_up: float = 180, link: float = 60
+) -> list[dict[str, float]]:
+    """Return when a matrix of equal wheels is done on a free account's runners, by the shards of each, and the waves.
+
+    A shard starts with `set_up` seconds, and so does a link, once all shards of all wheels are done.
+    """
+    rows = []
+    for size in SIZES:
+        shards = [set_up + sum(map(costs.__getitem__, part)) / 4 for part in assign(costs, size)] * wheels
+        compiled = fill(shards, AT_ONCE)
+        linked = compiled + fill([set_up + link] * wheels, AT_ONCE) if size > 1 else compiled
+        rows.append(
+            {"shards": size, "jobs": len(shards), "waves": -(-len(shards) // AT_ONCE), "minutes": round(linked / 60, 1)}
+        )
+    return rows
+
+
+def fill(tasks: Iterable[float], places: int) -> float:
+    """Return when the last of these tasks ends, each started in its turn as soon as a place is free."""
+    free = [0.0] * places
+    for seconds in tasks:
+        heapq.heapreplace(free, free[0] + seconds)
+    return max(free)
+
+
+def _by_hash(costs: Mapping[str, float], shards: int) -> tuple[tuple[str, ...], ...]:
+    places = {name: int(hashlib.sha256(name.encode()).hexdigest(), 16) % shards for name in costs}
+    return tuple(tuple(name for name in costs if places[name] == number) for number in range(shards))
+
+
+def _make_files(units: int, seconds: float, folder: Path) -> dict[str, str]:
+    """Return a project whose units take about so many seconds on this machine."""
+    write(folder / "trial", {"deep.h": DEEP, "a.cpp": _make_unit(0, TRIAL)})
+    before = cpu_seconds()
+    subprocess.run(["g++", "-O3", "-c", "a.cpp", "-o", "a.o"], cwd=folder / "trial", check=True)
+    second = TRIAL / (cpu_seconds() - before)
+    made = {
+        f"unit{number}.cpp": _make_unit(number, round(seconds * second * WEIGHTS[number % 5]))
+        for number in range(units)
+    }
+    project = PROJECT.format(requires='"scikit-build-core>=0.10"', backend="scikit_build_core.build")
+    files = {"deep.h": DEEP, "binding.cpp": BINDING, "CMakeLists.txt": CMAKE, "fatwheel.yml": CONFIG}
+    return {**made, **files, "pyproject.toml": project.replace("demo", "shardlab")}
+
+
+def _make_unit(number: int, count: int) -> str:
+    lines = (
+        f"int u{number}_{one}(int x) {{ return Deep<80, {number * 10_000 + one + 1}>::of(x); }}"
+        for one in range(max(count, 1))
+    )
+    return "\n".join(['#include "deep.h"', *lines, ""])
+
+
+def _prepare(folder: Path, machine: str) -> tuple[Planned, Path, Outside]:
+    """Return the plan of a clone of the project for one machine, its output, and its caches: nothing but costs."""
+    place = folder / machine
+    subprocess.run(["git", "clone", "-q", folder / "project", place / "clone"], check=True)
+    if (folder / "whole/cache/units" / COSTS).is_dir():
+        shutil.copytree(folder / "whole/cache/units" / COSTS, place / "cache/units" / COSTS)
+    outside = Outside(environ=os.environ, cache=place / "cache", reporter=Silent(), trusts_source=True)
+    return make.make_plan(place / "clone/fatwheel.yml", outside), place / "out", outside
+
+
+def _build(folder: Path, machine: str, *, links: bool = False) -> str:
+    planned, out, outside = _prepare(folder, machine)
+    (made,) = building.build(planned, [JOB], out, outside, CHECKS._replace(links=links))
+    return sha256_of(made.path)
+
+
+def _compile(folder: Path, way: str, by: Assign) -> dict[str, Any]:
+    """Compile the shards one after another, each as on a machine of its own, and link them."""
+    link, machines = f"{way} link", [f"{way} {number}" for number in range(1, SHARDS + 1)]
+    times = []
+    with mock.patch.object(parts, "assign", by) if by is not assign else nullcontext():
+        for number, machine in enumerate(machines, 1):
+            times.append(_measure(machine, lambda n=number, m=machine: _compile_one(folder, m, n, link)))
+    return {"each": times, "link": _measure(link, lambda: _build(folder, link, links=True))}
+
+
+def _compile_one(folder: Path, machine: str, number: int, link: str) -> str:
+    planned, out, outside = _prepare(folder, machine)
+    made = parts.compile_shard(planned, JOB, ShardNumber(number, SHARDS), out, outside)
+    shutil.copytree(made, folder / link / "out/shards" / str(number))
+    return f"{len(json.loads((made / 'shard.json').read_text())['units'])} units"
+
+
+def _measure(what: str, do: Callable[[], str]) -> dict[str, Any]:
+    began, before = time.monotonic(), cpu_seconds()
+    made = do()
+    row = {"seconds": round(time.monotonic() - began, 1), "cpu_seconds": round(cpu_seconds() - before, 1), "made": made}
+    print(what, row, flush=True)
+    return row
+
+
+def _efficiency(whole: Mapping[str, Any], way: Mapping[str, Any]) -> float:
+    longest = max(one["seconds"] for one in way["each"])
+    return round(whole["seconds"] / SHARDS / (longest + way["link"]["seconds"]), 2)
+
+
+def _read_costs(store: Path) -> dict[str, float]:
+    contents = (path.read_bytes().partition(b"\n")[2] for path in sorted((store / COSTS).iterdir()))
+    return {str(number): json.loads(content)["cpu"] for number, content in enumerate(contents)}
+
+
+if __name__ == "__main__":
+    main()
