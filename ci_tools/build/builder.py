@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from ci_tools.build.bench.installations import Installations
     from ci_tools.build.requirements import Needs
     from ci_tools.build.shards.handover import Handed
-    from ci_tools.build.shards.listing import UnitListing
+    from ci_tools.build.shards.listing import ListedBuild
     from ci_tools.build.toolchain import Toolchain
     from ci_tools.build.units.store import UnitStore
     from ci_tools.machine.context import Outside
@@ -187,7 +187,7 @@ class Workshop:
         return made
 
     def run_part(
-        self, job: Job, planned: Planned, toolchain: Toolchain, listing: UnitListing, store: UnitStore | None
+        self, job: Job, planned: Planned, toolchain: Toolchain, listing: ListedBuild, store: UnitStore | None
     ) -> None:
         """Run a job's build with only a listing's own units compiled; raise Rejected if it fails."""
         request = planned.plan.request

@@ -16,7 +16,7 @@ from ci_tools.build.units.launchers import open_launchers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.build.shards.listing import UnitListing
+    from ci_tools.build.shards.listing import ListedBuild
     from ci_tools.build.units.report import UnitReport
     from ci_tools.build.units.store import UnitStore
 
@@ -46,7 +46,7 @@ def open_units(
     store: UnitStore | None,
     toolkit: Path | None = None,
     python: Path = Path(sys.executable),
-    listing: UnitListing | None = None,
+    listing: ListedBuild | None = None,
 ) -> Iterator[Units]:
     """Yield the launchers of a new build at a path; its source stays from one build to the next."""
     shutil.rmtree(scratch / "units", ignore_errors=True)

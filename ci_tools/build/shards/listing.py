@@ -47,7 +47,7 @@ class ListedUnit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnitListing:
+class ListedBuild:
     """The units of one build so far; `own` has the seeds of those that it compiles."""
 
     own: frozenset[str] = frozenset()

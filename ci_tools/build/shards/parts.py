@@ -13,7 +13,7 @@ from ci_tools.build.bench.installations import open_installations
 from ci_tools.build.folders import base_folder, own_copies
 from ci_tools.build.shards.assignment import assign, estimate_costs
 from ci_tools.build.shards.handover import SHARDS, Handover, LayeredStore
-from ci_tools.build.shards.listing import ListedUnit, UnitListing
+from ci_tools.build.shards.listing import ListedBuild, ListedUnit
 from ci_tools.build.units.costs import read_cost
 from ci_tools.build.units.launchers import has_launchers, open_store
 from ci_tools.errors import FatwheelError, InputError, Rejected
@@ -69,7 +69,7 @@ class _JobInParts(NamedTuple):
     folder: Path
     outside: Outside
 
-    def run(self, listing: UnitListing, store: LayeredStore | None, workshop: Workshop) -> FatwheelError | None:
+    def run(self, listing: ListedBuild, store: LayeredStore | None, workshop: Workshop) -> FatwheelError | None:
         """Run the job's build with only the own units of a listing compiled; return its error, if it fails."""
         try:
             workshop.run_part(self.job, self.planned, self.tools, listing, store)
@@ -107,7 +107,7 @@ def compile_shard(planned: Planned, name: str, shard: ShardNumber, out: Path, ou
         if not own:
             return folder
         main = open_store(work.job, outside)
-        store, listing = LayeredStore(folder=folder, behind=(main,) if main else ()), UnitListing(own=own)
+        store, listing = LayeredStore(folder=folder, behind=(main,) if main else ()), ListedBuild(own=own)
         try:
             error = work.run(listing, store, workshop)
         finally:
@@ -142,7 +142,7 @@ def _prepare(
 
 def _list(work: _JobInParts, workshop: Workshop) -> UnitList:
     """List the units of a job, and write the list."""
-    whole, listing = _find_obstacle(work), UnitListing()
+    whole, listing = _find_obstacle(work), ListedBuild()
     if not whole:
         error = work.run(listing, None, workshop)
         failed = f"its build does not run through without its objects ({error.brief})" if error else ""
@@ -162,7 +162,7 @@ def _find_obstacle(work: _JobInParts) -> str:
     return ""
 
 
-def _estimate(listed: UnitList, listing: UnitListing, work: _JobInParts) -> UnitList:
+def _estimate(listed: UnitList, listing: ListedBuild, work: _JobInParts) -> UnitList:
     """Return the list with the units of a listing, and what each takes."""
     units, store = tuple(listing.units[seed] for seed in sorted(listing.units)), open_store(work.job, work.outside)
     known = {unit.name: read_cost(unit.name, store) for unit in units} if store else {}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping, Sequence
 
-    from ci_tools.build.shards.listing import UnitListing
+    from ci_tools.build.shards.listing import ListedBuild
     from ci_tools.build.units.files import Digests
     from ci_tools.build.units.manifests import FolderNames
     from ci_tools.build.units.passes import Preprocessor, UnitText
@@ -146,7 +146,7 @@ class Desk:
     tracer: Path | None
     folder: Path  # for what a call needs while it runs
     report: UnitReport
-    listing: UnitListing | None = None  # of a build that compiles only some of its units
+    listing: ListedBuild | None = None  # of a build that compiles only some of its units
 
     def answer(self, line: socket.socket) -> None:
         """Answer one launcher until its call has ended; after an error here, the compiler runs as it was called."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from socket import socket
 
-    from ci_tools.build.shards.listing import UnitListing
+    from ci_tools.build.shards.listing import ListedBuild
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Job
 
@@ -108,7 +108,7 @@ def open_store(job: Job, outside: Outside) -> UnitStore | None:
 
 @contextmanager
 def open_launchers(
-    scratch: Path, path: str, python: Path, project: str, store: UnitStore | None, listing: UnitListing | None = None
+    scratch: Path, path: str, python: Path, project: str, store: UnitStore | None, listing: ListedBuild | None = None
 ) -> Iterator[Launchers]:
     """Put the launchers of the compilers on `path` into a build's folder, and answer them while the body runs.
 

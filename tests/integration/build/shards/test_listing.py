@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.build.shards.listing import UnitListing
+from ci_tools.build.shards.listing import ListedBuild
 from ci_tools.build.units.store import UnitStore
 from tests.builders.sources import write
 from tests.builders.units import open_units
@@ -30,7 +30,7 @@ SOURCE = {
 
 
 @contextmanager
-def open_listing(folder: Path, listing: UnitListing, store: UnitStore | None = None) -> Iterator[Units]:
+def open_listing(folder: Path, listing: ListedBuild, store: UnitStore | None = None) -> Iterator[Units]:
     with open_units(folder, store, listing=listing) as units:
         write(units.folder, SOURCE)
         yield units
@@ -47,7 +47,7 @@ def read_symbols(units: Units, name: str) -> str:
 
 
 def test_units_are_named_and_none_is_compiled(tmp_path: Path) -> None:
-    listing = UnitListing()
+    listing = ListedBuild()
     with open_listing(tmp_path, listing) as units:
         compile_all(units)
         assert [read_symbols(units, f"{name}.o") for name in ("a", "b", "main")] == [""] * 3
@@ -68,7 +68,7 @@ LINKS = {
 
 @pytest.mark.parametrize("name", LINKS)
 def test_what_is_linked_of_empty_objects_is_empty(name: str, tmp_path: Path) -> None:
-    with open_listing(tmp_path, UnitListing()) as units:
+    with open_listing(tmp_path, ListedBuild()) as units:
         write(units.folder, {"words": "a.o b.o -o made", "c.cpp": "int f(); int c() { return f(); }\n"})
         compile_all(units)
         units.run("ar", "rcs", "lib.a", "a.o", "b.o")
@@ -78,7 +78,7 @@ def test_what_is_linked_of_empty_objects_is_empty(name: str, tmp_path: Path) -> 
 
 
 def test_a_program_of_the_build_is_noticed_when_it_runs(tmp_path: Path) -> None:
-    listing = UnitListing()
+    listing = ListedBuild()
     with open_listing(tmp_path, listing) as units:
         compile_all(units)
         units.run("g++", "a.o", "b.o", "main.o", "-o", "tool")
@@ -88,7 +88,7 @@ def test_a_program_of_the_build_is_noticed_when_it_runs(tmp_path: Path) -> None:
 
 
 def test_a_probe_outside_of_the_source_is_compiled_linked_and_run(tmp_path: Path) -> None:
-    listing = UnitListing()
+    listing = ListedBuild()
     with open_listing(tmp_path, listing) as units:
         write(tmp_path / "tmp", {"probe.c": "int main() { return 7; }\n"})
         probe = tmp_path / "tmp" / "probe"
@@ -98,18 +98,18 @@ def test_a_probe_outside_of_the_source_is_compiled_linked_and_run(tmp_path: Path
 
 
 def test_what_is_no_unit_is_left_to_the_link(tmp_path: Path) -> None:
-    listing = UnitListing()
+    listing = ListedBuild()
     with open_listing(tmp_path, listing) as units:
         assert units.run("g++", "-c", "--coverage", "a.cpp", "-o", "a.o").returncode == 0
         assert (listing.units, listing.others, read_symbols(units, "a.o")) == ({}, {"a.cpp"}, "")
 
 
 def test_a_shard_compiles_its_own_units(tmp_path: Path) -> None:
-    listing, store = UnitListing(), UnitStore(folder=tmp_path / "store")
+    listing, store = ListedBuild(), UnitStore(folder=tmp_path / "store")
     with open_listing(tmp_path, listing) as units:
         compile_all(units)
     own = frozenset(seed for seed, unit in listing.units.items() if unit.source == "b.cpp")
-    shard = UnitListing(own=own)
+    shard = ListedBuild(own=own)
     with open_listing(tmp_path, shard, store) as units:
         compile_all(units)
         assert ["g" in read_symbols(units, f"{name}.o") for name in ("a", "b", "main")] == [False, True, False]
