@@ -51,16 +51,15 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return check_out(folder / "project")
 
 
-def list_commands(name: str) -> Iterator[str]:
-    """Yield the commands of the page from the one that begins with a name up to the next link."""
-    found = [
-        command for block in read_blocks(PAGE) if block.language == "console" for command, _ in commands(block.text)
-    ]
-    start = next(at for at, command in enumerate(found) if name in command)
-    for command in found[start:]:
-        yield command
-        if command.endswith(("--link", "--shards 4")):
-            return
+def list_walks() -> Iterator[list[str]]:
+    """Yield the commands of the page, those up to each one that leaves a wheel."""
+    walk = list[str]()
+    for block in read_blocks(PAGE):
+        for command, _ in commands(block.text) if block.language == "console" else ():
+            walk.append(command)
+            if command.endswith(("--link", "--shards 4")):
+                yield walk
+                walk = []
 
 
 def build(project: Path, out: str, *typed: str) -> str:
@@ -78,9 +77,10 @@ def whole(project: Path) -> str:
     return build(project, "whole", "fatwheel build --job linux-cpu-cp311 --out out")
 
 
-@pytest.mark.parametrize("name", ["--list", "--shards", "parallel", "sbatch"])
+@pytest.mark.parametrize("name", ["--shard 1/4", "--shards 4", "parallel", "sbatch"])
 def test_the_page_is_what_happens(name: str, project: Path, whole: str) -> None:
-    typed = [*list_commands(name)]
-    if not shutil.which(typed[0].split()[0], path=f"{project.parent / 'bin'}:{os.environ['PATH']}"):
-        pytest.skip(f"{name} is not installed")
-    assert build(project, name, *typed) == whole
+    typed = next(walk for walk in list_walks() if name in " ".join(walk))
+    program = next(word for word in ("parallel", "sbatch", "fatwheel") if word in " ".join(typed).split())
+    if not shutil.which(program, path=f"{project.parent / 'bin'}:{os.environ['PATH']}"):
+        pytest.skip(f"{program} is not installed")
+    assert build(project, program, *typed) == whole
