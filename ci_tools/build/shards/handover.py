@@ -54,7 +54,8 @@ class Handed(NamedTuple):
         """Yield lines for a person about what is taken, and what is not."""
         whole = next((head.whole for head in self.heads if head.whole), "")
         units, shards = sum(len(head.units) for head in self.heads), len(self.heads)
-        yield f"built whole: {whole}" if whole else f"{units} compile units handed over by {shards} shards"
+        taken = f"{units} compile units handed over by {shards} shards" if shards else "no shard handed over any unit"
+        yield f"built whole: {whole}" if whole else taken
         yield from self.sayings
 
     @staticmethod

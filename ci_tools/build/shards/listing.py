@@ -11,6 +11,7 @@ import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.units.calls import COMPILES, CUDA, LANGUAGES, NO_UNIT, PROBES
@@ -57,6 +58,7 @@ class ListedBuild:
     ran: list[str] = field(default_factory=list)  # programs of the build itself that it ran
     _stand_ins: set[str] = field(default_factory=set)
     _empty: dict[tuple[Path, tuple[str, ...]], bytes] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
     _texts: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
 
     def stand_in(self, asked: CompilerCall, call: CompilerCall | None, seeds: Seeds, folder: Path) -> bool:
@@ -113,9 +115,10 @@ class ListedBuild:
 
     def _is_empty(self, path: str, asked: CompilerCall, seeds: Seeds) -> bool:
         """Whether a file that is linked is a stand-in, has one inside, or is a source of the build."""
+        is_ours = seeds.names_of(asked).shorten(path).startswith(OF_THE_BUILD)
         if Path(path).suffix in LANGUAGES:
-            return seeds.names_of(asked).shorten(path).startswith(OF_THE_BUILD)
-        if Path(path).suffix in ARCHIVES and Path(path).is_file():
+            return is_ours
+        if Path(path).suffix in ARCHIVES and is_ours and Path(path).is_file():
             content = Path(path).read_bytes()
             return any(empty in content for empty in self._empty.values())
         return path in self._stand_ins
@@ -123,12 +126,13 @@ class ListedBuild:
     def _put(self, made: str, kind: tuple[str, ...], call: CompilerCall, folder: Path) -> bool:
         """Write an empty object or library of the compiler's; return False if it cannot make one."""
         program = find_host_compiler(call) if call.is_nvcc else call.program
-        if (program, kind) not in self._empty:
-            place = folder / f"empty-{len(self._empty)}"
-            words: list[str | Path] = [program, *kind, "-x", "c", os.devnull, "-o", place]
-            if output(words, env=call.environ) is None:
-                return False
-            self._empty[program, kind] = place.read_bytes()
+        with self._lock:  # many launchers ask at a time
+            if (program, kind) not in self._empty:
+                place = folder / f"empty-{len(self._empty)}"
+                words: list[str | Path] = [program, *kind, "-x", "c", os.devnull, "-o", place]
+                if output(words, env=call.environ) is None:
+                    return False
+                self._empty[program, kind] = place.read_bytes()
         self._write(made, self._empty[program, kind])
         return True
 

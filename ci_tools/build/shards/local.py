@@ -32,7 +32,9 @@ PLAN = "plan.json"
 
 def compile_here(planned: Planned, name: str, total: int, out: Path, outside: Outside) -> None:
     """Compile the shards of a job side by side; report one that fails: the link compiles its units."""
-    if list_units(planned, name, out, outside).whole:
+    listed = list_units(planned, name, out, outside)
+    outside.reporter.say(listed.describe())
+    if listed.whole:
         return
     config = (planned.config or planned.tree.root / planned.plan.request.config).absolute()
     folder = (out / SHARDS / name).absolute()

@@ -103,7 +103,8 @@ def compile_shard(planned: Planned, name: str, shard: ShardNumber, out: Path, ou
         head = Handover(name, shard.number, shard.total, work.inputs, tuple(sorted(map(sources.__getitem__, own))))
         head = head._replace(whole=listed.whole)
         head.save(folder)
-        outside.reporter.say(f"{listed.describe()}; shard {shard.number}/{shard.total} compiles {len(own)} of them")
+        share = "" if listed.whole else f"; shard {shard.number}/{shard.total} compiles {len(own)} of them"
+        outside.reporter.say(f"{listed.describe()}{share}")
         if not own:
             return folder
         main = open_store(work.job, outside)
