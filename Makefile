@@ -39,6 +39,7 @@ proof: $(VENV)/.tests ## run the longest tests, hold the toolkit against other p
 	@$(BIN)/python -m tests.proof.cuda_builds
 	@$(BIN)/python -m tests.proof.full_torch
 	@$(BIN)/python -m tests.proof.recipe_builds
+	@$(BIN)/python -m tests.proof.shards --units 64 --seconds 20
 	@$(BIN)/python -m tests.proof.flawed.oracle
 	@$(BIN)/python -m tests.proof.macos.wheels
 	@$(BIN)/python -m tests.proof.index_walks
