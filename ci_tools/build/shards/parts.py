@@ -97,30 +97,35 @@ def compile_shard(planned: Planned, name: str, shard: ShardNumber, out: Path, ou
         container.build_part(planned.job(name), planned, out, "--shard", f"{shard.number}/{shard.total}")
         return out / SHARDS / name / shard.folder
     with _prepare(planned, name, out, outside, shard.folder) as (work, workshop):
-        folder, listed = work.folder / shard.folder, _read_list(work) or _list(work, workshop)
+        listed = _read_list(work) or _list(work, workshop)
         own = frozenset(listed.assign(shard))
-        sources = {unit.seed: unit.source for unit in listed.units}
-        head = Handover(name, shard.number, shard.total, work.inputs, tuple(sorted(map(sources.__getitem__, own))))
-        head = head._replace(whole=listed.whole)
-        head.save(folder)
         share = "" if listed.whole else f"; shard {shard.number}/{shard.total} compiles {len(own)} of them"
         outside.reporter.say(f"{listed.describe()}{share}")
-        if not own:
-            return folder
-        main = open_store(work.job, outside)
-        store, listing = LayeredStore(folder=folder, behind=(main,) if main else ()), ListedBuild(own=own)
-        try:
-            error = work.run(listing, store, workshop)
-        finally:
-            head._replace(units=listing.done).save(folder)
-        lacking = sorted(sources[seed] for seed in own - listing.done.keys())
-        if error and lacking:
-            raise error
-        if error:
-            outside.reporter.say(f"the rest of the build ended early without the other shards' units: {error.brief}")
-        if lacking:
-            outside.reporter.say(f"{len(lacking)} of its units are left to the link: {', '.join(lacking[:3])}")
-        return folder
+        sources = {unit.seed: unit.source for unit in listed.units if unit.seed in own}
+        head = Handover(name, shard.number, shard.total, work.inputs, tuple(sorted(sources.values())))
+        _compile(work, workshop, head._replace(whole=listed.whole), sources)
+        return work.folder / shard.folder
+
+
+def _compile(work: _JobInParts, workshop: Workshop, head: Handover, sources: Mapping[str, str]) -> None:
+    """Compile the units of a shard, by the sources of their seeds, and write its head; raise Rejected if one fails."""
+    folder, say = work.folder / f"{head.number}-of-{head.total}", work.outside.reporter.say
+    head.save(folder)
+    if not sources:
+        return
+    main = open_store(work.job, work.outside)
+    store, listing = LayeredStore(folder=folder, behind=(main,) if main else ()), ListedBuild(own=frozenset(sources))
+    try:
+        error = work.run(listing, store, workshop)
+    finally:
+        head._replace(units=listing.done).save(folder)
+    lacking = sorted(source for seed, source in sources.items() if seed not in listing.done)
+    if error and lacking:
+        raise error
+    if error:
+        say(f"the rest of the build ended early without the other shards' units: {error.brief}")
+    if lacking:
+        say(f"{len(lacking)} of its units are left to the link: {', '.join(lacking[:3])}")
 
 
 @contextmanager
@@ -167,7 +172,7 @@ def _estimate(listed: UnitList, listing: ListedBuild, work: _JobInParts) -> Unit
     """Return the list with the units of a listing, and what each takes."""
     units, store = tuple(listing.units[seed] for seed in sorted(listing.units)), open_store(work.job, work.outside)
     known = {unit.name: read_cost(unit.name, store) for unit in units} if store else {}
-    measured = {name: cost.wall for name, cost in known.items() if cost}
+    measured = {name: cost.cpu for name, cost in known.items() if cost}
     costs = estimate_costs(units, measured, work.planned.catalog.source_seconds, max(len(work.job.archs), 1))
     count = sum(unit.name in measured for unit in units)
     return listed._replace(units=units, seconds=costs, measured=count, others=tuple(sorted(listing.others)))
