@@ -157,7 +157,7 @@ def test_the_jobs_that_are_rehearsed_are_those_that_act_runs(name: str, tmp_path
     ran = harness.run("main.yml", CALLERS[name].event, tmp_path / "run", mine)
     jobs = sorted((job.id, row(job.matrix)) for job in ran.jobs if job.result == "success" and job.steps)
     ours = [job for job in rehearsed(CALLERS[name]).jobs if job.runs]
-    assert (sorted((job.placed.job, row(job.placed.row or {})) for job in ours), ran.problems) == (jobs, ())
+    assert (sorted((job.job, row(job.row or {})) for job in ours), ran.problems) == (jobs, ())
 
 
 def test_a_rehearsal_leaves_nothing_of_the_callers_open() -> None:
