@@ -29,7 +29,7 @@ from ci_tools.build.units.costs import COSTS
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.plan import make
-from ci_tools.plan.batches import AT_ONCE
+from ci_tools.plan.batches import AT_ONCE, CORES, count_shards
 from ci_tools.verify.files import CHECKS
 from tests.builders.sources import write
 from tests.integration.build.shards.test_shards import BINDING, CONFIG, DEEP
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 RECORD = HERE / "shards.json"
 JOB = f"linux-cpu-cp{VERSION.replace('.', '')}"
 SHARDS, MATRIX = 4, 30  # shards, and wheels of a matrix: six torches for each of five Pythons
+HEAVY, SET_UP = 330, 300  # minutes of a hosted runner for FlashAttention; seconds until a job compiles, or links
 CMAKE = """\
 cmake_minimum_required(VERSION 3.24)
 project(shardlab LANGUAGES CXX)
@@ -88,7 +89,10 @@ def main() -> None:
             for name, way in ways.items()
         },
         "simulated": simulate(costs),
-        "simulated matrix": simulate_matrix(costs, MATRIX),
+        "simulated matrix": {
+            str(wheels): {"planned": count_shards(HEAVY, 360, AT_ONCE / wheels), "rows": simulate_matrix(costs, wheels)}
+            for wheels in (1, MATRIX)
+        },
     }
     print(json.dumps(found, indent=1), flush=True)
     with write_atomically(RECORD) as file:
@@ -106,21 +110,21 @@ def simulate(costs: Mapping[str, float]) -> list[dict[str, float]]:
     return [{"shards": size, **{name: round(best[size] / longest[name][size], 2) for name in ways}} for size in SIZES]
 
 
-def simulate_matrix(
-    costs: Mapping[str, float], wheels: int, set_up: float = 180, link: float = 60
-) -> list[dict[str, float]]:
-    """Return when a matrix of equal wheels is done on a free account's runners, by the shards of each, and the waves.
+def simulate_matrix(costs: Mapping[str, float], wheels: int) -> list[dict[str, float]]:
+    """Return when a matrix of wheels as heavy as FlashAttention's is done on a free account, by the shards of each.
 
-    A shard starts with `set_up` seconds, and so does a link, once all shards of all wheels are done.
+    It has 64 units or more, which differ as those that were measured. Links start once all shards are done.
     """
+    units = {f"{name}-{copy}": seconds for name, seconds in costs.items() for copy in range(-(-64 // len(costs)))}
+    factor = HEAVY * 60 * CORES / sum(units.values())
     rows = []
     for size in SIZES:
-        shards = [set_up + sum(map(costs.__getitem__, part)) / 4 for part in assign(costs, size)] * wheels
+        assigned = assign(units, size)
+        shards = [SET_UP + sum(map(units.__getitem__, part)) * factor / CORES for part in assigned] * wheels
         compiled = fill(shards, AT_ONCE)
-        linked = compiled + fill([set_up + link] * wheels, AT_ONCE) if size > 1 else compiled
-        rows.append(
-            {"shards": size, "jobs": len(shards), "waves": -(-len(shards) // AT_ONCE), "minutes": round(linked / 60, 1)}
-        )
+        linked = compiled + fill([SET_UP] * wheels, AT_ONCE) if size > 1 else compiled
+        waves = -(-len(shards) // AT_ONCE)
+        rows.append({"shards": size, "jobs": len(shards), "waves": waves, "minutes": round(linked / 60)})
     return rows
 
 
