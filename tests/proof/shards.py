@@ -77,6 +77,7 @@ def main() -> None:
     found = {
         "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
         "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[2], 1),  # other work on the machine makes `seconds` long, and not `cpu_seconds`
         "units": len(costs),
         "seconds of a unit": [round(one(costs.values()), 1) for one in (min, median, max)],
         "whole": whole,
