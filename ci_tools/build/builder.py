@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from ci_tools.build.requirements import Needs
     from ci_tools.build.toolchain import Toolchain
     from ci_tools.machine.context import Outside
-    from ci_tools.machine.python import Environment
     from ci_tools.model.files import BuiltWith
     from ci_tools.model.plan import Job, Plan
 
@@ -290,7 +289,7 @@ class Workshop:
         variables = {"GIT_CEILING_DIRECTORIES": str(bench.scratch), **variables, **own_temporary(bench.scratch / "tmp")}
         isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
         told = arm.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
-        settings = _tell_backend(toolchain, isolated, bench)
+        settings = write_settings(bench.plan.project.backend, isolated, bench.scratch, is_cross=toolchain.is_cross)
         shell = Shell(isolated, bench, time.monotonic() + bench.minutes * 60, told)
         try:
             with warnings.catch_warnings():
@@ -343,11 +342,6 @@ class Workshop:
 def _refuse_project(error: Exception, bench: Bench) -> FatwheelError:
     """Return the error of a project whose backend cannot be started."""
     return add_cause(Rejected(f"the project cannot be built: {error}; log: {bench.log}"))
-
-
-def _tell_backend(toolchain: Toolchain, isolated: Environment, bench: Bench) -> Mapping[str, str | list[str]]:
-    """Return the backend's settings (PEP 517)."""
-    return write_settings(bench.plan.project.backend, isolated, bench.scratch, is_cross=toolchain.is_cross)
 
 
 def _sbom(wheel: Path, job: Job, plan: Plan, local: str, built_with: BuiltWith) -> bytes:

@@ -137,7 +137,8 @@ def _find_units(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
     elif head.startswith((FATBINARY_MAGIC, BUNDLE_MAGIC, PACKED_BUNDLE_MAGIC)):
         yield from _number_units("file", _units(file))
     elif head.startswith(b"MZ"):
-        yield from _units_in_pe(file)
+        library = read_pe(file)
+        yield from _units_in_sections((section.name, library.content(section)) for section in library.sections)
     elif target := PTX_TARGET.search(head):
         yield "file", [_Payload(Image(PTX, target[1].decode()), file)]
     else:
@@ -151,11 +152,6 @@ def _units_in_elf(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
     else:
         wanted = elf.named(*NVIDIA_SECTIONS, *HIP_SECTIONS)
         yield from _units_in_sections((section.name, elf.content(section)) for section in wanted)
-
-
-def _units_in_pe(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
-    library = read_pe(file)
-    yield from _units_in_sections((section.name, library.content(section)) for section in library.sections)
 
 
 def _units_in_sections(sections: Iterable[tuple[str, Extent]]) -> Iterator[tuple[str, list[_Payload]]]:

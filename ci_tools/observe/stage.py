@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ci_tools.source.files import Tree
 
 OBSERVER = Path(__file__).parent / "inside"
+# The catalog's tables that it reads, by their keys in its request.
+OBSERVER_TABLES = {"standard_library": STANDARD_LIBRARY, "torch_names": TORCH_NAMES, "torch_headers": TORCH_HEADERS}
 VERSIONED = ("setuptools", "packaging")
 LENT = ("setuptools", "packaging", "_distutils_hack")  # packages of Fatwheel's environment for the observed code
 HEADERS = ("ATen", "c10", "torch/csrc/inductor/aoti_torch/c", "torch/csrc/stable", "torch/headeronly")
@@ -290,7 +292,7 @@ def _find_metadata(package: str) -> Path:
 
 def readable() -> tuple[Path, ...]:
     """Return the folders of this machine that the observed code may read: the importable ones and the observer."""
-    return (OBSERVER, STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES, *importable_folders())
+    return (OBSERVER, *OBSERVER_TABLES.values(), *importable_folders())
 
 
 @functools.cache
@@ -306,7 +308,7 @@ def identify_tools() -> tuple[str, ...]:
             compileall.compile_dir(folder, quiet=2)  # quiet 2: a folder that cannot be written to is not an error
     sources = sorted(OBSERVER.rglob("*.py"))
     digest = hashlib.sha256()
-    for path in (*sources, STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES):
+    for path in (*sources, *OBSERVER_TABLES.values()):
         digest.update(f"{os.path.relpath(path, OBSERVER)}\0{sha256_of(path)}\n".encode())
     return digest.hexdigest(), *map(importlib.metadata.version, VERSIONED), str(sys.version_info[:2])
 

@@ -10,6 +10,7 @@ import pytest
 from ci_tools import catalog
 from ci_tools.config import loader, starter
 from ci_tools.errors import InputError, MachineError
+from ci_tools.observe import laboratory
 from ci_tools.observe.versions import ask
 from ci_tools.plan import plan_file
 from ci_tools.plan.make import make_plan
@@ -200,7 +201,7 @@ def test_a_version_is_kept_until_a_tag_or_a_file_changes(
 ) -> None:
     folder = repository(tmp_path / "demo", TOOLS["hatch-vcs"][0], "v1.2.0")
     ask_plan(folder, outside)
-    monkeypatch.setattr(ask, "run_in_sandbox", None)
+    monkeypatch.setattr(laboratory, "run_in_sandbox", None)
     assert ask_plan(folder, outside)["project"]["version"] == "1.2.0"
     git(folder, "tag", "v1.3.0")
     with pytest.raises(TypeError):
