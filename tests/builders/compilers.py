@@ -37,7 +37,8 @@ def has_compiler() -> bool:
 def compile_cxx(source: Path, target: Path, *options: str) -> Path:
     """Compile one source to an object, from the source's folder: ccache knows it and its headers in another as well.
 
-    A source of this checkout, and the torch of its `.venv`, are known in another checkout. See CCACHE_BASEDIR and "Compiling in different directories" in https://ccache.dev/manual/latest.html.
+    A source of this checkout, with the torch of its `.venv`, is known in another checkout. See CCACHE_BASEDIR and
+    "Compiling in different directories" in https://ccache.dev/manual/latest.html.
     """
     folder = source.parent.resolve()
     command = [*([CCACHE] if CCACHE.exists() else []), CXX, *options, "-c", source.name, "-o", target.absolute()]
