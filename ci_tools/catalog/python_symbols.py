@@ -36,8 +36,8 @@ def _rows() -> Mapping[str, str]:
 
 @functools.cache
 def _table() -> Mapping[str, frozenset[Minor]]:
-    rows = {name: pythons.split() for name, pythons in _rows().items() if pythons != LIBC}
-    return {name: frozenset(map(Minor.parse, pythons)) for name, pythons in rows.items()}
+    read = functools.cache(lambda pythons: frozenset(map(Minor.parse, pythons.split())))  # few differ
+    return {name: read(pythons) for name, pythons in _rows().items() if pythons != LIBC}
 
 
 @functools.cache

@@ -12,6 +12,7 @@ import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import MachineError
@@ -19,7 +20,6 @@ from ci_tools.machine.storage import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 SIZE = 5 << 30  # bytes
 KEPT = 0.9  # of the size, after the oldest are removed: the next build need not remove some again
@@ -66,7 +66,7 @@ class UnitStore:
     def list_names(self, folder: str) -> Iterator[str]:
         """Yield the names in a folder of the store, the youngest first."""
         found = self._list_files(self.folder / folder)
-        yield from (path.relative_to(self.folder).as_posix() for _, _, path in sorted(found, reverse=True))
+        yield from (Path(path).relative_to(self.folder).as_posix() for _, _, path in sorted(found, reverse=True))
 
     def evict(self) -> None:
         """Remove the oldest contents of a store that is larger than its size, and what killed runs left."""
@@ -77,16 +77,16 @@ class UnitStore:
             if total <= most:
                 return
             with suppress(OSError):
-                path.unlink()
+                os.unlink(path)  # noqa: PTH108
             total -= size
 
-    def _list_files(self, folder: Path) -> list[tuple[int, int, Path]]:
+    def _list_files(self, folder: Path) -> list[tuple[int, int, str]]:
         """Return the time of each file, its size and its path; another run may remove one at any moment."""
         found = []
-        for path in folder.rglob("*"):
-            with suppress(OSError):
-                status = path.stat()
-                if path.is_file():
+        for place, _, names in os.walk(folder):  # each build looks, and `pathlib` takes half a second for 6,000 files
+            for name in names:
+                with suppress(OSError):
+                    status = os.stat(path := f"{place}/{name}")  # noqa: PTH116
                     found.append((status.st_mtime_ns, status.st_size, path))
         return found
 
