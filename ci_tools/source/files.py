@@ -236,12 +236,12 @@ def _leave_empty(request: Request, tree: Tree, outside: Outside) -> tuple[str, .
     """Return the files without the submodules that are not checked out and not in the project's own folder.
 
     They may be another project's of the repository. As in a clone, a build sees an empty folder; so it does of one in
-    the own folder that no clone can check out.
+    the own folder that no clone can check out, or that .gitignore names.
     """
     own = f"{request.subdirectory}/" if request.subdirectory else ""
     folders = [name for name in tree.files if stat.S_ISDIR(os.lstat(f"{tree.root}{os.sep}{name}").st_mode)]
     others = [name for name in folders if not name.startswith(own)]
-    lost = [*(tree.checkout.list_unmapped(folders) if folders and tree.checkout else ())]
+    lost = [*(tree.checkout.list_left_empty(folders) if folders and tree.checkout else ())]
     if others:
         names, paths = ", ".join(others), shlex.join(others)
         what = "not checked out, so a build sees an empty folder"
