@@ -130,8 +130,8 @@ class Tree:
 
     @functools.cached_property
     def binaries(self) -> tuple[str, ...]:
-        """The files that are compiled binaries, judged by their first bytes."""
-        return tuple(name for name in self.files if _is_binary(self.root / name))
+        """The files that are compiled binaries, judged by their first bytes; a program of Windows is data elsewhere."""
+        return tuple(name for name in self.files if not name.endswith(".exe") and _is_binary(self.root / name))
 
     @functools.cached_property
     def pointers(self) -> tuple[str, ...]:
