@@ -153,7 +153,7 @@ def read_wheel(stage: Stage, prepared: Prepared) -> dict[str, Any] | None:
 
 
 def _content(path: Path, folders: Sequence[bytes]) -> dict[str, Any]:
-    wheel = open_wheel(path)
+    wheel, is_for_any = open_wheel(path), path.stem.endswith("-any")
     members, shipped, libraries, placed, systems = [], [], {}, [], {}
     with wheel.archive:
         for info in wheel.infos:
@@ -162,7 +162,8 @@ def _content(path: Path, folders: Sequence[bytes]) -> dict[str, Any]:
             elif not info.filename.startswith(f"{wheel.dist_info}/"):
                 digest, holds = _scan_member(wheel.chunks(info), folders)
                 members.append((info.filename, digest))
-                if wheel.binary_format(info):
+                # such as the launchers in distlib, which pip and others bring along: data on other systems
+                if wheel.binary_format(info) and not (is_for_any and info.filename.endswith(".exe")):
                     shipped.append(info.filename)
                     with wheel.archive.open(info) as file:
                         systems[info.filename] = ", ".join(name_systems(cast("BinaryIO", file)))

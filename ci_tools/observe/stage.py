@@ -297,7 +297,7 @@ def readable() -> tuple[Path, ...]:
 
 @functools.cache
 def identify_tools() -> tuple[str, ...]:
-    """Return the observer's hash and the versions of the packages that run beside the observed code.
+    """Return the hash of the observer and of what reads its answers, and the versions of the packages beside it.
 
     All of it is compiled in this process, if Python may keep bytecode beside its files: each observation loads it
     again, without the right to write there. uv installs packages without bytecode, and setuptools is large.
@@ -306,7 +306,7 @@ def identify_tools() -> tuple[str, ...]:
         lent = [path for path in importable_folders() if path.suffix != ".dist-info"]
         for folder in (OBSERVER, *(path for path in lent if not _is_compiled(path))):
             compileall.compile_dir(folder, quiet=2)  # quiet 2: a folder that cannot be written to is not an error
-    sources = sorted(OBSERVER.rglob("*.py"))
+    sources = sorted(OBSERVER.parent.rglob("*.py"))  # with what reads the answers
     digest = hashlib.sha256()
     for path in (*sources, *OBSERVER_TABLES.values()):
         digest.update(f"{os.path.relpath(path, OBSERVER)}\0{sha256_of(path)}\n".encode())

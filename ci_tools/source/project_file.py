@@ -92,6 +92,7 @@ class ProjectFile:
         self.setup_cfg = _ini(self.path("setup.cfg"), text) if text else None
         self.backend = self.text("build-system", "build-backend") or LEGACY_SETUPTOOLS
         self.told: OwnVersion | None = None  # the answer of the project's own tool, if it was asked
+        self.untold = ""  # why the tool could not answer
 
     def path(self, name: str) -> str:
         """Return the path, in the tree, of one of the project's files."""

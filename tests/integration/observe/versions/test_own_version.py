@@ -298,7 +298,16 @@ setup(name="demo", packages=["demo"], version=VERSION, ext_modules=[Extension("d
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("said", ["'1.2.0'", "'.'.join(['1', '2', '0'])", "open('VERSION').read().strip()"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "'1.2.0'",
+        "'.'.join(['1', '2', '0'])",
+        "open('VERSION').read().strip()",
+        pytest.param("build_ext.user_options and '1.2.0'", id="of-a-class-that-may-be-cythons"),
+        pytest.param("'.'.join('120'), setup_requires=['Cython>=3']", id="that-fetches"),
+    ],
+)
 def test_a_version_of_a_build_that_shows_none_is_that_of_setup_py(said: str, tmp_path: Path, outside: Outside) -> None:
     script = COMPILES_BY_ITSELF.replace("VERSION,", f"{said},")
     folder = repository(tmp_path / "demo", {"setup.py": script, "a.c": "", "a.cu": "", "VERSION": "1.2.0\n"})
