@@ -13,7 +13,7 @@ from ci_tools.catalog.targets import is_local
 from ci_tools.config import loader
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.formats.json_file import parse, structure, unstructure
-from ci_tools.model.edition import is_date
+from ci_tools.model.edition import is_date, tag_of
 from ci_tools.model.facts import CatalogRow
 from ci_tools.model.repository import GIT_COMMIT
 from ci_tools.model.request import NO_RUN, UNTAGGED, Channel, Edition, Route
@@ -56,6 +56,29 @@ def hash_request(request: Request) -> str:
     value["release"]["tag"] = value["release"]["tag"].removesuffix(f"-r{request.release.rebuild}")
     text = json.dumps(_without_places(value), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def list_origin(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Return what of a plan a wheel states, so that its job can be planned again; what is empty is left out.
+
+    A build that no channel takes states no tag, and a commit only if its source was fetched.
+    """
+    source, config = plan.stated_commits
+    edition, run = plan.edition, plan.request.run
+    known = {"name": plan.project.name, "version": plan.project.version}
+    has_tag = edition.channel in {Channel.STABLE, Channel.TEST} and not plan.request.release.untagged
+    said = {
+        "source:commit": source,
+        "source:sha256": plan.pins.source_sha256 if source else "",
+        "config": plan.request.config,
+        "config:commit": config,
+        "config:sha256": hash_request(plan.request),
+        "edition": " ".join(str(part) for part in edition if part is not None),
+        "tag": tag_of(edition, plan.request.release.tag, known) if source and has_tag else "",
+        "run:torch": " ".join(run.torch),
+        "run:level": " ".join(run.level),
+    }
+    return tuple((name, value) for name, value in said.items() if value)
 
 
 def _without_places(value: Any) -> Any:  # noqa: ANN401 - JSON
