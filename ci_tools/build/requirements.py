@@ -74,7 +74,8 @@ class Needs(NamedTuple):
             wanted = self._lend_torch(wanted, isolated, place, variables)
         if not wanted:
             return
-        wanted = {*self.exact} or wanted
+        if self.exact:
+            wanted = {line for line in self.exact if not (self.parts and _torch_requirement(line))}
         arguments: list[str | Path] = ["--no-deps"] if self.exact else []
         for option, lines in {"-r": sorted(wanted), "-c": () if self.exact else self.pins}.items():
             path = place.scratch / f"requirements{option}.txt"
@@ -105,7 +106,7 @@ class Needs(NamedTuple):
         of_torch = [found for line in requirements if (found := _torch_requirement(line))]
         if not any(one.marker is None or one.marker.evaluate() for one in of_torch):
             return None
-        said = [one.specifier for one in (*of_torch, *_of_torch([*self.pins, *_lines(constraints)]))]
+        said = [one.specifier for one in (*of_torch, *_of_torch([*self.pins, *_lines(constraints), *self.exact]))]
         specifiers = parse_specifiers(",".join(filter(None, map(str, said))))
         return Wanted(specifiers, self.torch.label, identity(python), self.preferred)
 

@@ -16,7 +16,7 @@ from ci_tools.formats.json_file import parse, structure, unstructure
 from ci_tools.model.edition import is_date, tag_of
 from ci_tools.model.facts import CatalogRow
 from ci_tools.model.repository import GIT_COMMIT
-from ci_tools.model.request import NO_RUN, UNTAGGED, Channel, Edition, Route
+from ci_tools.model.request import NO_RUN, UNTAGGED, Channel, Edition, PathSource, Route
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -68,6 +68,7 @@ def list_origin(plan: Plan) -> tuple[tuple[str, str], ...]:
     known = {"name": plan.project.name, "version": plan.project.version}
     has_tag = edition.channel in {Channel.STABLE, Channel.TEST} and not plan.request.release.untagged
     said = {
+        "source": "" if isinstance(plan.request.source, PathSource) else "fetched",
         "source:commit": source,
         "source:sha256": plan.pins.source_sha256 if source else "",
         "config": plan.request.config,

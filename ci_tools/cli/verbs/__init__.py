@@ -47,6 +47,11 @@ VERBS: Mapping[str, Verb] = {
     "validate": Verb(
         "install wheels in clean environments and run them", "fatwheel validate dist/*.whl --python 3.12", "build"
     ),
+    "verify": Verb(
+        "make a published wheel again from its commit, and compare every byte",
+        "fatwheel verify demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl",
+        "build",
+    ),
     "release": Verb(
         "plan, build, audit, validate, publish and install, on this machine",
         "fatwheel release --to dir:dist/index --here",
