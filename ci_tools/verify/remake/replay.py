@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +67,8 @@ def replay(stated: StatedBuild, named: Named, folder: Path, outside: Outside) ->
         msg = f"{stated.wheel} cannot be made from {commit[:12]} here: its job {stated.job} {made}"
         raise InputError(msg, hint=f"it was made by Fatwheel {stated.fatwheel}, and this is {__version__}")
     _refuse_machine(stated, planned, outside)
-    out = folder / "out"
+    out = outside.cache / "remakes" / stated.sha256  # it stays, with the log, if it differs or fails
+    shutil.rmtree(out, ignore_errors=True)
     alone = replace(outside, environ={**outside.environ, SWITCH: OFF})  # everything is compiled
     jobs.build(planned, [stated.job], out, alone, CHECKS)
     return Replayed(out / stated.wheel, read_stated(out / stated.wheel), url, tuple(notes))

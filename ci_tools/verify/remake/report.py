@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +28,7 @@ class WheelVerdict(NamedTuple):
 
     stated: StatedBuild
     source: str
+    remake: Path
     remade_sha256: str
     members: tuple[MemberDifference, ...]  # those that differ
     tools: tuple[ToolDifference, ...]
@@ -52,9 +54,12 @@ def verify(path: Path, named: Named, bundle: Path | None, outside: Outside, *, a
     with scratch() as folder:
         made = replay(stated, named, folder, outside)
         is_same = made.stated.sha256 == stated.sha256
+        if is_same:
+            shutil.rmtree(made.path.parent)
         return WheelVerdict(
             stated=stated,
             source=made.source,
+            remake=made.path,
             remade_sha256=made.stated.sha256,
             members=() if is_same else list_different_members(path, made.path),
             tools=list_different_tools(stated, made.stated),
@@ -92,7 +97,8 @@ def list_lines(verdict: WheelVerdict) -> list[str]:
     if verdict.is_same:
         lines = [f"same: {stated.wheel} was made again from {whence}, and has the same bytes: {stated.sha256}"]
     else:
-        lines = [f"differs: {stated.wheel} is not what {whence} makes here", *_list_differences(verdict)]
+        made = f"what {whence} makes here: {verdict.remake}"
+        lines = [f"differs: {stated.wheel} is not {made}", *_list_differences(verdict)]
     lines += [f"  {one.what}: {one.wheel} for the wheel, {one.here} here" for one in verdict.tools]
     lines += [f"note: {note}" for note in verdict.notes]
     if verdict.attestation.by:

@@ -36,7 +36,8 @@ def fetch_wheel(named: str, folder: Path, outside: Outside) -> Path:
         msg = f"{named} is not the address of a wheel, expected one that ends in .whl"
         raise InputError(msg)
     path = folder / name
-    with outside.reporter.step(f"fetch {name}"), explain_unanswered(f"{name} cannot be fetched"), open_session() as session:
+    step, explained = outside.reporter.step(f"fetch {name}"), explain_unanswered(f"{name} cannot be fetched")
+    with step, explained, open_session() as session:
         path.write_bytes(b"".join(Body(session, named.partition("#")[0])))
     said = re.search(r"\bsha256=([0-9a-f]{64})\b", address.fragment)
     if said and sha256_of(path) != said[1]:
