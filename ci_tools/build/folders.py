@@ -76,7 +76,10 @@ def _own(base: Path, what: str) -> Path:
 
 
 def sweep(base: Path) -> None:
-    """Remove the folders of this user's builds that were killed: those whose lock is free. Root could remove others'."""
+    """Remove the folders of this user's builds that were killed: those whose lock is free.
+
+    Root, who could remove those of others as well, holds no lock of theirs.
+    """
     for path in own_locks(base).glob("*.lock"):
         folder = base / path.name.removesuffix(".lock")
         if folder.is_dir() and not folder.is_symlink() and (os.name == "nt" or folder.lstat().st_uid == os.getuid()):

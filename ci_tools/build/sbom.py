@@ -169,9 +169,7 @@ def _components(by: BuiltWith) -> Iterator[Component]:
     )
     for kind, name, version, sha256 in found:
         if version:
-            yield Component(
-                type=kind, name=name, version=version, bom_ref=name, scope=EXCLUDED, hashes=_hashes(sha256)
-            )
+            yield Component(type=kind, name=name, version=version, bom_ref=name, scope=EXCLUDED, hashes=_hashes(sha256))
 
 
 def _requirements(by: BuiltWith) -> Iterator[Component]:

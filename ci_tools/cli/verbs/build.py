@@ -174,6 +174,8 @@ def declare_verify(parser: Parser) -> None:
     parser.add_argument("--source", type=parse_nonempty, metavar="ADDRESS", help=text)
     text = "the config of a wheel whose source is fetched, such as a recipe's"
     parser.add_argument("--config", type=Path, metavar="FILE", help=text)
+    text = "where the remake goes, with what is found, as JSON in verdicts/; default: it is kept only if it differs"
+    parser.add_argument("--out", type=Path, metavar="DIR", help=text)
     text = "the wheel's attestation, a bundle of Sigstore's; default: what GitHub keeps of it"
     parser.add_argument("--bundle", type=Path, metavar="FILE", help=text)
     add_trust(parser)
@@ -191,8 +193,12 @@ def run_verify(options: argparse.Namespace, outside: Outside) -> int:
         path = fetch_wheel(options.wheel, folder, outside)
         named = Named(options.source or "", options.config)
         verdict = report.verify(path, named, options.bundle, outside, address=options.wheel)
+    if options.out:
+        report.keep(verdict, options.out)
     if options.format == "json":
         show_json(report.to_json(verdict))
     else:
         print(*report.list_lines(verdict), sep="\n")
+    if verdict.is_same:
+        report.forget(verdict)
     return DONE if verdict.is_same else BAD

@@ -179,6 +179,24 @@ def run_projects(options: argparse.Namespace, outside: Outside) -> None:  # noqa
     print(*(f"{name}={text}" for name, text in found.items()), sep="\n")
 
 
+def declare_remakes(parser: Parser) -> None:
+    parser.add_argument("target", metavar="TARGET", help="the repository, as github:OWNER/REPO")
+    parser.add_argument("--tag", type=parse_nonempty, metavar="TAG", help="the release; default: the last stable one")
+
+
+def run_remakes(options: argparse.Namespace, outside: Outside) -> int:
+    import json
+
+    from ci_tools.cli.values import outputs
+    from ci_tools.publish.retention.removal import open_hub
+    from ci_tools.publish.targets.github_release.remakes import list_remakes
+
+    found = list_remakes(open_hub(options.target, outside), options.tag or "")
+    rows = [{"number": number, **one._asdict()} for number, one in enumerate(found)]
+    print(outputs({"count": str(len(rows)), "remakes": json.dumps({"include": rows})}), end="")
+    return DONE
+
+
 # ---------------------------------------------------------------- publish
 
 

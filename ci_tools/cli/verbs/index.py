@@ -256,6 +256,37 @@ def _mark(options: argparse.Namespace, outside: Outside, reason: str | None) -> 
         print(name)
 
 
+def declare_remade(parser: Parser) -> None:
+    _add_target(parser)
+    text = "github:OWNER/REPO, whose runs of verify.yml signed what they made; or a name, which signs nothing"
+    parser.add_argument("--by", required=True, type=parse_nonempty, metavar="WHO", help=text)
+    text = "what `fatwheel verify --format json` printed for who is named"
+    parser.add_argument("--record", action="append", default=[], type=Path, metavar="FILE", help=text)
+
+
+def run_remade(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools.catalog.targets import kind_of
+    from ci_tools.catalog.targets.github import GITHUB
+    from ci_tools.github.client import Hub
+    from ci_tools.index.maintain import remakes
+    from ci_tools.publish.targets.addresses import index_of
+
+    index, is_signed = index_of(options.target, outside), kind_of(options.by) == GITHUB
+    if is_signed == bool(options.record):
+        msg = f"--by: {options.by} is a name, expected a --record of what was made beside it"
+        if is_signed:
+            msg = f"--by: GitHub keeps what runs of {options.by} signed, expected no --record beside it"
+        raise InputError(msg)
+    if is_signed:
+        noted = remakes.note_attested(index, Hub(options.by.partition(":")[2], outside))
+    else:
+        noted = remakes.note_word(index, options.record, options.by)
+        outside.reporter.say(f"the finder says that this is the word of {options.by}: nothing is signed")
+    for name in noted:
+        print(name)
+    return DONE
+
+
 def declare_retract(parser: Parser) -> None:
     parser.add_argument("release", metavar="NAME==VERSION", help="such as demo==1.0")
     parser.add_text("--to", "TARGET", "a target that may have it; default: the config's publish: targets", many=True)

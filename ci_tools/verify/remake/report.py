@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools import __version__
 from ci_tools.formats.wheel import SBOM
+from ci_tools.machine.storage import write_atomically
 from ci_tools.machine.workplace import scratch
 from ci_tools.verify.remake.attested import WheelAttestation, find_attestation
 from ci_tools.verify.remake.difference import list_different_members, list_different_tools
@@ -54,8 +56,6 @@ def verify(path: Path, named: Named, bundle: Path | None, outside: Outside, *, a
     with scratch() as folder:
         made = replay(stated, named, folder, outside)
         is_same = made.stated.sha256 == stated.sha256
-        if is_same:
-            shutil.rmtree(made.path.parent)
         return WheelVerdict(
             stated=stated,
             source=made.source,
@@ -88,6 +88,19 @@ def to_json(verdict: WheelVerdict) -> dict[str, Any]:
         "fatwheel": __version__,
         "on": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
+
+
+def keep(verdict: WheelVerdict, out: Path) -> None:
+    """Put the remake into a folder, and beside it the verdict in `verdicts/`."""
+    out.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(verdict.remake, out / verdict.remake.name)
+    with write_atomically(out / "verdicts" / f"{verdict.stated.wheel}.json") as file:
+        file.write(json.dumps(to_json(verdict), indent=1).encode())
+
+
+def forget(verdict: WheelVerdict) -> None:
+    """Remove the remake and its log."""
+    shutil.rmtree(verdict.remake.parent)
 
 
 def list_lines(verdict: WheelVerdict) -> list[str]:

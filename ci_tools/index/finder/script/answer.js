@@ -199,6 +199,7 @@ function factsOfFile(file, why = "", driver = driverOf(file)) {
     ["Published", file.uploaded && element("time", { dateTime: file.uploaded }, file.uploaded.slice(0, 10))],
     ["SHA-256", element("code", {}, file.sha256)],
     ["Attestation", (file.attested || file.commit) && attestationOf(file)],
+    ["Rebuilt", file.remade && remadeBy(file)],
     ["File", link(file.address, file.name)],
     ["Why", why],
   ];
@@ -235,6 +236,16 @@ function attestationOf({ name, sha256, repository: whose, attested }) {
   const slug = whose || new URL(home).pathname.slice(1);
   const signed = link(`https://api.github.com/repos/${slug}/attestations/sha256:${sha256}`, "what GitHub signed of it");
   return element("span", {}, signed, "; to verify it: ", element("code", {}, `gh attestation verify ${name} --repo ${slug}`));
+}
+
+/** Return who made the same bytes again, and when: signed by the run that did it, or the word of a person. */
+function remadeBy({ name, sha256, remade: [who, when, signer] }) {
+  const day = element("time", { dateTime: when }, when);
+  if (!signer) return element("span", {}, `by ${who} on `, day, ", in their own word: nothing is signed");
+  const slug = resolved(who)?.pathname.slice(1);
+  const verified = `gh attestation verify ${name} --repo ${slug} --signer-workflow ${signer.split("@")[0].slice(19)}`;
+  const signed = link(`https://api.github.com/repos/${slug}/attestations/sha256:${sha256}`, "signed by that run");
+  return element("span", {}, "by ", link(who, slug), " on ", day, ", ", signed, "; to verify it: ", element("code", {}, verified));
 }
 
 /** Return the one driver that a file needs on the chosen GPU; without one, that which serves every GPU. */
