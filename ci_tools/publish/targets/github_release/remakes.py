@@ -16,6 +16,7 @@ from ci_tools.index.finder.axes import name_machine
 from ci_tools.machine.http.client import open_session
 from ci_tools.machine.http.faults import UNANSWERED
 from ci_tools.machine.remote_wheel import remote_wheel
+from ci_tools.model.request import HOSTED_MINUTES
 
 if TYPE_CHECKING:
     import requests
@@ -35,6 +36,7 @@ class RemakeRow(NamedTuple):
     address: str
     runner: str
     python: str
+    minutes: int = HOSTED_MINUTES
 
 
 def list_remakes(hub: Hub, tag: str) -> list[RemakeRow]:
