@@ -35,7 +35,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
     """Return the plan as one JSON object; its keys are a contract (docs/reference/plan.md)."""
     return {
         "schema": SCHEMA_VERSION,
-        "request": unstructure(plan.request),
+        "request": _describe_request(plan.request),
         "pins": plan.pins._asdict(),
         "project": plan.project._asdict(),
         "edition": unstructure(plan.edition),
@@ -48,6 +48,13 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "validate": [_site(site, plan.request) for site in plan.sites],
         "publish": _publish(plan),
     }
+
+
+def _describe_request(request: Request) -> dict[str, Any]:
+    """Return the request's JSON; what only a repeated build is told is left out of all others."""
+    value: dict[str, Any] = unstructure(request)
+    value["run"] = {name: said for name, said in value["run"].items() if said or name not in {"container", "requires"}}
+    return value
 
 
 def hash_request(request: Request) -> str:
