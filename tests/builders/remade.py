@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import zipfile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.formats.elf import Extent, read_elf
 from tests.builders import own_backend
@@ -120,3 +121,27 @@ def write_wheel_of_others(path: Path, content: str = "") -> None:
         archive.writestr(f"{head}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         archive.writestr(f"{head}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{head}/RECORD", "")
+
+
+def write_stating_wheel(path: Path, change: Callable[[dict[str, Any]], None] | None = None) -> Path:
+    """Write a wheel that states a build; `change` changes its SBOM."""
+    said = {"job": "linux-cpu", "source:commit": "c" * 40, "edition": "stable", "tag": "v1.0", "config": "fatwheel.yml"}
+    sbom: dict[str, Any] = {
+        "bomFormat": "CycloneDX",
+        "components": [{"bom-ref": "build:maker", "name": "maker", "version": "1", "hashes": []}],
+        "metadata": {
+            "component": {
+                "name": "demo",
+                "version": "1.0",
+                "properties": [{"name": f"fatwheel:{name}", "value": value} for name, value in said.items()],
+                "externalReferences": [{"type": "vcs", "url": "https://example.org/demo"}],
+            },
+            "tools": {"components": [{"name": "fatwheel", "version": "0.1.0"}]},
+        },
+    }
+    if change:
+        change(sbom)
+    write_wheel_of_others(path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("demo-1.0.dist-info/sboms/fatwheel.cdx.json", json.dumps(sbom))
+    return path
