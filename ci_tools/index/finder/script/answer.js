@@ -244,8 +244,8 @@ const signedFor = (slug, sha256) =>
 /** Return who made the same bytes again, and when: signed by the run that did it, or the word of a person. */
 function remadeBy({ name, sha256, remade: [who, when, signer] }) {
   const day = element("time", { dateTime: when }, when);
-  if (!signer) return element("span", {}, `by ${who} on `, day, ", in their own word: nothing is signed");
-  const slug = resolved(who)?.pathname.slice(1);
+  const [, slug] = (signer && who.match(/^https:\/\/[^/]+\/([\w.-]+\/[\w.-]+)$/)) || [];
+  if (!slug) return element("span", {}, `by ${who} on `, day, ", in their own word: nothing is signed");
   const verified = `gh attestation verify ${name} --repo ${slug} --signer-workflow ${signer.split("@")[0].slice(19)}`;
   const parts = [day, ": ", signedFor(slug, sha256), "; to verify it: ", element("code", {}, verified)];
   return element("span", {}, "by ", link(who, slug), " on ", ...parts);
