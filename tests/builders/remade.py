@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
+import subprocess
+import sys
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.formats.elf import Extent, read_elf
@@ -14,7 +18,6 @@ from tests.builders.sources import committed, git, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 WHEEL = "tiny-1.0-*.whl"
 CONFIG = """\
@@ -145,3 +148,23 @@ def write_stating_wheel(path: Path, change: Callable[[dict[str, Any]], None] | N
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("demo-1.0.dist-info/sboms/fatwheel.cdx.json", json.dumps(sbom))
     return path
+
+
+# What a user who may not look into root's home sees of a Python there, with a folder of temporary files of its own.
+AS_NOBODY = """\
+set -e
+mkdir "$PLACE/python" && mount --bind "$BASE" "$PLACE/python"
+mount -t tmpfs -o mode=755 tmpfs "$CLOSED" && mkdir -p "$BASE" && mount --bind "$PLACE/python" "$BASE"
+mount -t tmpfs -o mode=1777 tmpfs /tmp
+chown -R 65534:65534 "$PLACE/home" && cd "$PLACE/home"
+exec setpriv --reuid 65534 --regid 65534 --clear-groups env HOME="$PLACE/home" TMPDIR="$PLACE/home" "$@"
+"""
+
+
+def run_as_nobody(place: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a command as the user nobody, in the folder `home` of a place that everybody may look into."""
+    closed = next((str(one) for one in Path(sys.base_prefix).parents[::-1][1:] if not one.stat().st_mode & 1), "/mnt")
+    env = {"PATH": os.environ["PATH"], "PLACE": str(place), "BASE": sys.base_prefix, "CLOSED": closed}
+    given = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    command = ["unshare", "--mount", "sh", "-c", AS_NOBODY, "sh", *map(str, words)]
+    return subprocess.run(command, env={**given, **env}, capture_output=True, text=True, check=False)

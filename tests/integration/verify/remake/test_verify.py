@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.builders import own_backend, remade
 from tests.builders.remade import Released
-from tests.integration.conftest import own_python
+from tests.integration.conftest import REPOSITORY, own_python
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.integration.conftest import CommandLine, Ran
 
 pytestmark = pytest.mark.slow
@@ -90,6 +91,20 @@ def test_another_compiler_is_named_with_what_it_makes_otherwise(
     (compiler,) = found["environment"]
     assert compiler["what"] == "the C++ compiler"
     assert compiler["here"].startswith("c++ (another) 99.1")
+
+
+@pytest.mark.long
+def test_another_user_makes_the_same(released: Released) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        remade.git(place, "clone", "--quiet", str(released.repository), str(place / "home" / "clone"))
+        shutil.copy(released.wheel, place / "home")
+        words = ("-m", "ci_tools", "verify", released.wheel.name, "--source", place / "home" / "clone")
+        done = remade.run_as_nobody(place, "env", f"PYTHONPATH={REPOSITORY}", sys.executable, *words)
+    if "unshare" in done.stderr or "Permission denied" in done.stderr:
+        pytest.skip(f"needs root, and a repository that others may read: {done.stderr.strip()}")
+    assert (done.returncode, done.stdout[:6]) == (0, "same: "), done.stderr
 
 
 @pytest.mark.long
