@@ -61,7 +61,8 @@ def _read_lock(environment: Environment) -> Iterator[Resolved]:
     options = ("--quiet", "--no-deps", "--no-header", "--format", "pylock.toml", "-")
     command = environment.installer.install(environment.python, options, environment.variables)
     command[command.index("install")] = "compile"  # it takes the same options
-    said = output(command, env=environment.installer.translate(environment.variables), text=wanted)
+    variables = environment.installer.translate(environment.variables)
+    said = output(command, env=variables, text=wanted) if installed else ""
     locked: dict[str, Any] = {}
     with suppress(InputError):
         locked = {one["name"]: one for one in parse_toml(said or "", "pylock.toml").get("packages", ())}

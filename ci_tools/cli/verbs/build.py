@@ -183,7 +183,8 @@ def declare_verify(parser: Parser) -> None:
 
 
 def run_verify(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.cli.tables.layout import show_json
+    from ci_tools.cli.tables.layout import plain, show_json
+    from ci_tools.formats.markdown import one_line
     from ci_tools.machine.workplace import scratch
     from ci_tools.verify.remake import report
     from ci_tools.verify.remake.replay import Named
@@ -198,7 +199,7 @@ def run_verify(options: argparse.Namespace, outside: Outside) -> int:
     if options.format == "json":
         show_json(report.to_json(verdict))
     else:
-        print(*report.list_lines(verdict), sep="\n")
+        print(*(plain(one_line(line)) for line in report.list_lines(verdict)), sep="\n")
     if verdict.is_same:
         report.forget(verdict)
     return DONE if verdict.is_same else BAD

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 API, API_VARIABLE = "https://api.github.com", "GITHUB_API_URL"
-REPOSITORY = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?(?:/.*)?")
+REPOSITORY = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?(?:/.*)?\Z")
 
 
 class WheelAttestation(NamedTuple):
@@ -31,20 +31,15 @@ def find_attestation(
 ) -> WheelAttestation:
     """Return the attestation of a wheel, from a file or from GitHub; `addresses` are those of its source and itself."""
     try:
-        found = [_read_bundle(bundle)] if bundle else _ask_github(sha256, addresses, environ)
+        own = {match[1] for address in addresses if (match := REPOSITORY.match(address))}
+        found = [_read_bundle(bundle)] if bundle else _ask_github(sha256, own, environ)
         provenance = [(read_provenance(one, sha256), one) for one in found]
     except FatwheelError as error:
         return WheelAttestation(unchecked=f"its attestation does not hold, or is not known: {error.message}")
-    own = {match[0].lower() for address in addresses if (match := _repository(address))}
     for signed, one in provenance:
-        if bundle or signed.repository.lower().removeprefix("https://github.com/") in own:
+        if bundle or signed.repository.lower() in {f"https://github.com/{name}".lower() for name in own}:
             return WheelAttestation(signed.repository, signed.signer, _check_root(one))
     return WheelAttestation(unchecked="no attestation of it is known: nothing signed says who made it")
-
-
-def _repository(address: str) -> tuple[str] | None:
-    found = REPOSITORY.fullmatch(address)
-    return (found[1],) if found else None
 
 
 def _read_bundle(path: Path) -> Any:  # noqa: ANN401 - JSON
@@ -55,12 +50,12 @@ def _read_bundle(path: Path) -> Any:  # noqa: ANN401 - JSON
         raise InputError(msg) from error
 
 
-def _ask_github(sha256: str, addresses: tuple[str, ...], environ: Mapping[str, str]) -> list[Any]:
-    """Return the bundles that GitHub keeps of a file for the repositories of these addresses; anybody may ask."""
+def _ask_github(sha256: str, repositories: set[str], environ: Mapping[str, str]) -> list[Any]:
+    """Return the bundles that GitHub keeps of a file for some repositories; anybody may ask."""
     from ci_tools.machine.http.client import open_session, read_document  # noqa: PLC0415 - it loads long
 
     found: list[Any] = []
-    for (repository,) in dict.fromkeys(filter(None, map(_repository, addresses))):
+    for repository in sorted(repositories):
         url = f"{environ.get(API_VARIABLE) or API}/repos/{repository}/attestations/sha256:{sha256}"
         with open_session() as session, explain_unanswered(f"GitHub does not answer for {repository}", "", KeyError):
             found += [one["bundle"] for one in json.loads(read_document(session, url) or b"{}").get("attestations", ())]

@@ -13,6 +13,7 @@ from ci_tools.errors import Rejected
 from ci_tools.formats.elf import NO_CONTENT, Extent, read_elf
 from ci_tools.formats.wheel import SBOM, open_wheel
 from ci_tools.verify.fingerprint import find_first_difference
+from ci_tools.verify.remake.stated import REQUIRED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,11 +21,17 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.elf import Elf
     from ci_tools.formats.wheel import Wheel
-    from ci_tools.model.files import BuiltWith
     from ci_tools.verify.remake.stated import StatedBuild
 
 BUILD_ID = ".note.gnu.build-id"  # a hash of the others
 LOCAL_HEADER, PIECE = 30, 64  # bytes
+SAID = {
+    "source:sha256": "the source's files",
+    "config:sha256": "the config",
+    "python:flags": "the options of Python's build",
+    "libc": "the C library",
+    "fatwheel": "Fatwheel",
+}
 
 
 class MemberDifference(NamedTuple):
@@ -93,6 +100,13 @@ def _locate(name: str, one: bytes, two: bytes) -> MemberDifference:
         if places:
             symbol, section, start = next((place for place in places if place[0]), places[0])
             return MemberDifference(name, f"byte {start:,} of it", section, symbol)
+    for content in (two, one):  # one of them is damaged: the place is that in the other
+        with suppress(Rejected):
+            elf = read_elf(Extent.whole(io.BytesIO(content)))
+            held = (each for each in elf.sections if each.kind != NO_CONTENT)
+            for each in (each for each in held if each.offset <= at < each.offset + each.size):
+                symbol = elf.name_symbol(each.address + at - each.offset) if each.address else ""
+                return MemberDifference(name, f"byte {at - each.offset:,} of it", each.name, symbol)
     return MemberDifference(name, f"byte {at:,}")
 
 
@@ -112,26 +126,11 @@ def _list_places(one: Elf, two: Elf) -> Iterator[tuple[str, str, int]]:
 def list_different_tools(wheel: StatedBuild, remake: StatedBuild) -> tuple[ToolDifference, ...]:
     """Return what the two builds did not have in common."""
     mine, others = dict(_list_tools(wheel)), dict(_list_tools(remake))
-    names = dict.fromkeys((*mine, *others))
-    pairs = ((name, mine.get(name) or "none", others.get(name) or "none") for name in names)
+    pairs = ((name, mine.get(name, "none"), others.get(name, "none")) for name in dict.fromkeys((*mine, *others)))
     return tuple(ToolDifference(*pair) for pair in pairs if pair[1] != pair[2])
 
 
 def _list_tools(stated: StatedBuild) -> Iterator[tuple[str, str]]:
-    by: BuiltWith = stated.built_with
-    yield "the source's files", stated.said.get("source:sha256", "")
-    yield "the config", stated.said.get("config:sha256", "")
-    yield "Fatwheel", stated.fatwheel
-    yield "the C++ compiler", _with_content(by.compiler, by.compiler_sha256)
-    yield "the toolkit", _with_content(by.toolkit, by.toolkit_sha256)
-    yield "torch", by.torch
-    yield "Python", by.python
-    yield "the options of Python's build", by.flags
-    yield "the C library", by.libc
-    yield "the image", by.image
-    for name, version, sha256 in by.requires:
-        yield f"the requirement {name}", _with_content(version, sha256)
-
-
-def _with_content(version: str, sha256: str) -> str:
-    return f"{version} (sha256 {sha256[:12]})" if sha256 else version
+    yield from ((what, stated.said[name]) for name, what in SAID.items() if name in stated.said)
+    for name, shown in stated.tools.items():
+        yield f"the requirement {name.removeprefix(REQUIRED)}" if name.startswith(REQUIRED) else name, shown

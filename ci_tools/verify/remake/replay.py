@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from contextlib import suppress
 from dataclasses import replace
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.plan.make import Planned
     from ci_tools.verify.remake.stated import StatedBuild
+
+
+TORCH = re.compile(r"[\w.+]+", re.ASCII)  # a version, and not that of headers only
 
 
 class Named(NamedTuple):
@@ -65,7 +69,7 @@ def replay(stated: StatedBuild, named: Named, folder: Path, outside: Outside) ->
     if job is None or stated.wheel not in names:
         made = f"makes {' and '.join(filter(None, names))}" if job else "is none of its plan"
         msg = f"{stated.wheel} cannot be made from {commit[:12]} here: its job {stated.job} {made}"
-        raise InputError(msg, hint=f"it was made by Fatwheel {stated.fatwheel}, and this is {__version__}")
+        raise InputError(msg, hint=f"it was made by Fatwheel {stated.said['fatwheel']}, and this is {__version__}")
     _refuse_machine(stated, planned, outside)
     out = outside.cache / "remakes" / stated.sha256  # it stays, with the log, if it differs or fails
     shutil.rmtree(out, ignore_errors=True)
@@ -140,10 +144,10 @@ def _plan_fetched(stated: StatedBuild, named: Named, outside: Outside) -> Planne
 
 
 def _plan(stated: StatedBuild, config: Path, outside: Outside) -> Planned:
-    by, torch = stated.built_with, stated.built_with.torch
-    has_hashes = all(one.sha256 for one in by.requires)  # pip takes some with and some without for a mistake
-    requires = [f"{name}=={version}{f' --hash=sha256:{sha256}' * has_hashes}" for name, version, sha256 in by.requires]
-    if torch and not torch.endswith(")") and not any(one.name == "torch" for one in by.requires):
+    torch, own = stated.tools.get("torch", ""), stated.requires
+    has_hashes = all(one.sha256 for one in own)  # pip takes some with and some without for a mistake
+    requires = [f"{name}=={version}{f' --hash=sha256:{sha256}' * has_hashes}" for name, version, sha256 in own]
+    if TORCH.fullmatch(torch) and not any(one.name == "torch" for one in own):
         requires.append(f"torch=={torch}")  # whose parts are lent
     run = Run(
         torch=tuple(stated.said.get("run:torch", "").split()),

@@ -45,7 +45,7 @@ class WheelVerdict(NamedTuple):
     @property
     def unchecked(self) -> tuple[str, ...]:
         """What could not be checked, each in a sentence."""
-        unhashed = [one.name for one in self.stated.built_with.requires if not one.sha256]
+        unhashed = [one.name for one in self.stated.requires if not one.sha256]
         why = f"the wheel states no hash of {', '.join(unhashed)}: the index decides which file its version is"
         return tuple(filter(None, (self.attestation.unchecked, why if unhashed else "")))
 

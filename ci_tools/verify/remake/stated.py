@@ -16,12 +16,12 @@ from ci_tools.formats import receipts
 from ci_tools.formats.wheel import SBOM, open_wheel
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.edition import is_date
-from ci_tools.model.files import BuiltWith, Resolved
+from ci_tools.model.files import Resolved
 from ci_tools.model.repository import GIT_COMMIT
 from ci_tools.model.request import STABLE, UNTAGGED, Channel, Edition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
 PREFIX = "fatwheel:"
@@ -31,7 +31,8 @@ FORMS: Mapping[str, re.Pattern[str]] = {
     "source": re.compile(r"fetched"),
     "source:commit": GIT_COMMIT,
     "source:sha256": re.compile(SHA256),
-    "config": re.compile(r"(?!/)(?!(?:.*/)?\.\.(?:/|$))[^\0\\]+"),
+    "config": re.compile(r"(?!/)(?!(?:.*/)?\.\.(?:/|$))[\w./ +@=-]+"),
+    "fatwheel": re.compile(r"[\w.+]+", re.ASCII),
     "config:commit": GIT_COMMIT,
     "config:sha256": re.compile(SHA256),
     "edition": re.compile(r"stable|test [1-9]\d{0,3}|nightly \d{8}"),
@@ -42,11 +43,11 @@ FORMS: Mapping[str, re.Pattern[str]] = {
 REQUIREMENT = re.compile(rf"[a-z0-9][a-z0-9.-]*==[\w.!+]+=({SHA256})?", re.ASCII)
 ADDRESS = re.compile(r"(?:https|http|ssh|git)://[^\s-]\S*|[\w.-]+@[\w.-]+:(?![/-])\S+")
 IMAGE = re.compile(r"([\w./:-]+@sha256:[0-9a-f]{64}) \(")  # of `BuiltWith.image`, without the system
-COMPILER, PYTHON = "C++ compiler", "platform"  # the name, and the type, of a component
+REQUIRED = "build:"  # the start of the bom-ref of a build requirement
 
 
 class StatedBuild(NamedTuple):
-    """What a wheel states of its build; `said` is `plan_file.list_origin`."""
+    """What a wheel states of its build; `said` is `plan_file.list_origin`, and the version of Fatwheel."""
 
     wheel: str
     sha256: str
@@ -54,8 +55,8 @@ class StatedBuild(NamedTuple):
     job: str
     said: Mapping[str, str]
     address: str  # of the source; "": it states none
-    built_with: BuiltWith
-    fatwheel: str
+    requires: tuple[Resolved, ...]
+    tools: Mapping[str, str]  # the version and content of each component, by its bom-ref
 
     @property
     def edition(self) -> Edition:
@@ -70,7 +71,7 @@ class StatedBuild(NamedTuple):
     @property
     def image(self) -> str:
         """The image of its build by digest; "" if it was built in none, or in one that only its tag names."""
-        found = IMAGE.match(self.built_with.image)
+        found = IMAGE.match(self.tools.get("image", ""))
         return found[1] if found else ""
 
 
@@ -95,9 +96,10 @@ def read_stated(path: Path) -> StatedBuild:
 
 
 def _read_sbom(path: Path, sbom: Any) -> StatedBuild:  # noqa: ANN401 - JSON
-    described = sbom["metadata"]["component"]
+    described, components = sbom["metadata"]["component"], sbom.get("components", ())
     properties = {str(one["name"]): str(one["value"]) for one in described.get("properties", ())}
     said = {name.removeprefix(PREFIX): value for name, value in properties.items() if name.startswith(PREFIX)}
+    said["fatwheel"] = str(sbom["metadata"]["tools"]["components"][0]["version"])
     links = [str(one["url"]) for one in described.get("externalReferences", ()) if one["type"] == "vcs"]
     for name, value in said.items():
         if name in FORMS and not FORMS[name].fullmatch(value):
@@ -108,40 +110,24 @@ def _read_sbom(path: Path, sbom: Any) -> StatedBuild:  # noqa: ANN401 - JSON
         sha256=sha256_of(path),
         project=canonicalize_name(str(described["name"])),
         job=said["job"],
-        said={name: value for name, value in said.items() if name in FORMS},
+        said=said,
         address=next((url for url in links if ADDRESS.fullmatch(url)), ""),
-        built_with=_read_tools(sbom.get("components", ()), said),
-        fatwheel=str(sbom["metadata"]["tools"]["components"][0]["version"]),
+        requires=tuple(_read_required(one) for one in components if str(one["bom-ref"]).startswith(REQUIRED)),
+        tools={str(one["bom-ref"]): _describe(one) for one in components},
     )
 
 
-def _read_tools(components: Any, said: Mapping[str, str]) -> BuiltWith:  # noqa: ANN401 - JSON
-    requires = tuple(_list_required(one for one in components if str(one["bom-ref"]).startswith("build:")))
-    tools = {str(one["name"]): one for one in components if not str(one["bom-ref"]).startswith("build:")}
-    shown = {name: str(one["version"]) for name, one in tools.items()}
-    python = next((name for name, one in tools.items() if one["type"] == PYTHON), "")
-    toolkit = next((name for name, one in tools.items() if one["type"] == "application" and name != COMPILER), "")
-    return BuiltWith(
-        compiler=shown.get(COMPILER, ""),
-        toolkit=f"{toolkit} {shown.get(toolkit, '')}".strip(),
-        torch=shown.get("torch", ""),
-        python=f"{python} {shown.get(python, '')}".strip(),
-        image=shown.get("image", ""),
-        compiler_sha256=_hash_of(tools.get(COMPILER, {})),
-        toolkit_sha256=_hash_of(tools.get(toolkit, {})),
-        requires=requires,
-        libc=said.get("libc", ""),
-        flags=said.get("python:flags", ""),
-    )
+def _read_required(component: Any) -> Resolved:  # noqa: ANN401 - JSON
+    found = Resolved(str(component["name"]), str(component["version"]), _hash_of(component))
+    if not REQUIREMENT.fullmatch(f"{found.name}=={found.version}={found.sha256}"):
+        msg = f"{found.name!r} {found.version!r} is no requirement"
+        raise ValueError(msg)
+    return found
 
 
-def _list_required(components: Iterator[Any]) -> Iterator[Resolved]:
-    for one in components:
-        found = Resolved(str(one["name"]), str(one["version"]), _hash_of(one))
-        if not REQUIREMENT.fullmatch(f"{found.name}=={found.version}={found.sha256}"):
-            msg = f"{found.name!r} {found.version!r} is no requirement"
-            raise ValueError(msg)
-        yield found
+def _describe(component: Any) -> str:  # noqa: ANN401 - JSON
+    sha256 = _hash_of(component)
+    return f"{component['version']}{f' (sha256 {sha256[:12]})' if sha256 else ''}"
 
 
 def _hash_of(component: Any) -> str:  # noqa: ANN401 - JSON

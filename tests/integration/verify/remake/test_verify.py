@@ -89,7 +89,7 @@ def test_another_compiler_is_named_with_what_it_makes_otherwise(
     ran, found = verify(fatwheel, released.wheel, clone, PATH=path)
     assert (ran.status, found["members"][0]["section"], found["members"][0]["symbol"]) == (1, ".text", "answer")
     (compiler,) = found["environment"]
-    assert compiler["what"] == "the C++ compiler"
+    assert compiler["what"] == "C++ compiler"
     assert compiler["here"].startswith("c++ (another) 99.1")
 
 

@@ -31,7 +31,7 @@ def test_what_it_states_is_read(tmp_path: Path) -> None:
         "https://example.org/demo",
         Edition(Channel.TEST, 2),
     )
-    assert [(one.name, one.version) for one in found.built_with.requires] == [("maker", "1")]
+    assert [(one.name, one.version) for one in found.requires] == [("maker", "1")]
 
 
 @pytest.mark.parametrize(
