@@ -78,7 +78,7 @@ def _own(base: Path, what: str) -> Path:
 def sweep(base: Path) -> None:
     """Remove the folders of this user's builds that were killed: those whose lock is free.
 
-    Root, who could remove those of others as well, holds no lock of theirs.
+    Root could remove other users' folders as well, and does not hold their locks.
     """
     for path in own_locks(base).glob("*.lock"):
         folder = base / path.name.removesuffix(".lock")

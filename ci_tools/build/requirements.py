@@ -60,7 +60,7 @@ class Needs(NamedTuple):
     drops: tuple[str, ...] = ()  # the names of requirements that are not installed
     speaks_for: Accelerator | None = None  # the CUDA that those parts are to answer for, whatever torch they are of
     indexes: tuple[str, ...] = ()  # where a nightly of torch is, beside the places that pip looks at
-    exact: tuple[str, ...] = ()  # what a build that is repeated gets in place of all that pip would choose
+    exact: tuple[str, ...] = ()  # all that a repeated build installs, whatever pip would choose
 
     def install(self, requirements: Iterable[str], isolated: Environment, place: InstallPlace) -> None:
         """Install build requirements within the pins and the config's constraints, and of torch its parts if so set.

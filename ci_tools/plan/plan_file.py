@@ -51,7 +51,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 
 def _describe_request(request: Request) -> dict[str, Any]:
-    """Return the request's JSON; what only a repeated build is told is left out of all others."""
+    """Return the request's JSON, without the empty settings that only a repeated build has."""
     value: dict[str, Any] = unstructure(request)
     value["run"] = {name: said for name, said in value["run"].items() if said or name not in {"container", "requires"}}
     return value

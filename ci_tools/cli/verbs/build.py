@@ -171,13 +171,12 @@ def _validate_here(options: argparse.Namespace, outside: Outside) -> Mapping[str
 def declare_verify(parser: Parser) -> None:
     parser.add_argument("wheel", metavar="WHEEL", help="the wheel: a file, or the address of one in any index")
     text = "the repository of its source, or a folder with a clone; default: what the wheel states"
-    parser.add_argument("--source", type=parse_nonempty, metavar="ADDRESS", help=text)
-    text = "the config of a wheel whose source is fetched, such as a recipe's"
-    parser.add_argument("--config", type=Path, metavar="FILE", help=text)
+    parser.add_text("--source", "ADDRESS", text)
+    parser.add_path("--config", "FILE", "the config of a wheel whose source is fetched, such as a recipe's")
     text = "where the remake goes, with what is found, as JSON in verdicts/; default: it is kept only if it differs"
-    parser.add_argument("--out", type=Path, metavar="DIR", help=text)
+    parser.add_path("--out", "DIR", text)
     text = "the wheel's attestation, a bundle of Sigstore's; default: what GitHub keeps of it"
-    parser.add_argument("--bundle", type=Path, metavar="FILE", help=text)
+    parser.add_path("--bundle", "FILE", text)
     add_trust(parser)
     add_format(parser, "json")
 

@@ -181,10 +181,10 @@ def run_projects(options: argparse.Namespace, outside: Outside) -> None:  # noqa
 
 def declare_remakes(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help="the repository, as github:OWNER/REPO")
-    parser.add_argument("--tag", type=parse_nonempty, metavar="TAG", help="the release; default: the last stable one")
+    parser.add_text("--tag", "TAG", "the release; default: the last stable one")
 
 
-def run_remakes(options: argparse.Namespace, outside: Outside) -> int:
+def run_remakes(options: argparse.Namespace, outside: Outside) -> None:
     import json
 
     from ci_tools.cli.values import outputs
@@ -194,7 +194,6 @@ def run_remakes(options: argparse.Namespace, outside: Outside) -> int:
     found = list_remakes(open_hub(options.target, outside), options.tag or "")
     rows = [{"number": number, **one._asdict()} for number, one in enumerate(found)]
     print(outputs({"count": str(len(rows)), "remakes": json.dumps({"include": rows})}), end="")
-    return DONE
 
 
 # ---------------------------------------------------------------- publish

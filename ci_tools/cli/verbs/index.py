@@ -1,4 +1,5 @@
-"""The verbs about a published index: adopt, add, verify, repair, pages, find, promote, yank, unyank and retract.
+"""The verbs about a published index: adopt, add, verify, repair, pages, find, promote, yank, unyank, remade and
+retract.
 
 `retract` also reaches GitHub Releases and PyPI. People look for it beside `yank`, which marks one index.
 """
@@ -259,12 +260,12 @@ def _mark(options: argparse.Namespace, outside: Outside, reason: str | None) -> 
 def declare_remade(parser: Parser) -> None:
     _add_target(parser)
     text = "github:OWNER/REPO, whose runs of verify.yml signed what they made; or a name, which signs nothing"
-    parser.add_argument("--by", required=True, type=parse_nonempty, metavar="WHO", help=text)
-    text = "what `fatwheel verify --format json` printed for who is named"
-    parser.add_argument("--record", action="append", default=[], type=Path, metavar="FILE", help=text)
+    parser.add_text("--by", "WHO", text, required=True)
+    text = "what `fatwheel verify --format json` printed for who is named; may be given several times"
+    parser.add_path("--record", "FILE", text, action="append", default=[])
 
 
-def run_remade(options: argparse.Namespace, outside: Outside) -> int:
+def run_remade(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.catalog.targets import kind_of
     from ci_tools.catalog.targets.github import GITHUB
     from ci_tools.github.client import Hub
@@ -284,7 +285,6 @@ def run_remade(options: argparse.Namespace, outside: Outside) -> int:
         outside.reporter.say(f"the finder says that this is the word of {options.by}: nothing is signed")
     for name in noted:
         print(name)
-    return DONE
 
 
 def declare_retract(parser: Parser) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RemakeRecord(NamedTuple):
-    """What is read of the JSON that `fatwheel verify` prints."""
+    """The part of the JSON of `fatwheel verify` that an index keeps."""
 
     wheel: str
     sha256: str

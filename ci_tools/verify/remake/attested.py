@@ -46,7 +46,7 @@ def _read_bundle(path: Path) -> Any:  # noqa: ANN401 - JSON
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        msg = f"{path} is no attestation, expected a bundle of Sigstore's in JSON: {error}"
+        msg = f"{path} is not an attestation, expected a bundle of Sigstore's in JSON: {error}"
         raise InputError(msg) from error
 
 
@@ -68,11 +68,11 @@ def _check_root(bundle: Any) -> str:  # noqa: ANN401 - JSON
         from sigstore.models import Bundle  # noqa: PLC0415 - it need not be installed
         from sigstore.verify import Verifier, policy  # noqa: PLC0415
     except ImportError:
-        why = "its certificate is not held against Sigstore's root: the library sigstore is not installed"
+        why = "Sigstore's root has not vouched for its certificate: the library sigstore is not installed"
         return f"{why} (`pip install sigstore`; `gh attestation verify` does it as well)"
     try:
         # Who signed is compared with the source's address, not with a policy.
         Verifier.production().verify_dsse(Bundle.from_json(json.dumps(bundle)), policy.UnsafeNoOp())
     except Exception as error:  # noqa: BLE001 - TUF's and cryptography's errors have no class in common
-        return f"its certificate is not held against Sigstore's root: {type(error).__name__}: {error}"
+        return f"Sigstore's root has not vouched for its certificate: {type(error).__name__}: {error}"
     return ""

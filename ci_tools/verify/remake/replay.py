@@ -34,7 +34,7 @@ TORCH = re.compile(r"[\w.+]+", re.ASCII)  # a version, and not that of headers o
 
 
 class Named(NamedTuple):
-    """What the user names in place of what the wheel states."""
+    """The source and the config that the user names, in place of those that the wheel states."""
 
     source: str = ""  # an address, or a folder with a clone
     config: Path | None = None  # of a wheel whose source is fetched
@@ -67,7 +67,7 @@ def replay(stated: StatedBuild, named: Named, folder: Path, outside: Outside) ->
     job = next((job for job in planned.plan.jobs if job.name == stated.job), None)
     names = (job.wheel, job.public) if job else ()
     if job is None or stated.wheel not in names:
-        made = f"makes {' and '.join(filter(None, names))}" if job else "is none of its plan"
+        made = f"makes {' and '.join(filter(None, names))}" if job else "is not in its plan"
         msg = f"{stated.wheel} cannot be made from {commit[:12]} here: its job {stated.job} {made}"
         raise InputError(msg, hint=f"it was made by Fatwheel {stated.said['fatwheel']}, and this is {__version__}")
     _refuse_machine(stated, planned, outside)

@@ -1,4 +1,4 @@
-"""What a wheel states of its build, in its SBOM and in the receipt beside it: all that it takes to make it again.
+"""Reads what a wheel states of its build, in its SBOM and in the receipt beside it: all that it takes to make it again.
 
 Anybody can write it, so each value that reaches git, an installer or a path has one strict form.
 """
@@ -47,7 +47,7 @@ REQUIRED = "build:"  # the start of the bom-ref of a build requirement
 
 
 class StatedBuild(NamedTuple):
-    """What a wheel states of its build; `said` is `plan_file.list_origin`, and the version of Fatwheel."""
+    """The statement of a wheel about its build; `said` is `plan_file.list_origin`, and the version of Fatwheel."""
 
     wheel: str
     sha256: str
@@ -86,7 +86,7 @@ def read_stated(path: Path) -> StatedBuild:
     try:
         found = _read_sbom(path, json.loads(data))
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
-        msg = f"the SBOM of {path.name} is none that Fatwheel writes: {type(error).__name__}: {error}"
+        msg = f"the SBOM of {path.name} is not one that Fatwheel writes: {type(error).__name__}: {error}"
         raise InputError(msg) from error
     receipt = receipts.read(receipts.path_of(path))
     if receipt and not found.address and receipt.sha256 == found.sha256:
@@ -120,7 +120,7 @@ def _read_sbom(path: Path, sbom: Any) -> StatedBuild:  # noqa: ANN401 - JSON
 def _read_required(component: Any) -> Resolved:  # noqa: ANN401 - JSON
     found = Resolved(str(component["name"]), str(component["version"]), _hash_of(component))
     if not REQUIREMENT.fullmatch(f"{found.name}=={found.version}={found.sha256}"):
-        msg = f"{found.name!r} {found.version!r} is no requirement"
+        msg = f"{found.name!r} {found.version!r} is not a requirement"
         raise ValueError(msg)
     return found
 

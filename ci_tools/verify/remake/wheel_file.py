@@ -20,7 +20,7 @@ WHEEL = re.compile(r"[\w.+!-]+\.whl")
 def fetch_wheel(named: str, folder: Path, outside: Outside) -> Path:
     """Return the path of a wheel, fetched into `folder` if it is named by its address.
 
-    Raises InputError if it is no wheel, or has not the sha256 that its address gives, as links of an index do.
+    Raises InputError if it is not a wheel, or if its sha256 is not the one in its address (`#sha256=`).
     """
     if not re.match(r"https?://", named):
         path = Path(named)

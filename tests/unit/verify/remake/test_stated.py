@@ -48,7 +48,7 @@ def test_what_it_states_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_value_of_another_form_is_refused(tmp_path: Path, name: str, value: str) -> None:
-    with pytest.raises(InputError, match=f"the SBOM of {NAME} is none that Fatwheel writes: ValueError: {name} is"):
+    with pytest.raises(InputError, match=f"the SBOM of {NAME} is not one that Fatwheel writes: ValueError: {name} is"):
         read_stated(say(tmp_path / NAME, name, value))
 
 
@@ -61,7 +61,7 @@ def test_a_requirement_is_a_name_a_version_and_a_hash(tmp_path: Path, version: s
     def change(sbom: dict[str, Any]) -> None:
         sbom["components"][0]["version"] = version
 
-    with pytest.raises(InputError, match="is no requirement"):
+    with pytest.raises(InputError, match="is not a requirement"):
         read_stated(write_stating_wheel(tmp_path / NAME, change))
 
 
