@@ -1,5 +1,4 @@
-"""The verbs about a published index: adopt, add, verify, repair, pages, find, promote, yank, unyank, remade and
-retract.
+"""The verbs about a published index: those that change it, those that look at it, and those that mark its files.
 
 `retract` also reaches GitHub Releases and PyPI. People look for it beside `yank`, which marks one index.
 """
