@@ -71,18 +71,24 @@ def list_origin(plan: Plan) -> tuple[tuple[str, str], ...]:
     A build that no channel takes states no tag, and a commit only if its source was fetched.
     """
     source, config = plan.stated_commits
-    edition, run = plan.edition, plan.request.run
+    edition, run, request = plan.edition, plan.request.run, plan.request
+    asked = replace(  # without what a run may override and no wheel depends on
+        request,
+        platforms=tuple(replace(one, gpu_runner=None, container=None) for one in request.platforms),
+        publish=request.publish._replace(targets=()),
+        release=request.release._replace(tag=""),
+    )
     known = {"name": plan.project.name, "version": plan.project.version}
-    has_tag = edition.channel in {Channel.STABLE, Channel.TEST} and not plan.request.release.untagged
+    has_tag = edition.channel in {Channel.STABLE, Channel.TEST} and not request.release.untagged
     said = {
-        "source": "" if isinstance(plan.request.source, PathSource) else "fetched",
+        "source": "" if isinstance(request.source, PathSource) else "fetched",
         "source:commit": source,
         "source:sha256": plan.pins.source_sha256 if source else "",
-        "config": plan.request.config,
+        "config": request.config,
         "config:commit": config,
-        "config:sha256": hash_request(plan.request),
+        "config:sha256": hash_request(asked),
         "edition": " ".join(str(part) for part in edition if part is not None),
-        "tag": tag_of(edition, plan.request.release.tag, known) if source and has_tag else "",
+        "tag": tag_of(edition, request.release.tag, known) if source and has_tag else "",
         "run:torch": " ".join(run.torch),
         "run:level": " ".join(run.level),
     }

@@ -115,7 +115,8 @@ def list_lines(verdict: WheelVerdict) -> list[str]:
     lines += [f"  {one.what}: {one.wheel} for the wheel, {one.here} here" for one in verdict.tools]
     lines += [f"note: {note}" for note in verdict.notes]
     if verdict.attestation.by:
-        lines.append(f"attested: by a run of {verdict.attestation.by}, {verdict.attestation.signer}")
+        how = "signed, by its own certificate" if verdict.attestation.unchecked else "attested"
+        lines.append(f"{how}: by a run of {verdict.attestation.by}, {verdict.attestation.signer}")
     return [*lines, *(f"not checked: {what}" for what in verdict.unchecked)]
 
 
