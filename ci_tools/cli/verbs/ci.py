@@ -188,7 +188,7 @@ def run_remakes(options: argparse.Namespace, outside: Outside) -> None:
     import json
 
     from ci_tools.cli.values import outputs
-    from ci_tools.publish.retention.removal import open_hub
+    from ci_tools.github.client import open_hub
     from ci_tools.publish.targets.github_release.remakes import list_remakes
 
     found = list_remakes(open_hub(options.target, outside), options.tag or "")

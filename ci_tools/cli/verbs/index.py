@@ -267,7 +267,7 @@ def declare_remade(parser: Parser) -> None:
 def run_remade(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.catalog.targets import kind_of
     from ci_tools.catalog.targets.github import GITHUB
-    from ci_tools.github.client import Hub
+    from ci_tools.github.client import open_hub
     from ci_tools.index.maintain import remakes
     from ci_tools.publish.targets.addresses import index_of
 
@@ -278,7 +278,7 @@ def run_remade(options: argparse.Namespace, outside: Outside) -> None:
             msg = f"--by: GitHub keeps what runs of {options.by} signed, expected no --record beside it"
         raise InputError(msg)
     if is_signed:
-        noted = remakes.note_attested(index, Hub(options.by.partition(":")[2], outside))
+        noted = remakes.note_attested(index, open_hub(options.by, outside))
     else:
         noted = remakes.note_word(index, options.record, options.by)
         outside.reporter.say(f"the finder says that this is the word of {options.by}: nothing is signed")
