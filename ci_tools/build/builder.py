@@ -87,6 +87,7 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain, repository: str
         *plan.stated_commits,
         request.subdirectory,
         repr(request.build),
+        *request.run.requires,
         toolchain.identity,
         *(
             f"{name}={value}"
@@ -171,6 +172,10 @@ class Workshop:
         store = open_store(job, self.outside) if self.takes_stored else None
         with open_launchers(bench.scratch, told["PATH"], toolchain.python, bench.plan.project.name, store) as launchers:
             made = self._backend("wheel", bench, toolchain, {**launchers.take_over(told), **dict(job.env)}, needs)
+            compiler = launchers.identify(told, toolkit=False)
+            toolkit = launchers.identify(told, toolkit=True) if job.accelerator else ""
+        used = made.built_with._replace(compiler_sha256=compiler, toolkit_sha256=toolkit)
+        made = made._replace(built_with=used)
         launchers.report.tell(job.name, bench.log, self.outside.reporter)
         return made
 

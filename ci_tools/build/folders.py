@@ -76,10 +76,13 @@ def _own(base: Path, what: str) -> Path:
 
 
 def sweep(base: Path) -> None:
-    """Remove the folders of builds that were killed: those whose lock is free."""
+    """Remove the folders of this user's builds that were killed: those whose lock is free.
+
+    Root could remove other users' folders as well, and does not hold their locks.
+    """
     for path in own_locks(base).glob("*.lock"):
         folder = base / path.name.removesuffix(".lock")
-        if folder.is_dir() and not folder.is_symlink():
+        if folder.is_dir() and not folder.is_symlink() and (os.name == "nt" or folder.lstat().st_uid == os.getuid()):
             with suppress(Timeout), FileLock(path, timeout=0):
                 shutil.rmtree(folder, ignore_errors=True)
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from ci_tools.addresses import redact
 from ci_tools.build import folders, headers, room, toolchain
 from ci_tools.build.bench.installations import open_installations
 from ci_tools.build.builder import LEVELS, NewerSystem, Workshop, build_key
@@ -36,6 +37,7 @@ from ci_tools.model.names import FileName
 from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.plan import plan_file
 from ci_tools.plan.plan_file import PLAN
+from ci_tools.source import git
 from ci_tools.source.backends import SETUPTOOLS
 from ci_tools.source.includes import Includes, SourceLine
 
@@ -291,7 +293,7 @@ def _build_or_keep(
     archs = checks.images(built.path, outside) if job and job.accelerator else ""
     built_with, seconds = built.built_with._replace(archs=archs), time.monotonic() - started
     for number, each in enumerate(names):
-        made = _write_receipt(built.path.with_name(each), plan, job, key, seconds, built_with)
+        made = _write_receipt(built.path.with_name(each), planned, job, (key, seconds, built_with), outside)
         yield made._replace(own_seconds=0.0 if number else built.seconds)  # its twin for PyPI is a copy
 
 
@@ -348,8 +350,12 @@ def _add_owner_hint(job: Job | None, outside: Outside) -> Iterator[None]:
         raise
 
 
-def _write_receipt(path: Path, plan: Plan, job: Job | None, key: str, seconds: float, built_with: BuiltWith) -> Made:
-    """Write the receipt of a file that a job has just built, and return both."""
+def _write_receipt(
+    path: Path, planned: Planned, job: Job | None, made: tuple[str, float, BuiltWith], outside: Outside
+) -> Made:
+    """Write the receipt of a file that a job has just built, and return both; `made` is its key, time and tools."""
+    plan, (key, seconds, built_with) = planned.plan, made
+    address = git.origin(planned.tree.root, outside.environ) or ""
     receipt = Receipt(
         file=FileName(path.name),
         sha256=sha256_of(path),
@@ -361,6 +367,7 @@ def _write_receipt(path: Path, plan: Plan, job: Job | None, key: str, seconds: f
         key=key,
         seconds=round(seconds, 1),
         built_with=built_with,
+        made_from=(*plan_file.list_origin(plan), *([("source:address", redact(address))] if address else [])),
     )
     return Made(path, receipts.save(path, receipt), built=True)
 

@@ -90,6 +90,8 @@ VERBS: Mapping[str, StepVerb] = {
     "gather": StepVerb("plan out pypi kept only folders", always=GITHUB, prints=Prints.OUTPUTS, group=CI),
     "trials": StepVerb("plan only folders", prints=Prints.OUTPUTS, group=CI),
     "projects": StepVerb("configs artifacts folder", prints=Prints.OUTPUTS, group=CI),
+    "remakes": StepVerb("target tag", prints=Prints.OUTPUTS, group=CI),
+    "verify": StepVerb("wheel out source", always=HERE),
     "attested": StepVerb("folder repository signer bundles", group=CI),
     "unattested": StepVerb("folder", prints=Prints.PAGE, group=CI),
     "comment": StepVerb("file pull issue name", group=CI),

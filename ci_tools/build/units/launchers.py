@@ -62,6 +62,8 @@ class Launchers(NamedTuple):
 
     links: Path
     report: UnitReport
+    programs: Mapping[str, Path]
+    files: Digests
 
     def take_over(self, told: Mapping[str, str]) -> dict[str, str]:
         """Return a build's variables with the launchers first on PATH; in place of its CUDA toolkit, links to it."""
@@ -70,6 +72,12 @@ class Launchers(NamedTuple):
             home = self._put_links(Path(told[HOME]), self.links.parents[1] / HOME.lower())
             folders, changed = [f"{home}/bin", *folders], {HOME: str(home), **changed}
         return {**told, **changed, "PATH": os.pathsep.join(folders)}
+
+    def identify(self, told: Mapping[str, str], *, toolkit: bool) -> str:
+        """Return a digest of the content of the build's C++ compiler, or of its CUDA toolkit; "" if it has none."""
+        name = NVCC if toolkit else (shlex.split(told.get("CXX", "")) or ["c++"])[0]
+        program = self.programs.get(Path(name).name) or Path(shutil.which(name, path=told["PATH"]) or name)
+        return self.files.identify_program(program, told) if program.exists() else ""
 
     def _put_links(self, toolkit: Path, home: Path) -> Path:
         (home / "bin").mkdir(parents=True)
@@ -127,7 +135,7 @@ def open_launchers(
             (links / name).symlink_to(launcher)
         desk = _open_desk(links, {**programs, NVCC: scratch / TOOLKIT / "bin" / NVCC}, scratch, python, project, store)
         with _serve(address, desk):
-            yield Launchers(links, desk.report)
+            yield Launchers(links, desk.report, desk.programs, desk.files)
     if store:
         store.write(PROGRAMS, desk.files.dump())
         store.evict()

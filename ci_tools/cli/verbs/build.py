@@ -1,4 +1,4 @@
-"""The verbs that make and test wheels: build, audit and validate."""
+"""The verbs that make and test wheels: build, audit, validate and verify."""
 
 from __future__ import annotations
 
@@ -166,3 +166,39 @@ def _validate_here(options: argparse.Namespace, outside: Outside) -> Mapping[str
     python = read_python(options.python, request.catalog if request else ()) if options.python else None
     root = make.place_of_scripts(request, options.config, outside) if request else None
     return files.validate_files(options.wheels, request, files.Here(python, root), outside)
+
+
+def declare_verify(parser: Parser) -> None:
+    parser.add_argument("wheel", metavar="WHEEL", help="the wheel: a file, or the address of one in any index")
+    text = "the repository of its source, or a folder with a clone; default: what the wheel states"
+    parser.add_text("--source", "ADDRESS", text)
+    parser.add_path("--config", "FILE", "the config of a wheel whose source is fetched, such as a recipe's")
+    text = "where the remake goes, with what is found, as JSON in verdicts/; default: it is kept only if it differs"
+    parser.add_path("--out", "DIR", text)
+    text = "the wheel's attestation, a bundle of Sigstore's; default: what GitHub keeps of it"
+    parser.add_path("--bundle", "FILE", text)
+    add_trust(parser)
+    add_format(parser, "json")
+
+
+def run_verify(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools.cli.tables.layout import plain, show_json
+    from ci_tools.formats.markdown import one_line
+    from ci_tools.machine.workplace import scratch
+    from ci_tools.verify.remake import report
+    from ci_tools.verify.remake.replay import Named
+    from ci_tools.verify.remake.wheel_file import fetch_wheel
+
+    with scratch() as folder:
+        path = fetch_wheel(options.wheel, folder, outside)
+        named = Named(options.source or "", options.config)
+        verdict = report.verify(path, named, options.bundle, outside, address=options.wheel)
+    if options.out:
+        report.keep(verdict, options.out)
+    if options.format == "json":
+        show_json(report.to_json(verdict))
+    else:
+        print(*(plain(one_line(line)) for line in report.list_lines(verdict)), sep="\n")
+    if verdict.is_same:
+        report.forget(verdict)
+    return DONE if verdict.is_same else BAD

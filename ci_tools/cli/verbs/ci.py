@@ -179,6 +179,23 @@ def run_projects(options: argparse.Namespace, outside: Outside) -> None:  # noqa
     print(*(f"{name}={text}" for name, text in found.items()), sep="\n")
 
 
+def declare_remakes(parser: Parser) -> None:
+    parser.add_argument("target", metavar="TARGET", help="the repository, as github:OWNER/REPO")
+    parser.add_text("--tag", "TAG", "the release; default: the last stable one")
+
+
+def run_remakes(options: argparse.Namespace, outside: Outside) -> None:
+    import json
+
+    from ci_tools.cli.values import outputs
+    from ci_tools.github.client import open_hub
+    from ci_tools.publish.targets.github_release.remakes import list_remakes
+
+    found = list_remakes(open_hub(options.target, outside), options.tag or "")
+    rows = [{"number": number, **one._asdict()} for number, one in enumerate(found)]
+    print(outputs({"count": str(len(rows)), "remakes": json.dumps({"include": rows})}), end="")
+
+
 # ---------------------------------------------------------------- publish
 
 
