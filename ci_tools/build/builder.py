@@ -41,8 +41,9 @@ from ci_tools.build.folders import (
 from ci_tools.build.requirements import InstallPlace, job_of_sdist, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk.stand_ins import put_toolkit
+from ci_tools.build.times.watch import watch_units
 from ci_tools.build.toolchain import TORCH_INCLUDE
-from ci_tools.build.units.launchers import has_launchers, name_place, open_launchers, open_store
+from ci_tools.build.units.launchers import has_launchers, name_place, open_gate, open_launchers, open_store
 from ci_tools.build.version_files import restate_version
 from ci_tools.catalog.accelerators import list_compilers
 from ci_tools.errors import FatwheelError, Rejected
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
     from ci_tools.build.requirements import Needs
     from ci_tools.build.toolchain import Toolchain
     from ci_tools.machine.context import Outside
-    from ci_tools.machine.python import Environment
     from ci_tools.model.files import BuiltWith
     from ci_tools.model.plan import Job, Plan
 
@@ -169,10 +169,15 @@ class Workshop:
         needs, told = needs_of_job(job, bench.plan), self._variables(job, toolchain, bench)
         if not has_launchers(job, self.outside):
             return self._backend("wheel", bench, toolchain, told, needs)
-        store = open_store(job, self.outside) if self.takes_stored else None
-        with open_launchers(bench.scratch, told["PATH"], toolchain.python, bench.plan.project.name, store) as launchers:
+        store, project = open_store(job, self.outside) if self.takes_stored else None, bench.plan.project.name
+        with (
+            open_launchers(
+                bench.scratch, told["PATH"], toolchain.python, project, store, open_gate(job, store, bench.deadline)
+            ) as launchers,
+            watch_units(launchers, job.name, bench.log, self.outside) as book,
+        ):
             made = self._backend("wheel", bench, toolchain, {**launchers.take_over(told), **dict(job.env)}, needs)
-        launchers.report.tell(job.name, bench.log, self.outside.reporter)
+            book(made.seconds)
         return made
 
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
@@ -204,7 +209,8 @@ class Workshop:
             log.unlink(missing_ok=True)
             copies = Copies(own_copies(base))
             try:
-                yield Bench(plan, tree, scratch, log, minutes, copies)
+                deadline = min(time.monotonic() + minutes * 60, self.outside.ends)
+                yield Bench(plan, tree, scratch, log, minutes, copies, deadline)
             finally:
                 copies.give_back()
                 shutil.rmtree(scratch, ignore_errors=True)
@@ -290,8 +296,8 @@ class Workshop:
         variables = {"GIT_CEILING_DIRECTORIES": str(bench.scratch), **variables, **own_temporary(bench.scratch / "tmp")}
         isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
         told = arm.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
-        settings = _tell_backend(toolchain, isolated, bench)
-        shell = Shell(isolated, bench, time.monotonic() + bench.minutes * 60, told)
+        settings = write_settings(bench.plan.project.backend, isolated, bench.scratch, is_cross=toolchain.is_cross)
+        shell = Shell(isolated, bench, bench.deadline, told)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the backend's own warnings are in the log
@@ -343,11 +349,6 @@ class Workshop:
 def _refuse_project(error: Exception, bench: Bench) -> FatwheelError:
     """Return the error of a project whose backend cannot be started."""
     return add_cause(Rejected(f"the project cannot be built: {error}; log: {bench.log}"))
-
-
-def _tell_backend(toolchain: Toolchain, isolated: Environment, bench: Bench) -> Mapping[str, str | list[str]]:
-    """Return the backend's settings (PEP 517)."""
-    return write_settings(bench.plan.project.backend, isolated, bench.scratch, is_cross=toolchain.is_cross)
 
 
 def _sbom(wheel: Path, job: Job, plan: Plan, local: str, built_with: BuiltWith) -> bytes:
