@@ -41,8 +41,9 @@ from ci_tools.build.folders import (
 from ci_tools.build.requirements import InstallPlace, job_of_sdist, needs_of_job, needs_of_sdist
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk.stand_ins import put_toolkit
+from ci_tools.build.times.watch import watch_units
 from ci_tools.build.toolchain import TORCH_INCLUDE
-from ci_tools.build.units.launchers import has_launchers, name_place, open_launchers, open_store
+from ci_tools.build.units.launchers import has_launchers, name_place, open_gate, open_launchers, open_store
 from ci_tools.build.version_files import restate_version
 from ci_tools.catalog.accelerators import list_compilers
 from ci_tools.errors import FatwheelError, Rejected
@@ -169,14 +170,19 @@ class Workshop:
         needs, told = needs_of_job(job, bench.plan), self._variables(job, toolchain, bench)
         if not has_launchers(job, self.outside):
             return self._backend("wheel", bench, toolchain, told, needs)
-        store = open_store(job, self.outside) if self.takes_stored else None
-        with open_launchers(bench.scratch, told["PATH"], toolchain.python, bench.plan.project.name, store) as launchers:
+        store, project = open_store(job, self.outside) if self.takes_stored else None, bench.plan.project.name
+        with (
+            open_launchers(
+                bench.scratch, told["PATH"], toolchain.python, project, store, open_gate(job, store, bench.deadline)
+            ) as launchers,
+            watch_units(launchers, job.name, bench.log, self.outside) as book,
+        ):
             made = self._backend("wheel", bench, toolchain, {**launchers.take_over(told), **dict(job.env)}, needs)
             compiler = launchers.identify(told, toolkit=False)
             toolkit = launchers.identify(told, toolkit=True) if job.accelerator else ""
-        used = made.built_with._replace(compiler_sha256=compiler, toolkit_sha256=toolkit)
-        made = made._replace(built_with=used)
-        launchers.report.tell(job.name, bench.log, self.outside.reporter)
+            used = made.built_with._replace(compiler_sha256=compiler, toolkit_sha256=toolkit)
+            made = made._replace(built_with=used)
+            book(made.seconds)
         return made
 
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
@@ -208,7 +214,8 @@ class Workshop:
             log.unlink(missing_ok=True)
             copies = Copies(own_copies(base))
             try:
-                yield Bench(plan, tree, scratch, log, minutes, copies)
+                deadline = min(time.monotonic() + minutes * 60, self.outside.ends)
+                yield Bench(plan, tree, scratch, log, minutes, copies, deadline)
             finally:
                 copies.give_back()
                 shutil.rmtree(scratch, ignore_errors=True)
@@ -295,7 +302,7 @@ class Workshop:
         isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
         told = arm.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
         settings = write_settings(bench.plan.project.backend, isolated, bench.scratch, is_cross=toolchain.is_cross)
-        shell = Shell(isolated, bench, time.monotonic() + bench.minutes * 60, told)
+        shell = Shell(isolated, bench, bench.deadline, told)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the backend's own warnings are in the log

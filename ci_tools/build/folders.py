@@ -68,6 +68,11 @@ def own_copies(base: Path) -> Path:
     return _own(base, "copies")
 
 
+def own_compilers(base: Path) -> Path:
+    """Return the folder with what each compiler of this user's builds says of itself."""
+    return _own(base, "compilers")
+
+
 def _own(base: Path, what: str) -> Path:
     folder = base / f"fatwheel-{what}-{os.getuid() if hasattr(os, 'getuid') else 0}"
     folder.mkdir(mode=0o700, exist_ok=True)

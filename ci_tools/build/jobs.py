@@ -19,7 +19,7 @@ from ci_tools.build.cross.arm import is_cross
 from ci_tools.build.cross.backends import read_backend
 from ci_tools.build.requirements import refuse_other_torch
 from ci_tools.build.sdist import add_sources, list_lacking, refuse_lacking
-from ci_tools.errors import InputError, MachineError, Problem, Rejected
+from ci_tools.errors import InputError, MachineError, Problem, Rejected, TimeLimit
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
 from ci_tools.machine.storage import (
@@ -149,7 +149,8 @@ def _build_one_by_one(
             made += files
     if failed:
         hints = dict.fromkeys(error.hint for error in failed if error.hint)
-        raise Rejected("\n".join(error.message for error in failed), hint="; ".join(hints))
+        kind = TimeLimit if {*map(type, failed)} == {TimeLimit} else Rejected
+        raise kind("\n".join(error.message for error in failed), hint="; ".join(hints))
     return tuple(made)
 
 

@@ -84,7 +84,7 @@ VERBS: Mapping[str, StepVerb] = {
     "summary": StepVerb("folder=path against only", prints=Prints.PAGE, group=CI),
     "channel": StepVerb("plan", prints=Prints.OUTPUTS, group=CI),
     "prepare": StepVerb("plan job root", group=CI),
-    "build": StepVerb("config plan job out keep_going", always=HERE),
+    "build": StepVerb("config plan job out keep_going time_limit", always=HERE),
     "audit": StepVerb("plan config files=wheels"),
     "validate": StepVerb("config plan site python files=wheels sites=site", whole="site", always=HERE),
     "gather": StepVerb("plan out pypi kept only folders", always=GITHUB, prints=Prints.OUTPUTS, group=CI),

@@ -6,7 +6,9 @@ import hashlib
 import json
 import logging
 import os
+import select
 import shutil
+import signal
 import tempfile
 import time
 from dataclasses import dataclass
@@ -17,9 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.build.units import manifests
 from ci_tools.build.units.calls import read_call
 from ci_tools.build.units.costs import UnitCost, keep_cost
+from ci_tools.build.units.gate import STARVED, TimeIsUp
 from ci_tools.build.units.launcher import receive, send
 from ci_tools.build.units.passes import ERROR, SAID, TRACE, RanProgram
-from ci_tools.build.units.report import COMPILED, FAILED, PLAIN, SAME_TEXT, UNCHANGED, UnitRun
+from ci_tools.build.units.report import COMPILED, FAILED, LEFT, PLAIN, SAME_TEXT, UNCHANGED, UnitRun
 
 if TYPE_CHECKING:
     import socket
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from ci_tools.build.units.calls import CompilerCall
     from ci_tools.build.units.files import Digests
+    from ci_tools.build.units.gate import Gate
     from ci_tools.build.units.manifests import FolderNames
     from ci_tools.build.units.passes import Preprocessor, UnitText
     from ci_tools.build.units.report import UnitReport
@@ -35,7 +39,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 OBJECTS, FIRST = "objects", "first"
-TRACED = "FATWHEEL_UNITS_TRACE"  # the variable that names the file for trace.c
+TRACED = "FATWHEEL_UNITS_TRACE"  # the variable of what a launcher runs: the file for trace.c, if it is traced
+REFUSED = b"fatwheel: it is not compiled any more, as the time limit is near\n"
 FORMAT = "1"  # of what the store holds: another one is not taken
 # Variables that compilers read, beside those that change which programs they call (gcc(1), nvcc.profile).
 VARIABLES = (
@@ -81,11 +86,16 @@ class LauncherLine(NamedTuple):
     def run(self, words: Sequence[str], place: Path, trace: Path | None) -> RanProgram:
         """Let the launcher run a program (see `passes.Run`)."""
         loaded = f"{self.tracer} {self.environ.get('LD_PRELOAD', '')}".strip()
-        told = {"LD_PRELOAD": loaded, TRACED: str(trace)} if trace and self.tracer else {}
+        told = {TRACED: str(trace or ""), **({"LD_PRELOAD": loaded} if trace and self.tracer else {})}
         self._ask(b"run", words, place, told)
         began = time.monotonic()
         status, microseconds, kib = map(int, receive(self.line))
         return RanProgram(status, UnitCost(time.monotonic() - began, microseconds / 1e6, kib << 10))
+
+    def refuse_gone(self) -> None:
+        """Raise EOFError if the launcher has ended; it says nothing before it is asked."""
+        if select.select([self.line], [], [], 0)[0]:
+            raise EOFError
 
     def execute(self, words: Sequence[str]) -> None:
         """Let the launcher become a program."""
@@ -146,6 +156,7 @@ class Desk:
     tracer: Path | None
     folder: Path  # for what a call needs while it runs
     report: UnitReport
+    gate: Gate
 
     def answer(self, line: socket.socket) -> None:
         """Answer one launcher until its call has ended; after an error here, the compiler runs as it was called."""
@@ -201,7 +212,12 @@ class Desk:
         trace = work.folder / f"compiler{TRACE}" if found.how == FIRST else None
         if trace:
             trace.touch()
-        ran = work.compile(trace)
+        try:
+            ran, run = self._compile(work, trace, run)
+        except TimeIsUp:
+            self.report.add(call, LEFT, run=run)
+            work.asked.end(1, b"", REFUSED)
+            return
         if trace and self.store and not ran.status:
             found = self._name_first(work, self.store, trace)
             asking = time.thread_time() - began + found.seconds
@@ -214,8 +230,25 @@ class Desk:
         how = FAILED if ran.status else COMPILED if found.key or not found.why else PLAIN
         if self.store and not ran.status:
             keep_cost(run.name, ran.cost, self.store)
-        self.report.add(call, how, found.why, asking, run._replace(cost=ran.cost))
+        self.report.add(call, how, found.why, asking, run)
         work.asked.end(ran.status, said, errors)
+
+    def _compile(self, work: _Work, trace: Path | None, run: UnitRun) -> tuple[RanProgram, UnitRun]:
+        """Let the compiler run once it may, and a second time with nothing beside it if it had too little memory."""
+        if TRACED in work.asked.environ:  # the compiler that called this one has what it needs, and waits for it
+            ran = work.compile(trace)
+            return ran, run._replace(cost=ran.cost)
+        for alone in (False, True):
+            with self.gate.enter(run.name, work.call, work.asked.refuse_gone, alone=alone) as waited:
+                ran = work.compile(trace)
+            run = run._replace(waited=run.waited + waited, cost=ran.cost)
+            if not ran.status:
+                self.gate.learn(work.call, ran.cost)
+                break
+            if ran.status != -signal.SIGKILL and not STARVED.search(b"".join(work.read_output())):
+                break
+            self.report.starved.add(work.call.sources[0])
+        return ran, run
 
     def _find(self, work: _Work, store: UnitStore) -> _StoreAnswer:
         """Look for a unit's object: by the files that it read before, then by its text."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import py_compile
 import shlex
@@ -16,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.cross.arm import TRIPLE
-from ci_tools.build.folders import base_folder
+from ci_tools.build.folders import base_folder, own_compilers
 from ci_tools.build.units.calls import NVCC
 from ci_tools.build.units.desk import Desk
 from ci_tools.build.units.files import Digests
+from ci_tools.build.units.gate import Gate
 from ci_tools.build.units.manifests import name_folders
 from ci_tools.build.units.passes import LAST_STEP, Preprocessor
 from ci_tools.build.units.report import UnitReport
@@ -29,6 +31,7 @@ from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.errors import InputError
 from ci_tools.github import step as steps
 from ci_tools.machine.process import output, run
+from ci_tools.machine.runner import GIB
 from ci_tools.model.plan import JobKind
 
 if TYPE_CHECKING:
@@ -64,6 +67,7 @@ class Launchers(NamedTuple):
     report: UnitReport
     programs: Mapping[str, Path]
     files: Digests
+    gate: Gate
 
     def take_over(self, told: Mapping[str, str]) -> dict[str, str]:
         """Return a build's variables with the launchers first on PATH; in place of its CUDA toolkit, links to it."""
@@ -112,17 +116,24 @@ def open_store(job: Job, outside: Outside) -> UnitStore | None:
     return None if is_alone or told else UnitStore(folder=outside.cache / "units")
 
 
+def open_gate(job: Job, store: UnitStore | None, deadline: float) -> Gate:
+    """Return the gate of a job's compilers. Without a store nothing is gained by stopping before the time limit."""
+    memory, end = (job.care.job_memory_gib or 0) * GIB, deadline if store else math.inf
+    return Gate(folder=own_compilers(base_folder()), store=store, deadline=end, memory=memory)
+
+
 @contextmanager
 def open_launchers(
-    scratch: Path, path: str, python: Path, project: str, store: UnitStore | None
+    scratch: Path, path: str, python: Path, project: str, store: UnitStore | None, gate: Gate | None = None
 ) -> Iterator[Launchers]:
     """Put the launchers of the compilers on `path` into a build's folder, and answer them while the body runs.
 
-    `python` is that of the build's environment. At the end, the store is as small as it should be.
+    `python` is that of the build's environment. At the end, however it ends, the store is as small as it should be.
     """
     folder = scratch / "units"
     links = folder / "compilers"
     links.mkdir(parents=True)
+    gate = gate or Gate(folder=folder / "gate", store=store)
     found = {name: shutil.which(name, path=path) for name in HOST_COMPILERS}
     programs = {name: Path(place) for name, place in found.items() if place}
     with _find_address(folder) as address:
@@ -133,13 +144,15 @@ def open_launchers(
         launcher.chmod(0o755)
         for name in programs:
             (links / name).symlink_to(launcher)
-        desk = _open_desk(links, {**programs, NVCC: scratch / TOOLKIT / "bin" / NVCC}, scratch, python, project, store)
-        with _serve(address, desk):
-            yield Launchers(links, desk.report, desk.programs, desk.files)
-    if store:
-        store.write(PROGRAMS, desk.files.dump())
-        store.evict()
-        desk.report.troubles.update(store.troubles)
+        desk = _open_desk(links, {**programs, NVCC: scratch / TOOLKIT / "bin" / NVCC}, scratch, python, project, gate)
+        try:
+            with _serve(address, desk):
+                yield Launchers(links, desk.report, desk.programs, desk.files, gate)
+        finally:
+            if store:
+                store.write(PROGRAMS, desk.files.dump())
+                store.evict()
+                desk.report.troubles.update(store.troubles)
 
 
 @contextmanager
@@ -174,9 +187,9 @@ def _serve(address: Path, desk: Desk) -> Iterator[None]:
 
 
 def _open_desk(
-    links: Path, programs: Mapping[str, Path], scratch: Path, python: Path, project: str, store: UnitStore | None
+    links: Path, programs: Mapping[str, Path], scratch: Path, python: Path, project: str, gate: Gate
 ) -> Desk:
-    folder, last_step = links.parent, links.with_name("last_step.cpp")
+    store, folder, last_step = gate.store, links.parent, links.with_name("last_step.cpp")
     last_step.write_text(LAST_STEP, encoding="utf-8")
     said = output([python, "-I", "-c", PLACES])
     packages, *includes = json.loads(said) if said else ("", "", "")
@@ -193,6 +206,7 @@ def _open_desk(
         tracer=_compile_tracer(programs, folder) if store else None,
         folder=folder,
         report=UnitReport(),
+        gate=gate,
     )
 
 

@@ -43,6 +43,11 @@ VERBS: Mapping[str, Verb] = {
         "plan",
     ),
     "build": Verb("build one job of the plan", "fatwheel build --job linux-cuda-cu130 --out dist"),
+    "report": Verb(
+        "show where the time and the memory of a build went, or compare two",
+        "fatwheel report dist --html times.html",
+        "build",
+    ),
     "audit": Verb("check what is inside wheels", "fatwheel audit dist/*.whl --config fatwheel.yml", "build"),
     "validate": Verb(
         "install wheels in clean environments and run them", "fatwheel validate dist/*.whl --python 3.12", "build"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, add_trust, parse_nonempty
+from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, add_trust, parse_nonempty, parse_number
 from ci_tools.cli.next_command import after_audit, after_build, after_validation, say_next
 from ci_tools.cli.statuses import BAD, DONE
-from ci_tools.cli.tables.layout import show, show_json
+from ci_tools.cli.tables.layout import show, show_as, show_json
 from ci_tools.cli.tables.release import findings_table, trials_table
 from ci_tools.errors import InputError, nearest
 
@@ -22,12 +24,18 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Plan, Site
 
 
+MOST_COMPARED = 2
+SPARE = 10  # minutes of a time limit, a tenth of it at most, for what comes before a build and after it
+
+
 def declare_build(parser: Parser) -> None:
     add_config(parser)
     parser.add_path("--plan", "FILE", "a plan.json that the plan made here must equal; it names the config")
     add_edition(parser)
     parser.add_text("--job", "NAME", "a job of the plan, or sdist; several are separated by commas", required=True)
     parser.add_path("--out", "DIR", "where the file goes", required=True)
+    text = "minutes after which this machine ends the command; it stops before, and keeps what it compiled"
+    parser.add_argument("--time-limit", type=parse_number, metavar="MINUTES", help=text)
     parser.add_flag("--keep-going", "if one of several jobs fails, build and audit the others, and fail at the end")
 
 
@@ -46,7 +54,7 @@ def run_build(options: argparse.Namespace, outside: Outside) -> None:
     if options.plan and (options.torch or options.gpu_runner):
         msg = "--plan says what its run asked for, expected no --torch or --gpu-runner beside it"
         raise InputError(msg)
-    outside = replace(outside, reporter=(times := TimedReporter(outside.reporter)))
+    outside = replace(outside, reporter=(times := TimedReporter(outside.reporter)), ends=_find_end(options.time_limit))
     is_named = options.config or not options.plan
     path = find_config(options, outside) if is_named else plan_file.config_of(options.plan)
     planned = make_plan(options, path, outside)
@@ -59,6 +67,11 @@ def run_build(options: argparse.Namespace, outside: Outside) -> None:
     times.say_times(built, outside.environ, options.job)
     for line in after_build({made.path: made.built for made in built}, names, planned.plan, options.out):
         outside.reporter.say(line)  # stdout has the paths, for scripts
+
+
+def _find_end(minutes: int | None) -> float:
+    """Return when a build stops, in the seconds of time.monotonic: early enough to keep what it compiled elsewhere."""
+    return time.monotonic() + 60 * (minutes - min(minutes / 10, SPARE)) if minutes else math.inf
 
 
 def declare_audit(parser: Parser) -> None:
@@ -95,6 +108,34 @@ def run_audit(options: argparse.Namespace, outside: Outside) -> int:
     if steps.is_on(outside.environ):  # in GitHub Actions, errors are also shown as annotations
         files.refuse_findings(findings, plan)
     return DONE if is_good else BAD
+
+
+def declare_report(parser: Parser) -> None:
+    text = "the folder of a build, or the logs/JOB.trace.json of one of its jobs; default: dist; a second is compared"
+    parser.add_path("builds", "DIR|FILE", text, nargs="*")
+    parser.add_path("--html", "FILE", "write a page with a chart of each job")
+    parser.add_path("--trace", "FILE", "write one trace of all their jobs, for ui.perfetto.dev or chrome://tracing")
+    add_format(parser, "json")
+
+
+def run_report(options: argparse.Namespace, outside: Outside) -> None:
+    from ci_tools.build.times.chart import write_chart
+    from ci_tools.build.times.trace import dump, find_jobs
+    from ci_tools.cli.tables.times import times_tables, times_values
+    from ci_tools.machine.storage import write_atomically
+
+    builds = {str(place): find_jobs(place) for place in options.builds or [Path("dist")]}
+    if len(builds) > MOST_COMPARED:
+        msg = f"{len(options.builds)} builds are named, expected one, or two to compare"
+        raise InputError(msg)
+    named = [(f"{place}: " if len(builds) > 1 else "", job) for place, found in builds.items() for job in found]
+    jobs = [job._replace(name=f"{place}{job.name}") for place, job in named]
+    for path, write in ((options.html, write_chart), (options.trace, dump)):
+        if path:
+            with write_atomically(path) as file:
+                file.write(write(jobs))
+            outside.reporter.say(f"{path} is written")
+    show_as(options.format, times_tables(builds), times_values(builds))
 
 
 def declare_validate(parser: Parser) -> None:
