@@ -210,7 +210,7 @@ class Desk:
             content = (call.cwd / call.output).read_bytes()
             dependencies = (call.cwd / call.dependencies).read_bytes() if call.dependencies else b""
             made = StoredUnit(content, dependencies, said, errors, call.output, self.seeds.site)
-            self.store.write(_name_object(found.key), made.pack())
+            self.store.write(name_object(found.key), made.pack())
         how = FAILED if ran.status else COMPILED if found.key or not found.why else PLAIN
         if self.store and not ran.status:
             keep_cost(run.name, ran.cost, self.store)
@@ -289,12 +289,13 @@ class Desk:
         return ""
 
 
-def _name_object(key: str) -> str:
+def name_object(key: str) -> str:
+    """Return the name of an object in the store."""
     return f"{OBJECTS}/{key[:2]}/{key}"
 
 
 def _read(key: str, store: UnitStore) -> StoredUnit | None:
-    packed = store.read(_name_object(key))
+    packed = store.read(name_object(key))
     return unpack(packed) if packed is not None else None
 
 

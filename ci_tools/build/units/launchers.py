@@ -51,7 +51,7 @@ HOME = CUDA.homes[0]  # the variable that names the folder of links
 TOOLKIT = "toolkit"  # the folder of the build's CUDA
 PROGRAMS = "programs"  # the name in the store of what is known of compilers
 SOCKET, LONGEST_ADDRESS = "socket", 107  # characters (unix(7))
-SWITCH, OFF = "FATWHEEL_UNITS", "off"
+SWITCH, OFF, SHARED = "FATWHEEL_UNITS", "off", ("dir:", "s3://")
 # nvcc would call what it generates after the object (see `CUDA.variables`), beside it. A project that looks for ccache
 # would take objects from the user's, which is wrong about headers of one architecture.
 NO_OTHERS = {"NVCC_PREPEND_FLAGS": "", "CCACHE_DISABLE": "1"}
@@ -90,18 +90,32 @@ def name_place(variable: str, job: Job, outside: Outside) -> str:
     return TOOLKIT if variable == HOME and has_launchers(job, outside) else variable.lower()
 
 
+def read_switch(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the places that are shared with other machines: where to take from, and where to put, if that differs.
+
+    Raises InputError for another value than their addresses and "off".
+    """
+    told = environ.get(SWITCH, "").split()
+    if told == [OFF]:
+        return ()
+    if len(told) > 2 or not all(word.startswith(SHARED) for word in told):  # noqa: PLR2004 - see above
+        msg = f"{SWITCH} is {environ[SWITCH]!r}, expected {OFF}, dir:FOLDER, s3://BUCKET/PREFIX, or an empty value"
+        raise InputError(msg)
+    return tuple(told)
+
+
+def find_store(outside: Outside) -> UnitStore:
+    """Return this machine's store."""
+    return UnitStore(folder=outside.cache / "units")
+
+
 def open_store(job: Job, outside: Outside) -> UnitStore | None:
     """Return the store of a job's units; None if it is off, or if nobody would read what is stored.
 
-    A runner of GitHub ends with its store, so that only a batch has a use for one there. Raises InputError if the
-    variable has another value than "off".
+    A runner of GitHub ends with its store, so that only a batch has a use for one there, and what shares it elsewhere.
     """
-    told = outside.environ.get(SWITCH, "")
-    if told not in {"", OFF}:
-        msg = f"{SWITCH} is {told!r}, expected {OFF}, or an empty value"
-        raise InputError(msg)
-    is_alone = steps.is_on(outside.environ) and not job.batch
-    return None if is_alone or told else UnitStore(folder=outside.cache / "units")
+    is_shared = bool(read_switch(outside.environ)) or bool(job.batch) or not steps.is_on(outside.environ)
+    return find_store(outside) if is_shared and outside.environ.get(SWITCH, "").strip() != OFF else None
 
 
 @contextmanager
