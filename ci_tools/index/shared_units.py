@@ -10,19 +10,20 @@ import re
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from ci_tools.build.units.launchers import SWITCH, find_store, read_switch
+from ci_tools.build.units.launchers import SWITCH, find_store, list_forms, read_switch
 from ci_tools.build.units.packs import read_pack, write_pack
+from ci_tools.catalog.targets import kind_of
 from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.github import step as steps
-from ci_tools.index.objects.store import FolderStore, content_of_file
+from ci_tools.index.objects.store import content_of_file
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from ci_tools.index.objects.store import Store
     from ci_tools.machine.context import Outside
@@ -42,16 +43,12 @@ class PackFile(NamedTuple):
 
 
 def open_place(address: str, outside: Outside) -> Store:
-    """Return the place of an address, `dir:FOLDER` or `s3://BUCKET/PREFIX`; raise InputError for another one."""
-    if address.startswith("dir:") and address != "dir:":
-        return FolderStore(Path(address.removeprefix("dir:")), outside.reporter)
-    if address.startswith("s3://"):
-        from ci_tools.index.objects.bucket import BucketStore  # noqa: PLC0415 - only buckets need its client
-        from ci_tools.index.objects.place import place_of  # noqa: PLC0415 - see above
-
-        return BucketStore(place_of(address), outside.reporter)
-    msg = f"{address} is no place for compile units, expected dir:FOLDER or s3://BUCKET/PREFIX"
-    raise InputError(msg)
+    """Return the place of an address, a folder or a bucket; raise InputError for another one."""
+    kind = kind_of(address)
+    if kind is None or not kind.is_index or not re.fullmatch(kind.pattern, address):
+        msg = f"{address} is no place for compile units, expected {' or '.join(list_forms())}"
+        raise InputError(msg)
+    return cast("Store", kind.open(address, outside))
 
 
 @contextmanager
@@ -68,22 +65,23 @@ def share_units(plan: Plan, names: Sequence[str], outside: Outside) -> Iterator[
     jobs = [*dict.fromkeys(job.batch or job.name for job in plan.jobs if job.name in names)]
     whose, began = (plan.project.name, jobs[0] if len(jobs) == 1 else "all"), time.time()
     event = outside.environ.get("GITHUB_EVENT_NAME", "") if steps.is_on(outside.environ) else ""
-    with _say_failure("nothing is taken", outside):
+    with say_failure(f"{SWITCH}: nothing is taken", outside):
         take_units(places[0], *whose, outside)
     try:
         yield
     finally:  # what was compiled before a failure is not compiled again
         if not (event.startswith("pull_request") or isinstance(sys.exc_info()[1], KeyboardInterrupt)):
-            with _say_failure("nothing is kept", outside):
+            with say_failure(f"{SWITCH}: nothing is kept", outside):
                 keep_units(places[-1], *whose, began, outside)
 
 
 @contextmanager
-def _say_failure(what: str, outside: Outside) -> Iterator[None]:
+def say_failure(what: str, outside: Outside) -> Iterator[None]:
+    """Say why the body failed, and go on: compile units are a saving."""
     try:
         yield
     except (FatwheelError, OSError) as error:
-        outside.reporter.say(f"warning: {SWITCH}: {what}: {error}")
+        outside.reporter.say(f"warning: {what}: {error}")
 
 
 def list_files(place: Store, project: str) -> list[PackFile]:

@@ -26,6 +26,7 @@ from ci_tools.build.units.report import UnitReport
 from ci_tools.build.units.seeds import Seeds
 from ci_tools.build.units.store import UnitStore
 from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.catalog.targets import KINDS, kind_of
 from ci_tools.errors import InputError
 from ci_tools.github import step as steps
 from ci_tools.machine.process import output, run
@@ -51,7 +52,7 @@ HOME = CUDA.homes[0]  # the variable that names the folder of links
 TOOLKIT = "toolkit"  # the folder of the build's CUDA
 PROGRAMS = "programs"  # the name in the store of what is known of compilers
 SOCKET, LONGEST_ADDRESS = "socket", 107  # characters (unix(7))
-SWITCH, OFF, SHARED = "FATWHEEL_UNITS", "off", ("dir:", "s3://")
+SWITCH, OFF = "FATWHEEL_UNITS", "off"
 # nvcc would call what it generates after the object (see `CUDA.variables`), beside it. A project that looks for ccache
 # would take objects from the user's, which is wrong about headers of one architecture.
 NO_OTHERS = {"NVCC_PREPEND_FLAGS": "", "CCACHE_DISABLE": "1"}
@@ -98,10 +99,16 @@ def read_switch(environ: Mapping[str, str]) -> tuple[str, ...]:
     told = environ.get(SWITCH, "").split()
     if told == [OFF]:
         return ()
-    if len(told) > 2 or not all(word.startswith(SHARED) for word in told):  # noqa: PLR2004 - see above
-        msg = f"{SWITCH} is {environ[SWITCH]!r}, expected {OFF}, dir:FOLDER, s3://BUCKET/PREFIX, or an empty value"
+    kinds = [kind_of(word) for word in told]
+    if len(told) > 2 or not all(kind and kind.is_index for kind in kinds):  # noqa: PLR2004 - see above
+        msg = f"{SWITCH} is {environ[SWITCH]!r}, expected {OFF}, {', '.join(list_forms())}, or an empty value"
         raise InputError(msg)
     return tuple(told)
+
+
+def list_forms() -> list[str]:
+    """Return the forms of the addresses of such places."""
+    return [kind.form for kind in KINDS.values() if kind.is_index]
 
 
 def find_store(outside: Outside) -> UnitStore:

@@ -116,17 +116,18 @@ def run_channel(options: argparse.Namespace, outside: Outside) -> None:  # noqa:
 def declare_units(parser: Parser) -> None:
     parser.add_argument("--plan", type=Path, required=True, metavar="FILE", help="the plan.json of the project")
     for name, text in (("source", "the place to copy from"), ("target", "the place to copy to")):
-        where = f"{text}: dir:FOLDER or s3://BUCKET/PREFIX"
+        where = f"{text}: dir:PATH or s3://BUCKET/PREFIX"
         parser.add_argument(f"--{name}", type=parse_nonempty, required=True, metavar="PLACE", help=where)
 
 
 def run_units(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.index.shared_units import copy_units, open_place
+    from ci_tools.index.shared_units import copy_units, open_place, say_failure
     from ci_tools.plan import plan_reader
 
     project = plan_reader.read(options.plan).project.name
     source, target = (open_place(address, outside) for address in (options.source, options.target))
-    print(f"{copy_units(project, source, target)} files of compile units of {project} copied")
+    with say_failure("no more compile units are copied", outside):
+        print(f"{copy_units(project, source, target)} files of compile units of {project} copied")
     return DONE
 
 

@@ -26,6 +26,7 @@ ON_GITHUB = {"GITHUB_ACTIONS": "true"}
         pytest.param({}, "", True, id="on-a-machine-that-stays"),
         pytest.param(ON_GITHUB, "", False, id="alone-on-a-runner"),
         pytest.param(ON_GITHUB, "linux-cpu", True, id="in-a-batch-on-a-runner"),
+        pytest.param({**ON_GITHUB, "FATWHEEL_UNITS": "dir:/units"}, "", True, id="shared-with-later-runs"),
         pytest.param({"FATWHEEL_UNITS": "off"}, "linux-cpu", False, id="off"),
     ],
 )
@@ -40,7 +41,8 @@ def test_a_build_has_a_store_where_another_one_reads_it(
 
 
 def test_another_value_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="FATWHEEL_UNITS is 'no', expected off, or an empty value"):
+    expected = "expected off, dir:PATH, s3://BUCKET/PREFIX, or an empty value"
+    with pytest.raises(InputError, match=f"FATWHEEL_UNITS is 'no', {expected}"):
         open_store(cast("Job", SimpleNamespace(batch="")), world(tmp_path, FATWHEEL_UNITS="no"))
 
 
