@@ -42,6 +42,7 @@ from ci_tools.build.requirements import InstallPlace, job_of_sdist, needs_of_job
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk.stand_ins import put_toolkit
 from ci_tools.build.toolchain import TORCH_INCLUDE
+from ci_tools.build.units.forecast import keep_job
 from ci_tools.build.units.launchers import has_launchers, name_place, open_launchers, open_store
 from ci_tools.build.version_files import restate_version
 from ci_tools.catalog.accelerators import list_compilers
@@ -173,6 +174,8 @@ class Workshop:
         with open_launchers(bench.scratch, told["PATH"], toolchain.python, bench.plan.project.name, store) as launchers:
             made = self._backend("wheel", bench, toolchain, {**launchers.take_over(told), **dict(job.env)}, needs)
         launchers.report.tell(job.name, bench.log, self.outside.reporter)
+        if store:
+            keep_job(bench.plan.project.name, job.name, launchers.units, store)
         return made
 
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:

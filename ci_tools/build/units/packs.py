@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ci_tools.build.units.store import UnitStore
 
 SIZE, ENTRY = 1 << 30, 1 << 28  # bytes of a pack's entries, and of one
-NAME = re.compile(r"(costs|lines|manifests|objects)(/[0-9a-f][0-9a-f-]*){1,2}")
+NAME = re.compile(r"(costs|jobs|lines|manifests|objects)(/[0-9a-f][0-9a-f-]*){1,2}")
 FIRST = 365 * 86400 * 11  # the times of ZIP files begin in 1980
 QUICK = 1  # of zlib: objects shrink to a third by it
 
@@ -46,7 +46,7 @@ def write_pack(store: UnitStore, since: float, path: Path, size: int = SIZE) -> 
 
 def _list_used(store: UnitStore, since: float) -> Iterator[str]:
     """Yield the names of what was used, and of what explains a change of it."""
-    for folder in (manifests.MANIFESTS, OBJECTS):
+    for folder in ("jobs", manifests.MANIFESTS, OBJECTS):
         for name in store.list_names(folder):
             if store.changed(name) < since:
                 break

@@ -1,0 +1,92 @@
+"""Foretells which compile units of a plan's jobs are in the store, by the units of each job's last build.
+
+Only files of the source are compared: torch, the toolkit and options are those of a build that has not begun.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.build.units import manifests
+from ci_tools.build.units.desk import name_object
+from ci_tools.build.units.files import Digests
+from ci_tools.build.units.manifests import name_folders
+from ci_tools.model.plan import JobKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ci_tools.build.units.manifests import TextManifest
+    from ci_tools.build.units.store import UnitStore
+    from ci_tools.model.plan import Job, Plan
+    from ci_tools.source.files import Tree
+
+SOURCE = "<source>/"
+OF_PYTHON = ("<include>", "<platinclude>")
+NOTHING_KNOWN = "its text is not in the store"
+
+
+class JobForecast(NamedTuple):
+    """The compile units of a job: those in the store, and for each of the others what has changed."""
+
+    job: str
+    stored: int
+    changed: tuple[str, ...]
+
+
+class _Source(NamedTuple):
+    """The source that a plan builds, and the store."""
+
+    tree: Tree
+    files: Digests
+    store: UnitStore
+
+
+def keep_job(project: str, job: str, units: Mapping[str, str], store: UnitStore) -> None:
+    """Write the units of a job that was built, by their names in the store."""
+    store.write(_name(project, job), json.dumps([*units]).encode())
+
+
+def forecast(plan: Plan, tree: Tree, store: UnitStore) -> Iterator[JobForecast]:
+    """Yield what the store has of each job whose units are known, from its own build or from another Python's."""
+    source = _Source(tree, Digests(), store)
+    for job in plan.jobs:
+        for built in [job, *_list_siblings(job, plan)]:
+            if known := store.read(_name(plan.project.name, built.name)):
+                found = [_find_change(unit, source, is_own=built is job) for unit in json.loads(known)]
+                yield JobForecast(job.name, found.count(""), tuple(filter(None, found)))
+                break
+
+
+def _list_siblings(job: Job, plan: Plan) -> list[Job]:
+    """Return the jobs that differ only in their Python."""
+    axes = (job.platform, job.accelerator, job.requires_torch)
+    native = [one for one in plan.jobs if one.kind is JobKind.NATIVE and one is not job]
+    return [one for one in native if (one.platform, one.accelerator, one.requires_torch) == axes]
+
+
+def _find_change(unit: str, source: _Source, *, is_own: bool) -> str:
+    """Return what has changed since a unit was compiled, by the youngest of its manifests; "" if nothing has."""
+    loaded = (manifests.load(name, source.store) for name in source.store.list_names(f"{manifests.MANIFESTS}/{unit}"))
+    changes = [_compare(found, source, is_own=is_own) for found in loaded if found]
+    return "" if "" in changes else next(iter(changes), NOTHING_KNOWN)
+
+
+def _compare(manifest: TextManifest, source: _Source, *, is_own: bool) -> str:
+    names, own = name_folders({"source": source.tree.root}), source.tree.names
+    read = {path: digest for path, digest in manifest.read.items() if path.removeprefix(SOURCE) in own}
+    for path, digest in read.items():
+        if path.startswith(SOURCE) and source.files.digest(names.expand(path)) != digest:
+            return manifests.name_place(manifest, path, names, source.store)
+    for path in manifest.absent:
+        if path.startswith(SOURCE) and path.removeprefix(SOURCE) in own:
+            return path
+    if not is_own and any(path.startswith(OF_PYTHON) for path in manifest.read):
+        return "it reads Python's headers"
+    return "" if source.store.has(name_object(manifest.key)) else NOTHING_KNOWN
+
+
+def _name(project: str, job: str) -> str:
+    return f"jobs/{hashlib.sha256(json.dumps([project, job]).encode()).hexdigest()}"
