@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 OBJECTS, FIRST = "objects", "first"
 TRACED = "FATWHEEL_UNITS_TRACE"  # the variable that names the file for trace.c
-FORMAT = "1"  # of what the store holds: another one is not taken
+FORMAT = "2"  # of what the store holds: another one is not taken
 # Variables that compilers read, beside those that change which programs they call (gcc(1), nvcc.profile).
 VARIABLES = (
     *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "SOURCE_DATE_EPOCH"),
@@ -54,21 +54,22 @@ class StoredUnit(NamedTuple):
     errors: bytes
     output: str  # the names that are in the dependencies
     site: str
+    seconds: float  # of processor time that the compiler took
 
     def pack(self) -> bytes:
         """Return it as bytes."""
         parts = (self.content, self.dependencies, self.said, self.errors)
-        head = [[len(part) for part in parts], self.output, self.site]
+        head = [[len(part) for part in parts], self.output, self.site, self.seconds]
         return json.dumps(head).encode() + b"\n" + b"".join(parts)
 
 
 def unpack(packed: bytes) -> StoredUnit:
-    """Return what `Stored.pack` wrote."""
+    """Return what `StoredUnit.pack` wrote."""
     head, _, rest = packed.partition(b"\n")
-    sizes, output, site = json.loads(head)
+    sizes, *others = json.loads(head)
     ends = [*accumulate(sizes, initial=0)]
     content, dependencies, said, errors = (rest[start:end] for start, end in pairwise(ends))
-    return StoredUnit(content, dependencies, said, errors, output, site)
+    return StoredUnit(content, dependencies, said, errors, *others)
 
 
 class LauncherLine(NamedTuple):
@@ -212,7 +213,7 @@ class Desk:
         if self.store and found.key and not ran.status:
             content = (call.cwd / call.output).read_bytes()
             dependencies = (call.cwd / call.dependencies).read_bytes() if call.dependencies else b""
-            made = StoredUnit(content, dependencies, said, errors, call.output, self.seeds.site)
+            made = StoredUnit(content, dependencies, said, errors, call.output, self.seeds.site, ran.seconds)
             self.store.write(name_object(found.key), made.pack())
         how = FAILED if ran.status else COMPILED if found.key or not found.why else PLAIN
         if self.store and not ran.status:
@@ -232,7 +233,7 @@ class Desk:
         if text.plain:
             return _StoreAnswer(why=text.plain, seconds=text.seconds)
         key = self._key(call, text)
-        stored = _read(key, store)
+        stored = read_object(key, store)
         why = "" if stored else self._explain_change(unit, told, names, store)
         self._record(call, text, key, work.began, store)
         return _StoreAnswer(stored, SAME_TEXT, why, text.seconds, key)
@@ -281,7 +282,7 @@ class Desk:
         for name in store.list_names(f"{manifests.MANIFESTS}/{unit}"):
             found = manifests.load(name, store) if f"/{digest}-" in name else None
             if found and not manifests.find_change(found, names, self.files):
-                return _read(found.key, store)
+                return read_object(found.key, store)
         return None
 
     def _explain_change(self, unit: str, told: Mapping[str, str], names: FolderNames, store: UnitStore) -> str:
@@ -297,7 +298,8 @@ def name_object(key: str) -> str:
     return f"{OBJECTS}/{key[:2]}/{key}"
 
 
-def _read(key: str, store: UnitStore) -> StoredUnit | None:
+def read_object(key: str, store: UnitStore) -> StoredUnit | None:
+    """Return what the store has for a key; None if there is nothing."""
     packed = store.read(name_object(key))
     return unpack(packed) if packed is not None else None
 

@@ -6,13 +6,15 @@ Only files of the source are compared: torch, the toolkit and options are those 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.units import manifests
-from ci_tools.build.units.desk import name_object
+from ci_tools.build.units.desk import name_object, read_object
 from ci_tools.build.units.files import Digests
 from ci_tools.build.units.manifests import name_folders
+from ci_tools.formats.fatbinary import digest_images
 from ci_tools.model.plan import JobKind
 
 if TYPE_CHECKING:
@@ -34,6 +36,18 @@ class JobForecast(NamedTuple):
     job: str
     stored: int
     changed: tuple[str, ...]
+
+
+class MadeUnit(NamedTuple):
+    """What a unit took, whether each Python compiles it, and the hashes of its device code."""
+
+    seconds: float  # of processor time
+    is_of_python: bool
+    images: Mapping[str, str]
+
+    def describe(self) -> str:
+        """Return the time, and how often it is taken."""
+        return f"{self.seconds:.0f} CPU s {'for each Python' if self.is_of_python else 'once for every Python'}"
 
 
 class _Source(NamedTuple):
@@ -60,6 +74,27 @@ def forecast(plan: Plan, tree: Tree, store: UnitStore) -> Iterator[JobForecast]:
                 break
 
 
+def read_made(plan: Plan, job: str, tree: Tree, store: UnitStore) -> dict[str, MadeUnit]:
+    """Return the compile units of a job as they were made of this source, by the names of their sources."""
+    source, made = _Source(tree, Digests(), store), dict[str, MadeUnit]()
+    for unit in json.loads(store.read(_name(plan.project.name, job)) or b"[]"):
+        for found in _load_all(unit, source):
+            stored = read_object(found.key, store) if not _compare(found, source, is_own=True) else None
+            if stored:
+                is_of_python = any(path.startswith(OF_PYTHON) for path in found.read)
+                images = digest_images(io.BytesIO(stored.content))
+                made[found.told["source"].removeprefix(SOURCE)] = MadeUnit(stored.seconds, is_of_python, images)
+                break
+    return made
+
+
+def _load_all(unit: str, source: _Source) -> Iterator[TextManifest]:
+    """Yield the manifests of a unit, the youngest first."""
+    for name in source.store.list_names(f"{manifests.MANIFESTS}/{unit}"):
+        if found := manifests.load(name, source.store):
+            yield found
+
+
 def _list_siblings(job: Job, plan: Plan) -> list[Job]:
     """Return the jobs that differ only in their Python."""
     axes = (job.platform, job.accelerator, job.requires_torch)
@@ -69,8 +104,7 @@ def _list_siblings(job: Job, plan: Plan) -> list[Job]:
 
 def _find_change(unit: str, source: _Source, *, is_own: bool) -> str:
     """Return what has changed since a unit was compiled, by the youngest of its manifests; "" if nothing has."""
-    loaded = (manifests.load(name, source.store) for name in source.store.list_names(f"{manifests.MANIFESTS}/{unit}"))
-    changes = [_compare(found, source, is_own=is_own) for found in loaded if found]
+    changes = [_compare(found, source, is_own=is_own) for found in _load_all(unit, source)]
     return "" if "" in changes else next(iter(changes), NOTHING_KNOWN)
 
 

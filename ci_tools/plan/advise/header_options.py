@@ -41,7 +41,7 @@ def find_header_options(source: ProjectView) -> Iterator[Option]:
         name="python-header",
         what=f"{some} of {len(source.compiled)} reach Python.h and use nothing of it: each Python compiles them again",
         places=tuple(places),
-        how="torch/types.h, or torch/all.h, is torch without Python; what has the bindings keeps torch/extension.h",
+        how="ATen/ATen.h, torch/types.h or torch/all.h, by what is used; what has the bindings keeps torch/extension.h",
         change=identity,
         edits=source.possible(tuple(changes)),
     )
