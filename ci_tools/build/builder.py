@@ -175,7 +175,7 @@ class Workshop:
             made = self._backend("wheel", bench, toolchain, {**launchers.take_over(told), **dict(job.env)}, needs)
         launchers.report.tell(job.name, bench.log, self.outside.reporter)
         if store:
-            keep_job(bench.plan.project.name, job.name, launchers.units, store)
+            keep_job(bench.plan.project.name, job.name, launchers.report, store)
         return made
 
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:

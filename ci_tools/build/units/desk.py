@@ -147,7 +147,6 @@ class Desk:
     tracer: Path | None
     folder: Path  # for what a call needs while it runs
     report: UnitReport
-    units: dict[str, str]  # the sources of the units, by their names
 
     def answer(self, line: socket.socket) -> None:
         """Answer one launcher until its call has ended; after an error here, the compiler runs as it was called."""
@@ -183,8 +182,6 @@ class Desk:
         if call is None:
             asked.execute(words)
             return
-        if not call.plain:
-            self.units[self.seeds.name(call)] = call.sources[0]
         kept = self.folder / "kept" / self.seeds.seed(call)  # the same path every time: debug information may name it
         further = [*self.seeds.list_words(call, kept)]
         with tempfile.TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as folder:

@@ -14,6 +14,7 @@ from ci_tools.build.units import manifests
 from ci_tools.build.units.desk import name_object, read_object
 from ci_tools.build.units.files import Digests
 from ci_tools.build.units.manifests import name_folders
+from ci_tools.build.units.report import PLAIN
 from ci_tools.formats.fatbinary import digest_images
 from ci_tools.model.plan import JobKind
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ci_tools.build.units.manifests import TextManifest
+    from ci_tools.build.units.report import UnitReport
     from ci_tools.build.units.store import UnitStore
     from ci_tools.model.plan import Job, Plan
     from ci_tools.source.files import Tree
@@ -58,8 +60,9 @@ class _Source(NamedTuple):
     store: UnitStore
 
 
-def keep_job(project: str, job: str, units: Mapping[str, str], store: UnitStore) -> None:
+def keep_job(project: str, job: str, report: UnitReport, store: UnitStore) -> None:
     """Write the units of a job that was built, by their names in the store."""
+    units = dict.fromkeys(one.unit for one in report.units if one.how != PLAIN)
     store.write(_name(project, job), json.dumps([*units]).encode())
 
 

@@ -59,11 +59,10 @@ NO_OTHERS = {"NVCC_PREPEND_FLAGS": "", "CCACHE_DISABLE": "1"}
 
 
 class Launchers(NamedTuple):
-    """The launchers of a build: the folder of the host compilers', its units so far, and their sources by name."""
+    """The launchers of a build: the folder of the host compilers', and its units so far."""
 
     links: Path
     report: UnitReport
-    units: Mapping[str, str]
 
     def take_over(self, told: Mapping[str, str]) -> dict[str, str]:
         """Return a build's variables with the launchers first on PATH; in place of its CUDA toolkit, links to it."""
@@ -149,7 +148,7 @@ def open_launchers(
             (links / name).symlink_to(launcher)
         desk = _open_desk(links, {**programs, NVCC: scratch / TOOLKIT / "bin" / NVCC}, scratch, python, project, store)
         with _serve(address, desk):
-            yield Launchers(links, desk.report, desk.units)
+            yield Launchers(links, desk.report)
     if store:
         store.write(PROGRAMS, desk.files.dump())
         store.evict()
@@ -207,7 +206,6 @@ def _open_desk(
         tracer=_compile_tracer(programs, folder) if store else None,
         folder=folder,
         report=UnitReport(),
-        units={},
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 
 from ci_tools.build.units import manifests
+from ci_tools.build.units.costs import COSTS
 from ci_tools.build.units.desk import OBJECTS, name_object
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _list_used(store: UnitStore, since: float) -> Iterator[str]:
             yield name
             if folder == manifests.MANIFESTS and (found := manifests.load(name, store)):
                 yield name_object(found.key)
-                yield f"costs/{name.split('/')[1]}"
+                yield f"{COSTS}/{name.split('/')[1]}"
                 yield from (f"{manifests.LINES}/{digest}" for digest in found.read.values())
 
 
