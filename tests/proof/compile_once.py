@@ -60,7 +60,10 @@ void launchNUMBER(float* x, const float* y, int n) {
   kernel<2><<<n / 256 + 1, 256>>>(x, y, n);
 }
 """
-GENERATED = {"torch_free": (64, "#include <cuda_fp16.h>"), "with_c10": (4, "#include <c10/cuda/CUDAStream.h>")}
+GENERATED = {"torch_free": (16, "#include <cuda_fp16.h>"), "with_c10": (2, "#include <c10/cuda/CUDAStream.h>")}
+# A release of a project that cannot collapse, and the wheels that have one set of objects together.
+AXES = {"torches": 11, "CUDAs": 4, "Pythons": 5}
+RUNNERS, CORES = 20, 4  # jobs that GitHub starts at a time on the free plan, and the cores of each
 
 
 def generate(folder: Path, name: str, count: int, include: str) -> Path:
@@ -81,7 +84,7 @@ def _commit(folder: Path) -> None:
 def build(folder: Path, job: str, cache: Path, out: Path, **environ: str) -> dict[str, Any]:
     """Build a job; return its units by how they were had, the CPU seconds for keys and compilers, and the wheel."""
     shutil.rmtree(out, ignore_errors=True)
-    command = [Path(sys.executable).with_name("fatwheel"), "build", "--job", job, "--out", out]
+    command = [str(Path(sys.executable).with_name("fatwheel")), "build", "--job", job, "--out", str(out)]
     subprocess.run(command, cwd=folder, env={**os.environ, "FATWHEEL_CACHE": str(cache), **environ}, check=True)
     units = json.loads((out / "logs" / f"{job}.units.json").read_text(encoding="utf-8"))
     count = {how: sum(unit["how"] == how for unit in units) for how in (UNCHANGED, SAME_TEXT, COMPILED, PLAIN)}
@@ -119,6 +122,26 @@ def measure(folder: Path, scratch: Path) -> dict[str, Any]:
     return found
 
 
+def simulate(found: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Return the sets, runner hours and wall hours of a release's compiler calls, by what its units share."""
+    torches, cudas, pythons = AXES.values()
+    whole, other_python, other_torch = (
+        found[name]["asking"] + found[name]["compiling"]
+        for name in ("without a store", "second Python", "second torch")
+    )
+    sets = {"nothing": torches * cudas * pythons, "Pythons": torches * cudas, "Pythons and torches": cudas}
+    seconds = {
+        "nothing": whole * torches * cudas * pythons,
+        "Pythons": torches * cudas * (whole + (pythons - 1) * other_python),
+        "Pythons and torches": cudas * (whole + (torches - 1) * other_torch + torches * (pythons - 1) * other_python),
+    }
+    hours = {name: one / CORES / 3600 for name, one in seconds.items()}
+    return {
+        name: {"sets": sets[name], "runner hours": round(one, 3), "wall hours": round(one / RUNNERS, 4)}
+        for name, one in hours.items()
+    }
+
+
 def main() -> None:
     """Measure the generated projects, or those named, and write the record."""
     record: dict[str, Any] = {"date": dt.datetime.now(dt.timezone.utc).date().isoformat(), "projects": {}}
@@ -130,6 +153,7 @@ def main() -> None:
         for path in names:
             (folder / f"of {path.name}").mkdir()
             record["projects"][path.name] = measure(path, folder / f"of {path.name}")
+            record["projects"][path.name]["release"] = simulate(record["projects"][path.name])
             print(json.dumps({path.name: record["projects"][path.name]}, indent=1), flush=True)
     if not sys.argv[1:]:
         RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
