@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import py_compile
+import re
 import shlex
 import shutil
 import socketserver
@@ -53,6 +54,7 @@ TOOLKIT = "toolkit"  # the folder of the build's CUDA
 PROGRAMS = "programs"  # the name in the store of what is known of compilers
 SOCKET, LONGEST_ADDRESS = "socket", 107  # characters (unix(7))
 SWITCH, OFF = "FATWHEEL_UNITS", "off"
+BETWEEN = rf"\s+(?=(?:{'|'.join(KINDS)}):)"  # a folder may have a blank in its name
 # nvcc would call what it generates after the object (see `CUDA.variables`), beside it. A project that looks for ccache
 # would take objects from the user's, which is wrong about headers of one architecture.
 NO_OTHERS = {"NVCC_PREPEND_FLAGS": "", "CCACHE_DISABLE": "1"}
@@ -96,7 +98,7 @@ def read_switch(environ: Mapping[str, str]) -> tuple[str, ...]:
 
     Raises InputError for another value than their addresses and "off".
     """
-    told = environ.get(SWITCH, "").split()
+    told = [word for word in re.split(BETWEEN, environ.get(SWITCH, "").strip()) if word]
     if told == [OFF]:
         return ()
     kinds = [kind_of(word) for word in told]

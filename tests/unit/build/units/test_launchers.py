@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from ci_tools.build.units.calls import CompilerCall
-from ci_tools.build.units.launchers import open_store
+from ci_tools.build.units.launchers import open_store, read_switch
 from ci_tools.build.units.report import COMPILED, PLAIN, SAME_TEXT, UNCHANGED, UnitReport
 from ci_tools.errors import InputError
 from tests.builders.sources import world
@@ -44,6 +44,11 @@ def test_another_value_is_refused(tmp_path: Path) -> None:
     expected = "expected off, dir:PATH, s3://BUCKET/PREFIX, or an empty value"
     with pytest.raises(InputError, match=f"FATWHEEL_UNITS is 'no', {expected}"):
         open_store(cast("Job", SimpleNamespace(batch="")), world(tmp_path, FATWHEEL_UNITS="no"))
+
+
+def test_a_folder_may_have_a_blank_in_its_name() -> None:
+    places = "dir:/a b/shared  dir:/a b/made"
+    assert read_switch({"FATWHEEL_UNITS": places}) == ("dir:/a b/shared", "dir:/a b/made")
 
 
 def test_units_are_counted_and_changes_are_told() -> None:
