@@ -115,7 +115,7 @@ def digest_images(file: BinaryIO) -> Mapping[str, str]:
 
 
 class ImageSize(NamedTuple):
-    """What the images of one name take in a wheel, in bytes: as they are, and as `--compress-mode=size` makes them."""
+    """The bytes of the images of one name in a wheel: as they are, and as `--compress-mode=size` makes them."""
 
     now: int
     smallest: int

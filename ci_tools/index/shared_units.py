@@ -46,7 +46,7 @@ def open_place(address: str, outside: Outside) -> Store:
     """Return the place of an address, a folder or a bucket; raise InputError for another one."""
     kind = kind_of(address)
     if kind is None or not kind.is_index or not re.fullmatch(kind.pattern, address):
-        msg = f"{address} is no place for compile units, expected {' or '.join(list_forms())}"
+        msg = f"{address} cannot share compile units, expected {' or '.join(list_forms())}"
         raise InputError(msg)
     return cast("Store", kind.open(address, outside))
 
@@ -69,7 +69,7 @@ def share_units(plan: Plan, names: Sequence[str], outside: Outside) -> Iterator[
         take_units(places[0], *whose, outside)
     try:
         yield
-    finally:  # what was compiled before a failure is not compiled again
+    finally:  # units that were compiled before a failure are not compiled again
         if not (event.startswith("pull_request") or isinstance(sys.exc_info()[1], KeyboardInterrupt)):
             with say_failure(f"{SWITCH}: nothing is kept", outside):
                 keep_units(places[-1], *whose, began, outside)

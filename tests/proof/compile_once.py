@@ -60,7 +60,7 @@ void launchNUMBER(float* x, const float* y, int n) {
   kernel<2><<<n / 256 + 1, 256>>>(x, y, n);
 }
 """
-GENERATED = {"torch_free": (16, "#include <cuda_fp16.h>"), "with_c10": (2, "#include <c10/cuda/CUDAStream.h>")}
+GENERATED = {"torch_free": (8, "#include <cuda_fp16.h>"), "with_c10": (1, "#include <c10/cuda/CUDAStream.h>")}
 # A release of a project that cannot collapse, and the wheels that have one set of objects together.
 AXES = {"torches": 11, "CUDAs": 4, "Pythons": 5}
 RUNNERS, CORES = 20, 4  # jobs that GitHub starts at a time on the free plan, and the cores of each

@@ -1,4 +1,4 @@
-"""Foretells which compile units of a plan's jobs are in the store, by the units of each job's last build.
+"""Predicts which compile units of a plan's jobs are in the store, by the units of each job's last build.
 
 Only files of the source are compared: torch, the toolkit and options are those of a build that has not begun.
 """
@@ -41,7 +41,7 @@ class JobForecast(NamedTuple):
 
 
 class MadeUnit(NamedTuple):
-    """What a unit took, whether each Python compiles it, and the hashes of its device code."""
+    """The time that a unit took, whether each Python compiles it, and the hashes of its device code."""
 
     seconds: float  # of processor time
     is_of_python: bool

@@ -1,6 +1,6 @@
 """Packs: what a build took from the store of compile units, and what it put there, as one file for other machines.
 
-Whoever makes a pack is trusted as a writer of the store is. A name that leads elsewhere, and an entry that was cut,
+The maker of a pack is trusted as a writer of the store is. A name that leads elsewhere, and an entry that was cut,
 changed or given another name, is left out, and the rest is taken.
 """
 

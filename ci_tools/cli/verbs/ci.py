@@ -114,13 +114,12 @@ def run_channel(options: argparse.Namespace, outside: Outside) -> None:  # noqa:
 
 
 def declare_units(parser: Parser) -> None:
-    parser.add_argument("--plan", type=Path, required=True, metavar="FILE", help="the plan.json of the project")
-    for name, text in (("source", "the place to copy from"), ("target", "the place to copy to")):
-        where = f"{text}: dir:PATH or s3://BUCKET/PREFIX"
-        parser.add_argument(f"--{name}", type=parse_nonempty, required=True, metavar="PLACE", help=where)
+    parser.add_path("--plan", "FILE", "the plan.json of the project", required=True)
+    parser.add_text("--source", "PLACE", "where to copy from: dir:PATH or s3://BUCKET/PREFIX", required=True)
+    parser.add_text("--target", "PLACE", "where to copy to, in the same form", required=True)
 
 
-def run_units(options: argparse.Namespace, outside: Outside) -> int:
+def run_units(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.index.shared_units import copy_units, open_place, say_failure
     from ci_tools.plan import plan_reader
 
@@ -128,7 +127,6 @@ def run_units(options: argparse.Namespace, outside: Outside) -> int:
     source, target = (open_place(address, outside) for address in (options.source, options.target))
     with say_failure("no more compile units are copied", outside):
         print(f"{copy_units(project, source, target)} files of compile units of {project} copied")
-    return DONE
 
 
 def declare_gather(parser: Parser) -> None:
