@@ -52,7 +52,7 @@ class MadeUnit(NamedTuple):
         return f"{self.seconds:.0f} CPU s {'for each Python' if self.is_of_python else 'once for every Python'}"
 
 
-class _Source(NamedTuple):
+class _PlannedSource(NamedTuple):
     """The source that a plan builds, and the store."""
 
     tree: Tree
@@ -68,7 +68,7 @@ def keep_job(project: str, job: str, report: UnitReport, store: UnitStore) -> No
 
 def forecast(plan: Plan, tree: Tree, store: UnitStore) -> Iterator[JobForecast]:
     """Yield what the store has of each job whose units are known, from its own build or from another Python's."""
-    source = _Source(tree, Digests(), store)
+    source = _PlannedSource(tree, Digests(), store)
     for job in plan.jobs:
         for built in [job, *_list_siblings(job, plan)]:
             if known := store.read(_name(plan.project.name, built.name)):
@@ -79,7 +79,7 @@ def forecast(plan: Plan, tree: Tree, store: UnitStore) -> Iterator[JobForecast]:
 
 def read_made(plan: Plan, job: str, tree: Tree, store: UnitStore) -> dict[str, MadeUnit]:
     """Return the compile units of a job as they were made of this source, by the names of their sources."""
-    source, made = _Source(tree, Digests(), store), dict[str, MadeUnit]()
+    source, made = _PlannedSource(tree, Digests(), store), dict[str, MadeUnit]()
     for unit in json.loads(store.read(_name(plan.project.name, job)) or b"[]"):
         for found in _load_all(unit, source):
             stored = read_object(found.key, store) if not _compare(found, source, is_own=True) else None
@@ -91,7 +91,7 @@ def read_made(plan: Plan, job: str, tree: Tree, store: UnitStore) -> dict[str, M
     return made
 
 
-def _load_all(unit: str, source: _Source) -> Iterator[TextManifest]:
+def _load_all(unit: str, source: _PlannedSource) -> Iterator[TextManifest]:
     """Yield the manifests of a unit, the youngest first."""
     for name in source.store.list_names(f"{manifests.MANIFESTS}/{unit}"):
         if found := manifests.load(name, source.store):
@@ -105,13 +105,13 @@ def _list_siblings(job: Job, plan: Plan) -> list[Job]:
     return [one for one in native if (one.platform, one.accelerator, one.requires_torch) == axes]
 
 
-def _find_change(unit: str, source: _Source, *, is_own: bool) -> str:
+def _find_change(unit: str, source: _PlannedSource, *, is_own: bool) -> str:
     """Return what has changed since a unit was compiled, by the youngest of its manifests; "" if nothing has."""
     changes = [_compare(found, source, is_own=is_own) for found in _load_all(unit, source)]
     return "" if "" in changes else next(iter(changes), NOTHING_KNOWN)
 
 
-def _compare(manifest: TextManifest, source: _Source, *, is_own: bool) -> str:
+def _compare(manifest: TextManifest, source: _PlannedSource, *, is_own: bool) -> str:
     names, own = name_folders({"source": source.tree.root}), source.tree.names
     read = {path: digest for path, digest in manifest.read.items() if path.removeprefix(SOURCE) in own}
     for path, digest in read.items():
