@@ -118,18 +118,24 @@ def keep_units(place: Store, project: str, jobs: str, since: float, outside: Out
     """Put at a place what a build used since a time; the oldest files go where there are too many."""
     with scratch() as folder:
         if write_pack(find_store(outside), since, folder / "pack"):
-            _put(place, f"{project}/{jobs}", folder / "pack")
-    _evict(place, project)
+            _evict(place, project, _put(place, f"{project}/{jobs}", folder / "pack"))
 
 
-def _put(place: Store, name: str, path: Path) -> None:
+def _put(place: Store, name: str, path: Path) -> str:
+    """Put a file at a place, and return its key."""
     digest = sha256_of(path)
-    place.put(f"{name}-{digest}.units", content_of_file(path, digest), instead_of=None)
+    key = f"{name}-{digest}.units"
+    place.put(key, content_of_file(path, digest), instead_of=None)
+    return key
 
 
-def _evict(place: Store, project: str) -> None:
+def _evict(place: Store, project: str, *own: str) -> None:
+    """Remove all but the newest file of each jobs', and the oldest of too many.
+
+    Times are whole seconds, so that the files that were just put there are named: they are the newest.
+    """
     newest, left = set[str](), SIZE
-    for file in list_files(place, project):
+    for file in sorted(list_files(place, project), key=lambda file: file.key not in own):
         left -= file.size
         if file.jobs in newest or left < 0:
             place.remove(file.key)
@@ -138,7 +144,7 @@ def _evict(place: Store, project: str) -> None:
 
 def copy_units(project: str, source: Store, target: Store) -> int:
     """Copy the files of a project from a place to another; return how many. Raises MachineError for a damaged one."""
-    there, left, count = {file.key for file in list_files(target, project)}, SIZE, 0
+    there, left, own = {file.key for file in list_files(target, project)}, SIZE, list[str]()
     for file in reversed(list_files(source, project)):  # the youngest last
         left -= file.size
         if file.key in there or left < 0:
@@ -148,7 +154,6 @@ def copy_units(project: str, source: Store, target: Store) -> int:
             if f"-{sha256_of(path)}.units" not in file.key:
                 msg = f"{source.address}: {file.key} is damaged: its content is not that of its name"
                 raise MachineError(msg, hint="remove it: the next build writes another")
-            _put(target, file.key.rpartition("-")[0], path)
-        count += 1
-    _evict(target, project)
-    return count
+            own.append(_put(target, file.key.rpartition("-")[0], path))
+    _evict(target, project, *own)
+    return len(own)
