@@ -43,6 +43,7 @@ from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk.stand_ins import put_toolkit
 from ci_tools.build.times.watch import watch_units
 from ci_tools.build.toolchain import TORCH_INCLUDE
+from ci_tools.build.units.forecast import keep_job
 from ci_tools.build.units.launchers import has_launchers, name_place, open_gate, open_launchers, open_store
 from ci_tools.build.version_files import restate_version
 from ci_tools.catalog.accelerators import list_compilers
@@ -183,6 +184,8 @@ class Workshop:
             used = made.built_with._replace(compiler_sha256=compiler, toolkit_sha256=toolkit)
             made = made._replace(built_with=used)
             book(made.seconds)
+        if store:
+            keep_job(project, job.name, launchers.report, store)
         return made
 
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:

@@ -87,6 +87,7 @@ VERBS: Mapping[str, StepVerb] = {
     "build": StepVerb("config plan job out keep_going time_limit", always=HERE),
     "audit": StepVerb("plan config files=wheels"),
     "validate": StepVerb("config plan site python files=wheels sites=site", whole="site", always=HERE),
+    "units": StepVerb("plan source target", group=CI),
     "gather": StepVerb("plan out pypi kept only folders", always=GITHUB, prints=Prints.OUTPUTS, group=CI),
     "trials": StepVerb("plan only folders", prints=Prints.OUTPUTS, group=CI),
     "projects": StepVerb("configs artifacts folder", prints=Prints.OUTPUTS, group=CI),

@@ -41,7 +41,7 @@ LOG = logging.getLogger(__name__)
 OBJECTS, FIRST = "objects", "first"
 TRACED = "FATWHEEL_UNITS_TRACE"  # the variable of what a launcher runs: the file for trace.c, if it is traced
 REFUSED = b"fatwheel: it is not compiled any more, as the time limit is near\n"
-FORMAT = "1"  # of what the store holds: another one is not taken
+FORMAT = "2"  # of what the store holds: another one is not taken
 # Variables that compilers read, beside those that change which programs they call (gcc(1), nvcc.profile).
 VARIABLES = (
     *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "SOURCE_DATE_EPOCH"),
@@ -59,21 +59,22 @@ class StoredUnit(NamedTuple):
     errors: bytes
     output: str  # the names that are in the dependencies
     site: str
+    seconds: float  # of processor time that the compiler took
 
     def pack(self) -> bytes:
         """Return it as bytes."""
         parts = (self.content, self.dependencies, self.said, self.errors)
-        head = [[len(part) for part in parts], self.output, self.site]
+        head = [[len(part) for part in parts], self.output, self.site, self.seconds]
         return json.dumps(head).encode() + b"\n" + b"".join(parts)
 
 
 def unpack(packed: bytes) -> StoredUnit:
-    """Return what `Stored.pack` wrote."""
+    """Return what `StoredUnit.pack` wrote."""
     head, _, rest = packed.partition(b"\n")
-    sizes, output, site = json.loads(head)
+    sizes, *others = json.loads(head)
     ends = [*accumulate(sizes, initial=0)]
     content, dependencies, said, errors = (rest[start:end] for start, end in pairwise(ends))
-    return StoredUnit(content, dependencies, said, errors, output, site)
+    return StoredUnit(content, dependencies, said, errors, *others)
 
 
 class LauncherLine(NamedTuple):
@@ -225,8 +226,8 @@ class Desk:
         if self.store and found.key and not ran.status:
             content = (call.cwd / call.output).read_bytes()
             dependencies = (call.cwd / call.dependencies).read_bytes() if call.dependencies else b""
-            made = StoredUnit(content, dependencies, said, errors, call.output, self.seeds.site)
-            self.store.write(_name_object(found.key), made.pack())
+            made = StoredUnit(content, dependencies, said, errors, call.output, self.seeds.site, ran.seconds)
+            self.store.write(name_object(found.key), made.pack())
         how = FAILED if ran.status else COMPILED if found.key or not found.why else PLAIN
         if self.store and not ran.status:
             keep_cost(run.name, ran.cost, self.store)
@@ -262,7 +263,7 @@ class Desk:
         if text.plain:
             return _StoreAnswer(why=text.plain, seconds=text.seconds)
         key = self._key(call, text)
-        stored = _read(key, store)
+        stored = read_object(key, store)
         why = "" if stored else self._explain_change(unit, told, names, store)
         self._record(call, text, key, work.began, store)
         return _StoreAnswer(stored, SAME_TEXT, why, text.seconds, key)
@@ -311,7 +312,7 @@ class Desk:
         for name in store.list_names(f"{manifests.MANIFESTS}/{unit}"):
             found = manifests.load(name, store) if f"/{digest}-" in name else None
             if found and not manifests.find_change(found, names, self.files):
-                return _read(found.key, store)
+                return read_object(found.key, store)
         return None
 
     def _explain_change(self, unit: str, told: Mapping[str, str], names: FolderNames, store: UnitStore) -> str:
@@ -322,12 +323,14 @@ class Desk:
         return ""
 
 
-def _name_object(key: str) -> str:
+def name_object(key: str) -> str:
+    """Return the name of an object in the store."""
     return f"{OBJECTS}/{key[:2]}/{key}"
 
 
-def _read(key: str, store: UnitStore) -> StoredUnit | None:
-    packed = store.read(_name_object(key))
+def read_object(key: str, store: UnitStore) -> StoredUnit | None:
+    """Return what the store has for a key; None if there is nothing."""
+    packed = store.read(name_object(key))
     return unpack(packed) if packed is not None else None
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import py_compile
+import re
 import shlex
 import shutil
 import socketserver
@@ -28,6 +29,7 @@ from ci_tools.build.units.report import UnitReport
 from ci_tools.build.units.seeds import Seeds
 from ci_tools.build.units.store import UnitStore
 from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.catalog.targets import KINDS, kind_of
 from ci_tools.errors import InputError
 from ci_tools.github import step as steps
 from ci_tools.machine.process import output, run
@@ -55,6 +57,7 @@ TOOLKIT = "toolkit"  # the folder of the build's CUDA
 PROGRAMS = "programs"  # the name in the store of what is known of compilers
 SOCKET, LONGEST_ADDRESS = "socket", 107  # characters (unix(7))
 SWITCH, OFF = "FATWHEEL_UNITS", "off"
+BETWEEN = rf"\s+(?=(?:{'|'.join(KINDS)}):)"  # a folder may have a blank in its name
 # nvcc would call what it generates after the object (see `CUDA.variables`), beside it. A project that looks for ccache
 # would take objects from the user's, which is wrong about headers of one architecture.
 NO_OTHERS = {"NVCC_PREPEND_FLAGS": "", "CCACHE_DISABLE": "1"}
@@ -102,18 +105,38 @@ def name_place(variable: str, job: Job, outside: Outside) -> str:
     return TOOLKIT if variable == HOME and has_launchers(job, outside) else variable.lower()
 
 
+def read_switch(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the places that are shared with other machines: where to take from, and where to put, if that differs.
+
+    Raises InputError for another value than their addresses and "off".
+    """
+    told = [word for word in re.split(BETWEEN, environ.get(SWITCH, "").strip()) if word]
+    if told == [OFF]:
+        return ()
+    kinds = [kind_of(word) for word in told]
+    if len(told) > 2 or not all(kind and kind.is_index for kind in kinds):  # noqa: PLR2004 - see above
+        msg = f"{SWITCH} is {environ[SWITCH]!r}, expected {OFF}, {', '.join(list_forms())}, or an empty value"
+        raise InputError(msg)
+    return tuple(told)
+
+
+def list_forms() -> list[str]:
+    """Return the forms of the addresses of such places."""
+    return [kind.form for kind in KINDS.values() if kind.is_index]
+
+
+def find_store(outside: Outside) -> UnitStore:
+    """Return this machine's store."""
+    return UnitStore(folder=outside.cache / "units")
+
+
 def open_store(job: Job, outside: Outside) -> UnitStore | None:
     """Return the store of a job's units; None if it is off, or if nobody would read what is stored.
 
-    A runner of GitHub ends with its store, so that only a batch has a use for one there. Raises InputError if the
-    variable has another value than "off".
+    A runner of GitHub ends with its store, so that only a batch has a use for one there, and what shares it elsewhere.
     """
-    told = outside.environ.get(SWITCH, "")
-    if told not in {"", OFF}:
-        msg = f"{SWITCH} is {told!r}, expected {OFF}, or an empty value"
-        raise InputError(msg)
-    is_alone = steps.is_on(outside.environ) and not job.batch
-    return None if is_alone or told else UnitStore(folder=outside.cache / "units")
+    is_shared = bool(read_switch(outside.environ)) or bool(job.batch) or not steps.is_on(outside.environ)
+    return find_store(outside) if is_shared and outside.environ.get(SWITCH, "").strip() != OFF else None
 
 
 def open_gate(job: Job, store: UnitStore | None, deadline: float) -> Gate:

@@ -47,15 +47,43 @@ class UnitStore:
             os.utime(path)
         return content
 
+    def read_sealed(self, name: str) -> bytes:
+        """Return the whole file of a content, or b"" if there is none."""
+        try:
+            return (self.folder / name).read_bytes()
+        except OSError:
+            return b""
+
+    def changed(self, name: str) -> float:
+        """Return when a content was last used, in seconds since 1970; 0 if there is none."""
+        try:
+            return (self.folder / name).stat().st_mtime
+        except OSError:
+            return 0.0
+
+    def adopt(self, name: str, sealed: bytes, used: float) -> bool:
+        """Write a file of another store, if it is whole and there is none of its name; return whether it is whole."""
+        head, _, content = sealed.partition(b"\n")
+        if head != _seal(name, content):
+            return False
+        if not self.has(name):
+            self._write(name, sealed)
+            with suppress(OSError):
+                os.utime(self.folder / name, (used, used))
+        return True
+
     def has(self, name: str) -> bool:
         """Whether there is something of a name."""
         return (self.folder / name).is_file()
 
     def write(self, name: str, content: bytes) -> None:
         """Write a content; a full disk, or a folder that cannot be written, is a trouble and no error."""
+        self._write(name, _seal(name, content) + b"\n" + content)
+
+    def _write(self, name: str, sealed: bytes) -> None:
         try:
             with write_atomically(self.folder / name, durable=False) as file:
-                file.write(_seal(name, content) + b"\n" + content)
+                file.write(sealed)
         except (MachineError, OSError) as error:
             self.troubles.add(str(error))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import Table, add_row, align, filled, fits_page, new_table
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.build.room import Part
+    from ci_tools.build.units.forecast import JobForecast
     from ci_tools.model.cell import Cell
     from ci_tools.model.plan import Plan
     from ci_tools.model.request import Request
@@ -104,6 +106,15 @@ def batch_table(plan: Plan) -> Iterator[Table]:
     rows = ((name, ", ".join(jobs)) for name, jobs in batches.items())
     title = "built in turn, each on one runner: they share all but their Python"
     yield from filled(new_table(title, "runner", "jobs", rows=rows))
+
+
+def units_table(found: Iterable[JobForecast]) -> Iterator[Table]:
+    """Yield the compile units of the jobs that were built before: those in the store, and why not the others."""
+    table = new_table("compile units, by the source and this machine's store", "job", "in the store", "changed", "what")
+    for one in found:
+        shown = [f"{what} ({number})" for what, number in Counter(one.changed).most_common(MAX_SOURCES)]
+        add_row(table, one.job, one.stored, len(one.changed), "\n".join(shown).replace("<source>/", ""))
+    yield from filled(table)
 
 
 def needless_table(found: Iterable[Needless]) -> Iterator[Table]:

@@ -188,6 +188,10 @@ VERBS: Mapping[str, Verb] = {
         "fatwheel ci prepare --plan plan.json --job linux-cuda-cu130",
     ),
     "ci channel": Verb("print the channel of a plan's release", "fatwheel ci channel --plan plan.json"),
+    "ci units": Verb(
+        "copy a project's compile units from one place to another",
+        "fatwheel ci units --plan plan.json --source s3://my-bucket/units --target dir:units",
+    ),
     "ci gather": Verb(
         "collect the files that several machines made by one plan, and audit them here",
         "fatwheel ci gather from-arm from-cuda --plan plan.json --out dist",

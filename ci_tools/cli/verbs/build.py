@@ -43,6 +43,7 @@ def run_build(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.build import jobs
     from ci_tools.cli.reporter import TimedReporter
     from ci_tools.cli.values import find_config, make_plan
+    from ci_tools.index.shared_units import share_units
     from ci_tools.plan import plan_file
     from ci_tools.publish.release import say_clashes
     from ci_tools.verify.files import CHECKS
@@ -60,7 +61,8 @@ def run_build(options: argparse.Namespace, outside: Outside) -> None:
     planned = make_plan(options, path, outside)
     times.book("planning")
     names, checks = options.job.split(","), CHECKS._replace(look=say_clashes(planned, outside))
-    built = jobs.build(planned, names, options.out, outside, checks, keep_going=options.keep_going)
+    with share_units(planned.plan, names, outside):
+        built = jobs.build(planned, names, options.out, outside, checks, keep_going=options.keep_going)
     for made in built:
         print(made.path)
     warn_left_out(planned, [made.path for made in built if made.path.suffix == ".whl"], outside)
