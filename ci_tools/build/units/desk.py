@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.units import manifests
 from ci_tools.build.units.calls import read_call
-from ci_tools.build.units.costs import UnitCost, keep_cost
 from ci_tools.build.units.gate import STARVED, TimeIsUp
 from ci_tools.build.units.launcher import receive, send
 from ci_tools.build.units.passes import ERROR, SAID, TRACE, RanProgram
 from ci_tools.build.units.report import COMPILED, FAILED, LEFT, PLAIN, SAME_TEXT, UNCHANGED, UnitRun
+from ci_tools.build.units.store import UnitCost, keep_cost
 
 if TYPE_CHECKING:
     import socket

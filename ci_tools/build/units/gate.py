@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ci_tools.build.units.costs import UnitCost, read_cost
 from ci_tools.build.units.slots import wait_for_room
+from ci_tools.build.units.store import UnitCost, read_cost
 from ci_tools.machine.runner import GIB
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 
 from ci_tools.build.units import manifests
-from ci_tools.build.units.costs import COSTS
 from ci_tools.build.units.desk import OBJECTS, name_object
+from ci_tools.build.units.store import COSTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

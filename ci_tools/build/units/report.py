@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.build.units.costs import UnitCost
+from ci_tools.build.units.store import UnitCost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.storage import write_atomically
@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SIZE = 5 << 30  # bytes
+COSTS = "costs"  # the folder of what each unit took when it was last compiled, by the unit's name (`Seeds.name`)
 KEPT = 0.9  # of the size, after the oldest are removed: the next build need not remove some again
+
+
+class UnitCost(NamedTuple):
+    """The time and the memory of one call of a compiler."""
+
+    wall: float = 0.0  # seconds
+    cpu: float = 0.0  # seconds of processor time
+    peak: int = 0  # bytes of its largest process: the programs of a compiler run one after another (getrusage(2))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,3 +130,14 @@ class UnitStore:
 
 def _seal(name: str, content: bytes) -> bytes:
     return json.dumps([name, hashlib.sha256(content).hexdigest()]).encode()
+
+
+def read_cost(unit: str, store: UnitStore) -> UnitCost | None:
+    """Return what a unit took when it was last compiled; None if it never was."""
+    content = store.read(f"{COSTS}/{unit}")
+    return UnitCost(**json.loads(content)) if content is not None else None
+
+
+def keep_cost(unit: str, cost: UnitCost, store: UnitStore) -> None:
+    """Write what a unit took."""
+    store.write(f"{COSTS}/{unit}", json.dumps(cost._asdict()).encode())

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from ci_tools.build.units.calls import CompilerCall
-from ci_tools.build.units.costs import UnitCost, keep_cost
 from ci_tools.build.units.gate import MARGIN, SPARE, UNKNOWN, UNKNOWN_CUDA, Gate, TimeIsUp, count_threads
-from ci_tools.build.units.store import UnitStore
+from ci_tools.build.units.store import UnitCost, UnitStore, keep_cost
 from ci_tools.machine.runner import GIB
 
 ARCHS = ("-gencode=arch=compute_90,code=sm_90", "-gencode=arch=compute_100,code=sm_100")
