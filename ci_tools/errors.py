@@ -51,6 +51,10 @@ class Rejected(FatwheelError):
     status = 1
 
 
+class TimedOut(Rejected):
+    """A command of a build took longer than it may."""
+
+
 class InputError(FatwheelError):
     """The input is wrong: an argument, a config, a source tree."""
 
@@ -73,6 +77,10 @@ class MachineError(FatwheelError):
     """The machine or the network failed, and trying again may help."""
 
     status = 3
+
+
+class TimeLimit(MachineError):
+    """A build stopped before its time limit, and the same command goes on from what it compiled."""
 
 
 class LeftUndone(FatwheelError):

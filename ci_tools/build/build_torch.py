@@ -87,17 +87,14 @@ def _is_release(found: _Torch, expected: Expected) -> bool:
 
 def _other(found: _Torch, expected: Expected) -> MachineError:
     wanted = f"{expected.version or 'one'} for {expected.label}" if expected.label else expected.version
-    msg = f"the build would get torch {found.version}{_for(found)}, expected {wanted}"
+    # On PyPI there are no local versions, so that the version may not say the accelerator.
+    whose_found = f" for {found.label}" if found.label and found.label not in found.version else ""
+    msg = f"the build would get torch {found.version}{whose_found}, expected {wanted}"
     kind = re.sub(r"[\d.]+$", "", expected.label)
     whose = f"{WHOSE[kind]} wheels" if kind else f"torch {expected.version}"
     where = "in the shell or in the platform's `env`"
     hint = f"let pip find upstream's: PIP_EXTRA_INDEX_URL names the index of its {whose}, {where}"
     return MachineError(msg, hint=hint, page="how-to/choose-a-toolchain.md#which-torch-a-build-gets")
-
-
-def _for(found: _Torch) -> str:
-    """Return a torch's accelerator in words if its version does not say it: on PyPI there are no local versions."""
-    return "" if not found.label or found.label in found.version else f" for {found.label}"
 
 
 # ---------------------------------------------------------------- the installed torch

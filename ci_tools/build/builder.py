@@ -42,8 +42,10 @@ from ci_tools.build.requirements import InstallPlace, job_of_sdist, needs_of_job
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk.stand_ins import put_toolkit
 from ci_tools.build.shards.handover import LayeredStore
+from ci_tools.build.times.watch import watch_units
 from ci_tools.build.toolchain import TORCH_INCLUDE
-from ci_tools.build.units.launchers import has_launchers, name_place, open_launchers, open_store
+from ci_tools.build.units.forecast import keep_job
+from ci_tools.build.units.launchers import has_launchers, name_place, open_gate, open_launchers, open_store
 from ci_tools.build.version_files import restate_version
 from ci_tools.catalog.accelerators import list_compilers
 from ci_tools.errors import FatwheelError, Rejected
@@ -62,16 +64,16 @@ from ci_tools.source.files import Tree
 from ci_tools.source.project_file import ProjectFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ci_tools.build.bench.installations import Installations
     from ci_tools.build.requirements import Needs
     from ci_tools.build.shards.handover import Handed
     from ci_tools.build.shards.listing import ListedBuild
     from ci_tools.build.toolchain import Toolchain
+    from ci_tools.build.units.launchers import Launchers
     from ci_tools.build.units.store import UnitStore
     from ci_tools.machine.context import Outside
-    from ci_tools.machine.python import Environment
     from ci_tools.model.files import BuiltWith
     from ci_tools.model.plan import Job, Plan
     from ci_tools.plan.make import Planned
@@ -93,6 +95,7 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain, repository: str
         *plan.stated_commits,
         request.subdirectory,
         repr(request.build),
+        *request.run.requires,
         toolchain.identity,
         *(
             f"{name}={value}"
@@ -179,9 +182,15 @@ class Workshop:
         if self.handed:
             own = store.folder if store else bench.scratch / "handed"
             store = LayeredStore(folder=own, behind=self.handed.stores)
-        with open_launchers(bench.scratch, told["PATH"], toolchain.python, bench.plan.project.name, store) as launchers:
+        with self._launch(job, bench, toolchain, told, store) as (launchers, book):
             made = self._backend("wheel", bench, toolchain, {**launchers.take_over(told), **dict(job.env)}, needs)
-        launchers.report.tell(job.name, bench.log, self.outside.reporter)
+            compiler = launchers.identify(told, toolkit=False)
+            toolkit = launchers.identify(told, toolkit=True) if job.accelerator else ""
+            used = made.built_with._replace(compiler_sha256=compiler, toolkit_sha256=toolkit)
+            made = made._replace(built_with=used)
+            book(made.seconds)
+        if store:
+            keep_job(bench.plan.project.name, job.name, launchers.report, store)
         for words in self.handed.list_missing(launchers.report) if self.handed else ():
             self.outside.reporter.say(f"{job.name}: {words}")
         return made
@@ -194,10 +203,27 @@ class Workshop:
         without = replace(request, build=request.build._replace(after=()))  # there is no wheel for it to work on
         with self._bench(replace(planned.plan, request=without), planned.tree, job.name, job.minutes) as bench:
             needs, told = needs_of_job(job, bench.plan), self._variables(job, toolchain, bench)
-            name = bench.plan.project.name
-            with open_launchers(bench.scratch, told["PATH"], toolchain.python, name, store, listing) as launchers:
-                self._backend("wheel", bench, toolchain, {**launchers.take_over(told), **dict(job.env)}, needs)
-            launchers.report.tell(job.name, bench.log, self.outside.reporter)
+            with self._launch(job, bench, toolchain, told, store, listing) as (launchers, book):
+                made = self._backend("wheel", bench, toolchain, {**launchers.take_over(told), **dict(job.env)}, needs)
+                book(made.seconds)
+
+    @contextmanager
+    def _launch(
+        self,
+        job: Job,
+        bench: Bench,
+        toolchain: Toolchain,
+        told: Mapping[str, str],
+        store: UnitStore | None,
+        listing: ListedBuild | None = None,
+    ) -> Iterator[tuple[Launchers, Callable[[float], None]]]:
+        """Yield the launchers of a job's compilers, and what takes the seconds of the project's own build."""
+        gate, project = open_gate(job, store, bench.deadline), bench.plan.project.name
+        with (
+            open_launchers(bench.scratch, told["PATH"], toolchain.python, project, gate, listing) as launchers,
+            watch_units(launchers, job.name, bench.log, self.outside) as book,
+        ):
+            yield launchers, book
 
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
         """Build the project's sdist into `out`."""
@@ -228,7 +254,8 @@ class Workshop:
             log.unlink(missing_ok=True)
             copies = Copies(own_copies(base))
             try:
-                yield Bench(plan, tree, scratch, log, minutes, copies)
+                deadline = min(time.monotonic() + minutes * 60, self.outside.ends)
+                yield Bench(plan, tree, scratch, log, minutes, copies, deadline)
             finally:
                 copies.give_back()
                 shutil.rmtree(scratch, ignore_errors=True)
@@ -314,8 +341,8 @@ class Workshop:
         variables = {"GIT_CEILING_DIRECTORIES": str(bench.scratch), **variables, **own_temporary(bench.scratch / "tmp")}
         isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
         told = arm.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
-        settings = _tell_backend(toolchain, isolated, bench)
-        shell = Shell(isolated, bench, time.monotonic() + bench.minutes * 60, told)
+        settings = write_settings(bench.plan.project.backend, isolated, bench.scratch, is_cross=toolchain.is_cross)
+        shell = Shell(isolated, bench, bench.deadline, told)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the backend's own warnings are in the log
@@ -367,11 +394,6 @@ class Workshop:
 def _refuse_project(error: Exception, bench: Bench) -> FatwheelError:
     """Return the error of a project whose backend cannot be started."""
     return add_cause(Rejected(f"the project cannot be built: {error}; log: {bench.log}"))
-
-
-def _tell_backend(toolchain: Toolchain, isolated: Environment, bench: Bench) -> Mapping[str, str | list[str]]:
-    """Return the backend's settings (PEP 517)."""
-    return write_settings(bench.plan.project.backend, isolated, bench.scratch, is_cross=toolchain.is_cross)
 
 
 def _sbom(wheel: Path, job: Job, plan: Plan, local: str, built_with: BuiltWith) -> bytes:

@@ -7,11 +7,13 @@ import re
 import shlex
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_tools.build.bench.resolved import read_resolved
 from ci_tools.build.build_torch import installed_version
-from ci_tools.build.toolchain import TORCH_INCLUDE
+from ci_tools.build.toolchain import TORCH_INCLUDE, libc
 from ci_tools.machine.process import ISOLATED, output
 from ci_tools.model.files import BuiltWith
 from ci_tools.model.plan import JobKind
@@ -28,7 +30,10 @@ VERSION_HEADERS = (
     "torch/headeronly/version.h",
     "torch/csrc/api/include/torch/version.h",
 )  # since torch 2.9, and before
-PYTHON = "import platform; print(platform.python_implementation(), platform.python_version())"
+PYTHON = """import platform, sysconfig
+print(platform.python_implementation(), platform.python_version())
+print(*sysconfig.get_config_vars("CFLAGS"))
+"""
 # Of each toolkit: the variable with its folder, its compiler, the pattern of its version, and how that is shown.
 TOOLKITS = (
     ("CUDA_HOME", "nvcc", r"release (?P<number>[\d.]+), (?P<build>V[\d.]+)", "CUDA {number} (nvcc {build})"),
@@ -39,27 +44,37 @@ TOOLKITS = (
 
 def asked_in(environment: Environment, environ: Mapping[str, str]) -> BuiltWith:
     """Return the versions that the tools in a build's environment report; `environ` is the machine's."""
+    python, flags = _python(environment.python)
     return BuiltWith(
         compiler=_compiler(environment.variables),
         toolkit=_toolkit(environment.variables),
         torch=installed_version(environment) or _lent_torch(environment.variables),
-        python=_python(environment.python),
+        python=python,
         image=_image(environ),
+        requires=read_resolved(environment),
+        libc=libc(),
+        flags=flags,
     )
 
 
 def of_job(job: Job | None, asked: BuiltWith) -> BuiltWith:
     """Return the tools that affect a job's file: no compiler does in a pure wheel or an sdist."""
     if job is None or job.kind is JobKind.PURE:
-        return asked._replace(compiler="", toolkit="", torch="")
+        return asked._replace(compiler="", toolkit="", torch="", compiler_sha256="", libc="", flags="")
     return asked if job.accelerator else asked._replace(toolkit="")
 
 
-def _python(interpreter: Path) -> str:
-    """Return an interpreter's implementation and version; the one that runs this process need not be started."""
+def _python(interpreter: Path) -> tuple[str, str]:
+    """Return an interpreter's implementation and version, and the options that it gives to compilers, without paths.
+
+    The one that runs this process need not be started.
+    """
     if interpreter.resolve() == Path(sys.executable).resolve():
-        return f"{platform.python_implementation()} {platform.python_version()}"
-    return output([interpreter, ISOLATED, "-c", PYTHON]) or ""
+        version = f"{platform.python_implementation()} {platform.python_version()}"
+        flags = sysconfig.get_config_var("CFLAGS") or ""
+    else:
+        version, _, flags = (output([interpreter, ISOLATED, "-c", PYTHON]) or "").partition("\n")
+    return version, " ".join(word for word in flags.split() if "/" not in word)
 
 
 def _compiler(variables: Mapping[str, str]) -> str:

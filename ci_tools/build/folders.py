@@ -68,6 +68,11 @@ def own_copies(base: Path) -> Path:
     return _own(base, "copies")
 
 
+def own_compilers(base: Path) -> Path:
+    """Return the folder with what each compiler of this user's builds says of itself."""
+    return _own(base, "compilers")
+
+
 def _own(base: Path, what: str) -> Path:
     folder = base / f"fatwheel-{what}-{os.getuid() if hasattr(os, 'getuid') else 0}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -76,10 +81,13 @@ def _own(base: Path, what: str) -> Path:
 
 
 def sweep(base: Path) -> None:
-    """Remove the folders of builds that were killed: those whose lock is free."""
+    """Remove the folders of this user's builds that were killed: those whose lock is free.
+
+    Root could remove other users' folders as well, and does not hold their locks.
+    """
     for path in own_locks(base).glob("*.lock"):
         folder = base / path.name.removesuffix(".lock")
-        if folder.is_dir() and not folder.is_symlink():
+        if folder.is_dir() and not folder.is_symlink() and (os.name == "nt" or folder.lstat().st_uid == os.getuid()):
             with suppress(Timeout), FileLock(path, timeout=0):
                 shutil.rmtree(folder, ignore_errors=True)
 

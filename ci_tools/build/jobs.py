@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from ci_tools.addresses import redact
 from ci_tools.build import folders, headers, room, toolchain
 from ci_tools.build.bench.installations import open_installations
 from ci_tools.build.builder import LEVELS, NewerSystem, Workshop, build_key
@@ -20,7 +21,7 @@ from ci_tools.build.cross.backends import read_backend
 from ci_tools.build.requirements import refuse_other_torch
 from ci_tools.build.sdist import add_sources, list_lacking, refuse_lacking
 from ci_tools.build.shards.handover import SHARDS, read_handovers
-from ci_tools.errors import InputError, MachineError, Problem, Rejected
+from ci_tools.errors import InputError, MachineError, Problem, Rejected, TimeLimit
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
 from ci_tools.machine.storage import (
@@ -38,6 +39,7 @@ from ci_tools.model.names import FileName
 from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.plan import plan_file
 from ci_tools.plan.plan_file import PLAN
+from ci_tools.source import git
 from ci_tools.source.backends import SETUPTOOLS
 from ci_tools.source.includes import Includes, SourceLine
 
@@ -150,7 +152,8 @@ def _build_one_by_one(
             made += files
     if failed:
         hints = dict.fromkeys(error.hint for error in failed if error.hint)
-        raise Rejected("\n".join(error.message for error in failed), hint="; ".join(hints))
+        kind = TimeLimit if {*map(type, failed)} == {TimeLimit} else Rejected
+        raise kind("\n".join(error.message for error in failed), hint="; ".join(hints))
     return tuple(made)
 
 
@@ -296,7 +299,7 @@ def _build_or_keep(
     archs = checks.images(built.path, outside) if job and job.accelerator else ""
     built_with, seconds = built.built_with._replace(archs=archs), time.monotonic() - started
     for number, each in enumerate(names):
-        made = _write_receipt(built.path.with_name(each), plan, job, key, seconds, built_with)
+        made = _write_receipt(built.path.with_name(each), planned, job, (key, seconds, built_with), outside)
         yield made._replace(own_seconds=0.0 if number else built.seconds)  # its twin for PyPI is a copy
 
 
@@ -369,8 +372,12 @@ def _add_owner_hint(job: Job | None, outside: Outside) -> Iterator[None]:
         raise
 
 
-def _write_receipt(path: Path, plan: Plan, job: Job | None, key: str, seconds: float, built_with: BuiltWith) -> Made:
-    """Write the receipt of a file that a job has just built, and return both."""
+def _write_receipt(
+    path: Path, planned: Planned, job: Job | None, made: tuple[str, float, BuiltWith], outside: Outside
+) -> Made:
+    """Write the receipt of a file that a job has just built, and return both; `made` is its key, time and tools."""
+    plan, (key, seconds, built_with) = planned.plan, made
+    address = git.origin(planned.tree.root, outside.environ) or ""
     receipt = Receipt(
         file=FileName(path.name),
         sha256=sha256_of(path),
@@ -382,6 +389,7 @@ def _write_receipt(path: Path, plan: Plan, job: Job | None, key: str, seconds: f
         key=key,
         seconds=round(seconds, 1),
         built_with=built_with,
+        made_from=(*plan_file.list_origin(plan), *([("source:address", redact(address))] if address else [])),
     )
     return Made(path, receipts.save(path, receipt), built=True)
 

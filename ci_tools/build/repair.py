@@ -8,7 +8,6 @@ import re
 import shutil
 import sys
 import sysconfig
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from ci_tools.machine.storage import naming
 from ci_tools.model.files import EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from ci_tools.machine.process import Ended
     from ci_tools.model.plan import Job
@@ -106,28 +105,19 @@ def strip_own_rpaths(wheel: Path, scratch: Path, log: Path) -> dict[str, Path]:
     extension (RPATH). On a user's machine, this folder does not exist or belongs to another user.
     """
     changed: dict[str, Path] = {}
-    for member, paths in _looking_outside(wheel):
-        library = scratch / str(len(changed))
-        library.parent.mkdir(parents=True, exist_ok=True)
-        with (
-            naming(library),
-            zipfile.ZipFile(wheel) as archive,
-            archive.open(member) as packed,
-            library.open("wb") as file,
-        ):
-            shutil.copyfileobj(packed, file)
-        kept = ":".join(path for path in paths if path.startswith("$ORIGIN"))
-        run([PATCHELF, "--set-rpath", kept, library] if kept else [PATCHELF, "--remove-rpath", library], log=log)
-        changed[member] = library
-    return changed
-
-
-def _looking_outside(wheel: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the libraries with an absolute run path, each with all its run paths."""
     found = open_wheel(wheel)
     with found.archive:
         for info in found.libraries:
-            with found.archive.open(info) as library:
-                paths = [part for text in linking(library).run_paths for part in text.split(":")]  # type: ignore[arg-type]  # it can seek
-            if any(os.path.isabs(path) for path in paths):  # noqa: PTH117 - a path of another machine
-                yield info.filename, paths
+            library = scratch / str(len(changed))
+            with found.archive.open(info) as packed:
+                paths = [part for text in linking(packed).run_paths for part in text.split(":")]  # type: ignore[arg-type]  # it can seek
+                if not any(os.path.isabs(path) for path in paths):  # noqa: PTH117 - a path of another machine
+                    continue
+                packed.seek(0)
+                library.parent.mkdir(parents=True, exist_ok=True)
+                with naming(library), library.open("wb") as file:
+                    shutil.copyfileobj(packed, file)
+            kept = ":".join(path for path in paths if path.startswith("$ORIGIN"))
+            run([PATCHELF, "--set-rpath", kept, library] if kept else [PATCHELF, "--remove-rpath", library], log=log)
+            changed[info.filename] = library
+    return changed

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
+from ci_tools.build.bench.resolved import list_report
 from ci_tools.build.build_torch import Expected, require_torch, torch_of_job
 from ci_tools.build.sdk.lending import InstallPlace, lend_torch
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
@@ -59,6 +60,7 @@ class Needs(NamedTuple):
     drops: tuple[str, ...] = ()  # the names of requirements that are not installed
     speaks_for: Accelerator | None = None  # the CUDA that those parts are to answer for, whatever torch they are of
     indexes: tuple[str, ...] = ()  # where a nightly of torch is, beside the places that pip looks at
+    exact: tuple[str, ...] = ()  # all that a repeated build installs, whatever pip would choose
 
     def install(self, requirements: Iterable[str], isolated: Environment, place: InstallPlace) -> None:
         """Install build requirements within the pins and the config's constraints, and of torch its parts if so set.
@@ -72,15 +74,17 @@ class Needs(NamedTuple):
             wanted = self._lend_torch(wanted, isolated, place, variables)
         if not wanted:
             return
-        arguments: list[str | Path] = []
-        for option, lines in {"-r": sorted(wanted), "-c": self.pins}.items():
+        if self.exact:
+            wanted = {line for line in self.exact if not (self.parts and _torch_requirement(line))}
+        arguments: list[str | Path] = ["--no-deps"] if self.exact else []
+        for option, lines in {"-r": sorted(wanted), "-c": () if self.exact else self.pins}.items():
             path = place.scratch / f"requirements{option}.txt"
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             arguments += [option, path]
-        more = ("-c", place.constraints) if place.constraints else ()
+        more = ("-c", place.constraints) if place.constraints and not self.exact else ()
 
         def install() -> None:
-            isolated.install(*arguments, *more, variables=variables)
+            isolated.install(*arguments, *more, *list_report(isolated), variables=variables)
 
         if place.installations:
             asked = (*sorted(wanted), "-c", *self.pins, *_lines(place.constraints), *self.indexes)
@@ -102,7 +106,7 @@ class Needs(NamedTuple):
         of_torch = [found for line in requirements if (found := _torch_requirement(line))]
         if not any(one.marker is None or one.marker.evaluate() for one in of_torch):
             return None
-        said = [one.specifier for one in (*of_torch, *_of_torch([*self.pins, *_lines(constraints)]))]
+        said = [one.specifier for one in (*of_torch, *_of_torch([*self.pins, *_lines(constraints), *self.exact]))]
         specifiers = parse_specifiers(",".join(filter(None, map(str, said))))
         return Wanted(specifiers, self.torch.label, identity(python), self.preferred)
 
@@ -143,6 +147,7 @@ def needs_of_job(job: Job, plan: Plan) -> Needs:
         job.drops,
         job.accelerator if is_cuda and not expected.label else None,
         _list_indexes(job.torch, plan),
+        plan.request.run.requires,
     )
 
 

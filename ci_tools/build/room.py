@@ -135,7 +135,8 @@ def refuse_no_room(needs: Iterable[Need]) -> None:
     """Raise MachineError for a disk with less free space than its needs add up to."""
     by_disk: dict[int, list[Need]] = defaultdict(list)
     for need in needs:
-        place = _there(need.folder)
+        folder = need.folder.absolute()
+        place = next(each for each in (folder, *folder.parents) if each.exists())
         by_disk[place.stat().st_dev].append(need._replace(folder=place))
     for on_disk in by_disk.values():
         free, wanted = shutil.disk_usage(on_disk[0].folder).free, sum(need.size for need in on_disk)
@@ -144,9 +145,3 @@ def refuse_no_room(needs: Iterable[Need]) -> None:
             msg = f"the disk of {on_disk[0].folder} has {free / MIB:,.0f} MiB free, and the build needs more: {places}"
             hint = "free space there, or name other folders: --out, FATWHEEL_CACHE"
             raise MachineError(msg, hint=hint, page="how-to/build-on-a-small-runner.md#room-before-the-build")
-
-
-def _there(folder: Path) -> Path:
-    """Return the folder, or its nearest parent that exists."""
-    folder = folder.absolute()
-    return next(place for place in (folder, *folder.parents) if place.exists())

@@ -1,7 +1,7 @@
 """Writes what a wheel was built from and with, as an SBOM inside it (CycloneDX 1.6, in the place of PEP 770).
 
 The same wheel gets the same SBOM: it has no time, and its serial number is a hash of its content. A pure wheel names no
-tools, since none of them changes its bytes.
+compiler, since none of them changes its bytes. `fatwheel verify` makes a wheel again by what stands here.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ from packaging.utils import canonicalize_name
 from ci_tools.addresses import redact
 from ci_tools.formats.relabel import dump_sbom
 from ci_tools.model.plan import JobKind
-from ci_tools.model.request import GitSource, SdistSource
+from ci_tools.model.request import GitSource, PathSource, SdistSource
+from ci_tools.plan.plan_file import list_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from email.message import Message
 
     from cyclonedx.model.license import License
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.request import Request
 
+EXCLUDED = ComponentScope.EXCLUDED
+SOURCE_LABELS = ("source", "repository", "sourcecode", "github")  # PyPA, "Well-known Project URLs in Metadata"
 LICENCE_CLASSIFIER = "License :: "
 MAX_LICENCE = 200  # characters; a longer License field is the licence's text, which is in a file of its own
 REMOTE_URL = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)  # and not a path of this machine
@@ -59,8 +62,9 @@ def sbom_of(job: Job, plan: Plan, local: str, metadata: Message, built_with: Bui
 
     `metadata` is the wheel's METADATA, which states its licence.
     """
-    tools = list(_components(built_with)) if job.kind is JobKind.NATIVE else []
-    wheel = _wheel(job, plan, f"{plan.project.version}{f'+{local}' if local else ''}", metadata)
+    tools = [*(_components(built_with) if job.kind is JobKind.NATIVE else ()), *_requirements(built_with)]
+    version = f"{plan.project.version}{f'+{local}' if local else ''}"
+    wheel = _wheel(job, plan, version, metadata, {"libc": built_with.libc, "python:flags": built_with.flags})
     fatwheel = Component(name="fatwheel", type=ComponentType.APPLICATION, version=plan.pins.fatwheel)
     described = BomMetaData(
         component=wheel,
@@ -75,18 +79,17 @@ def sbom_of(job: Job, plan: Plan, local: str, metadata: Message, built_with: Bui
     return dump_sbom({**content, "serialNumber": serial.urn})
 
 
-def _wheel(job: Job, plan: Plan, version: str, metadata: Message) -> Component:
+def _wheel(job: Job, plan: Plan, version: str, metadata: Message, more: Mapping[str, str]) -> Component:
     """Return the component that the SBOM describes: its licence, its source, its patches."""
     name = canonicalize_name(plan.project.name)
-    source, config = plan.stated_commits
-    said = {"job": job.name, "archs": ";".join(job.archs), "source:commit": source, "config:commit": config}
+    said = {"job": job.name, "archs": ";".join(job.archs), **dict(list_origin(plan)), **more}
     return Component(
         name=str(plan.project.name),
         version=version,
         bom_ref="wheel",
         purl=PackageURL("pypi", None, name, version),
         licenses=list(_licences(metadata)),
-        external_references=list(_sources(plan.request, plan)),
+        external_references=list(_sources(plan.request, plan, metadata)),
         properties=[Property(name=f"fatwheel:{key}", value=value) for key, value in said.items() if value],
         pedigree=_pedigree(plan.request),
     )
@@ -110,9 +113,14 @@ def _licences(metadata: Message) -> Iterator[License]:
             yield DisjunctiveLicense(name=classifier.rpartition(" :: ")[2])
 
 
-def _sources(request: Request, plan: Plan) -> Iterator[ExternalReference]:
-    """Yield where a fetched source comes from; a path on this machine is of no use to others."""
+def _sources(request: Request, plan: Plan, metadata: Message) -> Iterator[ExternalReference]:
+    """Yield where the source comes from; a path on this machine is of no use to others.
+
+    The address of a checkout's own repository is what METADATA says: the name of its remote differs between clones.
+    """
     source = request.source
+    if isinstance(source, PathSource) and (address := _find_repository(metadata)):
+        yield ExternalReference(type=ExternalReferenceType.SCM, url=XsUri(address))
     if isinstance(source, GitSource):
         address = SSH_ADDRESS.sub(r"ssh://\1/\2", source.url)
         comment = f"{source.ref} at commit {plan.pins.commit}"
@@ -122,6 +130,14 @@ def _sources(request: Request, plan: Plan) -> Iterator[ExternalReference]:
         url = XsUri(PackageURL("pypi", None, canonicalize_name(source.name), source.version).to_string())
         sha256 = HashType(alg=HashAlgorithm.SHA_256, content=source.sha256)
         yield ExternalReference(type=ExternalReferenceType.SOURCE_DISTRIBUTION, url=url, hashes=[sha256])
+
+
+def _find_repository(metadata: Message) -> str:
+    """Return the address that a Project-URL gives of the source's repository; "" if none does."""
+    urls = [text.partition(",") for text in metadata.get_all("Project-URL", [])]
+    own = {re.sub("[^a-z]", "", label.lower()): url.strip() for label, _, url in urls}
+    address = next((own[label] for label in SOURCE_LABELS if label in own), "")
+    return redact(address) if REMOTE_URL.fullmatch(address) else ""
 
 
 def _pedigree(request: Request) -> Pedigree | None:
@@ -139,15 +155,31 @@ def _pedigree(request: Request) -> Pedigree | None:
 
 
 def _components(by: BuiltWith) -> Iterator[Component]:
-    """Yield the tools of a native build: nothing of them is required where the wheel is used."""
+    """Yield the tools of a native build: nothing of them is required where the wheel is used.
+
+    The hash of a compiler is one of its programs' content (`Digests.identify_program`).
+    """
     toolkit, python = by.toolkit.partition(" "), by.python.partition(" ")
     found = (
-        (ComponentType.APPLICATION, "C++ compiler", by.compiler),
-        (ComponentType.APPLICATION, toolkit[0], toolkit[2]),
-        (ComponentType.LIBRARY, "torch", by.torch),
-        (ComponentType.PLATFORM, python[0], python[2]),
-        (ComponentType.OPERATING_SYSTEM, "image", by.image),
+        (ComponentType.APPLICATION, "C++ compiler", by.compiler, by.compiler_sha256),
+        (ComponentType.APPLICATION, toolkit[0], toolkit[2], by.toolkit_sha256),
+        (ComponentType.LIBRARY, "torch", by.torch, ""),
+        (ComponentType.PLATFORM, python[0], python[2], ""),
+        (ComponentType.OPERATING_SYSTEM, "image", by.image, ""),
     )
-    for kind, name, version in found:
+    for kind, name, version, sha256 in found:
         if version:
-            yield Component(type=kind, name=name, version=version, bom_ref=name, scope=ComponentScope.EXCLUDED)
+            yield Component(type=kind, name=name, version=version, bom_ref=name, scope=EXCLUDED, hashes=_hashes(sha256))
+
+
+def _requirements(by: BuiltWith) -> Iterator[Component]:
+    """Yield what the build installed; a pure wheel is made by these, too."""
+    for name, version, sha256 in by.requires:
+        purl = PackageURL("pypi", None, name, version)
+        yield Component(
+            name=name, version=version, purl=purl, bom_ref=f"build:{name}", scope=EXCLUDED, hashes=_hashes(sha256)
+        )
+
+
+def _hashes(sha256: str) -> list[HashType]:
+    return [HashType(alg=HashAlgorithm.SHA_256, content=sha256)] if sha256 else []

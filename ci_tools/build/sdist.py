@@ -67,13 +67,9 @@ def _names(archive: tarfile.TarFile, path: Path, project: Project) -> Iterator[t
     content = file.read(MAX_DIST_INFO_BYTES).decode("utf-8", "replace") if file else ""
     headers = read_headers(content, f"{path.name}: PKG-INFO")
     said = headers.get("Name", ""), headers.get("Version", "")
-    if canonicalize_name(said[0]) != canonicalize_name(project.name) or not _same_version(said[1], project.version):
+    is_same = canonicalize_name(said[0]) == canonicalize_name(project.name)
+    if not is_same or read_version(said[1]) != read_version(project.version):
         yield "names", "PKG-INFO is another project's", " ".join(said).strip(), f"{project.name} {project.version}"
-
-
-def _same_version(found: str, expected: str) -> bool:
-    version = read_version(found)
-    return version is not None and version == read_version(expected)
 
 
 def unpack_sdist(path: Path, folder: Path) -> Tree:
@@ -184,7 +180,8 @@ def _write_anew(
         gzip.GzipFile("", "wb", fileobj=sink, mtime=epoch) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as dated,
     ):
-        for member, data in sorted((*kept, *own), key=lambda pair: _after_what_it_names(pair[0])):
+        # A hard link must come after its target, or it cannot be unpacked.
+        for member, data in sorted((*kept, *own), key=lambda pair: (pair[0].islnk(), pair[0].name)):
             content = io.BytesIO(data) if data is not None else archive.extractfile(member) if member.isreg() else None
             mode = 0o755 if member.mode & 0o100 else 0o644
             same = member.replace(mtime=epoch, mode=mode, uid=0, gid=0, uname="", gname="")
@@ -196,8 +193,3 @@ def _new_member(name: str, content: bytes) -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
     member.size = len(content)
     return member
-
-
-def _after_what_it_names(member: tarfile.TarInfo) -> tuple[bool, str]:
-    """Return the sort key of a member: a hard link must come after its target, or it cannot be unpacked."""
-    return member.islnk(), member.name

@@ -142,7 +142,6 @@ class Toolchains:
             self.reporter.say(f"{job.name} is compiled for {job.platform} by {arm.compiler_of(self.environ)}")
         compiler, *identity = self._compiler(job, includes)
         msvc = self._choose_msvc(job, compiler)
-        folders = [compiler] if compiler else []
         fetch_headers = self._headers_of(self.catalog.torch[job.torch]) if job.torch else None
         if job.torch:
             identity.append(f"torch-{self.catalog.torch[job.torch].patch}")
@@ -150,12 +149,11 @@ class Toolchains:
         overlays = self.cuda.find_libraries(job, includes) if is_cuda else ()
         identity += [each.identity for each in overlays]
         identity += [f"msvc-{msvc.toolset}"] if msvc else []
-        paths = tuple(each.folder for each in overlays)
         return Toolchain(
             identity=" ".join(" ".join(identity).split()),
             python=python,
-            folders=tuple(folders),
-            overlays=paths,
+            folders=(compiler,) if compiler else (),
+            overlays=tuple(each.folder for each in overlays),
             fetch_headers=fetch_headers,
             is_cross=is_cross,
             variables=self._read_environment(msvc) if msvc else {},

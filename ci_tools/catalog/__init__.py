@@ -303,16 +303,8 @@ def _make(tables: Mapping[str, Any], sha256: Sha256) -> Catalog:
 
 def _platform(table: Mapping[str, str]) -> PlatformFacts:
     accelerator = accelerators.KINDS[table["accelerator"]] if "accelerator" in table else None
-    return PlatformFacts(
-        table["os"],
-        table["machine"],
-        accelerator,
-        table["wheel-platform"],
-        table["runner"],
-        table["extension-suffix"],
-        table.get("container"),
-        table.get("toolkit-container"),
-    )
+    said: dict[str, Any] = {key.replace("-", "_"): value for key, value in table.items()}
+    return PlatformFacts(**{**said, "accelerator": accelerator})
 
 
 def _requirement(table: Mapping[str, Any]) -> BuildRequirement:

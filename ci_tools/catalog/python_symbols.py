@@ -36,8 +36,8 @@ def _rows() -> Mapping[str, str]:
 
 @functools.cache
 def _table() -> Mapping[str, frozenset[Minor]]:
-    rows = {name: pythons.split() for name, pythons in _rows().items() if pythons != LIBC}
-    return {name: frozenset(map(Minor.parse, pythons)) for name, pythons in rows.items()}
+    read = functools.cache(lambda pythons: frozenset(map(Minor.parse, pythons.split())))  # few differ
+    return {name: read(pythons) for name, pythons in _rows().items() if pythons != LIBC}
 
 
 @functools.cache
@@ -74,10 +74,3 @@ def missing_in(python: Minor, symbols: Iterable[str], *, is_free: bool) -> froze
 def is_in_every_process(symbol: str) -> bool:
     """Whether some Python exports it, or the C library that each Python is linked with, as far as the tables know."""
     return symbol in FREE_THREADED or symbol in _rows() or symbol in _added()
-
-
-def write_python_symbols(found: Mapping[str, Iterable[str]]) -> None:
-    """Write the table of the symbols of each Python, and of `libc`."""
-    names = {name for symbols in found.values() for name in symbols}
-    rows = (f"{name}\t{' '.join(one for one in found if name in found[one])}\n" for name in sorted(names))
-    PYTHON_SYMBOLS.write_bytes(lzma.compress("".join(rows).encode()))

@@ -43,15 +43,11 @@ def merge(tables: Tables, rows: Iterable[CatalogRow]) -> tuple[dict[str, Any], t
     wrong: list[Contradiction] = []
     for number, row in enumerate(rows):
         if row.table == "python":
-            merged["python"]["releases"] = _add_python(merged["python"]["releases"], row.name)
+            merged["python"]["releases"] = sorted({*merged["python"]["releases"], row.name}, key=Python.parse)
         else:
             found = _merge_release(merged[row.table], row)
             wrong += (Contradiction(number, keys, f"{row.title}: {what}") for keys, what in found)
     return merged, tuple(wrong)
-
-
-def _add_python(known: list[str], name: str) -> list[str]:
-    return sorted({*known, name}, key=Python.parse)
 
 
 def _merge_release(table: dict[str, Any], row: CatalogRow) -> Iterator[tuple[Keys, str]]:

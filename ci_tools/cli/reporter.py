@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import plain, readable_size
 from ci_tools.github import step as steps
+from ci_tools.machine.waits import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,7 +43,6 @@ PURPOSES = {
 WAITING = ", waiting "  # in the title of a step that only waits
 REST = "the rest"
 LEAST = 0.05  # seconds: less is shown as 0.0
-MINUTE, HOUR = 60, 3600
 
 
 class TerminalReporter:
@@ -195,13 +195,3 @@ def _purpose(title: str) -> str:
     if WAITING in title:
         return "waiting"
     return PURPOSES["validate"] if words[0] == BUILD and "from" in words else PURPOSES.get(words[0], REST)
-
-
-def duration(seconds: float) -> str:
-    """Return a time for people: 3.1 s, 4 min 12 s, 2 h 05 min."""
-    whole = round(seconds)
-    if whole < MINUTE:
-        return f"{seconds:.1f} s"
-    if whole < HOUR:
-        return f"{whole // MINUTE} min {whole % MINUTE:02} s"
-    return f"{whole // HOUR} h {whole % HOUR // MINUTE:02} min"

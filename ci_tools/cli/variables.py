@@ -48,7 +48,7 @@ OTHERS: Mapping[str, Variable] = {
         ("IMAGE", "name", "the container image of a workflow's job", "build.built_with"),
         ("INSTALLER", "pip, uv", "program that installs; default: pip", "machine.installers"),
         ("TORCH_INCLUDE", OURS, "the folder of torch's headers, for a build", "build.toolchain"),
-        ("UNITS", "off", "no object of a build is taken from the store of compile units", "build.units.launchers"),
+        ("UNITS", "address, off", "a place to share compile units by; off: all is compiled", "build.units.launchers"),
         ("UNITS_TRACE", OURS, "the file that tells what a compiler looks for", "build.units.desk"),
         ("VERBOSE", "1", "`--verbose`", "cli.verbose"),
         ("WHEEL", OURS, "the wheel that was built, for `build.after`", "build.bench.shell"),

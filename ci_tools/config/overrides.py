@@ -35,7 +35,8 @@ def apply_run(request: Request, run: Run, catalog: Catalog) -> Request:
     labels = tuple(sorted(f"{name}={','.join(runners[name])}" for name in runners))
     platforms = tuple(_with_runner(platform, runners) for platform in request.platforms)
     publish = request.publish._replace(targets=run.to or request.publish.targets)
-    said = Run(tuple(map(str, torches)), labels, run.to)
+    platforms = tuple(replace(one, container=one.container and (*run.container, one.container)[0]) for one in platforms)
+    said = Run(tuple(map(str, torches)), labels, run.to, container=run.container, requires=run.requires)
     request = take_levels(replace(request, run=said, platforms=platforms, publish=publish), run.level)
     if not torches or request.torch is None:
         return request

@@ -11,8 +11,8 @@ from packaging.utils import canonicalize_name
 from ci_tools.config.location import BUILD_FILES
 from ci_tools.errors import InputError, nearest
 from ci_tools.formats.toml.text import parse_toml
-from ci_tools.source.backends.toml import TomlFile
 from ci_tools.source.imported import MAKERS
+from ci_tools.source.project_file import TomlFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -73,13 +73,14 @@ class Extent(NamedTuple):
 
 
 class Section(NamedTuple):
-    """One section of an ELF file: its type, its place in the file, and the index of the section it is linked to."""
+    """One section of an ELF file: its type, its place in the file, the section it is linked to, its address."""
 
     name: str
     kind: int
     offset: int
     size: int
     link: int
+    address: int = 0  # in memory; 0: it is not loaded
 
 
 class Segment(NamedTuple):
@@ -108,6 +109,8 @@ class Symbol(NamedTuple):
     kind: int
     other: int
     section: int
+    address: int = 0
+    size: int = 0
 
     @property
     def is_weak(self) -> bool:
@@ -140,9 +143,9 @@ class Elf:
         return tuple(map(self._section, self.headers))
 
     def _section(self, header: tuple[int, ...]) -> Section:
-        name, kind, _, _, offset, size, link, *_ = header
+        name, kind, _, address, offset, size, link, *_ = header
         with reading_whole():
-            return Section(_text(self.names, name), kind, offset, size, link)
+            return Section(_text(self.names, name), kind, offset, size, link, address)
 
     def content(self, section: Section) -> Extent:
         """Return the range of a section's bytes; raise Rejected if the file ends before it."""
@@ -169,11 +172,17 @@ class Elf:
             entries = self.content(section).read()
             for fields in layout.iter_unpack(entries[layout.size :]):
                 if self.bits == 64:  # noqa: PLR2004 - as its name says
-                    name, info, other, index = fields[:4]
+                    name, info, other, index, address, size = fields
                 else:
-                    name, info, other, index = fields[0], *fields[3:]
+                    name, address, size, info, other, index = fields
                 if wanted is None or info & 15 == wanted:
-                    yield Symbol(_text(names, name), info >> 4, info & 15, other, index)
+                    yield Symbol(_text(names, name), info >> 4, info & 15, other, index, address, size)
+
+    def name_symbol(self, address: int) -> str:
+        """Return the name of the smallest symbol that holds an address; "" if none does."""
+        known = (symbol for table in TABLES for symbol in self.symbols(table) if symbol.section and symbol.name)
+        holding = (one for one in known if one.address <= address < one.address + one.size)
+        return min(((one.size, one.name) for one in holding), default=(0, ""))[1]
 
     @property
     def segments(self) -> tuple[Segment, ...]:

@@ -34,7 +34,7 @@ class Linking(NamedTuple):
     run_paths: tuple[str, ...]  # RPATH and RUNPATH, unchanged
     inherited_paths: tuple[str, ...]  # those of them that its needed libraries are searched by as well: RPATH
     executable_stack: bool
-    text_relocations: bool = False  # whether the loader has to modify its code
+    text_relocations: bool = False  # whether the loader has to modify its code: DT_TEXTREL, or its flag in DT_FLAGS
     debug_bytes: int = 0  # the size of all debug sections
     refusal: str = ""  # why the loader takes no such file; empty: it does
 
@@ -70,7 +70,7 @@ def linking(library: BinaryIO) -> Linking:
         run_paths=elf.dynamic_texts(RPATH, RUNPATH),
         inherited_paths=() if elf.dynamic_texts(RUNPATH) else elf.dynamic_texts(RPATH),  # ld.so(8): RUNPATH replaces it
         executable_stack=any(part.kind == STACK and part.flags & EXECUTABLE for part in elf.segments),
-        text_relocations=_relocates_text(elf),
+        text_relocations=any(tag == TEXTREL or (tag == FLAGS and value & TEXTREL_FLAG) for tag, value in elf.dynamic()),
         debug_bytes=sum(part.size for part in elf.sections if part.name.startswith(DEBUG)),
         refusal=_refusal(elf),
     )
@@ -88,8 +88,3 @@ def _refusal(elf: Elf) -> str:
     if any(tag == FLAGS_1 and value & NO_OPEN for tag, value in elf.dynamic()):
         return "a library that may not be loaded with dlopen"
     return "" if any(part.kind == DYNAMIC_SEGMENT for part in elf.segments) else "no dynamic segment"
-
-
-def _relocates_text(elf: Elf) -> bool:
-    """Whether the dynamic segment announces text relocations: by DT_TEXTREL, or by its flag in DT_FLAGS."""
-    return any(tag == TEXTREL or (tag == FLAGS and value & TEXTREL_FLAG) for tag, value in elf.dynamic())

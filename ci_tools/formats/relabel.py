@@ -88,21 +88,10 @@ def relabel(
         new = f"{old}+{label.local}" if label.local else old
         texts = {"METADATA": _label_metadata(wheel.dist_info_text("METADATA"), label, source.name)}
         if label.rebuild is not None:
-            texts["WHEEL"] = _number_build(wheel.dist_info_text("WHEEL"), label.rebuild)
+            fields = BUILD_FIELD.sub("", wheel.dist_info_text("WHEEL")).rstrip()
+            texts["WHEEL"] = f"{fields}\nBuild: {label.rebuild}\n"  # which its file name has too (PEP 427)
         contents = {name: text.encode() for name, text in texts.items()} | dict(beside or {})
-        own = {f"{new}.dist-info/{name}": content for name, content in contents.items()}
-        members = [member for member in _rename_members(wheel, new, replaced or {}) if member.name not in own]
-        _write([*members, *(_new_member(name, data) for name, data in own.items())], f"{new}.dist-info", destination)
-
-
-def _number_build(text: str, rebuild: int) -> str:
-    """Return WHEEL with a build number, which its file name has too (PEP 427)."""
-    return f"{BUILD_FIELD.sub('', text).rstrip()}\nBuild: {rebuild}\n"
-
-
-def write_variant(source: Path, destination: Path, variant: bytes) -> None:
-    """Write the wheel at `source` to `destination` without its local version, and with a `variant.json` (PEP 825)."""
-    write_plain(source, destination, {"variant.json": variant})
+        _rewrite(wheel, new, contents, destination, replaced or {})
 
 
 def write_plain(source: Path, destination: Path, beside: Mapping[str, bytes]) -> None:
@@ -117,9 +106,17 @@ def write_plain(source: Path, destination: Path, beside: Mapping[str, bytes]) ->
         head, blank, body = _partition_metadata(wheel.dist_info_text("METADATA"))
         metadata = (LOCAL_VERSION_FIELD.sub(r"\1", head) + blank + body).encode()
         contents = {"METADATA": metadata, **_restate_sbom(wheel.dist_info_data(SBOM)), **beside}
-        own = {f"{new}.dist-info/{name}": data for name, data in contents.items()}
-        members = [member for member in _rename_members(wheel, new, {}) if member.name not in own]
-        _write([*members, *(_new_member(name, data) for name, data in own.items())], f"{new}.dist-info", destination)
+        _rewrite(wheel, new, contents, destination, {})
+
+
+def _rewrite(
+    wheel: Wheel, new: str, contents: Mapping[str, bytes], destination: Path, replaced: Mapping[str, Path]
+) -> None:
+    """Write a wheel whose dist-info folder has another name, and there these files."""
+    own = [WheelFile(f"{new}.dist-info/{name}", len(data), (data,)) for name, data in contents.items()]
+    names = {member.name for member in own}
+    members = (member for member in _rename_members(wheel, new, replaced) if member.name not in names)
+    _write([*members, *own], f"{new}.dist-info", destination)
 
 
 def dump_sbom(content: Mapping[str, Any]) -> bytes:
@@ -147,10 +144,6 @@ def _rename_members(wheel: Wheel, new: str, replaced: Mapping[str, Path]) -> Ite
     for info in wheel.infos:
         if info.filename not in {f"{wheel.dist_info}/{file}" for file in WRITTEN_ANEW}:
             yield _member(_rename_folder(info.filename, old, new), wheel, info, replaced.get(info.filename))
-
-
-def _new_member(name: str, data: bytes) -> WheelFile:
-    return WheelFile(name, len(data), (data,))
 
 
 def _member(name: str, wheel: Wheel, info: zipfile.ZipInfo, other: Path | None) -> WheelFile:

@@ -224,9 +224,9 @@ def open_wheel(path: Path) -> Wheel:
     return Wheel(path, archive)
 
 
-def record_hash(data: bytes, algorithm: str = "sha256") -> str:
+def record_hash(data: bytes) -> str:
     """Return the hash of a member in the notation of RECORD."""
-    return Hashing(algorithm).of(io.BytesIO(data))
+    return Hashing().of(io.BytesIO(data))
 
 
 class Hashing:

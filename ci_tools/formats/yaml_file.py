@@ -103,7 +103,8 @@ def parse(text: str, name: str, most: int = MAX_VALUES, *, by_core: bool = False
     """
     node = compose(text, name)
     if node is None:
-        raise _empty(name)
+        msg = f"{name} is empty"
+        raise InputError(msg, hint="`fatwheel init` writes a starter from what it finds in the source")
     reader = _Reader(name, most, by_core=by_core)
     value = reader.value(node, ())
     if reader.problems:
@@ -133,10 +134,6 @@ def text_of(path: Path, name: str, kind: str = "a YAML file") -> str:
         msg = f"{name} is larger than {MAX_BYTES:,} bytes, expected a config written by a person"
         raise InputError(msg)
     return text
-
-
-def _empty(name: str) -> InputError:
-    return InputError(f"{name} is empty", hint="`fatwheel init` writes a starter from what it finds in the source")
 
 
 def compose(text: str, name: str) -> yaml.Node | None:

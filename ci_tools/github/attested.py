@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
@@ -22,7 +23,7 @@ from ci_tools.errors import FatwheelError, InputError
 from ci_tools.github.client import Hub, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from github.Repository import Repository
 
@@ -31,6 +32,7 @@ MOST = 1024  # hashes of one request: the description's `maxItems` of subject_di
 PER_PAGE = 100
 OWNERS = {"Organization": "orgs", "User": "users"}
 PREFIX = "sha256:"
+REMAKES = re.compile(r"/\.github/workflows/verify\.ya?ml@")  # the workflow whose runs make published wheels again
 
 
 def find_attested(hub: Hub, repository: Repository, hashes: Collection[str]) -> frozenset[str] | None:
@@ -39,18 +41,34 @@ def find_attested(hub: Hub, repository: Repository, hashes: Collection[str]) -> 
     Reports those whose attestation does not hold. Returns None, and reports why, if GitHub does not say it: then
     nothing is known of any.
     """
-    waiting, found = iter(sorted(hashes)), set[str]()
+    found = find_provenances(hub, repository, hashes)
+    return None if found is None else frozenset(found)
+
+
+def find_provenances(
+    hub: Hub, repository: Repository, hashes: Collection[str]
+) -> dict[str, tuple[SignedProvenance, ...]] | None:
+    """Return the attestations of `find_attested`, by the hash of the file."""
+    waiting, found = iter(sorted(hashes)), dict[str, tuple[SignedProvenance, ...]]()
     try:
         while part := [f"{PREFIX}{sha256}" for sha256 in islice(waiting, MOST)]:
-            found |= {digest for digest in _ask(hub, repository, part) if digest in part}
+            known = ((digest, holding) for digest, holding in _ask(hub, repository, part) if digest in part)
+            found |= {digest.removeprefix(PREFIX): holding for digest, holding in known}
     except FatwheelError as error:
         hub.outside.reporter.say(f"not known which wheels of {hub.repository} are attested: {error.message}")
         return None
-    return frozenset(digest.removeprefix(PREFIX) for digest in found)
+    return found
 
 
-def _ask(hub: Hub, repository: Repository, digests: list[str]) -> Iterator[str]:
-    """Yield the digests that have an attestation, over all pages of the answer."""
+def find_remake(signed: Iterable[SignedProvenance]) -> tuple[str, ...]:
+    """Return whose run of verify.yml made a file again last, when, and the workflow; () if none did."""
+    remakes = [one for one in signed if REMAKES.search(one.provenance.signer)]
+    last = max(remakes, key=lambda one: one.on, default=None)
+    return (last.provenance.repository, last.on, last.provenance.signer) if last else ()
+
+
+def _ask(hub: Hub, repository: Repository, digests: list[str]) -> Iterator[tuple[str, tuple[SignedProvenance, ...]]]:
+    """Yield the digests that have an attestation, with all that hold, over all pages of the answer."""
     kind = OWNERS.get(repository.owner.type, "users")
     path = f"/{kind}/{repository.owner.login}/attestations/bulk-list"
     body = {"subject_digests": digests, "predicate_type": "provenance"}
@@ -60,26 +78,28 @@ def _ask(hub: Hub, repository: Repository, digests: list[str]) -> Iterator[str]:
         said = hub.ask(lambda _, query=query: _post(repository, f"{path}?{query}", body))  # type: ignore[misc]
         for digest, kept in (said.get("attestations_subject_digests") or {}).items():
             own = [one for one in kept or () if one.get("repository_id") == repository.id]
-            problems = [_find_problem(one, digest, repository) for one in own]
-            if "" in problems:
-                yield digest
-            elif problems:
-                hub.outside.reporter.say(f"the attestation of {printable(digest)} does not hold: {problems[0]}")
+            read = [_read_kept(one, digest, repository) for one in own]
+            holding = tuple(one for one in read if not isinstance(one, str))
+            if holding:
+                yield digest, holding
+            elif read:
+                hub.outside.reporter.say(f"the attestation of {printable(digest)} does not hold: {read[0]}")
         page = said.get("page_info") or {}
         if not page.get("has_next") or page.get("next") in {None, "", after}:
             return
         after = printable(str(page["next"]))
 
 
-def _find_problem(kept: Mapping[str, object], digest: str, repository: Repository) -> str:
-    """Return why an attestation that GitHub keeps does not hold; "" if it does."""
+def _read_kept(kept: Mapping[str, object], digest: str, repository: Repository) -> SignedProvenance | str:
+    """Return an attestation that GitHub keeps, or why it does not hold."""
     try:
         found = read_provenance(kept.get("bundle"), digest.removeprefix(PREFIX))
     except InputError as error:
         return error.message
     if found.repository.lower() != repository.html_url.lower():
         return f"a run of {printable(found.repository)} signed it, expected one of {repository.html_url}"
-    return ""
+    _, certificate = _open(kept.get("bundle"))
+    return SignedProvenance(found, f"{certificate.not_valid_before_utc:%Y-%m-%d}")
 
 
 def _post(repository: Repository, path: str, body: Mapping[str, object]) -> dict[str, Any]:
@@ -109,6 +129,13 @@ class Provenance(NamedTuple):
 
     repository: str
     signer: str
+
+
+class SignedProvenance(NamedTuple):
+    """An attestation that holds, and the date on which its key's certificate begins: that of the run."""
+
+    provenance: Provenance
+    on: str
 
 
 def read_provenance(bundle: object, digest: str) -> Provenance:

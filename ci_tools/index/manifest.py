@@ -33,6 +33,7 @@ HALF_CHARACTER = re.compile(rb"\\u[dD]")  # a lone surrogate can only be an esca
 PROJECT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # a canonical name (PEP 503)
 APART = re.compile(r"([0-9a-f]{16})?")  # the separate folder of a file: the start of its sha256
 DRIVER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
+REMADE, DATE = 3, re.compile(r"\d{4}-\d\d-\d\d")
 SAID = re.compile(r"[a-z0-9_-]{1,64}")  # the name of a hash or of an attribute
 PROPERTY = re.compile(r"[0-9a-z_]+ :: [0-9a-z_]+ :: [0-9a-z_.]+")  # PEP 825
 # The page of a project with such a name would be in the folder of a channel or of the finder's data.
@@ -228,6 +229,9 @@ def _refuse_false_entry(file: IndexedFile) -> None:
     _refuse_false_facts(file)
     if not _are_drivers(file.drivers):
         msg = f"{file.name} needs the drivers {file.drivers}, expected two versions or none"
+        raise ValueError(msg)
+    if file.remade and not (len(file.remade) == REMADE and DATE.fullmatch(file.remade[1])):
+        msg = f"{file.name} was remade by {file.remade}, expected who, a date and a workflow"
         raise ValueError(msg)
     if bool(file.variant) != bool(variant_label(file.name)) or not all(map(PROPERTY.fullmatch, file.variant)):
         msg = f"{file.name} has the properties {file.variant}, expected those of a wheel variant"

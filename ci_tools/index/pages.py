@@ -68,6 +68,7 @@ class IndexedFile(NamedTuple):
     lost: str = ""  # why no page lists it now: its bytes are gone, or differ
     repository: str = ""  # OWNER/REPO whose release has it; empty: none, or not known
     attested: str = ""  # yes or no: whether GitHub keeps a provenance of its bytes for it; empty: not known
+    remade: tuple[str, ...] = ()  # who made the same bytes again, when, and the workflow that signed it (empty: none)
     hashes: Pairs = ()  # of other algorithms, as its former pages give them: md5 and its digits
     said: Pairs = ()  # what its former pages say besides, by PEP 691's keys: gpg-sig, provenance, core-metadata
     rank: int = 0  # its place among the files of its version, where its former page had them in another order

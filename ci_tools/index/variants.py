@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.formats.relabel import write_variant
+from ci_tools.formats.relabel import write_plain
 from ci_tools.index.file_names import project_and_version, variant_label
 from ci_tools.index.pages import VARIANTS
 from ci_tools.index.units import Item
@@ -134,7 +134,7 @@ def _write_variant(item: Item, variant: Variant, folder: Path, say: Callable[[st
 
     def fill(empty: Path) -> None:
         refuse_change(item.path, item.sha256)
-        write_variant(item.path, empty / name, document)
+        write_plain(item.path, empty / name, {"variant.json": document})
 
     # The same wheel and the same rules give the same file.
     path = fill_once(folder / f"{item.sha256[:16]}-{variant.label}", fill, say) / name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -72,4 +73,5 @@ class Outside:
     cache: Path
     reporter: Reporter
     trusts_source: bool = False  # whether a project's own code may run unconfined if this machine has no sandbox
+    ends: float = math.inf  # when the run is to end, in the seconds of time.monotonic
     host: str = field(default_factory=host)  # the kind of machine in the catalog's words, such as linux-x86_64

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import re
 import shutil
 import sys
 from fnmatch import fnmatchcase
@@ -25,7 +26,7 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.model.plan import Plan
 
@@ -35,6 +36,9 @@ OS_NAMES = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 SWAP = "fatwheel.swap"
 UNFINISHED = f"{SWAP}.partial"
 LEFT_FREE = 4 * GIB  # must remain free on the disk with the swap: a build writes, too
+# The files of a cgroup with its limit of memory, and with what it uses: of version 2, and 1.
+LIMITS = ("memory.max", "memory.high", "memory.limit_in_bytes")
+USED = ("memory.current", "memory.usage_in_bytes")
 HEADER = 1 << 16  # bytes of a swap file that hold no memory: one page, of 64 KiB at most
 
 
@@ -72,28 +76,71 @@ class Compilers(NamedTuple):
     reason: str = ""
 
 
+class MemoryUse(NamedTuple):
+    """Memory in bytes: what there is, what programs may still take without swap, and what is in swap."""
+
+    total: int
+    available: int
+    swapped: int
+
+
 def machine(root: Path = Path("/")) -> Machine:
-    """Return the resources of this machine, or of this container."""
-    cores = os.cpu_count() or 1
-    try:
-        table = dict(line.split(":", 1) for line in (root / "proc/meminfo").read_text(encoding="ascii").splitlines())
-    except OSError:  # not Linux
+    """Return the resources of this machine, or of the cgroup that this process is in, such as a container's."""
+    cores, table = os.cpu_count() or 1, _read_meminfo(root)
+    if not table:  # not Linux
         names = os.sysconf_names if hasattr(os, "sysconf_names") else {}
         known = {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= names.keys()
         return Machine(cores, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else 0, 0)
-    memory, swap = (int(table.get(name, "0").split()[0]) << 10 for name in ("MemTotal", "SwapTotal"))
-    return Machine(
-        cores, min(memory, _limit(root, "memory.max", memory)), min(swap, _limit(root, "memory.swap.max", swap))
-    )
+    sizes = [(table.get("MemTotal", 0), table.get("SwapTotal", 0))]
+    for group in _list_cgroups(root):
+        sizes.append(
+            (
+                min(_read_sizes(group, LIMITS), default=sizes[0][0]),
+                min(_read_sizes(group, ("memory.swap.max",)), default=sizes[0][1]),
+            )
+        )
+    return Machine(cores, *map(min, zip(*sizes, strict=True)))
 
 
-def _limit(root: Path, name: str, without: int) -> int:
-    """Return the container's limit (cgroup v2) in bytes; `without` if it has none."""
+def measure_memory(root: Path = Path("/")) -> MemoryUse:
+    """Return the memory in use now; what the kernel can drop of files in memory is available."""
+    table, total = _read_meminfo(root), machine(root).memory
+    free = [table.get("MemAvailable", total)]
+    for group in _list_cgroups(root):
+        text = _read(group / "memory.stat")
+        files = [int(size) for size in re.findall(r"^total_(?:in)?active_file (\d+)$", text, re.MULTILINE)]
+        files = files or [int(size) for size in re.findall(r"^(?:in)?active_file (\d+)$", text, re.MULTILINE)]
+        used = sum(_read_sizes(group, USED))
+        free += [limit - used + sum(files) for limit in _read_sizes(group, LIMITS) if used]
+    return MemoryUse(total, max(0, min(free)), table.get("SwapTotal", 0) - table.get("SwapFree", 0))
+
+
+def _read_meminfo(root: Path) -> dict[str, int]:
+    """Return the lines of /proc/meminfo in bytes; none where it is not Linux."""
+    lines = (line.split(":", 1) for line in _read(root / "proc/meminfo").splitlines())
+    return {name: int(size.split()[0]) << 10 for name, size in lines}
+
+
+def _list_cgroups(root: Path) -> list[Path]:
+    """Return the folders of the cgroups that limit this process's memory: its own, and those above (cgroups(7))."""
+    lines = [line.split(":", 2) for line in _read(root / "proc/self/cgroup").splitlines()]
+    tops = {"": root / "sys/fs/cgroup", "memory": root / "sys/fs/cgroup/memory"}  # version 2, and 1
+    own = [tops[kind] / path.lstrip("/") for _, kind, path in lines if kind in tops]
+    return [*dict.fromkeys(each for one in (*own, *tops.values()) for each in (one, *one.parents) if each != root)]
+
+
+def _read_sizes(group: Path, names: Iterable[str]) -> Iterator[int]:
+    """Yield the numbers of bytes in the files of a cgroup; a file may be missing, or say `max`."""
+    found = (_read(group / name).strip() for name in names)
+    yield from (int(text) for text in found if text.isdigit())
+
+
+def _read(path: Path) -> str:
+    """Return the text of a file of the kernel's; "" for one that cannot be read."""
     try:
-        text = (root / "sys/fs/cgroup" / name).read_text(encoding="ascii").strip()
+        return path.read_text(encoding="ascii")
     except OSError:
-        return without
-    return int(text) if text.isdigit() else without
+        return ""
 
 
 def compilers(machine: Machine, job_memory_gib: int | None, max_jobs: int | None) -> Compilers:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+MINUTE, HOUR = 60, 3600
 EVERY = 10.0  # seconds between two messages
 LOOKS = 4  # checks in that time, so that a message is late by at most a quarter of it
 
@@ -69,3 +70,13 @@ class Waits:
             return ""
         wait.words += 1
         return f"waiting for {wait.what}: {seconds:.0f} s"
+
+
+def duration(seconds: float) -> str:
+    """Return a time for people: 3.1 s, 4 min 12 s, 2 h 05 min."""
+    whole = round(seconds)
+    if whole < MINUTE:
+        return f"{seconds:.1f} s"
+    if whole < HOUR:
+        return f"{whole // MINUTE} min {whole % MINUTE:02} s"
+    return f"{whole // HOUR} h {whole % HOUR // MINUTE:02} min"

@@ -64,6 +64,14 @@ class Validated(NamedTuple):
         return tuple(trial for trial in self.trials if trial.outcome is Outcome.FAILED)
 
 
+class Resolved(NamedTuple):
+    """A build requirement as it was installed; `sha256` is that of its archive, "" if the installer does not tell."""
+
+    name: str
+    version: str
+    sha256: str = ""
+
+
 class BuiltWith(NamedTuple):
     """The tools that really built a file, as reported by the build; a field is empty if unknown or not used."""
 
@@ -73,6 +81,11 @@ class BuiltWith(NamedTuple):
     torch: str = ""  # 2.10.0+cpu
     python: str = ""  # CPython 3.12.4
     image: str = ""  # the image of the container or hosted runner, and its operating system
+    compiler_sha256: str = ""  # of the content of the compiler's programs and of the libraries that they load
+    toolkit_sha256: str = ""  # the same of the toolkit
+    requires: tuple[Resolved, ...] = ()
+    libc: str = ""  # glibc 2.36
+    flags: str = ""  # the compiler's options that Python's own build left to extensions
 
 
 NOT_ASKED = BuiltWith()
@@ -95,6 +108,7 @@ class Receipt:
     audited: bool = False
     validated: tuple[Validated, ...] = ()
     built_with: BuiltWith = NOT_ASKED
+    made_from: tuple[tuple[str, str], ...] = ()  # `plan_file.list_origin`, and the address of its checkout
 
     @property
     def trials(self) -> tuple[Trial, ...]:

@@ -258,6 +258,8 @@ class Run(NamedTuple):
     gpu_runner: tuple[str, ...] = ()  # linux-cuda=self-hosted,h100
     to: tuple[str, ...] = ()  # the targets: dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO, pypi
     level: tuple[str, ...] = ()  # linux-cuda=manylinux_2_36: that of the machine, in a release into a folder
+    container: tuple[str, ...] = ()  # IMAGE@sha256:…, in place of the config's: of a build that is repeated
+    requires: tuple[str, ...] = ()  # setuptools==80.9.0 --hash=sha256:…: exactly these, for the same reason
 
 
 NO_RUN = Run()

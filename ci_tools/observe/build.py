@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ci_tools.observe.views import View
     from ci_tools.source.includes import Includes
 
-    Switches = tuple[tuple[str, str], ...]
-
 __all__ = [
     "CMAKE",
     "CYTHON",
@@ -45,7 +43,6 @@ __all__ = [
     "ObservedBuild",
     "find_arch_warnings",
     "find_own_archs",
-    "list_capabilities",
     "list_request_archs",
 ]
 
@@ -61,12 +58,6 @@ def list_request_archs(view: View) -> Iterator[str]:
             yield kind.parse_arch(arch)
 
 
-def list_capabilities(view: View) -> Iterator[str]:
-    """Yield the compute capabilities, in torch's notation, of the GPUs that the view's build is for."""
-    named = [view.kind.capability(arch) for arch in list_request_archs(view)] if view.kind else []
-    yield from named or ["9.0"]
-
-
 class ObservedBuild:
     """One observed build without doubts."""
 
@@ -79,7 +70,7 @@ class ObservedBuild:
     def built(self) -> tuple[Extension, ...]:
         """The libraries that the build links."""
         return tuple(
-            Extension(one.member, tuple(map(self.compile, one.commands)), one.links, read_command_images(one.commands))
+            one._replace(compiles=tuple(map(self.compile, one.compiles)), images=read_command_images(one.compiles))
             for one in self.observed.libraries
         )
 

@@ -55,7 +55,7 @@ from ci_tools.source.requirements import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from ci_tools.source.versions import OwnVersion
 
     Metadata = tuple[str, ...]
-    OpenCmake = Callable[[Includes], CmakeWitness]
 
 # Usual file name endings of an accelerator's or a system's sources.
 USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "macos": ("metal", "mm")}
@@ -92,7 +91,7 @@ def gather(
     teller = Teller(project, outside, tag, told)
     teller.ask()
     with ExitStack() as stack:
-        reader = _open_reader(project, catalog, outside, stack)
+        reader = _Collector(project, catalog, outside, stack)
         if not project.told:
             reader.refuse_local_version()
         platforms: tuple[PlatformEvidence, ...] = ()
@@ -127,16 +126,9 @@ def gather(
 def read_platforms(project: ProjectFile, catalog: Catalog, outside: Outside) -> Generator[PlatformEvidence]:
     """Yield the evidence for one platform of the project's request after another."""
     with ExitStack() as stack:
-        reader = _open_reader(project, catalog, outside, stack)
+        reader = _Collector(project, catalog, outside, stack)
         for request in project.request.platforms:
             yield reader.platform(request)
-
-
-def _open_reader(project: ProjectFile, catalog: Catalog, outside: Outside, stack: ExitStack) -> _Collector:
-    """Return a reader of the project's evidence; the witnesses that it may start are closed with `stack`."""
-    spent = Spent()
-    cmake = functools.cache(lambda includes: _cmake_witness(project, includes, outside, stack, spent))
-    return _Collector(project, catalog, lambda: _witness(project, catalog, outside, stack, cmake, spent), cmake)
 
 
 def read_metadata(platforms: Iterable[PlatformEvidence]) -> Metadata:
@@ -150,26 +142,6 @@ def _identify(project: ProjectFile, platforms: tuple[PlatformEvidence, ...]) -> 
     variables = [f"{name} ({place})" for name, place in asked.items() if place and VARIABLE.fullmatch(name)]
     own = [one for one in variables if not one.startswith(OF_COMPILERS)]
     return project.project(_metadata(_builds(platforms)), _unseen_build(platforms), own)
-
-
-def _witness(
-    project: ProjectFile, catalog: Catalog, outside: Outside, stack: ExitStack, cmake: OpenCmake, spent: Spent
-) -> Witness:
-    """Return the witness that runs the project's own code; it is closed with `stack`."""
-    from ci_tools.observe.interpretation import Witness  # noqa: PLC0415 - a plan without it would take a tenth longer
-
-    return stack.enter_context(closing(Witness(project, project.tree, catalog, outside, cmake, spent)))
-
-
-def _cmake_witness(
-    project: ProjectFile, includes: Includes, outside: Outside, stack: ExitStack, spent: Spent
-) -> CmakeWitness:
-    """Return the witness that runs the project's configure step; it is closed with `stack`."""
-    from ci_tools.observe.cmake.run import Configurer  # noqa: PLC0415 - see above
-    from ci_tools.observe.cmake.witness import CmakeWitness  # noqa: PLC0415 - see above
-
-    configurer = Configurer(project.tree, project.request.subdirectory or ".", outside, spent)
-    return stack.enter_context(closing(CmakeWitness(configurer, includes)))
 
 
 def _tag_warnings(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> Iterator[str]:
@@ -189,7 +161,8 @@ def _unseen(request: Request, tree: Tree) -> Iterator[str]:
         yield f"{said}: `source: {{path: {path}, subdirectory: {folder}}}` has it inside"
     seen = {name for platform in request.platforms for name in matching(tree.files, platform.native)}
     for platform in request.platforms:
-        usual = Globs(_usual(platform), platform.native.exclude)
+        endings = (end for word in platform.platform.value.split("-") for end in USUAL_ENDINGS.get(word, ()))
+        usual = Globs(tuple(f"*.{end}" for end in endings), platform.native.exclude)
         unseen = [name for name in matching(tree.files, usual) if name not in seen]
         if unseen and platform.native.include and not matching(tree.files, platform.native):
             yield f"{platform.platform}: its native globs match no file, although the source has {unseen[0]}"
@@ -216,35 +189,44 @@ def _lacking_in_trials(project: ProjectFile, builds: Iterable[Metadata]) -> Iter
             yield f"{one}: {key} installs it for the trials, and the project's dependencies for its users"
 
 
-def _usual(platform: PlatformRequest) -> tuple[str, ...]:
-    words = platform.platform.value.split("-")
-    return tuple(f"*.{ending}" for word in words for ending in USUAL_ENDINGS.get(word, ()))
-
-
 # ---------------------------------------------------------------- one platform
 
 
 class _Collector:
-    """Collects a project's evidence, from its backend's configuration or by running its own code."""
+    """Collects a project's evidence, from its backend's configuration or by running its own code.
 
-    def __init__(
-        self,
-        project: ProjectFile,
-        catalog: Catalog,
-        witness: Callable[[], Witness],
-        cmake: Callable[[Includes], CmakeWitness],
-    ) -> None:
+    The witnesses that it starts are closed with `stack`.
+    """
+
+    def __init__(self, project: ProjectFile, catalog: Catalog, outside: Outside, stack: ExitStack) -> None:
         self.project = project
         self.catalog = catalog
+        self.outside = outside
+        self.stack = stack
+        self.spent = Spent()
         self.includes = Includes(project.tree)
-        self.witness = functools.cache(witness)
-        self.cmake = functools.cache(lambda: cmake(self.includes))
+        self.cmake = functools.cache(self.open_cmake)
         # The torch ABI of sources is the same for every cell of a platform, and what the backend's configuration says
         # of a cell for all platforms on one system.
         self.torch_abi = functools.cache(lambda names: torch_abi(self.includes, names, project.request.subdirectory))
         self.configuration = functools.cache(lambda env, of_cell: backends.read(project, dict(env), of_cell))
         self.known = 0  # cells
-        self.tagged: list[CellEvidence] = []  # evidence with a declared wheel tag
+
+    @functools.cached_property
+    def witness(self) -> Witness:
+        """The witness that runs the project's own code."""
+        from ci_tools.observe.interpretation import Witness  # noqa: PLC0415 - a plan without it takes a tenth less
+
+        made = Witness(self.project, self.project.tree, self.catalog, self.outside, self.cmake, self.spent)
+        return self.stack.enter_context(closing(made))
+
+    def open_cmake(self, includes: Includes) -> CmakeWitness:
+        """Return the witness that runs the project's configure step."""
+        from ci_tools.observe.cmake.run import Configurer  # noqa: PLC0415 - see above
+        from ci_tools.observe.cmake.witness import CmakeWitness  # noqa: PLC0415 - see above
+
+        configurer = Configurer(self.project.tree, self.project.request.subdirectory or ".", self.outside, self.spent)
+        return self.stack.enter_context(closing(CmakeWitness(configurer, includes)))
 
     def refuse_local_version(self) -> None:
         """Raise InputError if the first observed build makes a local version: said before all others run."""
@@ -252,7 +234,7 @@ class _Collector:
         cell = self.cells(request)[0]
         if self.read_configuration(cell, request, self.sources(request)) is not None:
             return
-        if any(name == ASKS_GIT for name, _ in self.witness().of(cell, request).asked):
+        if any(name == ASKS_GIT for name, _ in self.witness.of(cell, request).asked):
             return  # its label may name the commit: it is asked for later
         self.explain_local_version()
 
@@ -267,7 +249,7 @@ class _Collector:
     def explain_local_version(self) -> None:
         """Raise InputError if a variable leaves the label of the version out."""
         request = self.project.request.platforms[0]
-        if said := self.witness().explain_local_version(self.cells(request)[0], request):
+        if said := self.witness.explain_local_version(self.cells(request)[0], request):
             msg, hint = said
             raise InputError(msg, hint=hint)
 
@@ -276,7 +258,7 @@ class _Collector:
         for request in self.project.request.platforms[1:] if self.total > MAX_OBSERVED else ():
             cell = self.cells(request)[0]
             if self.read_configuration(cell, request, self.sources(request)) is None:
-                self.witness().of(cell, request)
+                self.witness.of(cell, request)
 
     def sources(self, request: PlatformRequest) -> tuple[str, ...]:
         """Return every source that a compiler may see on a platform."""
@@ -291,7 +273,7 @@ class _Collector:
         read: dict[object, CellEvidence] = {}
         shown = {cell: self.cell(cell, request, sources, read) for cell in cells}
         common = shown[cells[0]]
-        apart = {cell: one for cell, one in shown.items() if one is not common}
+        apart = {cell: one for cell, one in shown.items() if one != common}
         compiled = () if native else tuple(name for name in self.includes.tree.files if COMPILED.search(name))
         return PlatformEvidence(
             platform=request.platform, native_files=native, compiled_files=compiled, shown=common, apart=apart
@@ -323,19 +305,11 @@ class _Collector:
             return self.configured(read[cell.python], cell, request, sources)
         found = self.read_configuration(cell, request, sources)
         if found is None:
-            self.witness().count(self.known, self.total)
+            self.witness.count(self.known, self.total)
             self.known += 1
-            return self.declared(self.witness().of(cell, request), cell)
-        read[cell.python] = next((one for one in read.values() if one == found), found)
+            return apply_declared_tag(self.witness.of(cell, request), cell, self.project)
+        read[cell.python] = found
         return self.configured(read[cell.python], cell, request, sources)
-
-    def declared(self, observed: CellEvidence, cell: Cell) -> CellEvidence:
-        """Return observed evidence with the wheel tag that the project declares; the same object for equal ones."""
-        found = apply_declared_tag(observed, cell, self.project)
-        if found is observed:
-            return observed
-        self.tagged.append(next((one for one in self.tagged if one == found), found))
-        return self.tagged[-1]
 
     def configured(
         self, files: CellEvidence, cell: Cell, request: PlatformRequest, sources: tuple[str, ...]
@@ -363,7 +337,7 @@ class _Collector:
         ]
         asks = [Ask(view, read_cmake_call(self.project, dict(view.env), of_cell)) for view in views]
         open_ = OpenFacts(bool(is_open), bool(kernels) and is_whole, kernels, is_claimed)
-        return self.cmake().refine(files, asks, cell, open_)
+        return self.cmake(self.includes).refine(files, asks, cell, open_)
 
     @functools.cached_property
     def torch_of_cmake(self) -> str:

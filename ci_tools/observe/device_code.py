@@ -15,9 +15,9 @@ from ci_tools.model.request import Globs
 from ci_tools.observe.cmake.options import CHOICE, NO_OPTION
 from ci_tools.observe.switches import NO_SWITCH, OFF
 from ci_tools.source.backends.sdist_contents import NOT_PACKED
-from ci_tools.source.backends.toml import TomlFile
 from ci_tools.source.files import matching
 from ci_tools.source.includes import uncommented
+from ci_tools.source.project_file import TomlFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

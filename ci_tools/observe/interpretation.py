@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import replace
 from functools import cached_property, partial
@@ -24,21 +25,20 @@ from ci_tools.observe.owned import Owned, explain_loss
 from ci_tools.observe.python_label import explain_platform, name_by_oldest
 from ci_tools.observe.setup_py.doubts import keep_axes, keep_torch_out, limit_doubt
 from ci_tools.observe.setup_py.run import HARMLESS, PLUGINS, SIMULATED, ObservedProject, Observer
-from ci_tools.observe.setup_py.trials import BuildTrials, kind_of
+from ci_tools.observe.setup_py.trials import BuildTrials
 from ci_tools.observe.suppositions import (
-    Looked,
+    TriedWay,
     decide,
     describe_question,
     is_told,
     make_unknown,
-    select_suppositions,
 )
 from ci_tools.observe.switches import (
     explain_local_version,
     explain_switch,
     list_off,
 )
-from ci_tools.observe.views import View, list_versions, make_view
+from ci_tools.observe.views import SUPPOSED, View, kind_of, list_versions, make_view
 from ci_tools.source.backends.unknown import list_compiled
 from ci_tools.source.includes import Includes
 from ci_tools.source.requirements import (
@@ -59,10 +59,9 @@ if TYPE_CHECKING:
     from ci_tools.observe.cells import Spent
     from ci_tools.observe.cmake.witness import CmakeWitness
     from ci_tools.observe.observation import Observed
+    from ci_tools.observe.views import Switches
     from ci_tools.source.files import Tree
     from ci_tools.source.project_file import ProjectFile
-
-    Switches = tuple[tuple[str, str], ...]
 
 HIPIFIED_ENDINGS = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp")  # torch writes each file's translation beside it
 FAKED = SIMULATED | PLUGINS.keys()
@@ -89,7 +88,7 @@ class Witness:
         self.owned = Owned(project.request, tree, catalog)
         self.observer = Observer(self.subject(), outside, spent)
         self.trials = BuildTrials(self.observer, self.owned, tree)
-        self.unknown: dict[str, CellEvidence] = {}
+        self.once = functools.cache(self.make_unknown)  # it reads all files
         self.shown: list[tuple[tuple[str, str, str], Observed, Switches, CellEvidence]] = []
         self.arch_variables = ArchVariables(self.build)
 
@@ -124,8 +123,7 @@ class Witness:
                 continue
             if hook := self.explain_addition(name):
                 unseen = self.once(f"{self.project.place('build-system', 'requires')}: {hook}")
-                told = replace(unseen, warnings=tuple(self.warn_of_files(self.view(cell, platform))))
-                return self.unknown.setdefault(repr(told), told)
+                return replace(unseen, warnings=tuple(self.warn_of_files(self.view(cell, platform))))
         found = [self.of_version(each, platform) for each in list_versions(cell, self.catalog)]
         if any(one != found[0] for one in found):
             return self.once("its build depends on the version of the accelerator, and the config names none")
@@ -149,13 +147,13 @@ class Witness:
         found = decide(self.view(cell, platform), self.look)
         return self.once(found) if isinstance(found, str) else found
 
-    def look(self, view: View) -> Looked:
+    def look(self, view: View) -> TriedWay:
         """Return the evidence of a view's build and what it asks of its builder, with a GPU and without."""
         evidence = self.of_view(view)
         view = view._replace(env=(*view.env, *evidence.switches))
         seen = self.observer.observe(view)
         asked = {name: at for one in (seen, *self.trials.run_with_gpus(view, seen)) for name, at in one.asked.items()}
-        return Looked(evidence, select_suppositions(asked))
+        return TriedWay(evidence, {name: at for name, at in asked.items() if name.startswith(SUPPOSED)})
 
     def of_view(self, view: View) -> CellEvidence:
         """Return the evidence of the build of a view."""
@@ -164,13 +162,12 @@ class Witness:
             if earlier is seen and (kind, its_switches) == (kind_of(view), switches):
                 return found
         found = self.evidence(seen, switches, view)
-        found = next((one for *_, one in self.shown if one == found), found)
         self.shown.append((kind_of(view), seen, switches, found))
         return found
 
-    def once(self, where: str) -> CellEvidence:
-        """Return UNKNOWN evidence, the same object for every cell with the same `where`."""
-        return self.unknown.setdefault(where, keep_torch_out(make_unknown(where), self.project, self.includes))
+    def make_unknown(self, where: str) -> CellEvidence:
+        """Return UNKNOWN evidence, without a torch axis if nothing brings torch to the build."""
+        return keep_torch_out(make_unknown(where), self.project, self.includes)
 
     def view(self, cell: Cell, platform: PlatformRequest) -> View:
         """Return the facts and variables that the build would get from the cell's job."""
@@ -231,13 +228,13 @@ class Witness:
 
     def follow_cmake(self, found: CellEvidence, observed: Observed, view: View) -> CellEvidence:
         """Return the evidence of a build that runs cmake, with what its configure step shows."""
-        from ci_tools.observe.cmake.follow import Followed, follow  # noqa: PLC0415 - few builds run cmake
+        from ci_tools.observe.cmake.calls import CmakeBuild, follow  # noqa: PLC0415 - few builds run cmake
 
         kernels = self.owned.list_kernels(view) if view.accelerator else ()
         if view.kind not in {None, CUDA} and not observed.device_sources:
             found, kernels = replace(found, warnings=(*found.warnings, *self.warn_of_files(view))), ()
         switched = view._replace(env=(*view.env, *found.switches))
-        followed = Followed(observed, switched, found, kernels, bool(self.project.request.torch))
+        followed = CmakeBuild(observed, switched, found, kernels, bool(self.project.request.torch))
         return follow(followed, self.observer, self.cmake, self.includes)
 
     def warn_of_files(self, view: View) -> Iterator[str]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from ci_tools.errors import Rejected
 from ci_tools.formats.magic import name_systems
 from ci_tools.formats.wheel import Hashing, open_wheel
-from ci_tools.model.evidence import Compile
+from ci_tools.model.evidence import Compile, Extension
+from ci_tools.observe.gpus.images import DEVICE_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 NETWORK = "opens the network"  # the start of that doubt's text
 BUILDERS = ("cmake", "make")  # other build systems, noted among the questions where a build runs them
-DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
 # https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc (--threads, --split-compile), and the manuals of the others.
 TAKES_JOBS = frozenset({"--split-compile", "--threads", "-split-compile", "-t"})
 JOBS = re.compile(
@@ -37,14 +37,6 @@ JOBS = re.compile(
 CMAKE_JOBS = re.compile(r"(-D)?\w*(JOBS|JOB_POOLS|THREADS|PARALLEL_LEVEL)(:\w+)?=\D*\d+")
 MAX_MARK = 100  # bytes
 MARK = re.compile(rb"(?:#!/bin/sh\nexit 1 # )?in place of what would be linked as number (\d{1,6})\n")
-
-
-class Linked(NamedTuple):
-    """One linked library: its path in the wheel, its compile commands and its link flags."""
-
-    member: str
-    commands: tuple[Compile, ...]
-    links: tuple[str, ...]
 
 
 class Failure(NamedTuple):
@@ -71,7 +63,7 @@ class Observed(NamedTuple):
     shipped: tuple[str, ...] = ()  # compiled files that this build did not compile
     systems: Mapping[str, str] = {}  # of those that are for some system: `linux x86_64`
     metadata: tuple[str, ...] = ()  # the fields of METADATA
-    libraries: tuple[Linked, ...] = ()
+    libraries: tuple[Extension, ...] = ()
     commands: tuple[Compile, ...] = ()  # every call of a compiler
     tests: frozenset[str] = frozenset()  # sources of tests of the compiler: nothing of their objects is in the wheel
     configured: tuple[tuple[str, ...], ...] = ()  # of each call of cmake: changed variables, arguments
@@ -90,13 +82,13 @@ class Observed(NamedTuple):
     @property
     def device_sources(self) -> frozenset[str]:
         """The compiled sources of GPU kernels."""
-        return frozenset(one.source for one in self.kept_commands if one.source.endswith(DEVICE_ENDINGS))
+        return frozenset(one.source for one in self.kept_commands if one.source.endswith(DEVICE_SOURCES))
 
     @property
     def without_jobs(self) -> Observed:
         """The observation without the numbers of jobs that a compiler runs at once: they make the same file."""
         libraries = (
-            one._replace(commands=tuple(map(_drop_jobs, one.commands)), links=tuple(_list_without_jobs(one.links)))
+            one._replace(compiles=tuple(map(_drop_jobs, one.compiles)), links=tuple(_list_without_jobs(one.links)))
             for one in self.libraries
         )
         return self._replace(
@@ -161,7 +153,7 @@ def read_wheel(stage: Stage, prepared: Prepared) -> dict[str, Any] | None:
 
 
 def _content(path: Path, folders: Sequence[bytes]) -> dict[str, Any]:
-    wheel = open_wheel(path)
+    wheel, is_for_any = open_wheel(path), path.stem.endswith("-any")
     members, shipped, libraries, placed, systems = [], [], {}, [], {}
     with wheel.archive:
         for info in wheel.infos:
@@ -170,7 +162,8 @@ def _content(path: Path, folders: Sequence[bytes]) -> dict[str, Any]:
             elif not info.filename.startswith(f"{wheel.dist_info}/"):
                 digest, holds = _scan_member(wheel.chunks(info), folders)
                 members.append((info.filename, digest))
-                if wheel.binary_format(info):
+                # such as the launchers in distlib, which pip and others bring along: data on other systems
+                if wheel.binary_format(info) and not (is_for_any and info.filename.endswith(".exe")):
                     shipped.append(info.filename)
                     with wheel.archive.open(info) as file:
                         systems[info.filename] = ", ".join(name_systems(cast("BinaryIO", file)))
@@ -217,8 +210,9 @@ def _understood(answer: Mapping[str, Any], python: Python) -> Observed:
     doubts = dict(_doubts(answer, wheel))
     failure = answer["error"] and _failure(answer["error"])
     commands = [(str(one["object"]), _command(one)) for one in answer["compiles"]]
+    own_platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")  # as setuptools names this host's
     *tags, platform = wheel["file"].removesuffix(".whl").split("-")[-3:] if "file" in wheel else ("",)
-    tag, is_chosen = "-".join(tags), "get_tag" in answer["asked"] or platform != _name_platform()
+    tag, is_chosen = "-".join(tags), "get_tag" in answer["asked"] or platform != own_platform
     # A method of the project's own gets the tags of the cell's Python, setuptools those of the Python that runs it.
     own = python.interpreter_tag if "get_tag" in answer["asked"] else f"cp{sys.version_info[0]}{sys.version_info[1]}"
     return Observed(
@@ -256,11 +250,6 @@ def _list_tests(answer: Mapping[str, Any], wheel: Mapping[str, Any]) -> Iterator
             yield str(one["source"])
 
 
-def _name_platform() -> str:
-    """Return the tag of the platform that setuptools gives a wheel on this host."""
-    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
-
-
 def _texts(table: Mapping[str, Any]) -> dict[str, str]:
     return {str(name): str(value) for name, value in table.items()}
 
@@ -294,10 +283,10 @@ def _command(one: Mapping[str, Any]) -> Compile:
 
 def _libraries(
     found: Mapping[str, int], links: Sequence[Mapping[str, Any]], commands: Sequence[tuple[str, Compile]]
-) -> Iterator[Linked]:
+) -> Iterator[Extension]:
     """Yield each library's parts; an object's command is the last one that compiled it before the link."""
     for member, number in sorted(found.items()):
         link = links[number]
         made = dict(commands[: int(link["compiled"])])
         own = tuple(made[name] for name in link["objects"] if name in made)
-        yield Linked(member, own, (*(f"-l{name}" for name in link["libraries"]), *map(str, link["flags"])))
+        yield Extension(member, own, (*(f"-l{name}" for name in link["libraries"]), *map(str, link["flags"])))

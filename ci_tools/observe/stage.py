@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ci_tools.source.files import Tree
 
 OBSERVER = Path(__file__).parent / "inside"
+# The catalog's tables that it reads, by their keys in its request.
+OBSERVER_TABLES = {"standard_library": STANDARD_LIBRARY, "torch_names": TORCH_NAMES, "torch_headers": TORCH_HEADERS}
 VERSIONED = ("setuptools", "packaging")
 LENT = ("setuptools", "packaging", "_distutils_hack")  # packages of Fatwheel's environment for the observed code
 HEADERS = ("ATen", "c10", "torch/csrc/inductor/aoti_torch/c", "torch/csrc/stable", "torch/headeronly")
@@ -290,12 +292,12 @@ def _find_metadata(package: str) -> Path:
 
 def readable() -> tuple[Path, ...]:
     """Return the folders of this machine that the observed code may read: the importable ones and the observer."""
-    return (OBSERVER, STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES, *importable_folders())
+    return (OBSERVER, *OBSERVER_TABLES.values(), *importable_folders())
 
 
 @functools.cache
 def identify_tools() -> tuple[str, ...]:
-    """Return the observer's hash and the versions of the packages that run beside the observed code.
+    """Return the hash of the observer and of what reads its answers, and the versions of the packages beside it.
 
     All of it is compiled in this process, if Python may keep bytecode beside its files: each observation loads it
     again, without the right to write there. uv installs packages without bytecode, and setuptools is large.
@@ -304,9 +306,9 @@ def identify_tools() -> tuple[str, ...]:
         lent = [path for path in importable_folders() if path.suffix != ".dist-info"]
         for folder in (OBSERVER, *(path for path in lent if not _is_compiled(path))):
             compileall.compile_dir(folder, quiet=2)  # quiet 2: a folder that cannot be written to is not an error
-    sources = sorted(OBSERVER.rglob("*.py"))
+    sources = sorted(OBSERVER.parent.rglob("*.py"))  # with what reads the answers
     digest = hashlib.sha256()
-    for path in (*sources, STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES):
+    for path in (*sources, *OBSERVER_TABLES.values()):
         digest.update(f"{os.path.relpath(path, OBSERVER)}\0{sha256_of(path)}\n".encode())
     return digest.hexdigest(), *map(importlib.metadata.version, VERSIONED), str(sys.version_info[:2])
 

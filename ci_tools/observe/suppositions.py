@@ -24,14 +24,14 @@ MOST = 8  # ways that are tried
 UNTOLD = frozenset({"chance", CMAKE, MAKE, "free_threaded", GET_TAG, "hipify"})
 
 
-class Looked(NamedTuple):
+class TriedWay(NamedTuple):
     """The evidence of one way, and the questions on it, in the order in which they were asked, each with its place."""
 
     evidence: CellEvidence
     questions: Mapping[str, str]
 
 
-def decide(view: View, look: Callable[[View], Looked]) -> CellEvidence | str:
+def decide(view: View, look: Callable[[View], TriedWay]) -> CellEvidence | str:
     """Return the evidence that all answers of a builder lead to, or why they lead to none."""
     waiting = [(view, 0)]
     found: list[CellEvidence] = []
@@ -51,11 +51,6 @@ def decide(view: View, look: Callable[[View], Looked]) -> CellEvidence | str:
         one for one in found if not one.unsupported or one.is_hollow
     ] or found  # others give no wheel that is wrong
     return built[0] if len({_list_decided(one) for one in built}) == 1 else _explain(questions)
-
-
-def select_suppositions(asked: Mapping[str, str]) -> dict[str, str]:
-    """Return the questions that have two answers, of all those that a build asks."""
-    return {name: place for name, place in asked.items() if name.startswith(SUPPOSED)}
 
 
 def _suppose_otherwise(view: View, questions: Sequence[str], settled: int) -> Iterator[tuple[View, int]]:

@@ -45,7 +45,7 @@ def list_switches(observed: Observed, view: View) -> Iterator[str]:
     """Yield the unset variables that the build reads and that may switch kernels on, the likeliest first."""
     is_rocm = view.kind == ROCM
     own = OF_ROCM if is_rocm else re.compile("CUDA")
-    fit = (name for name in _list_unset(observed, view) if "CPU" not in name)
+    fit = (name for name in _list_unset_switches(observed, view) if "CPU" not in name)
     yield from sorted(fit, key=lambda name: ("FORCE" not in name, not own.search(name), name))
 
 
@@ -71,24 +71,26 @@ def is_opt_in(name: str, observed: Observed, tree: Tree) -> bool:
 
 
 def _list_unset(observed: Observed, view: View) -> Iterator[str]:
-    """Yield the unset variables that the build reads and that may switch something on."""
-    names = (name.removeprefix("env:") for name, place in observed.asked.items() if name.startswith("env:") and place)
-    for name in names:
-        if SWITCH.search(name) and not NO_SWITCH.search(name) and name not in dict(view.env):
-            yield name
+    """Yield the variables that the project's code reads and that are not set."""
+    for name, place in observed.asked.items():
+        variable = name.removeprefix("env:")
+        if place and variable != name and variable not in dict(view.env):
+            yield variable
+
+
+def _list_unset_switches(observed: Observed, view: View) -> Iterator[str]:
+    """Yield those that may switch something on."""
+    return (name for name in _list_unset(observed, view) if SWITCH.search(name) and not NO_SWITCH.search(name))
 
 
 def list_arch_variables(observed: Observed, view: View) -> Iterator[str]:
     """Yield the project's own variables for architectures that the build reads and that are not set."""
-    for name, place in observed.asked.items():
-        variable = name.removeprefix("env:")
-        if place and variable != name and variable not in dict(view.env) and OWN_ARCHS.search(variable):
-            yield variable
+    return filter(OWN_ARCHS.search, _list_unset(observed, view))
 
 
 def list_off(observed: Observed, view: View, tree: Tree) -> Iterator[tuple[str, str]]:
     """Yield the switches that are off by default, by the line that asks for each, and that line's place."""
-    for name in sorted(_list_unset(observed, view)):
+    for name in sorted(_list_unset_switches(observed, view)):
         place = observed.asked[f"env:{name}"]
         file, _, line = place.rpartition(":")
         asks = re.search(ASKS.format(re.escape(name)), _line(tree, file, int(line)))
@@ -142,7 +144,9 @@ def explain_local_version(observer: Observer, view: View) -> tuple[str, str] | N
     """
     observed = observer.observe(view)
     version = observed.version
-    for name in _list_version_variables(observed, view)[:MAX_TRIED] if "+" in version else ():
+    asked = (name for name in _list_unset(observed, view) if not OF_COMPILERS.search(name))
+    likeliest = sorted(asked, key=lambda name: (not OF_VERSIONS.search(name), name))  # those that speak of a version
+    for name in likeliest[:MAX_TRIED] if "+" in version else ():
         public = observer.observe(view._replace(env=(*view.env, (name, "")))).version
         if public and "+" not in public:
             place = observed.asked[f"env:{name}"]
@@ -150,10 +154,3 @@ def explain_local_version(observer: Observer, view: View) -> tuple[str, str] | N
             msg = f"{place}: {what}, expected a public one: each wheel gets its own +label"
             return msg, f'`build: {{env: {{{name}: ""}}}}` in the config gives {public}'
     return None
-
-
-def _list_version_variables(observed: Observed, view: View) -> list[str]:
-    """Return the unset variables that the build reads, those first whose names speak of a version."""
-    names = (name.removeprefix("env:") for name, place in observed.asked.items() if name.startswith("env:") and place)
-    unset = (name for name in names if name not in dict(view.env) and not OF_COMPILERS.search(name))
-    return sorted(unset, key=lambda name: (not OF_VERSIONS.search(name), name))

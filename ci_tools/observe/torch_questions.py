@@ -7,8 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from ci_tools.catalog import TORCH_HEADERS, TORCH_NAMES
-from ci_tools.observe.inside.torch_names.headers import OF_HEADER, TorchHeaders
-from ci_tools.observe.inside.torch_names.table import QUESTIONS, TorchTable, read_table
+from ci_tools.observe.inside.torch_names.table import OF_HEADER, QUESTIONS, TorchHeaders, TorchTable, read_table
 
 if TYPE_CHECKING:
     from ci_tools.catalog import TorchRelease

@@ -65,6 +65,14 @@ class View(NamedTuple):
         return answers[name] if name in answers else getattr(self, name)
 
 
+Switches = tuple[tuple[str, str], ...]  # variables that are set for a build, with their values
+
+
+def kind_of(view: View) -> tuple[str, str, str]:
+    """Return the kind of a cell: cells of one kind need the same switches."""
+    return view.os, view.machine, str(view.kind or "")
+
+
 def list_facts(view: View) -> dict[str, object]:
     """Return the facts of a view as JSON has them."""
     version = str(view.accelerator.version or "") if view.accelerator else None

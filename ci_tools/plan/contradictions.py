@@ -221,6 +221,13 @@ class Refusals:
         """Refuse a platform."""
         self.found.setdefault(platform, {})[problem] = hint
 
+    def add_own(self, error: InputError, platforms: AbstractSet[Platform], served: AbstractSet[Platform]) -> None:
+        """Refuse the platform that an error is of; raise it if that one is required, or no other would be served."""
+        required = {one.platform for one in self.request.platforms if one.required}
+        if len(platforms) > 1 or platforms & required or not served - platforms - self.found.keys():
+            raise error
+        self.add(next(iter(platforms)), Problem("", error.message), error.hint)
+
     def add_hollow(self, evidence: Evidence) -> None:
         """Refuse platforms with sources behind a condition that none of their cells meets."""
         off = {one.platform for one in self.request.platforms if one.enabled is Enabled.FALSE}
@@ -242,7 +249,7 @@ class Refusals:
 
     def explain(self, platform: Platform) -> str:
         """Return why a platform is refused; "" if it is not."""
-        return "; ".join(f"{problem.where}: {problem.what}" for problem in self.found.get(platform, ()))
+        return "; ".join(str(problem) for problem in self.found.get(platform, ()))
 
     def list_warnings(self) -> Iterator[str]:
         """Yield a warning for each refused platform, with what to do about it."""

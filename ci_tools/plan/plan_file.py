@@ -13,10 +13,10 @@ from ci_tools.catalog.targets import is_local
 from ci_tools.config import loader
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.formats.json_file import parse, structure, unstructure
-from ci_tools.model.edition import is_date
+from ci_tools.model.edition import is_date, tag_of
 from ci_tools.model.facts import CatalogRow
 from ci_tools.model.repository import GIT_COMMIT
-from ci_tools.model.request import NO_RUN, UNTAGGED, Channel, Edition, Route
+from ci_tools.model.request import NO_RUN, UNTAGGED, Channel, Edition, PathSource, Route
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -35,7 +35,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
     """Return the plan as one JSON object; its keys are a contract (docs/reference/plan.md)."""
     return {
         "schema": SCHEMA_VERSION,
-        "request": unstructure(plan.request),
+        "request": _describe_request(plan.request),
         "pins": plan.pins._asdict(),
         "project": plan.project._asdict(),
         "edition": unstructure(plan.edition),
@@ -50,12 +50,49 @@ def to_json(plan: Plan) -> dict[str, Any]:
     }
 
 
+def _describe_request(request: Request) -> dict[str, Any]:
+    """Return the request's JSON, without the empty settings that only a repeated build has."""
+    value: dict[str, Any] = unstructure(request)
+    value["run"] = {name: said for name, said in value["run"].items() if said or name not in {"container", "requires"}}
+    return value
+
+
 def hash_request(request: Request) -> str:
     """Return a hash of what a config asks for, wherever its lines stand; not of a rebuild's number or one run."""
     value = unstructure(replace(request, run=NO_RUN, catalog=(), release=request.release._replace(rebuild=None)))
     value["release"]["tag"] = value["release"]["tag"].removesuffix(f"-r{request.release.rebuild}")
     text = json.dumps(_without_places(value), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def list_origin(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Return what of a plan a wheel states, so that its job can be planned again; what is empty is left out.
+
+    A build that no channel takes states no tag, and a commit only if its source was fetched.
+    """
+    source, config = plan.stated_commits
+    edition, run, request = plan.edition, plan.request.run, plan.request
+    asked = replace(  # without what a run may override and no wheel depends on
+        request,
+        platforms=tuple(replace(one, gpu_runner=None, container=None) for one in request.platforms),
+        publish=request.publish._replace(targets=()),
+        release=request.release._replace(tag=""),
+    )
+    known = {"name": plan.project.name, "version": plan.project.version}
+    has_tag = edition.channel in {Channel.STABLE, Channel.TEST} and not request.release.untagged
+    said = {
+        "source": "" if isinstance(request.source, PathSource) else "fetched",
+        "source:commit": source,
+        "source:sha256": plan.pins.source_sha256 if source else "",
+        "config": request.config,
+        "config:commit": config,
+        "config:sha256": hash_request(asked),
+        "edition": " ".join(str(part) for part in edition if part is not None),
+        "tag": tag_of(edition, request.release.tag, known) if source and has_tag else "",
+        "run:torch": " ".join(run.torch),
+        "run:level": " ".join(run.level),
+    }
+    return tuple((name, value) for name, value in said.items() if value)
 
 
 def _without_places(value: Any) -> Any:  # noqa: ANN401 - JSON

@@ -73,7 +73,9 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
     planner.refuse_contradictions()
     covered, skipped = planner.leave_out(covered, skipped)
     jobs = planner.jobs(covered)
-    planner.refuse_one_name_twice(jobs)
+    if planner.refuse_one_name_twice(jobs):
+        covered, skipped = planner.leave_out(covered, skipped)
+        jobs = planner.jobs(covered)
     sdist = FileName(f"{distribution_of(evidence.project.name)}-{version}.tar.gz") if request.build.sdist else None
     if request.run.torch:
         jobs, covered, skipped = select_additions(jobs, covered, skipped)
@@ -408,8 +410,11 @@ class _Planner:
         cuda = cuda_of(accelerator)
         return asked and cuda is not None and cuda == publish.pypi_cuda
 
-    def refuse_one_name_twice(self, jobs: dict[Key, Job]) -> None:
-        """Raise InputError for two jobs with the same wheel name: installers could not tell them apart."""
+    def refuse_one_name_twice(self, jobs: dict[Key, Job]) -> bool:
+        """Refuse a platform with two jobs of the same wheel name, which installers could not tell apart.
+
+        Returns whether a platform is refused. Raises InputError if no other is left, or the name is of two platforms.
+        """
         made: dict[str, Key] = {}
         names = [(key, job, name) for key, job in jobs.items() for name in (job.wheel, job.public) if name]
         for key, job, name in names:
@@ -418,10 +423,14 @@ class _Planner:
                 continue
             if other._replace(recipe=None, platform=None) == key._replace(recipe=None, platform=None):
                 shown = [self.axes(one.covers[0]).evidence for one in (jobs[other], job)]
-                raise explain_two_builds(jobs[other], job, *shown)
+                error = explain_two_builds(jobs[other], job, *shown)
+                own = {cell.platform for one in (jobs[other], job) for cell in one.covers}
+                self.refusals.add_own(error, own, {cell.platform for one in jobs.values() for cell in one.covers})
+                continue
             msg = f"the jobs {jobs[other].name} and {job.name} would both make {name}"
             by_public = "remove `publish: pypi-cuda`" if name == job.public else ""
             raise InputError(msg, hint=by_public or "switch one platform off, or give them different accelerators")
+        return bool(self.refusals.found)
 
     def wheel(self, tag: str, local: str) -> FileName:
         version = f"{self.evidence.project.version}{f'+{local}' if local else ''}"

@@ -118,7 +118,8 @@ def _explain_way_out(api: PythonApi) -> str:
     """Return what to change about a tag that is not true."""
     if api.kind is Binding.STABLE and api.lowest:
         if PY_API in api.where:
-            asked = f"USE_SABI {api.lowest} (or from cp312 on nanobind's STABLE_ABI) for each module, on each system"
+            nanobind = "from cp312 on nanobind's STABLE_ABI, with Python's component Development.SABIModule"
+            asked = f"USE_SABI {api.lowest} (or {nanobind}) for each module, on each system"
             return f"expected {asked}, or no wheel.{PY_API}"
         macro = f"0x03{api.lowest.minor:02X}0000"
         return f"expected py_limited_api=True and Py_LIMITED_API {macro} for what is compiled, or no tag of its own"

@@ -15,6 +15,7 @@ from ci_tools.errors import MachineError
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
 from ci_tools.index.manifest import GENERIC
+from ci_tools.index.shared_units import share_units
 from ci_tools.model.plan import SDIST, Job, JobKind, Plan
 from ci_tools.model.request import UNTAGGED
 from ci_tools.plan.make import Planned, take_level
@@ -156,7 +157,8 @@ def _build_here(
     if checks.compiled is not None:
         planned = _go_on(planned, out, outside)
     try:
-        return build(planned, names, out, outside, checks), planned
+        with share_units(planned.plan, names, outside):
+            return build(planned, names, out, outside, checks), planned
     except NewerSystem as error:
         taken = None if checks.compiled is None else _take_own_level(planned, error.job)
         if checks.compiled is None or taken is None or error.job.name in checks.compiled:

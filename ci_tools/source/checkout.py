@@ -175,6 +175,15 @@ class Checkout:
             self._git(place, "repack", "-a", "-d", "-q")
             (place / ".git" / "objects" / "info" / "alternates").unlink()
 
+    def list_left_empty(self, folders: Iterable[str]) -> set[str]:
+        """Return the empty submodules that no .gitmodules names, so that no clone has them, or that .gitignore does."""
+        paths = [f"{self.prefix}{name}" for name in folders]
+        listed = self._ask("ls-files", "--stage", "-z", "--", *paths)
+        linked = {entry.partition("\t")[2] for entry in listed.split("\0") if entry.startswith(LINK)}
+        ignored = {*self._ask("-c", "core.quotePath=false", "check-ignore", "--no-index", "--", *paths).splitlines()}
+        mapped = {path for _, path, _ in _submodules(self.top, self.environ)} - ignored
+        return {path.removeprefix(self.prefix) for path in linked - mapped if not any((self.top / path).iterdir())}
+
     def pack_refs(self, tags: Iterable[str], *, past: bool) -> str:
         """Return git's list of refs, where the commit has these tags, new or not; without `past`, there is no other."""
         refs, new = {line.partition(" ")[2]: line for line in self.refs[1:]}, {f"{git.TAGS}{tag}" for tag in tags}

@@ -130,8 +130,8 @@ class Tree:
 
     @functools.cached_property
     def binaries(self) -> tuple[str, ...]:
-        """The files that are compiled binaries, judged by their first bytes."""
-        return tuple(name for name in self.files if _is_binary(self.root / name))
+        """The files that are compiled binaries, judged by their first bytes; a program of Windows is data elsewhere."""
+        return tuple(name for name in self.files if not name.endswith(".exe") and _is_binary(self.root / name))
 
     @functools.cached_property
     def pointers(self) -> tuple[str, ...]:
@@ -235,18 +235,20 @@ def whole_of(request: Request, tree: Tree) -> tuple[str, str]:
 def _leave_empty(request: Request, tree: Tree, outside: Outside) -> tuple[str, ...]:
     """Return the files without the submodules that are not checked out and not in the project's own folder.
 
-    They may be another project's of the repository. As in a clone, a build sees an empty folder.
+    They may be another project's of the repository. As in a clone, a build sees an empty folder; so it does of one in
+    the own folder that no clone can check out, or that .gitignore names.
     """
     own = f"{request.subdirectory}/" if request.subdirectory else ""
-    others = (name for name in tree.files if not name.startswith(own))
-    empty = [name for name in others if stat.S_ISDIR(os.lstat(f"{tree.root}{os.sep}{name}").st_mode)]
-    if empty:
-        names, paths = ", ".join(empty), shlex.join(empty)
+    folders = [name for name in tree.files if stat.S_ISDIR(os.lstat(f"{tree.root}{os.sep}{name}").st_mode)]
+    others = [name for name in folders if not name.startswith(own)]
+    lost = [*(tree.checkout.list_left_empty(folders) if folders and tree.checkout else ())]
+    if others:
+        names, paths = ", ".join(others), shlex.join(others)
         what = "not checked out, so a build sees an empty folder"
         outside.reporter.say(
             f"{names}: {what}; if {request.subdirectory} needs it: git submodule update --init {paths}"
         )
-    return tuple(name for name in tree.files if name not in empty)
+    return tuple(name for name in tree.files if name not in {*others, *lost})
 
 
 def _select_files(request: Request, tree: Tree) -> tuple[str, ...]:

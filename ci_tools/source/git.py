@@ -258,6 +258,12 @@ def remote_tags(source: GitSource, url: str, environ: Mapping[str, str]) -> froz
     return frozenset(ref.removeprefix(TAGS) for ref in refs if ref.startswith(TAGS) and not ref.endswith("^{}"))
 
 
+def find_tag(source: GitSource, url: str, tag: str, environ: Mapping[str, str]) -> str:
+    """Return the commit that a tag of a repository elsewhere is at now; "" if there is no such tag."""
+    refs = _list_refs(source, url, environ)
+    return refs.get(f"{TAGS}{tag}^{{}}") or refs.get(f"{TAGS}{tag}", "")
+
+
 def _list_refs(source: GitSource, url: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the refs of a repository elsewhere, each with what it points to."""
     listing = run_git(["ls-remote", "--end-of-options", url], source, None, environ)

@@ -129,7 +129,8 @@ def uses(includes: Includes, files: Iterable[str], lowest: Minor) -> tuple[Use, 
 
 def _lacking(file: str, text: str, lowest: Minor) -> Iterator[Use]:
     text = COMMENT.sub(_blank, text)
-    told = _own_macros(text)  # names already reported are added: the first use is enough
+    # The macros that the file defines itself; names already reported are added: the first use is enough.
+    told = set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", text, re.MULTILINE))
     for match in CALL.finditer(text):
         name = match[1]
         since = KNOWN.get(name)
@@ -142,11 +143,6 @@ def _lacking(file: str, text: str, lowest: Minor) -> Iterator[Use]:
         if name not in told:
             told.add(name)
             yield Use(name, _place(file, text, match.start()), None)
-
-
-def _own_macros(text: str) -> set[str]:
-    """Return the macros that a file defines itself."""
-    return set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", text, re.MULTILINE))
 
 
 def _place(file: str, text: str, at: int) -> SourceLine:

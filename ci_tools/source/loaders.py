@@ -13,7 +13,7 @@ import fnmatch
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.formats.wheel import Hashing
+from ci_tools.formats.wheel import record_hash
 from ci_tools.source.includes import SourceLine
 from ci_tools.source.syntax import parse_module
 
@@ -72,16 +72,9 @@ def find_loaders(tree: Tree, members: Iterable[tuple[str, str]]) -> tuple[Loader
 def _find_source(tree: Tree, member: str, digest: str) -> Iterator[str]:
     """Yield the file of the source that is a member of the wheel, if its text loads a library."""
     for name in (member, f"src/{member}"):
-        if name in tree.names and LOAD in (text := tree.text(name)) and _record_value(text) == digest:
+        if name in tree.names and LOAD in (text := tree.text(name)) and record_hash(text.encode()) == digest:
             yield name
             return
-
-
-def _record_value(text: str) -> str:
-    """Return the hash of a text as RECORD spells it."""
-    hashing = Hashing()
-    hashing.update(text.encode())
-    return hashing.record_value
 
 
 class _PythonFile:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXTENSION = "torch/extension.h"  # torch/all.h and torch/python.h
 FRONTEND = "torch/torch.h"  # with BuildExtension, the same: it defines TORCH_API_INCLUDE_EXTENSION_H
-ALL, TYPES = "torch/all.h", "torch/types.h"
+ALL, TYPES, ATEN = "torch/all.h", "torch/types.h", "ATen/ATen.h"  # each with less than the one before
 # The headers that can be replaced, or dropped (""): the others of Python's are somebody's choice.
 MOVED = {EXTENSION: ALL, FRONTEND: ALL, "torch/python.h": TYPES, "Python.h": ""}
 LINE_COMMENT = re.compile(r"//[^\n]*")
@@ -35,7 +35,8 @@ OF_TYPES = re.compile(
     r"|k[A-Z]\w*|(?:empty|zeros|ones|full|rand|randn|randint)(?:_like)?|arange|linspace|eye|tensor|from_blob"
 )
 OF_TORCH = re.compile(r"\btorch::(\w+)")
-MACRO = re.compile(r"\bTORCH_(?!CHECK|INTERNAL_ASSERT|WARN)\w+")
+# Names that more of torch may have than torch/types.h.
+MACRO = re.compile(r"\bTORCH_(?!CHECK|INTERNAL_ASSERT|WARN)\w+|\bnamespace\s+torch\b|\bnamespace\s+\w+\s*=\s*torch\b")
 
 
 class Needless(NamedTuple):
@@ -70,16 +71,18 @@ def names_python(includes: Includes, files: Iterable[str]) -> bool:
 def narrower(needless: Iterable[Needless], includes: Includes, compiled: Iterable[str]) -> Mapping[str, dict[str, str]]:
     """Return the headers to replace in each file, and what by; "" drops the line.
 
-    A file of its own gets torch/types.h, which compiles quickest, if it names nothing beyond that. A header that others
-    include gets what has all of torch but Python, and they get torch/extension.h where they use Python's names.
+    A file of its own gets ATen/ATen.h, which compiles quickest, or torch/types.h, if it names nothing beyond that. A
+    header that others include gets what has all of torch but Python, and they get torch/extension.h where they use
+    Python's names.
     """
     lines: dict[str, dict[str, str]] = {}
     sources = frozenset(compiled)
     for one in needless:
         for found in one.includes:
             file, header = found.place.file, found.header
-            is_narrow = file in sources and _is_of_types(_code(file, includes))
-            lines.setdefault(file, {})[header] = TYPES if is_narrow and MOVED[header] else MOVED[header]
+            code = _code(file, includes) if file in sources else ""
+            narrow = (TYPES if OF_TORCH.search(code) else ATEN) if code and _is_of_types(code) else ALL
+            lines.setdefault(file, {})[header] = narrow if MOVED[header] == ALL else MOVED[header]
     return lines
 
 

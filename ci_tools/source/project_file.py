@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -34,6 +34,46 @@ LEAVE_OUT = "leave `version` out: it is then read again at each commit"
 LEGACY_SETUPTOOLS = "setuptools.build_meta:__legacy__"  # the default backend (PEP 517)
 
 
+class TomlFile(NamedTuple):
+    """A TOML file's path in the tree, its content and its lines."""
+
+    path: str
+    content: dict[str, Any]
+    lines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, tree: Tree, path: str) -> TomlFile:
+        """Read a file; empty if the tree does not have it. Raises InputError if it is not TOML."""
+        text = tree.text(path)
+        return cls(path, parse_toml(text, path), tuple(text.splitlines()))
+
+    def value(self, *keys: str) -> Any:  # noqa: ANN401 - TOML
+        """Return a value, or None if it is not set."""
+        value: Any = self.content
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def table(self, *keys: str) -> dict[str, Any]:
+        """Return a table; empty if it is not set."""
+        value = self.value(*keys)
+        return value if isinstance(value, dict) else {}
+
+    def place(self, *words: str) -> SourceLine:
+        """Return the first line that has all the words, or line 1."""
+        patterns = [re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])") for word in words]
+        numbers = (
+            number for number, line in enumerate(self.lines, 1) if all(pattern.search(line) for pattern in patterns)
+        )
+        return SourceLine(self.path, next(numbers, 1))
+
+
+def table(value: object, key: str) -> dict[str, Any]:
+    """Return the table `key` inside another table; empty if it is not set."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
 class ProjectFile:
     """The build configuration of the requested project in a source tree."""
 
@@ -46,24 +86,19 @@ class ProjectFile:
         if not self.lines and not tree.text(self.path("setup.py")):
             msg = f"{request.config}: the source has neither {self.name} nor {self.path('setup.py')}"
             raise InputError(msg, hint="name the project's folder with `source: {subdirectory: …}`")
-        self.content = parse_toml(tree.text(self.name), self.name)
+        self.toml = TomlFile.of(tree, self.name)
+        self.value, self.table = self.toml.value, self.toml.table
         text = tree.text(self.path("setup.cfg"))
         self.setup_cfg = _ini(self.path("setup.cfg"), text) if text else None
         self.backend = self.text("build-system", "build-backend") or LEGACY_SETUPTOOLS
         self.told: OwnVersion | None = None  # the answer of the project's own tool, if it was asked
+        self.untold = ""  # why the tool could not answer
 
     def path(self, name: str) -> str:
         """Return the path, in the tree, of one of the project's files."""
         return str(self.folder / name)
 
     # -- pyproject.toml
-
-    def value(self, *keys: str) -> Any:  # noqa: ANN401 - TOML
-        """Return a value, or None if it is not set."""
-        value: Any = self.content
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
-        return value
 
     def text(self, *keys: str) -> str:
         """Return a text, or "" if it is not set; raise InputError if it is not text."""
@@ -72,11 +107,6 @@ class ProjectFile:
             msg = f"{self.place(*keys)}: {'.'.join(keys)} is {value!r}, expected text"
             raise InputError(msg)
         return value or ""
-
-    def table(self, *keys: str) -> dict[str, Any]:
-        """Return a table; empty if it is not set."""
-        value = self.value(*keys)
-        return value if isinstance(value, dict) else {}
 
     def list(self, *keys: str) -> list[Any]:
         """Return a list; empty if it is not set."""

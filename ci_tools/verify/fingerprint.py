@@ -135,7 +135,7 @@ def describe_difference(own: Path, other: Path, name: str) -> str:
     one, two = contents
     if one is None or two is None:
         return f"only the wheel {'from the sdist' if one is None else 'of the source'} has {name}"
-    at = _find_first_difference(one, two)
+    at = find_first_difference(one, two)
     if b"\0" not in one:
         number = one.count(b"\n", 0, at) + 1
         return f"{name} differs first in line {number}"
@@ -149,7 +149,7 @@ def describe_difference(own: Path, other: Path, name: str) -> str:
     return f"{name} differs in the sections {', '.join(changed[:MAX_SHOWN])}{shown}"
 
 
-def _find_first_difference(one: bytes, two: bytes) -> int:
+def find_first_difference(one: bytes, two: bytes) -> int:
     """Return the offset of the first byte that differs; blocks are compared first, as a library may have gigabytes."""
     blocks = range(0, len(one), BLOCK)
     start = next((at for at in blocks if one[at : at + BLOCK] != two[at : at + BLOCK]), len(one))

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools import catalog as catalogs
 from ci_tools.build import jobs as building
+from ci_tools.build.units.forecast import read_made
+from ci_tools.build.units.launchers import find_store
 from ci_tools.config import loader
 from ci_tools.errors import InputError, Rejected
 from ci_tools.formats import receipts
@@ -27,6 +29,7 @@ from ci_tools.plan.advise.option import Edits, identity
 from ci_tools.plan.make import Planned
 from ci_tools.source import files as source
 from ci_tools.source import git
+from ci_tools.source.includes import Includes
 from ci_tools.verify import files
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.build.jobs import Made
+    from ci_tools.build.units.forecast import MadeUnit
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Job, Plan
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
     from ci_tools.source.files import Tree
 
 
-ALL = "all patches together"
+ALL, INCLUDES = "all patches together", "python-header"
 WHOLE_LINES = re.compile(r"[^\n]*\n|[^\n]+\Z")
 
 
@@ -184,7 +188,10 @@ def _proven(planned: Planned, name: str, patch: str, expected: int | None, outsi
         after = len(changed.plan.jobs)
         if wrong := _not_smaller(before, after, expected):
             return PatchProof(name, before, after, Outcome.FAILED, (wrong,))
-        return PatchProof(name, before, after, *_prove_jobs(planned, changed, out, outside))
+        outcome, details = _prove_jobs(planned, changed, out, outside)
+        if name == INCLUDES and outcome is Outcome.PASSED:
+            details = (*details, *_compare_includes(planned, changed, out / "without", outside))
+        return PatchProof(name, before, after, outcome, details)
 
 
 def _not_smaller(before: int, after: int, expected: int | None) -> str:
@@ -246,6 +253,29 @@ def _try_jobs(changed: Planned, jobs: Sequence[Job], out: Path, outside: Outside
             passed.append(f"{count} trials passed on Python {python}")
         size = f"{made.receipt.size / 1e6:.3f} MB in {made.receipt.seconds:.1f} s"
         yield f"{made.path.name}: built ({size}), audited; {', '.join(passed) or 'none of its Pythons is here'}"
+
+
+def _compare_includes(planned: Planned, changed: Planned, out: Path, outside: Outside) -> Iterator[str]:
+    """Yield what each changed file takes without a patch and with it, and whether its device code is the same."""
+    tools = building.toolchains_of(planned, outside)
+    job = next(job.name for job in planned.plan.jobs if not tools.missing(job))
+    building.build(planned, [job], out, outside, files.CHECKS)
+    store, trees = find_store(outside), (planned.tree, changed.tree)
+    without, with_patch = (read_made(planned.plan, job, tree, store) for tree in trees)
+    for name in sorted(without.keys() & with_patch.keys()):
+        old, new = ({one.header for one in Includes(tree).of(name)} for tree in trees)
+        now, then = without[name], with_patch[name]
+        if (now.is_of_python, old) != (then.is_of_python, new):
+            more, less = (", ".join(sorted(headers)) or "others" for headers in (old - new, new - old))
+            yield f"{name}: {more} {now.describe()}, {less} {then.describe()}{_compare_images(now, then)}"
+
+
+def _compare_images(now: MadeUnit, then: MadeUnit) -> str:
+    """Return in words which device code of a unit is equal; "" without any."""
+    if now.images == then.images:
+        return f"; the same device code, {' '.join(now.images)}" if now.images else ""
+    other = [name for name in {**now.images, **then.images} if now.images.get(name) != then.images.get(name)]
+    return f"; other device code, {' '.join(other)}"
 
 
 def _ends(plan: Plan, made: Made, outside: Outside) -> list[Python]:

@@ -26,7 +26,7 @@ given below `with:`, secrets below `secrets:`, each with the default shown here.
 A caller grants what the jobs ask for together, on top of its file or at the calling job. GitHub refuses a run that
 grants less before its first job begins, also where the job that asks for it would be skipped. What each job may do is
 in [the threat model](../explanation/threat-model.md)."""
-CALLED = ("wheels", "publish", "platform", "comment", "recipes", "request")
+CALLED = ("wheels", "publish", "platform", "comment", "recipes", "request", "verify")
 
 
 def describe() -> Iterator[str]:

@@ -23,6 +23,7 @@ from ci_tools.machine.storage import cache_folder, fill_once, sha256_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+ROOT = Path(__file__).parents[2]
 CXX = os.environ.get("CXX", "g++")
 CCACHE = Path(sys.executable).with_name("ccache")
 CACHED = {"CMAKE_CXX_COMPILER_LAUNCHER": str(CCACHE)} if CCACHE.exists() else {}  # for a build of cmake
@@ -36,11 +37,13 @@ def has_compiler() -> bool:
 def compile_cxx(source: Path, target: Path, *options: str) -> Path:
     """Compile one source to an object, from the source's folder: ccache knows it and its headers in another as well.
 
-    See CCACHE_BASEDIR and "Compiling in different directories" in https://ccache.dev/manual/latest.html.
+    A source of this checkout, with the torch of its `.venv`, is known in another checkout. See CCACHE_BASEDIR and
+    "Compiling in different directories" in https://ccache.dev/manual/latest.html.
     """
     folder = source.parent.resolve()
     command = [*([CCACHE] if CCACHE.exists() else []), CXX, *options, "-c", source.name, "-o", target.absolute()]
-    variables = {**os.environ, "CCACHE_BASEDIR": str(folder), "CCACHE_NOHASHDIR": "1"}
+    base = ROOT if folder.is_relative_to(ROOT) else folder
+    variables = {**os.environ, "CCACHE_BASEDIR": str(base), "CCACHE_NOHASHDIR": "1"}
     subprocess.run(command, check=True, capture_output=True, cwd=folder, env=variables)
     return target
 

@@ -33,6 +33,10 @@ FOLLOW = """fragment => new Promise((done) => {
 })"""
 UPLOADED = "2026-01-02T03:04:05Z"
 ATTESTED = ("no", "yes", "")
+REMADE = (
+    ("Ada", "2026-11-28", ""),
+    ("https://github.com/owner/kernels", "2026-11-29", "https://github.com/o/fatwheel/.github/workflows/verify.yml@v1"),
+)
 LINUX = (("linux-x86_64", "cuda"),)
 MAKERS = (
     Maker("nunchaku", "nunchaku", LINUX, uses_torch=True, exclusions=(Exclusion("it turns the GIL on", ("3.14t",)),)),
@@ -115,6 +119,7 @@ def kernels_shelf() -> Shelf:
             commit="1" * 40,
             repository="owner/kernels",
             attested=ATTESTED[place % 3],
+            remade=REMADE[place % 2],
         )
         if file.folder
         else file
@@ -148,6 +153,7 @@ def evil_shelf() -> Shelf:
         archs=(HOSTILE,),
         toolchain=HOSTILE,
         commit=HOSTILE,
+        remade=(HOSTILE, HOSTILE, HOSTILE),
     )
     offers = (Offer(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE), Offer("__proto__", "x", "", "", "", HOSTILE))
     return Shelf("evil", (ShelfVersion(HOSTILE, (file,), offers),))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_tools.build.units.gate import Gate
 from ci_tools.build.units.launchers import open_launchers
 
 if TYPE_CHECKING:
@@ -57,5 +58,6 @@ def open_units(
         (scratch / "toolkit").unlink(missing_ok=True)
         (scratch / "toolkit").symlink_to(toolkit)
         told["CUDA_HOME"] = str(scratch / "toolkit")
-    with open_launchers(scratch, told["PATH"], python, "demo", store, listing) as launchers:
+    gate = Gate(folder=scratch / "gate", store=store)
+    with open_launchers(scratch, told["PATH"], python, "demo", gate, listing) as launchers:
         yield Units(launchers.report, scratch / "source", launchers.take_over(told))

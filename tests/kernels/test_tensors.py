@@ -233,18 +233,18 @@ def test_weights_of_any_length_are_joined_along_their_rows(tensor: type[Quantize
 
 @pytest.mark.parametrize(
     "other",
-    [
-        pytest.param(random(48, 128), id="plain"),
-        pytest.param(quantized(Int8Tensor), id="class"),
-        pytest.param(quantized(Int4PlainTensor, dtype=torch.float32), id="dtype"),
-        pytest.param(Int4PlainTensor.from_hp(random(48, 128), 64), id="group-size"),
-        pytest.param(quantized(Int4PlainTensor, 48, 64), id="depth"),
-        pytest.param(quantized(Int4PlainTensor, 128, 64).t(), id="transposed"),
+    [  # made later: `t` of a weight takes torch a second, in each process that collects tests
+        pytest.param(lambda: random(48, 128), id="plain"),
+        pytest.param(lambda: quantized(Int8Tensor), id="class"),
+        pytest.param(lambda: quantized(Int4PlainTensor, dtype=torch.float32), id="dtype"),
+        pytest.param(lambda: Int4PlainTensor.from_hp(random(48, 128), 64), id="group-size"),
+        pytest.param(lambda: quantized(Int4PlainTensor, 48, 64), id="depth"),
+        pytest.param(lambda: quantized(Int4PlainTensor, 128, 64).t(), id="transposed"),
     ],
 )
-def test_weights_of_different_kinds_are_not_joined(other: Tensor) -> None:
-    weight = quantized(Int4PlainTensor)
-    for operands in ([weight, other], [other, weight]):
+def test_weights_of_different_kinds_are_not_joined(other: Callable[[], Tensor]) -> None:
+    weight, another = quantized(Int4PlainTensor), other()
+    for operands in ([weight, another], [another, weight]):
         with pytest.raises(ValueError, match="is joined along dimension 0 to weights of its class, dtype, grouping"):
             torch.cat(operands)
 

@@ -102,7 +102,8 @@ def with_kernel(device: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     project = write(tmp_path_factory.mktemp("project"), files_of_the_page())
     command = [sys.executable, "-m", "build", "--installer", "uv", "-Cbuild-dir=build", "--wheel", str(project)]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | CACHED
-    beside = {"CCACHE_BASEDIR": str(project), "FATWHEEL_TORCH_INCLUDE": str(INCLUDE)}
+    (project / "headers").symlink_to(INCLUDE)  # whose own name is another in each checkout
+    beside = {"CCACHE_BASEDIR": str(project), "FATWHEEL_TORCH_INCLUDE": str(project / "headers")}
     subprocess.run(command, check=True, env=environment | beside)
     site = tmp_path_factory.mktemp("with-kernel")
     shutil.copytree(device, site, dirs_exist_ok=True)

@@ -6,11 +6,12 @@ Together they are the whole table.
 
 from __future__ import annotations
 
+import lzma
 import re
 import sys
 from pathlib import Path
 
-from ci_tools.catalog.python_symbols import LIBC, write_python_symbols
+from ci_tools.catalog.python_symbols import LIBC, PYTHON_SYMBOLS
 from ci_tools.formats.linking import symbols
 
 OF_PYTHON = re.compile(r"_?Py[A-Z_]")
@@ -27,7 +28,9 @@ def main(paths: list[str]) -> None:
         found.setdefault(match[1] if match else LIBC, set()).update(
             filter(OF_PYTHON.match, defined) if match else defined
         )
-    write_python_symbols(found)
+    names = sorted({name for symbols in found.values() for name in symbols})
+    rows = (f"{name}\t{' '.join(one for one in found if name in found[one])}\n" for name in names)
+    PYTHON_SYMBOLS.write_bytes(lzma.compress("".join(rows).encode()))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from unittest import mock
 from ci_tools.build import jobs as building
 from ci_tools.build.shards import parts
 from ci_tools.build.shards.assignment import ShardNumber, assign
-from ci_tools.build.units.costs import COSTS
+from ci_tools.build.units.store import COSTS
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.plan import make

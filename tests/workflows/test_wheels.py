@@ -55,7 +55,12 @@ def test_every_job_of_a_good_project_is_green(released: Run) -> None:
     assert released.succeeded, released.log
     validated = "Validate sdist on ubuntu-24.04, Python 3.12 and 1 more"
     names = ["Plan", "Build pure", "Choose the trials", validated, "Gather", "Attest", "Tell", "Pypi", "Wheels"]
-    skipped = ("Check out private submodules", "Compile ${{ matrix.name }}")
+    skipped = (
+        "Check out private submodules",
+        "Fetch compile units",
+        "Compile ${{ matrix.name }}",
+        "Upload compile units",
+    )
     assert released.results == {**dict.fromkeys(skipped, "skipped"), **dict.fromkeys(names, "success")}
     assert released.annotations == ()
 

@@ -71,7 +71,8 @@ class Copies:
                 said = stamp.read_text(encoding="utf-8")
                 stamp.with_suffix("").rename(taken)
                 stamp.unlink(missing_ok=True)
-                _drop_bytecode(taken)
+                for compiled in [*taken.rglob(BYTECODE)]:  # the next build would run it without a look
+                    shutil.rmtree(compiled)
                 if stamp_of(taken, BYTECODE) == said:
                     taken.rename(place)
                     return said
@@ -97,12 +98,6 @@ class Copies:
             with suppress(FileNotFoundError):
                 if folder.is_dir() and time.time() - folder.stat().st_ctime > LONGEST:
                     yield folder
-
-
-def _drop_bytecode(folder: Path) -> None:
-    """Remove what a build has compiled of the modules below `folder`: the next one would run it without a look."""
-    for compiled in [*folder.rglob(BYTECODE)]:
-        shutil.rmtree(compiled)
 
 
 def _name(*folders: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import shutil
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.bench.failures import build_error
 from ci_tools.build.toolchain import TORCH_INCLUDE
-from ci_tools.errors import Rejected
+from ci_tools.errors import Rejected, TimedOut
 from ci_tools.machine.process import run, tail
 from ci_tools.model import edition as editions
 
@@ -34,6 +35,7 @@ class Bench(NamedTuple):
     log: Path
     minutes: int  # the time limit of all its commands together
     copies: Copies
+    deadline: float = math.inf  # of the commands, in the seconds of time.monotonic
 
     @property
     def torch_headers(self) -> Path:
@@ -76,7 +78,7 @@ class Shell(NamedTuple):
                 msg = (
                     f"{what} took over {self.bench.minutes} minutes; the last lines of {ended.log}:\n{tail(ended.log)}"
                 )
-                raise Rejected(msg, hint="`timeout-minutes` in the config allows more")
+                raise TimedOut(msg, hint="`timeout-minutes` in the config allows more")
             end = f"{what} failed{f' ({ended.signal})' if ended.signal else ''}"
             raise build_error(ended.log, end, ended.start, self.bench.source)
 

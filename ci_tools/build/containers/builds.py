@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +17,7 @@ from ci_tools.build.containers.mounts import CACHE, OUT, PLAN, Mount, list_cache
 from ci_tools.build.containers.runs import Runs
 from ci_tools.build.containers.toolkit import ENVIRONMENT, LIFELINE, PYTHON, SELF, prepare_environment
 from ci_tools.build.shards.handover import SHARDS
+from ci_tools.build.times.trace import SUFFIX
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.formats import receipts
 from ci_tools.machine.process import complaint, tail
@@ -80,11 +83,16 @@ class Container:
         command = [PYTHON, "-I", "-S", LIFELINE, PYTHON, "-I", "-m", "ci_tools"]
         command += ["build", str(config), "--plan", PLAN, "--job", job.name, "--out", OUT, *part]
         command += ["--trust-source"] if outside.trusts_source else []
+        left = (outside.ends - time.monotonic()) / 60
+        command += ["--time-limit", str(max(1, int(left)))] if left < math.inf else []
         minutes, told = INSTALLING + job.minutes, {IMAGE: self.runs.image.name}
         ended = self.runs.run(command, mounts, log=log, minutes=minutes, variables=told)
         what, places = f"{job.name} in {self.runs.image.name}", {OUT: out, CACHE: outside.cache}
         failure = explain_failure(ended, what, places) if ended.status else None
         _append(place / "logs" / f"{job.name}.log", log)
+        for kind in (".units.json", SUFFIX, ".html"):
+            if (found := place / "logs" / f"{job.name}{kind}").is_file():
+                shutil.copyfile(found, log.with_suffix(kind))
         if failure:
             raise failure
 

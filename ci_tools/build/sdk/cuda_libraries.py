@@ -152,7 +152,7 @@ def _write(parts: Parts, part: CudaPart, target: Path, outside: Outside) -> None
     for folder in sorted((target / "fetched/nvidia").iterdir()):
         for kind in sorted(folder.iterdir()):
             kind.rename(home / kind.name)
-    _remove_empty(target / "fetched")
+    shutil.rmtree(target / "fetched")
     log = outside.cache / "logs" / f"{part.project}.log"
     if outside.host == WINDOWS:
         write_import_libraries(home, inside.values(), part, outside)
@@ -197,12 +197,6 @@ def _library_of(name: str, stems: Iterable[str]) -> str:
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
-
-
-def _remove_empty(folder: Path) -> None:
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir()
-    folder.rmdir()
 
 
 def complete_links(home: Path, log: Path) -> None:

@@ -17,7 +17,7 @@ from ci_tools.machine.process import output
 from ci_tools.model.pep440 import parse_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 TOOLS = "Microsoft.VisualStudio.Component.VC.Tools.x86.x64"
 PROGRAM_FILES = ("PROGRAMFILES(X86)", "PROGRAMFILES")  # the installer is in the first of them, of 32-bit programs
@@ -87,19 +87,15 @@ def find_msvc(environ: Mapping[str, str]) -> tuple[Msvc, ...]:
     except (ValueError, TypeError, KeyError) as error:
         msg = f"{vswhere} does not list the installations of Visual Studio: {said or 'it failed'}"
         raise MachineError(msg, hint=f'"{vswhere}" {" ".join(QUESTION)}', page=PAGE) from error
-    found = [Msvc(product, home, toolset) for product, home in homes for toolset in _list_toolsets(home)]
+    pattern = f"{TOOLSETS}/14.*/{PROGRAMS}/cl.exe"  # an update may leave the folder of an older toolset behind
+    places = ((product, home, path) for product, home in homes for path in home.glob(pattern))
+    found = [Msvc(product, home, path.relative_to(home / TOOLSETS).parts[0]) for product, home, path in places]
     return tuple(sorted(found, key=lambda each: parse_version(each.toolset), reverse=True))
 
 
 def _find_vswhere(environ: Mapping[str, str]) -> Path | None:
     places = (Path(environ[name]) / VSWHERE for name in PROGRAM_FILES if environ.get(name))
     return next((place for place in places if place.is_file()), None)
-
-
-def _list_toolsets(home: Path) -> Iterable[str]:
-    """Return the toolsets that have a compiler: an update may leave the folder of an older one behind."""
-    found = (path.parents[len(Path(PROGRAMS).parts)] for path in home.glob(f"{TOOLSETS}/14.*/{PROGRAMS}/cl.exe"))
-    return [path.name for path in found]
 
 
 def explain_missing(environ: Mapping[str, str]) -> str:

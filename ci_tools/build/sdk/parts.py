@@ -98,7 +98,8 @@ class Parts:
 
     def _read_record(self, wanted: Iterable[str] = ()) -> None:
         """Read RECORD once, and tell the server's reader which members will be read beside it."""
-        record = _record_of(self.offer.file)
+        project, version, *_ = self.offer.file.split("-")
+        record = f"{project}-{version}.dist-info/RECORD"
         if record not in self.archive.NameToInfo:
             msg = f"{self.offer.file} has no {record}"
             raise InputError(msg)
@@ -110,11 +111,6 @@ class Parts:
             self._record = hashlib.sha256(content).hexdigest()
             rows = csv.reader(io.StringIO(content.decode("utf-8")))
             self.digests = {row[0]: row[1] for row in rows if len(row) > 1 and row[1]}
-
-
-def _record_of(file: str) -> str:
-    project, version, *_ = file.split("-")
-    return f"{project}-{version}.dist-info/RECORD"
 
 
 def _digest(content: bytes) -> str:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.build.folders import base_folder
+from ci_tools.build.folders import base_folder, own_compilers
 from ci_tools.build.shards.assignment import ShardNumber
 from ci_tools.build.shards.handover import SHARDS
 from ci_tools.build.shards.parts import list_units
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from ci_tools.plan.make import Planned
 
 WAYS = (("unshare", "--mount"), ("unshare", "--map-root-user", "--mount"))  # for root, and for other users
-OWN = 'mount --bind "$0" "$1" && shift && exec "$@"'
+# All but the folder by which the compilers of every build share the machine's memory (`units.slots`).
+OWN = 'mkdir -p "$0/${2##*/}" && mount --bind "$2" "$0/${2##*/}" && mount --rbind "$0" "$1" && shift 2 && exec "$@"'
 PLAN = "plan.json"
 
 
@@ -49,7 +50,8 @@ def compile_here(planned: Planned, name: str, total: int, out: Path, outside: Ou
     def compile_one(number: int) -> Ended:
         shard = ShardNumber(number, total)
         with tempfile.TemporaryDirectory(dir=folder, prefix="tmp", ignore_cleanup_errors=True) as own:
-            words = [*way, "sh", "-c", OWN, own, str(base_folder())] if way else []
+            shared = (own, str(base_folder()), str(own_compilers(base_folder())))
+            words = [*way, "sh", "-c", OWN, *shared] if way else []
             log = folder / f"{shard.folder}.log"
             return run([*words, *command, "--shard", f"{number}/{total}"], log=log, env=outside.environ)
 

@@ -14,8 +14,8 @@ from ci_tools.build.folders import base_folder, own_copies
 from ci_tools.build.shards.assignment import assign, estimate_costs
 from ci_tools.build.shards.handover import SHARDS, Handover, LayeredStore
 from ci_tools.build.shards.listing import ListedBuild, ListedUnit
-from ci_tools.build.units.costs import read_cost
 from ci_tools.build.units.launchers import has_launchers, open_store
+from ci_tools.build.units.store import read_cost
 from ci_tools.errors import FatwheelError, InputError, Rejected
 from ci_tools.formats import json_file
 from ci_tools.machine.storage import MADE, hold_lock, write_atomically

@@ -6,7 +6,9 @@ import hashlib
 import json
 import logging
 import os
+import select
 import shutil
+import signal
 import tempfile
 import time
 from dataclasses import dataclass
@@ -16,10 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.units import manifests
 from ci_tools.build.units.calls import CompilerCall, read_call
-from ci_tools.build.units.costs import UnitCost, keep_cost
+from ci_tools.build.units.gate import STARVED, TimeIsUp
 from ci_tools.build.units.launcher import receive, send
 from ci_tools.build.units.passes import ERROR, SAID, TRACE, RanProgram
-from ci_tools.build.units.report import COMPILED, FAILED, PLAIN, SAME_TEXT, UNCHANGED, UnitRun
+from ci_tools.build.units.report import COMPILED, FAILED, LEFT, PLAIN, SAME_TEXT, UNCHANGED, UnitRun
+from ci_tools.build.units.store import UnitCost, keep_cost
 
 if TYPE_CHECKING:
     import socket
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from ci_tools.build.shards.listing import ListedBuild
     from ci_tools.build.units.files import Digests
+    from ci_tools.build.units.gate import Gate
     from ci_tools.build.units.manifests import FolderNames
     from ci_tools.build.units.passes import Preprocessor, UnitText
     from ci_tools.build.units.report import UnitReport
@@ -35,8 +39,9 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 OBJECTS, FIRST = "objects", "first"
-TRACED = "FATWHEEL_UNITS_TRACE"  # the variable that names the file for trace.c
-FORMAT = "1"  # of what the store holds: another one is not taken
+TRACED = "FATWHEEL_UNITS_TRACE"  # the variable of what a launcher runs: the file for trace.c, if it is traced
+REFUSED = b"fatwheel: it is not compiled any more, as the time limit is near\n"
+FORMAT = "2"  # of what the store holds: another one is not taken
 # Variables that compilers read, beside those that change which programs they call (gcc(1), nvcc.profile).
 VARIABLES = (
     *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "SOURCE_DATE_EPOCH"),
@@ -54,21 +59,22 @@ class StoredUnit(NamedTuple):
     errors: bytes
     output: str  # the names that are in the dependencies
     site: str
+    seconds: float  # of processor time that the compiler took
 
     def pack(self) -> bytes:
         """Return it as bytes."""
         parts = (self.content, self.dependencies, self.said, self.errors)
-        head = [[len(part) for part in parts], self.output, self.site]
+        head = [[len(part) for part in parts], self.output, self.site, self.seconds]
         return json.dumps(head).encode() + b"\n" + b"".join(parts)
 
 
 def unpack(packed: bytes) -> StoredUnit:
-    """Return what `Stored.pack` wrote."""
+    """Return what `StoredUnit.pack` wrote."""
     head, _, rest = packed.partition(b"\n")
-    sizes, output, site = json.loads(head)
+    sizes, *others = json.loads(head)
     ends = [*accumulate(sizes, initial=0)]
     content, dependencies, said, errors = (rest[start:end] for start, end in pairwise(ends))
-    return StoredUnit(content, dependencies, said, errors, output, site)
+    return StoredUnit(content, dependencies, said, errors, *others)
 
 
 class LauncherLine(NamedTuple):
@@ -81,11 +87,16 @@ class LauncherLine(NamedTuple):
     def run(self, words: Sequence[str], place: Path, trace: Path | None) -> RanProgram:
         """Let the launcher run a program (see `passes.Run`)."""
         loaded = f"{self.tracer} {self.environ.get('LD_PRELOAD', '')}".strip()
-        told = {"LD_PRELOAD": loaded, TRACED: str(trace)} if trace and self.tracer else {}
+        told = {TRACED: str(trace or ""), **({"LD_PRELOAD": loaded} if trace and self.tracer else {})}
         self._ask(b"run", words, place, told)
         began = time.monotonic()
         status, microseconds, kib = map(int, receive(self.line))
         return RanProgram(status, UnitCost(time.monotonic() - began, microseconds / 1e6, kib << 10))
+
+    def refuse_gone(self) -> None:
+        """Raise EOFError if the launcher has ended; it says nothing before it is asked."""
+        if select.select([self.line], [], [], 0)[0]:
+            raise EOFError
 
     def execute(self, words: Sequence[str]) -> None:
         """Let the launcher become a program."""
@@ -146,6 +157,7 @@ class Desk:
     tracer: Path | None
     folder: Path  # for what a call needs while it runs
     report: UnitReport
+    gate: Gate
     listing: ListedBuild | None = None  # of a build that compiles only some of its units
 
     def answer(self, line: socket.socket) -> None:
@@ -207,7 +219,12 @@ class Desk:
         trace = work.folder / f"compiler{TRACE}" if found.how == FIRST else None
         if trace:
             trace.touch()
-        ran = work.compile(trace)
+        try:
+            ran, run = self._compile(work, trace, run)
+        except TimeIsUp:
+            self.report.add(call, LEFT, run=run)
+            work.asked.end(1, b"", REFUSED)
+            return
         if trace and self.store and not ran.status:
             found = self._name_first(work, self.store, trace)
             asking = time.thread_time() - began + found.seconds
@@ -215,18 +232,35 @@ class Desk:
         if self.store and found.key and not ran.status:
             content = (call.cwd / call.output).read_bytes()
             dependencies = (call.cwd / call.dependencies).read_bytes() if call.dependencies else b""
-            made = StoredUnit(content, dependencies, said, errors, call.output, self.seeds.site)
-            self.store.write(_name_object(found.key), made.pack())
+            made = StoredUnit(content, dependencies, said, errors, call.output, self.seeds.site, ran.seconds)
+            self.store.write(name_object(found.key), made.pack())
             self._note(call, found.key)
         how = FAILED if ran.status else COMPILED if found.key or not found.why else PLAIN
         if self.store and not ran.status:
             keep_cost(run.name, ran.cost, self.store)
-        self.report.add(call, how, found.why, asking, run._replace(cost=ran.cost))
+        self.report.add(call, how, found.why, asking, run)
         work.asked.end(ran.status, said, errors)
 
     def _note(self, call: CompilerCall, key: str) -> None:
         if self.listing:
-            self.listing.done[self.seeds.seed(call)] = _name_object(key)
+            self.listing.done[self.seeds.seed(call)] = name_object(key)
+
+    def _compile(self, work: _Work, trace: Path | None, run: UnitRun) -> tuple[RanProgram, UnitRun]:
+        """Let the compiler run once it may, and a second time with nothing beside it if it had too little memory."""
+        if TRACED in work.asked.environ:  # the compiler that called this one has what it needs, and waits for it
+            ran = work.compile(trace)
+            return ran, run._replace(cost=ran.cost)
+        for alone in (False, True):
+            with self.gate.enter(run.name, work.call, work.asked.refuse_gone, alone=alone) as waited:
+                ran = work.compile(trace)
+            run = run._replace(waited=run.waited + waited, cost=ran.cost)
+            if not ran.status:
+                self.gate.learn(work.call, ran.cost)
+                break
+            if ran.status != -signal.SIGKILL and not STARVED.search(b"".join(work.read_output())):
+                break
+            self.report.starved.add(work.call.sources[0])
+        return ran, run
 
     def _find(self, work: _Work, store: UnitStore) -> _StoreAnswer:
         """Look for a unit's object: by the files that it read before, then by its text."""
@@ -241,7 +275,7 @@ class Desk:
         if text.plain:
             return _StoreAnswer(why=text.plain, seconds=text.seconds)
         key = self._key(call, text)
-        stored = _read(key, store)
+        stored = read_object(key, store)
         why = "" if stored else self._explain_change(unit, told, names, store)
         self._record(call, text, key, work.began, store)
         return _StoreAnswer(stored, SAME_TEXT, why, text.seconds, key)
@@ -292,7 +326,7 @@ class Desk:
         for name in store.list_names(f"{manifests.MANIFESTS}/{unit}"):
             found = manifests.load(name, store) if f"/{digest}-" in name else None
             if found and not manifests.find_change(found, names, self.files):
-                return found.key, _read(found.key, store)
+                return found.key, read_object(found.key, store)
         return "", None
 
     def _explain_change(self, unit: str, told: Mapping[str, str], names: FolderNames, store: UnitStore) -> str:
@@ -303,12 +337,14 @@ class Desk:
         return ""
 
 
-def _name_object(key: str) -> str:
+def name_object(key: str) -> str:
+    """Return the name of an object in the store."""
     return f"{OBJECTS}/{key[:2]}/{key}"
 
 
-def _read(key: str, store: UnitStore) -> StoredUnit | None:
-    packed = store.read(_name_object(key))
+def read_object(key: str, store: UnitStore) -> StoredUnit | None:
+    """Return what the store has for a key; None if there is nothing."""
+    packed = store.read(name_object(key))
     return unpack(packed) if packed is not None else None
 
 

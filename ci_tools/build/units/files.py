@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.machine.process import output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from ci_tools.build.units.calls import CompilerCall
 
 SPECIAL, ABSENT = "special", "absent"  # in place of a digest
 CLOCK = re.compile(rb"__(TIMESTAMP|DATE|TIME)__")
 PROGRAMS = ("cc1", "cc1plus", "as")  # that gcc calls to make an object; clang does it all itself
+LINKERS = ("collect2", "ld")
 SEARCHED = ("COMPILER_PATH", "GCC_EXEC_PREFIX", "PATH")  # where a compiler looks for its programs
 OF_TOOLKIT = ("bin/*", "nvvm/bin/*", "nvvm/lib64/*", "nvvm/libdevice/*")
 LIBRARY = re.compile(r"(/\S+) \(0x")  # in what ldd prints
@@ -85,8 +86,15 @@ class Digests:
         if call.is_nvcc:
             host = find_host_compiler(call)
             programs += self._list_programs(host, call.environ)
-            home = call.program.resolve().parents[1]
-            programs += [str(path) for one in OF_TOOLKIT for path in sorted(home.glob(one)) if path.is_file()]
+            programs += _list_toolkit(call.program)
+        return self._hash(programs)
+
+    def identify_program(self, program: Path, environ: Mapping[str, str]) -> str:
+        """Return a digest of a host compiler with its linker, or of the whole toolkit of an nvcc."""
+        is_nvcc = program.name == "nvcc"
+        return self._hash(_list_toolkit(program) if is_nvcc else [*_find_programs(program, environ, LINKERS)])
+
+    def _hash(self, programs: Collection[str]) -> str:
         self._compilers.update(programs)
         return hashlib.sha256("\n".join(map(self.digest, programs)).encode()).hexdigest()
 
@@ -97,9 +105,15 @@ class Digests:
         return self._programs[key]
 
 
-def _find_programs(program: Path, environ: Mapping[str, str]) -> Iterator[str]:
+def _list_toolkit(nvcc: Path) -> list[str]:
+    """Return the programs of the toolkit that an nvcc is of, and the libraries that they load."""
+    home = nvcc.resolve().parents[1]
+    return [str(path) for one in OF_TOOLKIT for path in sorted(home.glob(one)) if path.is_file()]
+
+
+def _find_programs(program: Path, environ: Mapping[str, str], more: Sequence[str] = ()) -> Iterator[str]:
     """Yield a compiler, the programs that it calls, and the shared libraries of all of them."""
-    asked = () if program.name == "nvcc" else PROGRAMS
+    asked = () if program.name == "nvcc" else (*PROGRAMS, *more)
     said = (output([program, f"-print-prog-name={name}"], env=environ) or "" for name in asked)
     for found in (str(program), *said):
         place = shutil.which(found, path=environ.get("PATH")) if found else None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import py_compile
+import re
 import shlex
 import shutil
 import socketserver
@@ -17,19 +19,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.cross.arm import TRIPLE
-from ci_tools.build.folders import base_folder
+from ci_tools.build.folders import base_folder, own_compilers
 from ci_tools.build.units.calls import NVCC
 from ci_tools.build.units.desk import Desk
 from ci_tools.build.units.files import Digests
+from ci_tools.build.units.gate import Gate
 from ci_tools.build.units.manifests import name_folders
 from ci_tools.build.units.passes import LAST_STEP, Preprocessor
 from ci_tools.build.units.report import UnitReport
 from ci_tools.build.units.seeds import Seeds
 from ci_tools.build.units.store import UnitStore
 from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.catalog.targets import KINDS, kind_of
 from ci_tools.errors import InputError
 from ci_tools.github import step as steps
 from ci_tools.machine.process import output, run
+from ci_tools.machine.runner import GIB
 from ci_tools.model.plan import JobKind
 
 if TYPE_CHECKING:
@@ -54,6 +59,7 @@ TOOLKIT = "toolkit"  # the folder of the build's CUDA
 PROGRAMS = "programs"  # the name in the store of what is known of compilers
 SOCKET, LONGEST_ADDRESS = "socket", 107  # characters (unix(7))
 SWITCH, OFF = "FATWHEEL_UNITS", "off"
+BETWEEN = rf"\s+(?=(?:{'|'.join(KINDS)}):)"  # a folder may have a blank in its name
 # nvcc would call what it generates after the object (see `CUDA.variables`), beside it. A project that looks for ccache
 # would take objects from the user's, which is wrong about headers of one architecture.
 NO_OTHERS = {"NVCC_PREPEND_FLAGS": "", "CCACHE_DISABLE": "1"}
@@ -64,6 +70,9 @@ class Launchers(NamedTuple):
 
     links: Path
     report: UnitReport
+    programs: Mapping[str, Path]
+    files: Digests
+    gate: Gate
 
     def take_over(self, told: Mapping[str, str]) -> dict[str, str]:
         """Return a build's variables with the launchers first on PATH; in place of its CUDA toolkit, links to it."""
@@ -72,6 +81,12 @@ class Launchers(NamedTuple):
             home = self._put_links(Path(told[HOME]), self.links.parents[1] / HOME.lower())
             folders, changed = [f"{home}/bin", *folders], {HOME: str(home), **changed}
         return {**told, **changed, "PATH": os.pathsep.join(folders)}
+
+    def identify(self, told: Mapping[str, str], *, toolkit: bool) -> str:
+        """Return a digest of the content of the build's C++ compiler, or of its CUDA toolkit; "" if it has none."""
+        name = NVCC if toolkit else (shlex.split(told.get("CXX", "")) or ["c++"])[0]
+        program = self.programs.get(Path(name).name) or Path(shutil.which(name, path=told["PATH"]) or name)
+        return self.files.identify_program(program, told) if program.exists() else ""
 
     def _put_links(self, toolkit: Path, home: Path) -> Path:
         (home / "bin").mkdir(parents=True)
@@ -92,32 +107,59 @@ def name_place(variable: str, job: Job, outside: Outside) -> str:
     return TOOLKIT if variable == HOME and has_launchers(job, outside) else variable.lower()
 
 
+def read_switch(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the places that are shared with other machines: where to take from, and where to put, if that differs.
+
+    Raises InputError for another value than their addresses and "off".
+    """
+    told = [word for word in re.split(BETWEEN, environ.get(SWITCH, "").strip()) if word]
+    if told == [OFF]:
+        return ()
+    kinds = [kind_of(word) for word in told]
+    if len(told) > 2 or not all(kind and kind.is_index for kind in kinds):  # noqa: PLR2004 - see above
+        msg = f"{SWITCH} is {environ[SWITCH]!r}, expected {OFF}, {', '.join(list_forms())}, or an empty value"
+        raise InputError(msg)
+    return tuple(told)
+
+
+def list_forms() -> list[str]:
+    """Return the forms of the addresses of such places."""
+    return [kind.form for kind in KINDS.values() if kind.is_index]
+
+
+def find_store(outside: Outside) -> UnitStore:
+    """Return this machine's store."""
+    return UnitStore(folder=outside.cache / "units")
+
+
 def open_store(job: Job, outside: Outside) -> UnitStore | None:
     """Return the store of a job's units; None if it is off, or if nobody would read what is stored.
 
-    A runner of GitHub ends with its store, so that only a batch has a use for one there. Raises InputError if the
-    variable has another value than "off".
+    A runner of GitHub ends with its store, so that only a batch has a use for one there, and what shares it elsewhere.
     """
-    told = outside.environ.get(SWITCH, "")
-    if told not in {"", OFF}:
-        msg = f"{SWITCH} is {told!r}, expected {OFF}, or an empty value"
-        raise InputError(msg)
-    is_alone = steps.is_on(outside.environ) and not job.batch
-    return None if is_alone or told else UnitStore(folder=outside.cache / "units")
+    is_shared = bool(read_switch(outside.environ)) or bool(job.batch) or not steps.is_on(outside.environ)
+    return find_store(outside) if is_shared and outside.environ.get(SWITCH, "").strip() != OFF else None
+
+
+def open_gate(job: Job, store: UnitStore | None, deadline: float) -> Gate:
+    """Return the gate of a job's compilers. Without a store nothing is gained by stopping before the time limit."""
+    memory, end = (job.care.job_memory_gib or 0) * GIB, deadline if store else math.inf
+    return Gate(folder=own_compilers(base_folder()), store=store, deadline=end, memory=memory)
 
 
 @contextmanager
 def open_launchers(
-    scratch: Path, path: str, python: Path, project: str, store: UnitStore | None, listing: ListedBuild | None = None
+    scratch: Path, path: str, python: Path, project: str, gate: Gate, listing: ListedBuild | None = None
 ) -> Iterator[Launchers]:
     """Put the launchers of the compilers on `path` into a build's folder, and answer them while the body runs.
 
-    `python` is that of the build's environment. With a `listing`, only its own units are compiled. At the end, the
-    store is as small as it should be.
+    `python` is that of the build's environment. With a `listing`, only its own units are compiled. At the end, however
+    it ends, the store is as small as it should be.
     """
     folder = scratch / "units"
     links = folder / "compilers"
     links.mkdir(parents=True)
+    store = gate.store
     found = {name: shutil.which(name, path=path) for name in HOST_COMPILERS}
     programs = {name: Path(place) for name, place in found.items() if place}
     with _find_address(folder) as address:
@@ -128,17 +170,17 @@ def open_launchers(
         launcher.chmod(0o755)
         for name in programs:
             (links / name).symlink_to(launcher)
-        desk = _open_desk(links, {**programs, NVCC: scratch / TOOLKIT / "bin" / NVCC}, scratch, python, project, store)
+        desk = _open_desk(links, {**programs, NVCC: scratch / TOOLKIT / "bin" / NVCC}, scratch, python, project, gate)
         try:
             with _serve(address, replace(desk, listing=listing)):
-                yield Launchers(links, desk.report)
+                yield Launchers(links, desk.report, desk.programs, desk.files, gate)
         finally:
             if listing:
                 listing.read_ran(folder)
-    if store:
-        store.write(PROGRAMS, desk.files.dump())
-        store.evict()
-        desk.report.troubles.update(store.troubles)
+            if store:
+                store.write(PROGRAMS, desk.files.dump())
+                store.evict()
+                desk.report.troubles.update(store.troubles)
 
 
 @contextmanager
@@ -173,9 +215,9 @@ def _serve(address: Path, desk: Desk) -> Iterator[None]:
 
 
 def _open_desk(
-    links: Path, programs: Mapping[str, Path], scratch: Path, python: Path, project: str, store: UnitStore | None
+    links: Path, programs: Mapping[str, Path], scratch: Path, python: Path, project: str, gate: Gate
 ) -> Desk:
-    folder, last_step = links.parent, links.with_name("last_step.cpp")
+    store, folder, last_step = gate.store, links.parent, links.with_name("last_step.cpp")
     last_step.write_text(LAST_STEP, encoding="utf-8")
     said = output([python, "-I", "-c", PLACES])
     packages, *includes = json.loads(said) if said else ("", "", "")
@@ -192,6 +234,7 @@ def _open_desk(
         tracer=_compile_tracer(programs, folder) if store else None,
         folder=folder,
         report=UnitReport(),
+        gate=gate,
     )
 
 

@@ -103,7 +103,11 @@ def explain(
             ]
             is_shown = what not in {"compiler", "seed"}
             return f"{what}: {', '.join(differing) or 'in another order'}" if is_shown else f"another {what}"
-    changed = find_change(manifest, names, files)
+    return name_place(manifest, find_change(manifest, names, files), names, store)
+
+
+def name_place(manifest: TextManifest, changed: str, names: FolderNames, store: UnitStore) -> str:
+    """Return a file that has changed since a text was made, with the first line that differs if that is known."""
     known = store.read(f"{LINES}/{manifest.read[changed]}") if changed in manifest.read else None
     line = _first_other(known, _number_lines(Path(names.expand(changed)))) if known is not None else 0
     return f"{changed}:{line}" if line else changed
@@ -137,9 +141,12 @@ def save(manifest: TextManifest, unit: str, names: FolderNames, store: UnitStore
 
 
 def load(name: str, store: UnitStore) -> TextManifest | None:
-    """Return a manifest of the store; None if it was removed, or is damaged."""
+    """Return a manifest of the store; None if it was removed, is damaged, or is another version's."""
     content = store.read(name)
     if content is None:
         return None
-    found = json.loads(zlib.decompress(content))
-    return TextManifest(**{**found, "absent": tuple(found["absent"])})
+    try:
+        found = json.loads(zlib.decompress(content))
+        return TextManifest(**{**found, "absent": tuple(found["absent"])})
+    except (KeyError, TypeError, ValueError, zlib.error):
+        return None

@@ -13,7 +13,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from ci_tools.build.units.costs import UnitCost
+from ci_tools.build.units.store import UnitCost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

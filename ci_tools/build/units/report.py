@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import Counter
@@ -10,17 +9,16 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.build.units.costs import UnitCost
+from ci_tools.build.units.store import UnitCost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from ci_tools.build.units.calls import CompilerCall
-    from ci_tools.machine.context import Reporter
 
 UNCHANGED, SAME_TEXT = "unchanged", "same text"  # taken from the store, without preprocessing and after it
 COMPILED, FAILED, PLAIN = "compiled", "failed", "plain"
+LEFT = "left"  # not compiled, as the time limit was near
 SHOWN = 3  # changes, and reasons for compiling as it is
 
 
@@ -37,6 +35,7 @@ class DoneUnit(NamedTuple):
     took: float  # from then on, with its key
     wall: float  # of the compiler
     peak: int  # bytes of the compiler's largest process
+    waited: float  # until memory had room for it
 
 
 class UnitRun(NamedTuple):
@@ -45,6 +44,7 @@ class UnitRun(NamedTuple):
     name: str
     began: float
     cost: UnitCost = UnitCost()
+    waited: float = 0.0
 
 
 @dataclass(slots=True)
@@ -53,13 +53,14 @@ class UnitReport:
 
     units: list[DoneUnit] = field(default_factory=list)
     troubles: set[str] = field(default_factory=set)
+    starved: set[str] = field(default_factory=set)  # sources whose compiler had too little memory beside others
     _lock: Lock = field(default_factory=Lock)
 
     def add(self, call: CompilerCall, how: str, why: str = "", asking: float = 0.0, run: UnitRun | None = None) -> None:
         """Add a unit that has just ended."""
         source = " ".join(os.path.relpath(call.cwd / one, call.cwd) for one in call.sources)
-        name, began, cost = run or UnitRun("", time.time())
-        took = (name, round(began, 3), round(time.time() - began, 3), round(cost.wall, 3), cost.peak)
+        name, began, cost, waited = run or UnitRun("", time.time())
+        took = (name, round(began, 3), round(time.time() - began, 3), round(cost.wall, 3), cost.peak, round(waited, 3))
         with self._lock:
             self.units.append(DoneUnit(source, how, why, asking, cost.cpu, *took))
 
@@ -76,11 +77,7 @@ class UnitReport:
         plain = Counter(unit.why for unit in self.units if unit.how == PLAIN)
         for why, number in plain.most_common(SHOWN):
             yield f"not shared, {number} of the compiler's calls: {why}"
+        if self.starved:
+            names = ", ".join(sorted(self.starved)[:SHOWN])
+            yield f"compiled again with nothing beside, as memory did not suffice: {names}"
         yield from sorted(self.troubles)
-
-    def tell(self, job: str, log: Path, reporter: Reporter) -> None:
-        """Tell a person about a job's units, and write all of them as JSON beside its log."""
-        content = json.dumps([unit._asdict() for unit in self.units], indent=1)
-        log.with_suffix(".units.json").write_text(content, encoding="utf-8")
-        for line in self.describe():
-            reporter.say(f"{job}: {line}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import Table, add_row, align, filled, fits_page, new_table
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.build.room import Part
+    from ci_tools.build.units.forecast import JobForecast
     from ci_tools.model.cell import Cell
     from ci_tools.model.plan import Plan
     from ci_tools.model.request import Request
@@ -110,6 +112,15 @@ def shard_table(plan: Plan) -> Iterator[Table]:
     """Yield the jobs that several runners of a workflow compile together."""
     rows = ((job.name, str(job.shards)) for job in plan.jobs if job.shards > 1)
     yield from filled(new_table("compiled by several runners, and linked by one", "job", "runners", rows=rows))
+
+
+def units_table(found: Iterable[JobForecast]) -> Iterator[Table]:
+    """Yield the compile units of the jobs that were built before: those in the store, and why not the others."""
+    table = new_table("compile units, by the source and this machine's store", "job", "in the store", "changed", "what")
+    for one in found:
+        shown = [f"{what} ({number})" for what, number in Counter(one.changed).most_common(MAX_SOURCES)]
+        add_row(table, one.job, one.stored, len(one.changed), "\n".join(shown).replace("<source>/", ""))
+    yield from filled(table)
 
 
 def needless_table(found: Iterable[Needless]) -> Iterator[Table]:

@@ -43,9 +43,19 @@ VERBS: Mapping[str, Verb] = {
         "plan",
     ),
     "build": Verb("build one job of the plan", "fatwheel build --job linux-cuda-cu130 --out dist"),
+    "report": Verb(
+        "show where the time and the memory of a build went, or compare two",
+        "fatwheel report dist --html times.html",
+        "build",
+    ),
     "audit": Verb("check what is inside wheels", "fatwheel audit dist/*.whl --config fatwheel.yml", "build"),
     "validate": Verb(
         "install wheels in clean environments and run them", "fatwheel validate dist/*.whl --python 3.12", "build"
+    ),
+    "verify": Verb(
+        "make a published wheel again from its commit, and compare every byte",
+        "fatwheel verify demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl",
+        "build",
     ),
     "release": Verb(
         "plan, build, audit, validate, publish and install, on this machine",
@@ -101,6 +111,10 @@ VERBS: Mapping[str, Verb] = {
         'fatwheel index yank s3://my-bucket/whl demo==1.0 --reason "wrong results on Hopper"',
     ),
     "index unyank": Verb("undo `yank`", "fatwheel index unyank s3://my-bucket/whl demo==1.0"),
+    "index remade": Verb(
+        "note in an index who made its wheels again, for the finder: runs that signed it, or a person's word",
+        "fatwheel index remade dir:public --by github:my-org/demo",
+    ),
     "index retract": Verb(
         "mark a bad release at every target that supports it, and say what you have to do by hand",
         'fatwheel index retract demo==1.0 --reason "wrong results on Hopper, use 1.0.1"',
@@ -174,6 +188,10 @@ VERBS: Mapping[str, Verb] = {
         "fatwheel ci prepare --plan plan.json --job linux-cuda-cu130",
     ),
     "ci channel": Verb("print the channel of a plan's release", "fatwheel ci channel --plan plan.json"),
+    "ci units": Verb(
+        "copy a project's compile units from one place to another",
+        "fatwheel ci units --plan plan.json --source s3://my-bucket/units --target dir:units",
+    ),
     "ci gather": Verb(
         "collect the files that several machines made by one plan, and audit them here",
         "fatwheel ci gather from-arm from-cuda --plan plan.json --out dist",
@@ -185,6 +203,10 @@ VERBS: Mapping[str, Verb] = {
     "ci projects": Verb(
         "print the projects of a repository with several configs, as a matrix of calls",
         "fatwheel ci projects alpha/fatwheel.yml beta/fatwheel.yml",
+    ),
+    "ci remakes": Verb(
+        "list the wheels of a repository's last release, each with the runner and the Python that make it again",
+        "fatwheel ci remakes github:my-org/demo",
     ),
     "ci attested": Verb(
         "verify that a GitHub workflow signed every file of a release",

@@ -1,7 +1,9 @@
-"""The verbs that make and test wheels: build, audit and validate."""
+"""The verbs that make and test wheels: build, audit, validate and verify."""
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING
 from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, add_trust, parse_nonempty, parse_number
 from ci_tools.cli.next_command import after_audit, after_build, after_validation, say_next
 from ci_tools.cli.statuses import BAD, DONE
-from ci_tools.cli.tables.layout import show, show_json
+from ci_tools.cli.tables.layout import show, show_as, show_json
 from ci_tools.cli.tables.release import findings_table, trials_table
 from ci_tools.errors import InputError, nearest
 
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from ci_tools.model.files import Trial
     from ci_tools.model.plan import Plan, Site
     from ci_tools.plan.make import Planned
+
+
+MOST_COMPARED = 2
+SPARE = 10  # minutes of a time limit, a tenth of it at most, for what comes before a build and after it
 
 
 def declare_build(parser: Parser) -> None:
@@ -38,6 +44,8 @@ def declare_build(parser: Parser) -> None:
     parts.add_argument("--link", action="store_true", help=text)
     text = "compile the units in N processes on this machine, each its share of them, and link"
     parts.add_argument("--shards", type=parse_number, metavar="N", help=text)
+    text = "minutes after which this machine ends the command; it stops before, and keeps what it compiled"
+    parser.add_argument("--time-limit", type=parse_number, metavar="MINUTES", help=text)
     parser.add_flag("--keep-going", "if one of several jobs fails, build and audit the others, and fail at the end")
 
 
@@ -45,6 +53,7 @@ def run_build(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.build import jobs
     from ci_tools.cli.reporter import TimedReporter
     from ci_tools.cli.values import find_config, make_plan
+    from ci_tools.index.shared_units import share_units
     from ci_tools.plan import plan_file
     from ci_tools.publish.release import say_clashes
     from ci_tools.verify.files import CHECKS
@@ -56,7 +65,7 @@ def run_build(options: argparse.Namespace, outside: Outside) -> None:
     if options.plan and (options.torch or options.gpu_runner):
         msg = "--plan says what its run asked for, expected no --torch or --gpu-runner beside it"
         raise InputError(msg)
-    outside = replace(outside, reporter=(times := TimedReporter(outside.reporter)))
+    outside = replace(outside, reporter=(times := TimedReporter(outside.reporter)), ends=_find_end(options.time_limit))
     is_named = options.config or not options.plan
     path = find_config(options, outside) if is_named else plan_file.config_of(options.plan)
     planned = make_plan(options, path, outside)
@@ -68,7 +77,8 @@ def run_build(options: argparse.Namespace, outside: Outside) -> None:
     if options.shards:
         _compile_shards(options, planned, outside)
     checks = checks._replace(links=options.link or bool(options.shards))
-    built = jobs.build(planned, names, options.out, outside, checks, keep_going=options.keep_going)
+    with share_units(planned.plan, names, outside):
+        built = jobs.build(planned, names, options.out, outside, checks, keep_going=options.keep_going)
     for made in built:
         print(made.path)
     warn_left_out(planned, [made.path for made in built if made.path.suffix == ".whl"], outside)
@@ -99,6 +109,11 @@ def _run_part(options: argparse.Namespace, planned: Planned, outside: Outside) -
     units = sorted(listed.units, key=lambda unit: -listed.seconds[unit.seed])
     shown = [{"source": unit.source, "seconds": round(listed.seconds[unit.seed], 2)} for unit in units]
     show_json({"job": listed.job, "whole": listed.whole, "units": shown})
+
+
+def _find_end(minutes: int | None) -> float:
+    """Return when a build stops, in the seconds of time.monotonic: early enough to keep what it compiled elsewhere."""
+    return time.monotonic() + 60 * (minutes - min(minutes / 10, SPARE)) if minutes else math.inf
 
 
 def declare_audit(parser: Parser) -> None:
@@ -135,6 +150,34 @@ def run_audit(options: argparse.Namespace, outside: Outside) -> int:
     if steps.is_on(outside.environ):  # in GitHub Actions, errors are also shown as annotations
         files.refuse_findings(findings, plan)
     return DONE if is_good else BAD
+
+
+def declare_report(parser: Parser) -> None:
+    text = "the folder of a build, or the logs/JOB.trace.json of one of its jobs; default: dist; a second is compared"
+    parser.add_path("builds", "DIR|FILE", text, nargs="*")
+    parser.add_path("--html", "FILE", "write a page with a chart of each job")
+    parser.add_path("--trace", "FILE", "write one trace of all their jobs, for ui.perfetto.dev or chrome://tracing")
+    add_format(parser, "json")
+
+
+def run_report(options: argparse.Namespace, outside: Outside) -> None:
+    from ci_tools.build.times.chart import write_chart
+    from ci_tools.build.times.trace import dump, find_jobs
+    from ci_tools.cli.tables.times import times_tables, times_values
+    from ci_tools.machine.storage import write_atomically
+
+    builds = {str(place): find_jobs(place) for place in options.builds or [Path("dist")]}
+    if len(builds) > MOST_COMPARED:
+        msg = f"{len(options.builds)} builds are named, expected one, or two to compare"
+        raise InputError(msg)
+    named = [(f"{place}: " if len(builds) > 1 else "", job) for place, found in builds.items() for job in found]
+    jobs = [job._replace(name=f"{place}{job.name}") for place, job in named]
+    for path, write in ((options.html, write_chart), (options.trace, dump)):
+        if path:
+            with write_atomically(path) as file:
+                file.write(write(jobs))
+            outside.reporter.say(f"{path} is written")
+    show_as(options.format, times_tables(builds), times_values(builds))
 
 
 def declare_validate(parser: Parser) -> None:
@@ -206,3 +249,39 @@ def _validate_here(options: argparse.Namespace, outside: Outside) -> Mapping[str
     python = read_python(options.python, request.catalog if request else ()) if options.python else None
     root = make.place_of_scripts(request, options.config, outside) if request else None
     return files.validate_files(options.wheels, request, files.Here(python, root), outside)
+
+
+def declare_verify(parser: Parser) -> None:
+    parser.add_argument("wheel", metavar="WHEEL", help="the wheel: a file, or the address of one in any index")
+    text = "the repository of its source, or a folder with a clone; default: what the wheel states"
+    parser.add_text("--source", "ADDRESS", text)
+    parser.add_path("--config", "FILE", "the config of a wheel whose source is fetched, such as a recipe's")
+    text = "where the remake goes, with what is found, as JSON in verdicts/; default: it is kept only if it differs"
+    parser.add_path("--out", "DIR", text)
+    text = "the wheel's attestation, a bundle of Sigstore's; default: what GitHub keeps of it"
+    parser.add_path("--bundle", "FILE", text)
+    add_trust(parser)
+    add_format(parser, "json")
+
+
+def run_verify(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools.cli.tables.layout import plain, show_json
+    from ci_tools.formats.markdown import one_line
+    from ci_tools.machine.workplace import scratch
+    from ci_tools.verify.remake import report
+    from ci_tools.verify.remake.replay import Named
+    from ci_tools.verify.remake.wheel_file import fetch_wheel
+
+    with scratch() as folder:
+        path = fetch_wheel(options.wheel, folder, outside)
+        named = Named(options.source or "", options.config)
+        verdict = report.verify(path, named, options.bundle, outside, address=options.wheel)
+    if options.out:
+        report.keep(verdict, options.out)
+    if options.format == "json":
+        show_json(report.to_json(verdict))
+    else:
+        print(*(plain(one_line(line)) for line in report.list_lines(verdict)), sep="\n")
+    if verdict.is_same:
+        report.forget(verdict)
+    return DONE if verdict.is_same else BAD

@@ -113,6 +113,22 @@ def run_channel(options: argparse.Namespace, outside: Outside) -> None:  # noqa:
     print(outputs({"channel": matrix.channel_of(plan_reader.read(options.plan))}), end="")
 
 
+def declare_units(parser: Parser) -> None:
+    parser.add_path("--plan", "FILE", "the plan.json of the project", required=True)
+    parser.add_text("--source", "PLACE", "where to copy from: dir:PATH or s3://BUCKET/PREFIX", required=True)
+    parser.add_text("--target", "PLACE", "where to copy to, in the same form", required=True)
+
+
+def run_units(options: argparse.Namespace, outside: Outside) -> None:
+    from ci_tools.index.shared_units import copy_units, open_place, say_failure
+    from ci_tools.plan import plan_reader
+
+    project = plan_reader.read(options.plan).project.name
+    source, target = (open_place(address, outside) for address in (options.source, options.target))
+    with say_failure("no more compile units are copied", outside):
+        print(f"{copy_units(project, source, target)} files of compile units of {project} copied")
+
+
 def declare_gather(parser: Parser) -> None:
     parser.add_path("folders", "DIR", "files of the machines, in any subfolder", nargs="+")
     parser.add_path("--plan", "FILE", "the plan.json they worked by", required=True)
@@ -177,6 +193,23 @@ def run_projects(options: argparse.Namespace, outside: Outside) -> None:  # noqa
     listed = list_projects(options.configs, options.artifacts)
     found = collect_outputs(listed, options.folder) if options.folder else {"projects": json.dumps(listed)}
     print(*(f"{name}={text}" for name, text in found.items()), sep="\n")
+
+
+def declare_remakes(parser: Parser) -> None:
+    parser.add_argument("target", metavar="TARGET", help="the repository, as github:OWNER/REPO")
+    parser.add_text("--tag", "TAG", "the release; default: the last stable one")
+
+
+def run_remakes(options: argparse.Namespace, outside: Outside) -> None:
+    import json
+
+    from ci_tools.cli.values import outputs
+    from ci_tools.github.client import open_hub
+    from ci_tools.publish.targets.github_release.remakes import list_remakes
+
+    found = list_remakes(open_hub(options.target, outside), options.tag or "")
+    rows = [{"number": number, **one._asdict()} for number, one in enumerate(found)]
+    print(outputs({"count": str(len(rows)), "remakes": json.dumps({"include": rows})}), end="")
 
 
 # ---------------------------------------------------------------- publish

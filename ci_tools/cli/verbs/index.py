@@ -1,4 +1,4 @@
-"""The verbs about a published index: adopt, add, verify, repair, pages, find, promote, yank, unyank and retract.
+"""The verbs about a published index: those that change it, those that look at it, and those that mark its files.
 
 `retract` also reaches GitHub Releases and PyPI. People look for it beside `yank`, which marks one index.
 """
@@ -253,6 +253,36 @@ def _mark(options: argparse.Namespace, outside: Outside, reason: str | None) -> 
     indexes = indexes_of(options.target, outside)
     marked = {name: None for index in indexes for name in maintain.yank(index, options.release, reason)}
     for name in marked:
+        print(name)
+
+
+def declare_remade(parser: Parser) -> None:
+    _add_target(parser)
+    text = "github:OWNER/REPO, whose runs of verify.yml signed what they made; or a name, which signs nothing"
+    parser.add_text("--by", "WHO", text, required=True)
+    text = "what `fatwheel verify --format json` printed for who is named; may be given several times"
+    parser.add_path("--record", "FILE", text, action="append", default=[])
+
+
+def run_remade(options: argparse.Namespace, outside: Outside) -> None:
+    from ci_tools.catalog.targets import kind_of
+    from ci_tools.catalog.targets.github import GITHUB
+    from ci_tools.github.client import open_hub
+    from ci_tools.index.maintain import remakes
+    from ci_tools.publish.targets.addresses import index_of
+
+    index, is_signed = index_of(options.target, outside), kind_of(options.by) == GITHUB
+    if is_signed == bool(options.record):
+        msg = f"--by: {options.by} is a name, expected a --record of what was made beside it"
+        if is_signed:
+            msg = f"--by: GitHub keeps what runs of {options.by} signed, expected no --record beside it"
+        raise InputError(msg)
+    if is_signed:
+        noted = remakes.note_attested(index, open_hub(options.by, outside))
+    else:
+        noted = remakes.note_word(index, options.record, options.by)
+        outside.reporter.say(f"the finder says that this is the word of {options.by}: nothing is signed")
+    for name in noted:
         print(name)
 
 

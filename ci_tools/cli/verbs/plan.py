@@ -147,7 +147,7 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
         from ci_tools.config.location import describe
 
         show(request_table(describe(path), options.variables, planned.plan.request))
-    _print_plan(planned, options.format, explain=options.explain)
+    _print_plan(planned, options.format, outside, explain=options.explain)
     _say_next(planned, options, outside)
     return DONE
 
@@ -236,7 +236,7 @@ def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> i
     from ci_tools.verify import prover
 
     if options.format == "table":
-        _print_plan(planned, options.format, explain=options.explain)
+        _print_plan(planned, options.format, outside, explain=options.explain)
     proofs = prover.prove(planned, outside)
     status = prover.status(proofs)
     if options.format == "table":
@@ -271,11 +271,11 @@ def _compare(planned: Planned, path: Path, options: argparse.Namespace, outside:
         shared = plan_file.together(planned.plan)
         print(pages.plan_page(shared, found, most=pages.MAX_COMMENT), end="")
     else:
-        _print_plan(planned, options.format, explain=options.explain)
+        _print_plan(planned, options.format, outside, explain=options.explain)
         show(comparison_tables(found))
 
 
-def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
+def _print_plan(planned: Planned, form: str, outside: Outside, *, explain: bool) -> None:
     plan = planned.plan
     if form == "markdown":
         from ci_tools.cli import pages
@@ -288,6 +288,8 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
 
         print(plan_file.dumps(plan) if form == "json" else outputs(matrix.outputs(plan)), end="")
         return
+    from ci_tools.build.units.forecast import forecast
+    from ci_tools.build.units.launchers import find_store
     from ci_tools.cli.tables.change import cost_table
     from ci_tools.cli.tables.plan import (
         batch_table,
@@ -296,10 +298,12 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
         parts_table,
         plan_tables,
         shard_table,
+        units_table,
     )
     from ci_tools.plan.matrix import list_runners
 
     show(plan_tables(plan, explain=explain), is_page=not explain)
+    show(units_table(forecast(plan, planned.tree, find_store(outside))))
     if explain:
         from ci_tools.build import headers, room
         from ci_tools.plan.advise.header_options import list_needless

@@ -114,7 +114,7 @@ def _without_version(starter: Starter, tree: Tree) -> InputError:
     has_table = file in tree.names and "[project]" in tree.text(file)
     file = file if has_table else posixpath.join(starter.folder, "setup.py")
     line = '`version = "1.2.3"` to its [project]' if has_table else '`version="1.2.3"` to its setup()'
-    msg = f"{file}: the project states no version, and no tool of its own makes one"
+    msg = starter.untold or f"{file}: the project states no version, and no tool of its own makes one"
     return InputError(msg, hint=f"add {line}, or have a tool such as setuptools-scm read it from the tags")
 
 

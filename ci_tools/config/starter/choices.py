@@ -83,6 +83,7 @@ class Starter(NamedTuple):
     env: tuple[tuple[str, str], ...] = ()
     told: Told = Told()  # its options of cibuildwheel
     path: str = "."  # of the source, from the config's folder
+    untold: str = ""  # why its tool tells no version
     is_per_python: bool = False  # whether a wheel with native code serves one Python only, or may do so
 
     @property
@@ -117,6 +118,7 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
         backend=found.project.backend,
         env=found.env,
         told=found.told,
+        untold=found.project.untold,
         path=source.path if isinstance(source, PathSource) else ".",
         is_per_python=any(one.shown.python_api.kind in {Binding.FULL, Binding.UNKNOWN} for one in native),
     )

@@ -49,6 +49,11 @@ def read_members(archive: Extent, what: str = "static library") -> Iterator[tupl
         position += member.size + member.size % 2
 
 
+def pack(content: bytes) -> bytes:
+    """Compress bytes as nvcc does for the smallest size."""
+    return zstd.compress(content, level=19)
+
+
 def unpack(packed: bytes, method: int, size: int) -> bytes:
     """Decompress bytes with zstd, lz4 or zlib (method 0); raise Rejected unless the result has `size` bytes."""
     if size > MAX_UNPACKED:

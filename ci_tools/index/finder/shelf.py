@@ -43,6 +43,7 @@ class File(NamedTuple):
     gpu: str = ""  # whether it was tried on a GPU, in words
     repository: str = ""  # OWNER/REPO whose release has it
     attested: str = ""  # yes or no: whether GitHub keeps a provenance of it; empty: not known
+    remade: tuple[str, ...] = ()  # by whom, when, and the workflow that signed it
 
 
 class ShelfVersion(NamedTuple):
@@ -114,6 +115,7 @@ def _file(file: IndexedFile, pin: str, catalog: Catalog, lowest: str) -> File:
         gpu=file.gpu,
         repository=file.repository,
         attested=file.attested,
+        remade=file.remade,
     )
 
 

@@ -9,14 +9,15 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.catalog.pinned_tools import PinnedTool, open_tool
+from ci_tools.errors import MachineError
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.evidence import Compile
 from ci_tools.observe.cells import TOO_MANY, Spent
 from ci_tools.observe.cmake.options import CmakeOption, select_off
 from ci_tools.observe.cmake.reply import CmakeTarget, read_targets
 from ci_tools.observe.cmake.stage import ConfigureStage
-from ci_tools.observe.cmake.tool import Cmake, open_cmake, pinned_version
-from ci_tools.observe.cmake.trace import FACTS, GIT, Heard, read_trace
+from ci_tools.observe.cmake.trace import FACTS, GIT, TraceFacts, read_trace
 from ci_tools.observe.laboratory import Laboratory, TrialResult, name_folders_alike
 from ci_tools.sandbox import Limits, why_not
 from ci_tools.sandbox.leftovers import read_safely
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from ci_tools.source.backends.cmake_call import CmakeCall
     from ci_tools.source.files import Tree
 
+HOME = "cmake/data/"  # of cmake in its wheel
+# It is pinned by the catalog, so every machine asks the same one.
+NEEDED = re.compile(rf"{HOME}(bin/cmake|share/cmake-[\d.]+/(Modules|Templates)/.*)")
+CMAKE = PinnedTool("cmake", "cmake", f"{HOME}bin/cmake", NEEDED)
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=16, written=2 << 30)
 MAX_TRACE = 256 << 20  # bytes
 MAX_CACHE = 64 << 20
@@ -102,7 +107,8 @@ class Configurer(Laboratory):
                 return found
         if not self.spent.spend():
             return Configured(doubt=f"{self.code} {TOO_MANY}")
-        inputs = (self.project, pinned_version(), _identify_observer(), _decisive(view), call, no)
+        facts = (*_always_asked(view), view.python, view.torch)
+        inputs = (self.project, CMAKE.version, _identify_observer(), facts, call, no)
         shown = self.recall(inputs, partial(self._run, view, call, no))
         found = _parse(shown.answer)
         self.seen.append((view, call, no, found))
@@ -121,9 +127,16 @@ class Configurer(Laboratory):
         return ConfigureStage(self.folder / "stage", self.tree.prefix)
 
     @cached_property
-    def cmake(self) -> Cmake:
-        """The pinned cmake."""
-        return open_cmake(self.outside)
+    def cmake(self) -> Path:
+        """The folder of cmake, whose wheel is fetched once from the user's package index, and unpacked in the cache.
+
+        Raises MachineError if the catalog has no cmake for this machine, or if the index does not answer.
+        """
+        try:
+            return open_tool(CMAKE, self.outside)
+        except MachineError as error:
+            msg = f"{self.code} cannot be observed: {error.message}"
+            raise MachineError(msg, hint=error.hint, page=error.page) from error
 
     @cached_property
     def starter(self) -> ForkServer | None:
@@ -138,9 +151,9 @@ class Configurer(Laboratory):
         log = self.folder / "log"
         log.unlink(missing_ok=True)
         ended = self.run(
-            [cmake.program, *self._arguments(stage, call)],
+            [cmake / CMAKE.program, *self._arguments(stage, call)],
             folder=stage.folder,
-            readable=[cmake.folder, stage.stand_ins, *(stores or ())],
+            readable=[cmake, stage.stand_ins, *(stores or ())],
             env={
                 "PATH": f"{stage.root}/bin",
                 "HOME": str(stage.folder),
@@ -157,11 +170,11 @@ class Configurer(Laboratory):
         if trace is None:
             found = Configured(doubt=stopped or "cmake's configure step left no trace that can be read")
             return TrialResult(found._asdict(), stopped=True)
-        own = (stage.folder, stage.stand_ins, cmake.folder)
+        own = (stage.folder, stage.stand_ins, cmake)
         heard = read_trace(trace.splitlines(), str(stage.source), tuple(map(str, own)), self.line_of)
         found = self._read(stage, heard, ended.status, log.read_text(encoding="utf-8", errors="replace"))
         places = {f"{stage.source}/": "", stage.source: ".", stage.build: "<build>", stage.root: "<builder>"}
-        places |= {stage.stand_ins: "<package>", cmake.folder: "<cmake>"}
+        places |= {stage.stand_ins: "<package>", cmake: "<cmake>"}
         return TrialResult(name_folders_alike(found._asdict(), places), self._list_read(heard.read))
 
     def _arguments(self, stage: ConfigureStage, call: CmakeCall) -> list[str]:
@@ -180,7 +193,7 @@ class Configurer(Laboratory):
             *(stage.fill_in(one) for one in call.arguments),
         ]
 
-    def _read(self, stage: ConfigureStage, heard: Heard, status: int, log: str) -> Configured:
+    def _read(self, stage: ConfigureStage, heard: TraceFacts, status: int, log: str) -> Configured:
         """Return what a configure step that ended by itself has left."""
         source = str(stage.source)
         cache = _read_cache(read_safely(stage.build / "CMakeCache.txt", MAX_CACHE) or b"")
@@ -225,10 +238,6 @@ def _is_alike(earlier: View, view: View, found: Configured) -> bool:
 def _always_asked(view: View) -> tuple[object, ...]:
     """Return the facts that cmake itself reads for every project."""
     return view.os, view.machine, view.accelerator, view.python.free_threaded, view.env
-
-
-def _decisive(view: View) -> tuple[object, ...]:
-    return (*_always_asked(view), view.python.version, view.torch)
 
 
 def _parse(entry: Mapping[str, Any]) -> Configured:

@@ -59,7 +59,7 @@ FOR_ITSELF = re.compile(r"/Modules/(?:CMake|Internal/|Platform/|Compiler/)[^/]*"
 ABSOLUTE = re.compile(r"(?<![\w./+-])/[\w.+-]+(?:/[\w.+-]+)+")
 
 
-class Heard(NamedTuple):
+class TraceFacts(NamedTuple):
     """The questions of a configure step, each with its place, and what no cell answers."""
 
     asked: dict[str, str]  # in the order of the questions
@@ -73,12 +73,12 @@ class Heard(NamedTuple):
     end: str = ""  # the project's last line
 
 
-def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str], line_of: Callable[[str], str]) -> Heard:
+def read_trace(lines: Sequence[bytes], source: str, own: Sequence[str], line_of: Callable[[str], str]) -> TraceFacts:
     """Return what a trace says of a project in the folder `source`; a look into the `own` folders asks nothing.
 
     `line_of` gives the text of a place of the project.
     """
-    heard = Heard({}, {}, {}, {}, set(), {}, [], {})
+    heard = TraceFacts({}, {}, {}, {}, set(), {}, [], {})
     place, answers = "", False
     for event in filter(None, map(_parse, _pick(lines, source))):
         file = str(event["file"])
@@ -113,7 +113,7 @@ def _parse(line: bytes) -> dict[str, Any]:
     return event if isinstance(event, dict) and {"cmd", "file", "line"} <= event.keys() else {}
 
 
-def _note(event: Mapping[str, Any], place: str, *, is_project: bool, own: Sequence[str], heard: Heard) -> None:
+def _note(event: Mapping[str, Any], place: str, *, is_project: bool, own: Sequence[str], heard: TraceFacts) -> None:
     """Record a command."""
     command = str(event["cmd"]).lower()
     words = [str(word) for word in event.get("args", ())]

@@ -16,20 +16,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.model.evidence import Binding, Extension, Mislabel, TorchAbi
 from ci_tools.observe.build import list_request_archs
-from ci_tools.observe.cmake.archs import VARIABLE, images_of, spell_for_cmake
 from ci_tools.observe.cmake.kernels import CONFIGURED, LeftOff, find_lacking
 from ci_tools.observe.cmake.reply import LINKS_TORCH
 from ci_tools.observe.cmake.run import Configured, Configurer
-from ci_tools.observe.gpus.images import list_images
+from ci_tools.observe.gpus.images import VARIABLE, images_of, list_images, spell_for_cmake
 from ci_tools.observe.python_label import judge_targets
 from ci_tools.source.backends.facts import FORCED
 from ci_tools.source.includes import abi_of_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ci_tools.model.cell import Cell
-    from ci_tools.model.evidence import CellEvidence, Compile, PythonApi
+    from ci_tools.model.evidence import CellEvidence, Compile
     from ci_tools.observe.cmake.reply import CmakeTarget
     from ci_tools.observe.views import View
     from ci_tools.source.backends.cmake_call import CmakeCall
@@ -75,8 +74,6 @@ class CmakeWitness:
         self.configurer = configurer
         self.others: dict[int, CmakeWitness] = {}  # by the includes of a source with files that a build writes
         self.shown: dict[tuple[int, Refinement], tuple[CellEvidence, CellEvidence]] = {}  # with the files' own
-        self.judged: dict[tuple[int, PythonApi], tuple[CellEvidence, CellEvidence]] = {}
-        self.lacking: dict[tuple[int, LeftOff], tuple[CellEvidence, CellEvidence]] = {}
 
     def close(self) -> None:
         """Remove what the observations left."""
@@ -117,7 +114,7 @@ class CmakeWitness:
         return ask.call._replace(arguments=(*ask.call.arguments, *_list_sabi(files, ask.view)))
 
     def judge_label(self, files: CellEvidence, found: Configured) -> CellEvidence:
-        """Return the evidence of a wheel tagged abi3 with what its libraries break; the same object for the same."""
+        """Return the evidence of a wheel tagged abi3 with what its libraries break."""
         targets = [one._replace(compiles=tuple(map(self.in_source, one.compiles))) for one in found.targets]
         by_name = {one.name: one for one in targets}
         linked = [one for one in targets if one.is_linked and one.kind != "EXECUTABLE"]
@@ -127,23 +124,19 @@ class CmakeWitness:
         if doubt := found.doubt or ("" if libraries else "cmake makes no library"):
             what = f"whether its libraries keep to the limited API is not known ({doubt})"
             api = api._replace(mislabel=Mislabel(what, is_certain=False))
-        return self.judged.setdefault((id(files), api), (files, replace(files, python_api=api)))[1]
+        return replace(files, python_api=api)
 
     def add_lacking(self, files: CellEvidence, lacking: LeftOff) -> CellEvidence:
-        """Return evidence with what a configure step leaves off; the same object for the same."""
+        """Return evidence with what a configure step leaves off."""
         if lacking == LeftOff():
             return files
-        known = id(files), lacking
-        if known not in self.lacking:
-            added = replace(
-                files,
-                off=(*files.off, *lacking.off),
-                left_out=(lacking.left_out,) if lacking.left_out else (),
-                unsupported=files.unsupported or lacking.unsupported,
-                warnings=(*files.warnings, *lacking.warnings),
-            )
-            self.lacking[known] = files, added
-        return self.lacking[known][1]
+        return replace(
+            files,
+            off=(*files.off, *lacking.off),
+            left_out=(lacking.left_out,) if lacking.left_out else (),
+            unsupported=files.unsupported or lacking.unsupported,
+            warnings=(*files.warnings, *lacking.warnings),
+        )
 
     def refine_targets(
         self, files: CellEvidence, asks: Sequence[Ask], cell: Cell | None, open_: OpenFacts
@@ -225,7 +218,10 @@ class CmakeWitness:
         """Return evidence with the targets of a configure step; with a warning if that shows nothing."""
         configured = found.configured
         targets = [one._replace(compiles=tuple(map(self.in_source, one.compiles))) for one in configured.targets]
-        if doubt := configured.doubt or next(self.list_unread(targets), ""):
+        sources = (command.source for target in targets for command in target.compiles)
+        written = next((name for name in sources if not self.includes.has(name)), "")
+        unread = f"cmake compiles {written}, which is not in the source" if written else ""
+        if doubt := configured.doubt or unread:
             return replace(files, warnings=(*files.warnings, f"{doubt}: every file of the source counts as compiled"))
         by_name = {one.name: one for one in targets}
         linked = [target for target in targets if target.is_linked]
@@ -242,12 +238,6 @@ class CmakeWitness:
             recipe=hashlib.sha256((files.recipe + recipe).encode()).hexdigest() if files.recipe else recipe,
             warnings=(*(one for one in files.warnings if not one.endswith(FORCED)), *found.told),
         )
-
-    def list_unread(self, targets: Iterable[CmakeTarget]) -> Iterator[str]:
-        """Yield a doubt for each source that the build writes."""
-        for command in (command for target in targets for command in target.compiles):
-            if not self.includes.has(command.source):
-                yield f"cmake compiles {command.source}, which is not in the source"
 
     def cython(self, source: str) -> str | None:
         """Return the Cython file of which a generated source is made; None if there is not exactly one."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.formats.offload.sycl import NATIVE as MACHINE_CODE_FOR_INTEL
 from ci_tools.formats.offload.sycl import SPIRV
-from ci_tools.model.versions import GfxArch
+from ci_tools.model.versions import CudaArch, GfxArch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ci_tools.model.evidence import Compile
     from ci_tools.model.platforms import AcceleratorKind
+    from ci_tools.observe.cmake.reply import CmakeTarget
 
 DEVICE_SOURCES = (".cu", ".hip", ".sycl")
 OFFLOAD = re.compile(r"--(?:offload-arch|cuda-gpu-arch|amdgpu-target)=(\S+)")  # one or several, separated by commas
@@ -84,3 +85,42 @@ def _read_sycl_images(flags: Iterable[str]) -> dict[str, None] | None:
 def list_images(kind: AcceleratorKind | None, archs: Sequence[str]) -> frozenset[str]:
     """Return the device images of requested architectures, without those that are there whatever is requested."""
     return frozenset({*kind.images(archs)} - {*kind.images(())}) if kind else frozenset()
+
+
+# ---------------------------------------------------------------- of cmake's targets
+
+# An ordinary `set(CMAKE_CUDA_ARCHITECTURES …)` hides the cache entry that `-D` makes; one with CACHE keeps it, as one
+# does behind `if(NOT DEFINED …)` (cmake-commands(7), set). Which of them a project does, its targets say.
+VARIABLE = "CMAKE_CUDA_ARCHITECTURES"
+LANGUAGE = "CUDA"  # as the file API names it
+
+
+class Images(NamedTuple):
+    """The device images that targets are compiled for: None where their compiler chooses, or where targets differ."""
+
+    names: frozenset[str] | None
+    differing: tuple[str, ...] = ()  # targets and their images, where they differ
+
+
+def images_of(targets: Iterable[CmakeTarget]) -> Images:
+    """Return the device images that all targets with CUDA sources have in common; none without such a target."""
+    found: dict[str, frozenset[str] | None] = {}
+    for target in targets:
+        commands = [command for command in target.compiles if command.compiler == LANGUAGE]
+        if commands:
+            flags = (read_images(command.flags) for command in commands)
+            every = [None if one is None else frozenset(one) for one in flags]
+            found[target.name] = every[0] if all(one == every[0] for one in every) else None
+    kinds = set(found.values())
+    if len(kinds) > 1:
+        shown = (
+            f"{name} for {' '.join(sorted(one)) if one else 'what its compiler chooses'}" for name, one in found.items()
+        )
+        return Images(None, tuple(shown))
+    return Images(next(iter(kinds), frozenset()))
+
+
+def spell_for_cmake(archs: Sequence[str]) -> str:
+    """Return requested architectures as CMAKE_CUDA_ARCHITECTURES names them: `90-real;100`, both kinds of code."""
+    parsed = map(CudaArch.parse, archs)
+    return ";".join(f"{arch.sm.removeprefix('sm_')}{'' if arch.ptx else '-real'}" for arch in parsed)

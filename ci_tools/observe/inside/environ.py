@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 INDIFFERENT = frozenset("CMAKE_BUILD_PARALLEL_LEVEL HOME MAX_JOBS PATH SOURCE_DATE_EPOCH TMPDIR".split())
 FOR_OUR_TOOLS = "SETUPTOOLS_EXT_SUFFIX"  # tells setuptools the suffix of the libraries; no builder sets it
 OURS = ("FATWHEEL_", FOR_OUR_TOOLS)
+# Variables that Windows itself sets; their names have no case there.
 OF_WINDOWS = frozenset(
     "ALLUSERSPROFILE APPDATA COMSPEC HOMEDRIVE HOMEPATH LOCALAPPDATA NUMBER_OF_PROCESSORS OS PATHEXT PROGRAMDATA "
     "PROGRAMFILES SYSTEMDRIVE SYSTEMROOT USERNAME USERPROFILE VCINSTALLDIR VSINSTALLDIR WINDIR".split()
@@ -29,15 +30,11 @@ def _read(name: str) -> None:
         return
     if FACTS.lets_ask():
         FACTS.note(f"env:{name}")
-        if _is_of_windows(name.upper()) and FACTS.ask("os") == "windows":
+        is_of_windows = name.upper() in OF_WINDOWS or name.upper().startswith(("PROCESSOR_", "PROGRAMFILES"))
+        if is_of_windows and FACTS.ask("os") == "windows":
             FACTS.doubt(f"asks for {name}, which no cell defines")
     elif not FACTS.is_called_in(COPIES):
         FACTS.note_others(f"env:{name}")
-
-
-def _is_of_windows(name: str) -> bool:
-    """Whether Windows itself sets a variable, whose names have no case there."""
-    return name in OF_WINDOWS or name.startswith(("PROCESSOR_", "PROGRAMFILES"))
 
 
 def _is_hidden(name: str) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import CodeType, FrameType
+    from types import FrameType
 
 CHANGES = "changes its observer"
 EXECUTED = "<string>"  # the file name of a setup.py that a build backend runs
@@ -165,7 +165,7 @@ class AskedFacts(metaclass=_Guarded):
 
     def is_asked_by(self, frame: FrameType | None) -> bool:
         """Whether a frame is the project's own code, or a function that asks for it by name."""
-        while frame and _reflects(frame.f_code):
+        while frame and frame.f_code.co_name in REFLECTION and frame.f_code.co_filename.startswith(LIBRARY):
             frame = frame.f_back
         return frame is not None and self.is_own(frame.f_code.co_filename)
 
@@ -238,10 +238,6 @@ class GuardedModule(ModuleType):
 
     def __delattr__(self, name: str) -> None:
         FACTS.doubt(CHANGES)
-
-
-def _reflects(code: CodeType) -> bool:
-    return code.co_name in REFLECTION and code.co_filename.startswith(LIBRARY)
 
 
 def _frames() -> Iterator[FrameType]:

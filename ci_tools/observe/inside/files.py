@@ -21,7 +21,7 @@ from ci_tools.observe.inside.cell import doubt_function
 from ci_tools.observe.inside.chance import look_for_size
 from ci_tools.observe.inside.facts import FACTS, refuse_file
 from ci_tools.observe.inside.standard_library import drivers
-from ci_tools.observe.inside.torch_names.headers import HEADERS, OF_HEADER
+from ci_tools.observe.inside.torch_names.table import HEADERS, OF_HEADER
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -21,7 +21,9 @@ from ci_tools.observe.inside.cell import (
     OS_NAMES,
     SYS_PLATFORMS,
     SYSTEMS,
+    Version,
     cell_suffix,
+    compiler_of_python,
     doubt_function,
     machine_name,
     note_place,
@@ -29,7 +31,6 @@ from ci_tools.observe.inside.cell import (
     python_version,
     version_info,
 )
-from ci_tools.observe.inside.compilers import Version, compiler_of_python
 from ci_tools.observe.inside.environ import set_variables
 from ci_tools.observe.inside.facts import FACTS, GuardedModule
 from ci_tools.observe.inside.python_build import answer_for_distutils, wrap_config_var, wrap_config_vars

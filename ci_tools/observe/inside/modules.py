@@ -51,6 +51,8 @@ def watch(provided: Provided) -> None:
     `provided` are the requirements of the cell's build without a fake, and their modules; None: not known.
     """
     builtins.__import__ = _watch_find(builtins.__import__)
+    for name in [name for name in sys.modules if name.partition(".")[0] in STOOD_IN_FOR]:
+        del sys.modules[name]  # setuptools looks for Cython as it is imported: it found a file without the fake's names
     sys.meta_path[:0] = [_Absent(), FakesFinder()]
     sys.meta_path.append(_MissingModule(provided))
     importlib.import_module = _watch_find(importlib.import_module)

@@ -13,9 +13,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ci_tools.catalog import STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES
 from ci_tools.machine.workplace import scratch
-from ci_tools.observe.stage import OBSERVER, identify_tools, importable_folders
+from ci_tools.observe.stage import OBSERVER, OBSERVER_TABLES, identify_tools, importable_folders
 from ci_tools.sandbox import why_not
 from ci_tools.sandbox.groups import ForkServer
 from ci_tools.sandbox.pool import Pool
@@ -73,9 +72,8 @@ def _start(plugins: Plugins) -> Prepared:
 
 def _command(modules: Path) -> list[str | Path]:
     fakes = _observer_in(modules) / "fakes"
-    tables = {"standard_library": STANDARD_LIBRARY, "torch_names": TORCH_NAMES, "torch_headers": TORCH_HEADERS}
-    request = {"path": [str(modules), str(fakes)], **{name: str(path) for name, path in tables.items()}}
-    return [*PYTHON, SERVE, json.dumps(request)]
+    request = {"path": [modules, fakes], **OBSERVER_TABLES}
+    return [*PYTHON, SERVE, json.dumps(request, default=str)]
 
 
 def _lend(modules: Path, plugins: Plugins) -> None:

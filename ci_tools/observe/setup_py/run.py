@@ -14,8 +14,7 @@ import secrets
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.catalog import STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES
-from ci_tools.formats.wheel import Hashing
+from ci_tools.formats.wheel import record_hash
 from ci_tools.model.evidence import OWN_SUFFIX
 from ci_tools.model.files import EPOCH
 from ci_tools.observe.cells import TOO_MANY, Spent
@@ -24,9 +23,9 @@ from ci_tools.observe.laboratory import Laboratory, TrialResult, name_folders_al
 from ci_tools.observe.observation import Observed, list_folders, parse_answer, read_wheel
 from ci_tools.observe.setup_py import journal
 from ci_tools.observe.setup_py.prepared import PYTHON, Prepared, prepare
-from ci_tools.observe.stage import COMPILERS, PROGRAMS, TOOLS, Stage, identify_tools, readable
+from ci_tools.observe.stage import COMPILERS, OBSERVER_TABLES, PROGRAMS, TOOLS, Stage, identify_tools, readable
 from ci_tools.observe.torch_questions import is_question
-from ci_tools.observe.views import list_facts, name_homes
+from ci_tools.observe.views import kind_of, list_facts, name_homes
 from ci_tools.sandbox import Limits
 from ci_tools.sandbox.groups import SERVER
 
@@ -121,7 +120,7 @@ class Observer(Laboratory):
             return Observed({}, doubts={TOO_MANY: ""})
         observed = self._the_same_again(view, self._recall(view))
         for earlier, other in self.seen if observed.doubts else ():
-            if _name_doubt(other) == _name_doubt(observed) and _is_alike(earlier, view):
+            if _name_doubt(other) == _name_doubt(observed) and kind_of(earlier) == kind_of(view):
                 both = (name for name in observed.before if name in other.before)
                 differing = {name for name in both if view.fact(name) != earlier.fact(name)}
                 if all(name in OF_VERSIONS or is_question(name) for name in differing):
@@ -170,7 +169,7 @@ class Observer(Laboratory):
         stage, prepared, stores = self.stage, self.prepared, self.stores
         stage.set(self.tree, view.accelerator, view.oneapi, lends=stores is not None)
         write_driver(stage, view)
-        stage.request.write_text(json.dumps(self._request(stage, prepared, view)), encoding="utf-8")
+        stage.request.write_text(json.dumps(self._request(stage, prepared, view), default=str), encoding="utf-8")
         places = {"HOME": str(stage.home), "TMPDIR": str(stage.scratch)}
         word = secrets.token_hex()
         env = {"PATH": str(stage.tools), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", **places}
@@ -213,9 +212,7 @@ class Observer(Laboratory):
             "provided": dict(self.subject.provided),
             "wheels": str(stage.wheels),
             "journal": str(stage.journal),
-            "standard_library": str(STANDARD_LIBRARY),
-            "torch_names": str(TORCH_NAMES),
-            "torch_headers": str(TORCH_HEADERS),
+            **OBSERVER_TABLES,
             "facts": self._known(stage, prepared, view),
             "env": {
                 "PATH": os.pathsep.join([*path, str(stage.tools)]),
@@ -247,9 +244,7 @@ class Observer(Laboratory):
         stat = path.stat()
         key = name, stat.st_mtime_ns, stat.st_size
         if key not in self.hashes:
-            hashing = Hashing()
-            hashing.update(path.read_bytes())
-            self.hashes[key] = hashing.record_value
+            self.hashes[key] = record_hash(path.read_bytes())
         return self.hashes[key]
 
     @property
@@ -260,6 +255,7 @@ class Observer(Laboratory):
     def _known(self, stage: Stage, prepared: Prepared, view: View) -> dict[str, Any]:
         """Return what the observed build may know of its cell, and the places that it may read."""
         places = (stage.checkout, stage.accelerator, stage.wheels, stage.scratch)
+        below = (name for name in self.tree.files if name.startswith(self._prefix))
         return {
             **list_facts(view),
             "accelerator_home": str(stage.accelerator) if view.accelerator else "",
@@ -276,7 +272,7 @@ class Observer(Laboratory):
             "fork_server": str(SERVER),
             "around": str(stage.folder.parent),
             "checkout": f"{stage.checkout}/",
-            "tracked": _list_tracked(self.tree, self._prefix),
+            "tracked": [name.removeprefix(self._prefix) for name in below] if self.tree.checkout else [],
             "data": self._data,
             "simulated": sorted({*SIMULATED, *HARMLESS, *self.subject.plugins}),
             "suffix": OWN_SUFFIX,
@@ -288,12 +284,3 @@ class Observer(Laboratory):
 def _name_doubt(observed: Observed) -> tuple[object, ...]:
     """Return what two builds that meet the same doubt have in common, with all that a plan takes from them."""
     return (*observed.doubts.items(), observed.tag, observed.platform, observed.is_pure, observed.failure)
-
-
-def _is_alike(one: View, other: View) -> bool:
-    return (one.os, one.machine, one.kind) == (other.os, other.machine, other.kind)
-
-
-def _list_tracked(tree: Tree, folder: str) -> list[str]:
-    """Return the files of a project's folder, relative to it, that git has in the copy of a checkout."""
-    return [name.removeprefix(folder) for name in tree.files if name.startswith(folder)] if tree.checkout else []

@@ -9,8 +9,9 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ci_tools.observe.build import CMAKE, list_capabilities, list_request_archs
-from ci_tools.observe.observation import BUILDERS, DEVICE_ENDINGS
+from ci_tools.observe.build import CMAKE, list_request_archs
+from ci_tools.observe.gpus.images import DEVICE_SOURCES
+from ci_tools.observe.observation import BUILDERS
 from ci_tools.observe.switches import (
     SWITCH,
     VALUES,
@@ -20,6 +21,7 @@ from ci_tools.observe.switches import (
     list_named,
     list_switches,
 )
+from ci_tools.observe.views import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,10 +29,8 @@ if TYPE_CHECKING:
     from ci_tools.observe.observation import Observed
     from ci_tools.observe.owned import Owned
     from ci_tools.observe.setup_py.run import Observer
-    from ci_tools.observe.views import View
+    from ci_tools.observe.views import Switches, View
     from ci_tools.source.files import Tree
-
-    Switches = tuple[tuple[str, str], ...]
 
 OWN_COMMAND = "compiles by its own command"  # the start of that doubt's text
 MAX_TRIED = 8  # switches of one build
@@ -60,7 +60,7 @@ class BuildTrials:
     @cached_property
     def has_kernels(self) -> bool:
         """Whether the source has GPU sources."""
-        return any(name.endswith(DEVICE_ENDINGS) for name in self.tree.files)
+        return any(name.endswith(DEVICE_SOURCES) for name in self.tree.files)
 
     def _try_remedy(self, view: View) -> tuple[Observed, Switches] | None:
         """Return the build with the switch that a cell of the same kind needed, if it has the same effect; else None.
@@ -142,9 +142,9 @@ class BuildTrials:
 
     def run_with_gpus(self, view: View, observed: Observed) -> tuple[Observed, ...]:
         """Return what the build does with each GPU that the request names; nothing if it never asks for one."""
-        if view.accelerator is None or "gpu" not in observed.asked:
+        if view.kind is None or "gpu" not in observed.asked:
             return ()
-        capabilities = dict.fromkeys(list_capabilities(view))
+        capabilities = dict.fromkeys(map(view.kind.capability, list_request_archs(view))) or ["9.0"]  # as torch says it
         return tuple(self.observer.observe(view._replace(gpu=True, capability=one)) for one in capabilities)
 
     def _try_for_hardware(self, view: View, observed: Observed) -> Iterator[tuple[Switches, Observed]]:
@@ -180,8 +180,3 @@ class BuildTrials:
 
 def _adds_no_doubt(tried: Observed, observed: Observed) -> bool:
     return not tried.opens_network and not tried.failure and tried.doubts.keys() <= observed.doubts.keys()
-
-
-def kind_of(view: View) -> tuple[str, str, str]:
-    """Return the kind of a cell: cells of one kind need the same switches."""
-    return view.os, view.machine, str(view.kind or "")

@@ -103,12 +103,12 @@ def main() -> None:
     """Write the version for each view of the repository into the file that the request names."""
     request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     sys.path[:0] = request["path"]
+    if request["setuptools"]:  # before a stand-in for Cython could become the base of its build_ext
+        _prepare_setuptools()
     sys.meta_path.append(StandIns(request["left_out"]))
     os.chdir(request["project"])
     sys.path[:0] = [str(Path(request["project"], part)) for part in request["backend_path"]]
     used = Path(request["used"])
-    if request["setuptools"]:
-        importlib.import_module("setuptools")  # every view has it then; another backend may read the version already
     before = _read_files(request["project"])
     answers: dict[str, Any] = {}
     for name, tags in request["views"].items():
@@ -123,6 +123,14 @@ def main() -> None:
         _restore(request["project"], before)
     said = {"said": answers, "uses_git": used.exists(), **_find_way(request, answers.get("all", {}), before)}
     Path(request["answer"]).write_text(json.dumps(said), encoding="utf-8")
+
+
+def _prepare_setuptools() -> None:
+    """Import setuptools for every view, which takes the place of distutils, and have it fetch no requirement."""
+    with contextlib.suppress(ImportError):  # of an old one
+        importlib.import_module("setuptools.command.build_ext")
+        distribution = importlib.import_module("setuptools.dist").Distribution
+        distribution.fetch_build_eggs = lambda *_: []
 
 
 def _find_way(request: dict[str, Any], first: dict[str, str], before: dict[str, bytes | None]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -74,8 +73,10 @@ class Teller:
         elif self.failure and not self._is_in_file(known):
             raise self.failure
         elif is_setuptools(project) and not (known or project.request.version or project.own_version("")):
-            with suppress(FatwheelError):  # the plan then says that there is no version, and why the build tells none
+            try:
                 project.told = ask_version(project, self.outside, self._tag(), is_told=True)
+            except FatwheelError as error:  # `init` says it; a plan says why the build tells none
+                project.untold = error.message
 
     def _is_in_file(self, version: Version | None) -> bool:
         """Whether a file of the project states the version that a build was seen to have."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import count
+from ci_tools.formats.edits import extension_lines
+from ci_tools.model.versions import Minor
 from ci_tools.plan.advise.option import Option, identity
 from ci_tools.plan.advise.project_view import ProjectView, describe_include
+from ci_tools.source.includes import SourceLine
 from ci_tools.source.needless import EXTENSION, find_needless, narrower, replace_headers, users_of
 
 if TYPE_CHECKING:
@@ -15,6 +19,9 @@ if TYPE_CHECKING:
 
     from ci_tools.plan.advise.option import Edit
     from ci_tools.source.needless import Needless
+
+FIRST_CXX20 = Minor(2, 13)  # torch.utils.cpp_extension adds c++20 where no standard is stated, and c++17 before
+STATED = re.compile(r"[-/]std[=:]")
 
 
 def list_needless(source: ProjectView) -> tuple[Needless, ...]:
@@ -41,10 +48,26 @@ def find_header_options(source: ProjectView) -> Iterator[Option]:
         name="python-header",
         what=f"{some} of {len(source.compiled)} reach Python.h and use nothing of it: each Python compiles them again",
         places=tuple(places),
-        how="torch/types.h, or torch/all.h, is torch without Python; what has the bindings keeps torch/extension.h",
+        how="ATen/ATen.h, torch/types.h or torch/all.h, by what is used; what has the bindings keeps torch/extension.h",
         change=identity,
         edits=source.possible(tuple(changes)),
     )
+
+
+def find_standard_options(source: ProjectView) -> Iterator[Option]:
+    """Yield the option to state the C++ standard that torch's BuildExtension would else change between two torches."""
+    torches = [job.torch for job in source.plan.jobs if job.torch and job.requires_torch]
+    name = source.project.path("setup.py")
+    text = source.tree.text(name) if source.is_setuptools and torches else ""
+    if "BuildExtension" in text and not STATED.search(text) and min(torches) < FIRST_CXX20 <= max(torches):
+        yield Option(
+            name="cxx-standard",
+            what="no C++ standard is stated, so that builds for older and newer torches share no compile unit",
+            places=tuple(f"{SourceLine(name, line)}: an extension" for line in extension_lines(text)),
+            how=f"-std=c++20 in extra_compile_args, for cxx and nvcc: BuildExtension adds it from {FIRST_CXX20} on,"
+            " and c++17 before",
+            change=identity,
+        )
 
 
 def _include_extension(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.model.evidence import Binding, CellEvidence, Evidence, Extensions, PythonApi, TorchAbi
 from ci_tools.plan.advise.chip_options import find_chip_options
-from ci_tools.plan.advise.header_options import find_header_options
+from ci_tools.plan.advise.header_options import find_header_options, find_standard_options
 from ci_tools.plan.advise.mend_options import find_tag_options
 from ci_tools.plan.advise.option import Option, change_evidence
 from ci_tools.plan.advise.project_view import ProjectView
@@ -36,6 +36,7 @@ def options(plan: Plan, evidence: Evidence, tree: Tree) -> Iterator[Option]:
     yield from find_tag_options(source.shown, tree)
     yield from find_cuda_minor_options(source)
     yield from find_header_options(source)
+    yield from find_standard_options(source)
     yield from find_needless_options(source)
     yield from find_chip_options(source)
 

@@ -34,7 +34,8 @@ def compare_with_revision(planned: Planned, path: Path, against: str, outside: O
     try:
         before = _plan_copy(copy, earlier, planned, outside)
     except InputError as error:
-        return empty_comparison(after, against, _strip_copy_path(error.message, copy))
+        said = error.message.replace(f"{copy}/", "").replace(str(copy), "the repository")
+        return empty_comparison(after, against, said)
     return compare(_side(before, earlier), after, against, catalogs.load())
 
 
@@ -53,11 +54,6 @@ def _plan_copy(copy: Path, path: Path, later: Planned, outside: Outside) -> Plan
         msg = f"{path} names a source outside of its repository, {asked.path}, whose earlier state is not known"
         raise InputError(msg)
     return make.make_plan(path, outside, edition=later.plan.edition)
-
-
-def _strip_copy_path(message: str, copy: Path) -> str:
-    """Return a message with the repository's file names in place of the copy's."""
-    return message.replace(f"{copy}/", "").replace(str(copy), "the repository")
 
 
 def _side(planned: Planned, path: Path) -> Side:

@@ -104,6 +104,7 @@ def compare(before: Side, after: Side, against: str, catalog: Catalog | None = N
     """
     old, new = ({job.name: job for job in side.plan.jobs} for side in (before, after))
     moved = tuple(_find_moves(before.plan, after.plan))
+    told = set(map(strip_line_numbers, before.plan.warnings))
     return Comparison(
         against=against,
         jobs=(len(old), len(new)),
@@ -115,7 +116,7 @@ def compare(before: Side, after: Side, against: str, catalog: Catalog | None = N
         removed=tuple(job for name, job in old.items() if name not in new),
         changed=tuple(_diff_jobs(old, new, before.plan, after.plan)),
         moved=moved,
-        warnings=tuple(warning for warning in after.plan.warnings if not _is_repeated(warning, before.plan.warnings)),
+        warnings=tuple(warning for warning in after.plan.warnings if strip_line_numbers(warning) not in told),
         same_source=before.plan.pins.source_sha256 == after.plan.pins.source_sha256,
     )
 
@@ -135,11 +136,6 @@ def empty_comparison(after: Side, against: str, refusal: str) -> Comparison:
 # ---------------------------------------------------------------- differences
 
 
-def _strip_version(plan: Plan, file: str) -> str:
-    """Return a wheel's file name without its version."""
-    return file.replace(f"-{plan.project.version}", "", 1)
-
-
 def _diff_jobs(
     old: Mapping[str, Job], new: Mapping[str, Job], before: Plan, after: Plan
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -156,7 +152,7 @@ def _diff_jobs(
 def _facts(job: Job, plan: Plan) -> dict[str, str]:
     """Return the facts about a job whose changes matter to a reader."""
     return {
-        "wheel": _strip_version(plan, job.wheel),
+        "wheel": job.wheel.replace(f"-{plan.project.version}", "", 1),
         "combinations": str(len(job.covers)),
         "built by Python": str(job.python),
         "built with torch": str(job.torch or ""),
@@ -183,11 +179,6 @@ def _find_moves(before: Plan, after: Plan) -> Iterator[Moved]:
         (was, _), (now, why) = old.get(cell, ("", "")), new.get(cell, ("", ""))
         if was != now:
             yield Moved(cell, was, now, why)
-
-
-def _is_repeated(sentence: str, others: Iterable[str]) -> bool:
-    """Whether another sentence is the same apart from line numbers."""
-    return strip_line_numbers(sentence) in set(map(strip_line_numbers, others))
 
 
 def _rows(before: Side, after: Side) -> Iterator[PlatformChange]:

@@ -7,7 +7,7 @@ import posixpath
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.source.backends.toml import TomlFile
+from ci_tools.source.project_file import TomlFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.source.backends.conditions import holds
-from ci_tools.source.backends.toml import table
+from ci_tools.source.project_file import table
+from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -84,10 +85,8 @@ def _read_setup(project: ProjectFile) -> Iterator[tuple[str, str, Any]]:
     """Yield the keywords by which setup.py changes the call, each with its place and value; None: it is computed."""
     file = project.path("setup.py")
     text = project.tree.text(file) if project.backend.endswith(".setuptools.build_meta") else ""
-    try:
-        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
+    module = parse_module(text) or ast.Module([], [])
+    calls = [node for node in ast.walk(module) if isinstance(node, ast.Call)]
     for word in (word for call in calls for word in call.keywords if word.arg in {SOURCE_DIR, "cmake_args"}):
         value = None
         with suppress(ValueError, TypeError):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.machine.process import INHERITED
 from ci_tools.model.pep440 import parse_specifiers
-from ci_tools.source.backends.toml import table
+from ci_tools.source.project_file import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

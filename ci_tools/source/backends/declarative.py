@@ -14,7 +14,7 @@ from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.versions import Minor, admits
 from ci_tools.source.backends.facts import Read, requires_python
 from ci_tools.source.backends.sdist_contents import MAY_SHIP, select_binaries
-from ci_tools.source.backends.toml import TomlFile, table
+from ci_tools.source.project_file import TomlFile, table
 from ci_tools.source.requirements import build_requirements
 from ci_tools.source.syntax import parse_module
 
@@ -90,8 +90,9 @@ def _pure_tag(project: ProjectFile, tool: str) -> str:
         uv 0.13.
     """
     admitted = requires_python(project)
+    said = project.text("project", "requires-python") or project.text("tool", "flit", "metadata", "requires-python")
     with_python_2 = {
-        "flit": not any(THREE.match(part) for part in _pythons_of_flit(project).split(",")),
+        "flit": not any(map(THREE.match, said.split(","))),  # flit itself splits the text at commas
         "hatch": _admits_python_2(admitted),
         "pdm": admitted.contains("2.7"),
         "poetry": _admits_python_2(admitted) and not _poetry_excludes_python_2(project),
@@ -104,12 +105,6 @@ def _admits_python_2(admitted: SpecifierSet) -> bool:
     if any(THREE.match(str(part)) for part in admitted):  # as nearly every project says
         return False
     return any(admits(admitted, Minor(2, minor)) for minor in range(MINORS))
-
-
-def _pythons_of_flit(project: ProjectFile) -> str:
-    """Return the `requires-python` text that flit splits at commas."""
-    said = project.text("project", "requires-python")
-    return said or project.text("tool", "flit", "metadata", "requires-python")
 
 
 def _poetry_excludes_python_2(project: ProjectFile) -> bool:
@@ -169,9 +164,8 @@ def _plugins(project: ProjectFile) -> Iterator[str]:
 
 def _hatch(project: ProjectFile, env: Mapping[str, str]) -> Iterator[str]:
     """Yield what is known of each build hook that runs and may compile."""
-    mine = TomlFile(project.name, {}, tuple(project.lines))
     own = TomlFile.of(project.tree, project.path("hatch.toml"))  # it takes precedence over [tool.hatch]
-    for file, build in ((mine, project.table("tool", "hatch", "build")), (own, own.table("build"))):
+    for file, build in ((project.toml, project.table("tool", "hatch", "build")), (own, own.table("build"))):
         wheel = table(table(build, "targets"), "wheel")
         for name, hook in {**table(build, "hooks"), **table(wheel, "hooks")}.items():
             if _runs(name, hook, env):

@@ -15,9 +15,9 @@ from ci_tools.model.versions import Minor
 from ci_tools.source.backends.conditions import holds
 from ci_tools.source.backends.facts import Forced, Read
 from ci_tools.source.backends.sdist_contents import MAY_SHIP, select_binaries
-from ci_tools.source.backends.toml import table
 from ci_tools.source.includes import CMAKE_IF, SourceLine, uncommented
 from ci_tools.source.macros import is_unconditional
+from ci_tools.source.project_file import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

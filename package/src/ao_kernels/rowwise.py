@@ -239,7 +239,7 @@ def _has_operator_of_torch(x: Tensor, weight: Tensor, scale: Tensor) -> bool:
 
 
 def _multiply_by_torch(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
-    rows = x.contiguous() if x.dim() == MATRIX else x.reshape(-1, x.shape[-1])
+    rows = (x if x.dim() == MATRIX else x.reshape(-1, x.shape[-1])).contiguous()
     product = torch._weight_int8pack_mm(rows, weight.contiguous(), scale.contiguous().view(-1))  # noqa: SLF001 - it has no public name
     return product if x.dim() == MATRIX else product.view(*x.shape[:-1], weight.shape[0])
 

@@ -55,6 +55,24 @@ def test_a_wheel_for_every_python_whose_builds_differ_may_be_made_by_one_python(
     assert "ask for only one Python, whose wheel installs on the others too" in caught.value.hint
 
 
+OWN_TAG = """\
+from setuptools.command.bdist_wheel import bdist_wheel
+class Tagged(bdist_wheel):
+    def get_tag(self):
+        return ("py3", "none", bdist_wheel.get_tag(self)[2])
+if sys.platform == "linux":
+    open("demo/config.py", "w").write(f"python = {sys.version_info[:2]}")
+"""
+
+
+def test_one_platform_whose_builds_differ_leaves_the_others_their_plan(tmp_path: Path) -> None:
+    tagged = "cmdclass={'bdist_wheel': Tagged}, has_ext_modules=lambda: True"
+    plan = planned(tmp_path, {"setup.py": setup(tagged, OWN_TAG), "demo/a.txt": ""})
+    assert {cell.platform for cell, _, _ in plan.covered} == {"windows"}
+    assert all("its build differs between them" in one.reason for one in plan.skipped)
+    assert any(one.startswith("linux-cpu: not built: ") for one in plan.warnings)
+
+
 def test_a_version_that_depends_on_the_builder_is_refused(tmp_path: Path) -> None:
     script = setup("").replace("'1.0'", "'1.1' if os.environ.get('ON_CUDA') else '1.0'")
     with pytest.raises(InputError, match=r"more than one version, 1\.0 and 1\.1"):

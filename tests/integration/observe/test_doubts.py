@@ -160,6 +160,10 @@ def test_a_header_of_torch_is_that_of_the_cell(header: str, *, expected: bool, t
     assert bool(shown(tmp_path, there).unsupported) is expected
 
 
+def test_a_fake_that_setuptools_has_imported_says_its_version(tmp_path: Path) -> None:
+    assert not shown(tmp_path, "import Cython\nCython.__version__, Cython.Distutils.build_ext\n").unsupported
+
+
 def test_a_doubt_of_every_cell_is_observed_twice_for_each_system(tmp_path: Path, runs: list[object]) -> None:
     before = "print(sys.version_info[:2])\nsubprocess.getoutput('x')\n"
     pythons = CONFIG.replace('"3.10", "3.12", "3.14t"', '"3.10", "3.11", "3.12", "3.13", "3.14"')

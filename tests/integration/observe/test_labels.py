@@ -163,6 +163,12 @@ def test_a_platform_is_served_if_a_library_that_is_shipped_is_of_use_there(
     assert all(f"its wheel ships demo/{next(iter(sorted(members)))}, which is for " in one for one in reasons)
 
 
+def test_a_program_of_windows_in_a_wheel_for_all_is_data(tmp_path: Path) -> None:
+    script = f"{HEAD}setup(name='demo', version='1.0', packages=['demo'], package_data={{'demo': ['*']}})\n"
+    plan = planned(tmp_path, {"setup.py": script, "demo/t64.exe": OF_WINDOWS}, CONFIG)
+    assert [job.wheel for job in plan.jobs] == ["demo-1.0-py3-none-any.whl"]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("files", "tag", "status"),

@@ -330,6 +330,23 @@ def test_another_package_s_missing_submodule_is_left_empty(tmp_path: Path) -> No
     assert git(copy, "status", "--porcelain") == ""
 
 
+def test_a_submodule_that_gitignore_names_may_be_missing(tmp_path: Path) -> None:
+    folder = _with_submodules(project(tmp_path / "a"))
+    git(folder, "submodule", "deinit", "--quiet", "--all")
+    write(folder, {".gitignore": "third party/\n"})
+    assert list((copied(folder, tmp_path / "copy") / "third party/part").iterdir()) == []
+
+
+def test_a_submodule_that_no_clone_can_check_out_is_left_empty(tmp_path: Path) -> None:
+    folder = project(tmp_path / "a")
+    git(folder, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},vendored/tests")
+    git(folder, "commit", "--quiet", "--message", "without .gitmodules")
+    git(folder.parent, "clone", "--quiet", str(folder), "clone")
+    copy = copied(folder.parent / "clone", tmp_path / "copy")
+    assert list((copy / "vendored/tests").iterdir()) == []
+    assert git(copy, "status", "--porcelain") == ""
+
+
 def test_a_copy_can_have_objects_of_its_own(tmp_path: Path) -> None:
     folder = project(tmp_path / "a")
     tree = source.open_tree(request_of(folder), folder, world(tmp_path))

@@ -13,7 +13,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from rfc3986_validator import validate_rfc3986
 
 from ci_tools.build.sbom import sbom_of
-from ci_tools.model.files import NOT_ASKED, BuiltWith
+from ci_tools.model.files import NOT_ASKED, BuiltWith, Resolved
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import UNTAGGED, Drop, GitSource, Patch, SdistSource
 from ci_tools.plan import plan_reader
@@ -106,6 +106,49 @@ def test_it_names_the_wheel_and_what_it_was_built_with() -> None:
 
 def test_a_pure_wheel_names_no_tool_since_any_makes_the_same() -> None:
     assert "components" not in json.loads(written(plan_of(PURE), PURE))
+
+
+def test_what_the_build_installed_is_named_with_its_hash_also_of_a_pure_wheel() -> None:
+    required = NOT_ASKED._replace(requires=(Resolved("setuptools", "80.9", "f" * 64), Resolved("maker", "1")))
+    content = sbom_of(PURE, plan_of(PURE), "", Message(), required)
+    components = {one["purl"]: one.get("hashes") for one in json.loads(content)["components"]}
+    hashes = [{"alg": "SHA-256", "content": "f" * 64}]
+    assert components == {"pkg:pypi/maker@1": None, "pkg:pypi/setuptools@80.9": hashes}
+
+
+def test_a_compiler_is_named_by_its_content() -> None:
+    tools = TOOLS._replace(compiler_sha256="1" * 64, toolkit_sha256="2" * 64, libc="glibc 2.36", flags="-g -O3")
+    content = sbom_of(CUDA, plan_of(CUDA), "cu130", Message(), tools)
+    hashes = {one["name"]: one["hashes"][0]["content"] for one in json.loads(content)["components"] if "hashes" in one}
+    assert hashes == {"C++ compiler": "1" * 64, "CUDA": "2" * 64}
+    assert (properties(content)["libc"], properties(content)["python:flags"]) == ("glibc 2.36", "-g -O3")
+
+
+def test_a_release_states_what_its_job_is_planned_by() -> None:
+    said = properties(written(plan_of(CUDA)))
+    assert {name: said[name] for name in ("source:commit", "source:sha256", "config", "edition", "tag")} == {
+        "source:commit": "c" * 40,
+        "source:sha256": "d" * 64,
+        "config": "fatwheel.yml",
+        "edition": "stable",
+        "tag": "v1.0",
+    }
+    untagged = properties(written(replace(plan_of(CUDA), edition=UNTAGGED)))
+    assert {"source:commit", "source:sha256", "tag", "edition"} & untagged.keys() == set()
+
+
+@pytest.mark.parametrize(
+    ("label", "url", "named"),
+    [
+        pytest.param("Source Code", "https://me@host/x.git", "https://***@host/x.git", id="source"),
+        pytest.param("Repository", "https://host/x", "https://host/x", id="repository"),
+        pytest.param("Homepage", "https://host/x", "", id="homepage"),
+        pytest.param("Source", "file:///home/me/x", "", id="of-this-machine"),
+    ],
+)
+def test_the_repository_of_a_checkout_is_the_one_that_metadata_names(label: str, url: str, named: str) -> None:
+    content = written(plan_of(CUDA), fields={"Project-URL": f"{label}, {url}"})
+    assert [one["url"] for one in described(content).get("externalReferences", ())] == ([named] if named else [])
 
 
 def test_a_git_source_is_named_with_tag_and_commit_and_without_a_password() -> None:

@@ -84,6 +84,34 @@ def test_a_machine_has_what_it_or_its_container_has(
     assert found == (os.cpu_count(), memory * GIB, swap * GIB)
 
 
+V2 = {"proc/self/cgroup": "0::/jobs/mine\n", "sys/fs/cgroup/jobs/mine/memory.max": "max\n"}
+V1 = {"proc/self/cgroup": "4:memory:/mine\n0::/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{1 << 62}\n"}
+STAT = f"cache 1\ninactive_file {GIB // 2}\nactive_file {GIB // 2}\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "total", "available"),
+    [
+        pytest.param({}, 16, 12, id="a-machine"),
+        pytest.param({**V2, "sys/fs/cgroup/jobs/memory.max": f"{8 * GIB}\n",
+                      "sys/fs/cgroup/jobs/memory.current": f"{6 * GIB}\n",
+                      "sys/fs/cgroup/jobs/memory.stat": STAT}, 8, 3, id="a-limit-above-its-cgroup"),
+        pytest.param({**V2, "sys/fs/cgroup/jobs/mine/memory.high": f"{4 * GIB}\n",
+                      "sys/fs/cgroup/jobs/mine/memory.current": f"{5 * GIB}\n"}, 4, 0, id="over-its-limit"),
+        pytest.param({**V1, "sys/fs/cgroup/memory/mine/memory.limit_in_bytes": f"{6 * GIB}\n",
+                      "sys/fs/cgroup/memory/mine/memory.usage_in_bytes": f"{4 * GIB}\n",
+                      "sys/fs/cgroup/memory/mine/memory.stat": f"{STAT}total_inactive_file {GIB}\n"}, 6, 3, id="v1"),
+    ],
+)  # fmt: skip
+def test_memory_is_available_as_far_as_each_cgroup_allows(
+    tmp_path: Path, files: dict[str, str], total: int, available: int
+) -> None:
+    sizes = {"MemTotal": 16, "MemAvailable": 12, "SwapTotal": 4, "SwapFree": 3}
+    text = "".join(f"{name}:  {size << 20} kB\n" for name, size in sizes.items())
+    found = runner.measure_memory(write(tmp_path, {"proc/meminfo": text, **files}))
+    assert found == (total * GIB, available * GIB, GIB)
+
+
 def test_a_kernel_without_swap_has_none(tmp_path: Path) -> None:
     found = runner.machine(write(tmp_path, {"proc/meminfo": f"MemTotal:  {1 << 20} kB\n"}))
     assert found == (os.cpu_count(), GIB, 0)

@@ -77,13 +77,26 @@ def test_the_edition_is_that_of_the_tag_that_is_checked_out(source: Path) -> Non
     assert plan_of(source).edition.channel is None
 
 
-@pytest.mark.parametrize("run", [ADDED, Run(to=("dir:index", "s3://bucket/whl"))], ids=["torch", "targets"])
+@pytest.mark.parametrize(
+    "run",
+    [ADDED, Run(to=("dir:index", "s3://bucket/whl")), Run(container=("i@sha256:1",), requires=("a==1",))],
+    ids=["torch", "targets", "repeated"],
+)
 def test_the_same_plan_is_made_everywhere_from_the_file(run: Run, source: Path) -> None:
     path = source.parent / "plan.json"
     with write_atomically(path) as file:
         file.write(plan_file.dumps(plan_of(source, run)).encode())
     again = make.make_plan(source / "fatwheel.yml", world(source.parent), pinned=path).plan
     assert again == plan_of(source, run) == plan_reader.read(path)
+
+
+def test_a_wheel_states_the_same_config_whatever_its_run_overrides(source: Path) -> None:
+    other = Run(
+        to=("dir:x",), gpu_runner=("linux-cuda=self-hosted,h100",), container=("i@sha256:1",), requires=("a==1",)
+    )
+    plain, overridden = (plan_of(source, run) for run in (Run(), other))
+    assert plan_file.list_origin(plain) == plan_file.list_origin(overridden)
+    assert [one.container for one in overridden.request.platforms] == ["i@sha256:1", None]
 
 
 def test_the_targets_of_a_run_take_the_place_of_the_config_s(source: Path) -> None:

@@ -199,6 +199,7 @@ function factsOfFile(file, why = "", driver = driverOf(file)) {
     ["Published", file.uploaded && element("time", { dateTime: file.uploaded }, file.uploaded.slice(0, 10))],
     ["SHA-256", element("code", {}, file.sha256)],
     ["Attestation", (file.attested || file.commit) && attestationOf(file)],
+    ["Rebuilt", file.remade && remadeBy(file)],
     ["File", link(file.address, file.name)],
     ["Why", why],
   ];
@@ -233,8 +234,21 @@ function attestationOf({ name, sha256, repository: whose, attested }) {
   if (attested === "no") return `none: ${whose} has none for this file`;
   if (!home && !whose) return "";
   const slug = whose || new URL(home).pathname.slice(1);
-  const signed = link(`https://api.github.com/repos/${slug}/attestations/sha256:${sha256}`, "what GitHub signed of it");
-  return element("span", {}, signed, "; to verify it: ", element("code", {}, `gh attestation verify ${name} --repo ${slug}`));
+  const verified = `gh attestation verify ${name} --repo ${slug}`;
+  return element("span", {}, signedFor(slug, sha256), "; to verify it: ", element("code", {}, verified));
+}
+
+const signedFor = (slug, sha256) =>
+  link(`https://api.github.com/repos/${slug}/attestations/sha256:${sha256}`, "what GitHub signed of it");
+
+/** Return who made the same bytes again, and when: signed by the run that did it, or the word of a person. */
+function remadeBy({ name, sha256, remade: [who, when, signer] }) {
+  const day = element("time", { dateTime: when }, when);
+  const [, slug] = (signer && who.match(/^https:\/\/[^/]+\/([\w.-]+\/[\w.-]+)$/)) || [];
+  if (!slug) return element("span", {}, `by ${who} on `, day, ", in their own word: nothing is signed");
+  const verified = `gh attestation verify ${name} --repo ${slug} --signer-workflow ${signer.split("@")[0].slice(19)}`;
+  const parts = [day, ": ", signedFor(slug, sha256), "; to verify it: ", element("code", {}, verified)];
+  return element("span", {}, "by ", link(who, slug), " on ", ...parts);
 }
 
 /** Return the one driver that a file needs on the chosen GPU; without one, that which serves every GPU. */

@@ -123,7 +123,9 @@ class StandardLibrary:
         names = {row: self._name(module, row, rows) for row in self._names(name, rows)}
         for row, give in list_numbers(module).items():
             names[row] = ModuleName(row, names[row].condition if row in names else None, give)
-        _watch_late(module, names)
+        inside = names_of(module)
+        if "__getattr__" in inside:
+            inside["__getattr__"] = _Late(inside["__getattr__"], names, module.__name__)
         show_names(module, names, functools.partial(list_visible, names=names))
         members = () if name in UNWATCHED else rows.items()
         self.unwatched += [(module, row, condition) for row, condition in members if "." in row]
@@ -178,12 +180,6 @@ class _Late:
             msg = f"module {self.module!r} has no attribute {name!r}"
             raise AttributeError(msg)
         return self.real(name)
-
-
-def _watch_late(module: ModuleType, names: Mapping[str, ModuleName]) -> None:
-    real = names_of(module).get("__getattr__")
-    if real is not None:
-        names_of(module)["__getattr__"] = _Late(real, names, module.__name__)
 
 
 # ---------------------------------------------------------------- methods of classes

@@ -1,4 +1,4 @@
-"""Reads the table of torch's names: which release has which, with constants. It asks nothing of a cell.
+"""Reads the tables of torch's names, with constants, and headers: which release has which. It asks nothing of a cell.
 
 A row is a text as `ci_tools.config.upstream.module_names` writes it, the same for all releases or by their range:
 `{"2.6-2.13": "=(19, 0)", "2.14-2.15": "=(19, 20)"}`. The module "" has the names of all modules. A torch is named by
@@ -11,7 +11,10 @@ kind, which constant it is (`torch says …`), and which names a module has (`to
 
 from __future__ import annotations
 
+import functools
 import json
+import lzma
+import posixpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -117,3 +120,45 @@ def split_ranges(text: str, releases: tuple[str, ...]) -> Iterator[str]:
     for part in text.split(","):
         first, _, last = part.partition("-")
         yield from releases[releases.index(first) : releases.index(last or first) + 1]
+
+
+# ---------------------------------------------------------------- headers
+
+OF_HEADER = "torch's header "  # the start of a build's question: `torch's header ATen/CUDAGeneratorImpl.h`
+
+
+class TorchHeaders:
+    """The headers of every torch that was read.
+
+    The first line of the table has the releases. Each other line is a header below `torch/include`, with a 1 for each
+    release that has it and a 0 for the others.
+    """
+
+    def __init__(self) -> None:
+        self.packed = b""
+
+    def read(self, path: str) -> None:
+        """Read the table's file, which is unpacked once somebody asks."""
+        with open(path, "rb") as file:
+            self.packed = file.read()
+
+    @functools.cached_property
+    def rows(self) -> dict[str, str]:
+        """The rows, under "" the releases; a folder has a row as well."""
+        first, *lines = lzma.decompress(self.packed).decode().splitlines()
+        rows = dict(line.split("\t") for line in lines)
+        for name, row in list(rows.items()):
+            while name := posixpath.dirname(name):
+                rows[name] = "".join(map(max, zip(row, rows.get(name, row), strict=True)))
+        return {**rows, "": first}
+
+    def has(self, torch: str, header: str) -> bool | None:
+        """Whether a torch has a header or a folder of them; None if nobody knows."""
+        releases = self.rows[""].split()
+        row = self.rows.get(header, "0" * len(releases))
+        if torch in releases:
+            return row[releases.index(torch)] == "1"
+        return row[0] == "1" if len({*row}) == 1 else None
+
+
+HEADERS = TorchHeaders()

@@ -9,7 +9,7 @@ from packaging.utils import parse_wheel_filename
 
 from ci_tools.catalog.index_folders import FOLDER
 from ci_tools.errors import InputError, MachineError
-from ci_tools.github.attested import find_attested
+from ci_tools.github.attested import find_provenances, find_remake
 from ci_tools.github.client import Hub, printable
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.foreign.files import MAX_METADATA, MAX_READ, METADATA_SUFFIX, is_metadata_of, requires_python_in
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
 
+    from ci_tools.github.attested import SignedProvenance
+
 
 LIST = re.compile(r"fatwheel-[A-Za-z0-9-]+\.json")
 
@@ -48,21 +50,26 @@ def read_listings(hub: Hub, *, others: bool = False) -> tuple[tuple[str, UnitLis
         public = [release for release in releases if not release.draft]
         found = [one for release in public for one in _read_listings(hub, release, others=others)]
         wheels = {file.sha256 for _, one in found for file in one.files if file.name.endswith(".whl")}
-        attested = find_attested(hub, repository, wheels)
+        attested = find_provenances(hub, repository, wheels)
     return tuple((channel, _say_whose(one, hub.repository, wheels, attested)) for channel, one in found)
 
 
 def _say_whose(
-    one: UnitListing, repository: str, asked: Collection[str], attested: Collection[str] | None
+    one: UnitListing,
+    repository: str,
+    asked: Collection[str],
+    attested: Mapping[str, tuple[SignedProvenance, ...]] | None,
 ) -> UnitListing:
-    """Return a list with the repository of each file, and whether GitHub keeps a provenance of it."""
+    """Return a list with the repository of each file, whether GitHub keeps a provenance of it, and who remade it."""
 
     def said(sha256: str) -> str:
         return "" if attested is None or sha256 not in asked else "yes" if sha256 in attested else "no"
 
-    return one._replace(
-        files=tuple(file._replace(repository=repository, attested=said(file.sha256)) for file in one.files)
-    )
+    def describe(file: IndexedFile) -> IndexedFile:
+        remade = find_remake((attested or {}).get(file.sha256, ()))
+        return file._replace(repository=repository, attested=said(file.sha256), remade=remade)
+
+    return one._replace(files=tuple(map(describe, one.files)))
 
 
 def _read_listings(hub: Hub, release: GitRelease, *, others: bool) -> Iterator[tuple[str, UnitListing]]:

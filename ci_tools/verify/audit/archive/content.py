@@ -51,8 +51,7 @@ def pure(subject: Subject) -> Iterator[Flaw]:
     found = {member.name: member.format for member in subject.members if member.format}
     if subject.is_pure:
         for name, kind in found.items():
-            launcher = subject.job is None and name.endswith(".exe")  # setuptools and others add it on Windows only
-            level = Level.WARNING if launcher else Level.ERROR
+            level = Level.WARNING if name.endswith(".exe") else Level.ERROR  # a launcher is data on other systems
             yield Flaw(f"{name} is compiled, in a wheel for any platform", kind, "no compiled file", level)
     elif subject.tags and not found:
         level = Level.ERROR if subject.job else Level.WARNING

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.formats.wheel import CONTROL, Hashing, is_folder
 from ci_tools.model.files import Level
+from ci_tools.verify.audit.libraries.device import describe_sizes
 from ci_tools.verify.audit.subject import DATA, Flaw, Member, Subject, abbreviate
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ COMMON = frozenset(
     "README README.md README.rst README.txt CHANGELOG.md pyproject.toml setup.cfg requirements.txt Makefile".split()
 )
 DEEPEST = 200  # folders within folders
+NEAR = 0.7  # of the most that a place takes: an architecture more may be too much
 MAX_PART, MAX_PATH = 255, 3800  # bytes: NAME_MAX, and PATH_MAX less a folder to install into (limits.h)
 MAX_WINDOWS_PATH = 200  # characters, of the 260 that Windows allows (Win32, "Maximum Path Length Limitation")
 SCHEMES = ("purelib", "platlib", "headers", "scripts", "data")
@@ -247,5 +249,8 @@ def size(subject: Subject) -> Iterator[Flaw]:
     """Files are at most as large as PyPI or GitHub accepts."""
     place = "pypi" if subject.to_pypi else "github"
     found, most = subject.wheel.path.stat().st_size, subject.limits[place]
-    if found > most:
-        yield Flaw(f"the wheel is too large for {place}", f"{found:,} bytes", f"at most {most:,} bytes")
+    if found > most * NEAR:
+        what, level = ("is too large", Level.ERROR) if found > most else ("is nearly too large", Level.WARNING)
+        costs = describe_sizes(subject)
+        says = f"the wheel {what} for {place}{f': {costs}' if costs else ''}"
+        yield Flaw(says, f"{found:,} bytes", f"at most {most:,} bytes", level)

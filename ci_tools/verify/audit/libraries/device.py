@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from ci_tools.catalog.accelerators import KINDS
-from ci_tools.formats.fatbinary import PTX, CompiledUnit, Image, images, units
+from ci_tools.formats.fatbinary import PTX, CompiledUnit, Image, ImageSize, images, measure_images, units
 from ci_tools.model.files import Level
 from ci_tools.verify.audit.subject import Flaw, Member, Subject, abbreviate, read_each
 
@@ -47,6 +47,19 @@ def held_images(subject: Subject) -> tuple[str, ...]:
     """Return the device images in all of a wheel's own members, sorted by number."""
     found = {str(image) for _, seen in read_each(_find_device_members(subject), images) for image in seen}
     return tuple(sorted(found, key=_as_numbers))
+
+
+def describe_sizes(subject: Subject) -> str:
+    """Return what each architecture costs in a wheel, and what compression would save; "" without device code."""
+    sizes: dict[str, ImageSize] = {}
+    for _, found in read_each(_find_device_members(subject), measure_images):
+        for name, one in found.items():
+            known = sizes.get(name, ImageSize(0, 0))
+            sizes[name] = ImageSize(known.now + one.now, known.smallest + one.smallest)
+    costs = ", ".join(f"{name} {sizes[name].now / 1e6:.1f} MB" for name in sorted(sizes, key=_as_numbers))
+    saved = sum(one.now - one.smallest for one in sizes.values()) / 1e6
+    way = f"; `nvcc --compress-mode=size` would save {saved:.1f} MB of them" if saved >= 1 else ""
+    return f"{costs}{way}"
 
 
 def _as_numbers(image: str) -> tuple[bool, list[str | int], str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sysconfig
 import time
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from ci_tools.build.units.forecast import keep_job, read_made
 from ci_tools.build.units.store import UnitStore
+from ci_tools.source.files import Tree
 from tests.builders.sources import write
 from tests.builders.units import open_units
 
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from ci_tools.model.plan import Plan
     from tests.builders.units import Units
 
 pytestmark = pytest.mark.long
@@ -110,6 +115,25 @@ def test_options_in_a_file_are_understood(units: Units) -> None:
     write(units.folder, {"f.cu": KERNEL % "N", "with.rsp": '-DN=1 -arch=sm_90 "-I."\n'})
     found = [units.compile("nvcc", "--options-file", "with.rsp", "-x", "cu", "f.cu") for _ in range(2)]
     assert found == [(found[0][0], "compiled"), (found[0][0], "unchanged")]
+
+
+PLAN = cast("Plan", SimpleNamespace(project=SimpleNamespace(name="demo")))
+
+
+def test_what_an_include_costs_and_changes_is_read_from_the_store(cuda_home: Path, tmp_path: Path) -> None:
+    store, found = UnitStore(folder=tmp_path / "store"), []
+    python = f'#include "{sysconfig.get_path("include")}/pyport.h"\n'
+    for text in (f"{python}{KERNEL % '1'}", KERNEL % "1", KERNEL % "2"):
+        with open_units(tmp_path / "build", store, cuda_home) as own:
+            write(own.folder, {"i.cu": text})
+            time.sleep(0.02)
+            own.compile("nvcc", "-arch=sm_90", "i.cu")
+            keep_job("demo", "job", own.report, store)
+            found.append(read_made(PLAN, "job", Tree(own.folder, ("i.cu",)), store)["i.cu"])
+    assert [one.is_of_python for one in found] == [True, False, False]
+    assert list(found[0].images) == ["sm_90", "compute_90"]
+    assert (found[0].images == found[1].images, found[1].images == found[2].images) == (True, False)
+    assert all(one.seconds > 0.1 for one in found)
 
 
 def test_objects_are_the_same_without_a_store(cuda_home: Path, tmp_path: Path) -> None:

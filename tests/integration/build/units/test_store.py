@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.build.units.costs import read_cost
-from ci_tools.build.units.store import UnitStore
+from ci_tools.build.units.store import UnitStore, read_cost
 from tests.builders.sources import write
 from tests.builders.units import open_units
 

@@ -221,7 +221,18 @@ def test_a_project_says_what_it_is_and_where_its_source_is(watched: Watched, sit
     (name, sha256) = (said[title].text_content() for title in ("File", "SHA-256"))
     signed = f"https://api.github.com/repos/owner/kernels/attestations/sha256:{sha256}"
     assert links["what GitHub signed of it"] == signed  # REST API, "List attestations": for the public without a login
-    assert said["Attestation"].locator("code").text_content() == f"gh attestation verify {name} --repo owner/kernels"
+    verified = f"gh attestation verify {name} --repo owner/kernels"
+    assert said["Attestation"].locator("code").text_content() == verified
+    assert said["Rebuilt"].text_content().startswith("by owner/kernels on 2026-11-29: what GitHub signed of it")
+    signer = "--signer-workflow o/fatwheel/.github/workflows/verify.yml"
+    assert said["Rebuilt"].locator("code").text_content() == f"{verified} {signer}"
+
+
+def test_who_signs_nothing_is_shown_as_a_word(watched: Watched, site: Site) -> None:
+    page = watched.goto(f"{site.served}#project=kernels&accelerator=cu126&torch=2.10&python=3.12")
+    commands(page)
+    said = page.locator("#answer dl > div").filter(has_text="Rebuilt").locator("dd").text_content()
+    assert said == "by Ada on 2026-11-28, in their own word: nothing is signed"
 
 
 def test_a_torch_that_pytorch_does_not_build_is_said_in_words(watched: Watched, site: Site) -> None:

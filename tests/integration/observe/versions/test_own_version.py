@@ -10,6 +10,7 @@ import pytest
 from ci_tools import catalog
 from ci_tools.config import loader, starter
 from ci_tools.errors import InputError, MachineError
+from ci_tools.observe import laboratory
 from ci_tools.observe.versions import ask
 from ci_tools.plan import plan_file
 from ci_tools.plan.make import make_plan
@@ -200,7 +201,7 @@ def test_a_version_is_kept_until_a_tag_or_a_file_changes(
 ) -> None:
     folder = repository(tmp_path / "demo", TOOLS["hatch-vcs"][0], "v1.2.0")
     ask_plan(folder, outside)
-    monkeypatch.setattr(ask, "run_in_sandbox", None)
+    monkeypatch.setattr(laboratory, "run_in_sandbox", None)
     assert ask_plan(folder, outside)["project"]["version"] == "1.2.0"
     git(folder, "tag", "v1.3.0")
     with pytest.raises(TypeError):
@@ -297,7 +298,16 @@ setup(name="demo", packages=["demo"], version=VERSION, ext_modules=[Extension("d
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("said", ["'1.2.0'", "'.'.join(['1', '2', '0'])", "open('VERSION').read().strip()"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "'1.2.0'",
+        "'.'.join(['1', '2', '0'])",
+        "open('VERSION').read().strip()",
+        pytest.param("build_ext.user_options and '1.2.0'", id="of-a-class-that-may-be-cythons"),
+        pytest.param("'.'.join('120'), setup_requires=['Cython>=3']", id="that-fetches"),
+    ],
+)
 def test_a_version_of_a_build_that_shows_none_is_that_of_setup_py(said: str, tmp_path: Path, outside: Outside) -> None:
     script = COMPILES_BY_ITSELF.replace("VERSION,", f"{said},")
     folder = repository(tmp_path / "demo", {"setup.py": script, "a.c": "", "a.cu": "", "VERSION": "1.2.0\n"})

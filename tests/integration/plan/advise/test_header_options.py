@@ -94,11 +94,34 @@ def test_the_patch_keeps_python_where_it_is_used(patched: Path) -> None:
     assert "python-header" not in consult(patched)
 
 
+OLD_AND_NEW = CONFIG.replace('["2.13"]', '["2.12", "2.13"]')
+STATED = SETUP.replace('"op.cpp"]', '"op.cpp"], extra_compile_args=["-std=c++20"]')
+
+
+@pytest.mark.parametrize(
+    ("files", "advised"),
+    [
+        pytest.param({"fatwheel.yml": OLD_AND_NEW}, True, id="torches-of-two-standards"),
+        pytest.param({}, False, id="one-torch"),
+        pytest.param({"fatwheel.yml": OLD_AND_NEW, "setup.py": STATED}, False, id="stated"),
+    ],
+)
+def test_a_standard_that_changes_with_torch_is_to_be_stated(
+    files: dict[str, str],
+    advised: bool,  # noqa: FBT001 - a table
+    tmp_path: Path,
+) -> None:
+    found = consult(write(tmp_path, {**FILES, **files}))
+    assert ("cxx-standard" in found) == advised
+    if advised:
+        assert found["cxx-standard"].advice.option.places == ("setup.py:4: an extension",)
+
+
 @pytest.mark.skipif(not has_compiler(), reason="needs a C++ compiler")
 def test_what_it_leaves_compiles_without_a_python(patched: Path) -> None:
     found = find_spec("torch")
     if found is None or found.origin is None:
         pytest.skip("needs a torch")
-    include = Path(found.origin).parent / "include"
-    folders = [f"-I{include}", f"-I{include / 'torch/csrc/api/include'}"]
+    (patched / "headers").symlink_to(Path(found.origin).parent / "include")  # its own name is another in each checkout
+    folders = ["-Iheaders", "-Iheaders/torch/csrc/api/include"]
     assert compile_cxx(patched / "op.cpp", patched / "op.o", "-O0", "-std=c++20", *folders).is_file()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from ci_tools.build.units.calls import CompilerCall
-from ci_tools.build.units.launchers import open_store
+from ci_tools.build.units.launchers import open_store, read_switch
 from ci_tools.build.units.report import COMPILED, PLAIN, SAME_TEXT, UNCHANGED, UnitReport
 from ci_tools.errors import InputError
 from tests.builders.sources import world
@@ -26,6 +26,7 @@ ON_GITHUB = {"GITHUB_ACTIONS": "true"}
         pytest.param({}, "", True, id="on-a-machine-that-stays"),
         pytest.param(ON_GITHUB, "", False, id="alone-on-a-runner"),
         pytest.param(ON_GITHUB, "linux-cpu", True, id="in-a-batch-on-a-runner"),
+        pytest.param({**ON_GITHUB, "FATWHEEL_UNITS": "dir:/units"}, "", True, id="shared-with-later-runs"),
         pytest.param({"FATWHEEL_UNITS": "off"}, "linux-cpu", False, id="off"),
     ],
 )
@@ -40,8 +41,14 @@ def test_a_build_has_a_store_where_another_one_reads_it(
 
 
 def test_another_value_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="FATWHEEL_UNITS is 'no', expected off, or an empty value"):
+    expected = "expected off, dir:PATH, s3://BUCKET/PREFIX, or an empty value"
+    with pytest.raises(InputError, match=f"FATWHEEL_UNITS is 'no', {expected}"):
         open_store(cast("Job", SimpleNamespace(batch="")), world(tmp_path, FATWHEEL_UNITS="no"))
+
+
+def test_a_folder_may_have_a_blank_in_its_name() -> None:
+    places = "dir:/a b/shared  dir:/a b/made"
+    assert read_switch({"FATWHEEL_UNITS": places}) == ("dir:/a b/shared", "dir:/a b/made")
 
 
 def test_units_are_counted_and_changes_are_told() -> None:

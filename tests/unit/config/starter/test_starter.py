@@ -314,6 +314,13 @@ def test_a_version_that_nothing_states_is_asked_for(tmp_path: Path) -> None:
     assert not (tmp_path / "fatwheel.yml").exists()
 
 
+def test_a_setup_py_that_cannot_tell_its_version_is_quoted(tmp_path: Path) -> None:
+    script = "import subprocess, setuptools\nsubprocess.check_call(['pip', 'uninstall', 'demo', '--none'])\n"
+    write(tmp_path, {"setup.py": f"{script}setuptools.setup(name='demo')\n"})
+    with pytest.raises(InputError, match=r"setup.py cannot tell the version: \w+Error: "):
+        starter.write(tmp_path, catalog.load(), shared_world())
+
+
 def test_a_config_that_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "fatwheel.yml").write_text("mine")
     with pytest.raises(InputError, match="exists already"):

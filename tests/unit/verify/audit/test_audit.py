@@ -245,6 +245,13 @@ def test_the_size_limit_is_that_of_where_it_is_said_to_go(to_pypi: bool, tmp_pat
     assert [finding.rule for finding in found] == (["size"] if to_pypi else [])
 
 
+def test_a_wheel_that_nears_the_limit_says_what_each_architecture_costs(tmp_path: Path) -> None:
+    wheel = linux(tmp_path, fatbinary(entry(SASS, 90), entry(PTX, 100)))
+    found = audit(wheel, job=None, limits={"pypi": wheel.stat().st_size + 1}, work=tmp_path, only=["size"])
+    says = "the wheel is nearly too large for pypi: sm_90 0.0 MB, compute_100 0.0 MB"
+    assert [(finding.level, finding.message) for finding in found] == [(Level.WARNING, says)]
+
+
 # ---------------------------------------------------------------- what it requires
 
 

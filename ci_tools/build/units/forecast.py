@@ -1,0 +1,129 @@
+"""Predicts which compile units of a plan's jobs are in the store, by the units of each job's last build.
+
+Only files of the source are compared: torch, the toolkit and options are those of a build that has not begun.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.build.units import manifests
+from ci_tools.build.units.desk import name_object, read_object
+from ci_tools.build.units.files import Digests
+from ci_tools.build.units.manifests import name_folders
+from ci_tools.build.units.report import PLAIN
+from ci_tools.formats.fatbinary import digest_images
+from ci_tools.model.plan import JobKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ci_tools.build.units.manifests import TextManifest
+    from ci_tools.build.units.report import UnitReport
+    from ci_tools.build.units.store import UnitStore
+    from ci_tools.model.plan import Job, Plan
+    from ci_tools.source.files import Tree
+
+SOURCE = "<source>/"
+OF_PYTHON = ("<include>", "<platinclude>")
+NOTHING_KNOWN = "its text is not in the store"
+
+
+class JobForecast(NamedTuple):
+    """The compile units of a job: those in the store, and for each of the others what has changed."""
+
+    job: str
+    stored: int
+    changed: tuple[str, ...]
+
+
+class MadeUnit(NamedTuple):
+    """The time that a unit took, whether each Python compiles it, and the hashes of its device code."""
+
+    seconds: float  # of processor time
+    is_of_python: bool
+    images: Mapping[str, str]
+
+    def describe(self) -> str:
+        """Return the time, and how often it is taken."""
+        return f"{self.seconds:.0f} CPU s {'for each Python' if self.is_of_python else 'once for every Python'}"
+
+
+class _PlannedSource(NamedTuple):
+    """The source that a plan builds, and the store."""
+
+    tree: Tree
+    files: Digests
+    store: UnitStore
+
+
+def keep_job(project: str, job: str, report: UnitReport, store: UnitStore) -> None:
+    """Write the units of a job that was built, by their names in the store."""
+    units = dict.fromkeys(one.unit for one in report.units if one.how != PLAIN)
+    store.write(_name(project, job), json.dumps([*units]).encode())
+
+
+def forecast(plan: Plan, tree: Tree, store: UnitStore) -> Iterator[JobForecast]:
+    """Yield what the store has of each job whose units are known, from its own build or from another Python's."""
+    source = _PlannedSource(tree, Digests(), store)
+    for job in plan.jobs:
+        for built in [job, *_list_siblings(job, plan)]:
+            if known := store.read(_name(plan.project.name, built.name)):
+                found = [_find_change(unit, source, is_own=built is job) for unit in json.loads(known)]
+                yield JobForecast(job.name, found.count(""), tuple(filter(None, found)))
+                break
+
+
+def read_made(plan: Plan, job: str, tree: Tree, store: UnitStore) -> dict[str, MadeUnit]:
+    """Return the compile units of a job as they were made of this source, by the names of their sources."""
+    source, made = _PlannedSource(tree, Digests(), store), dict[str, MadeUnit]()
+    for unit in json.loads(store.read(_name(plan.project.name, job)) or b"[]"):
+        for found in _load_all(unit, source):
+            stored = read_object(found.key, store) if not _compare(found, source, is_own=True) else None
+            if stored:
+                is_of_python = any(path.startswith(OF_PYTHON) for path in found.read)
+                images = digest_images(io.BytesIO(stored.content))
+                made[found.told["source"].removeprefix(SOURCE)] = MadeUnit(stored.seconds, is_of_python, images)
+                break
+    return made
+
+
+def _load_all(unit: str, source: _PlannedSource) -> Iterator[TextManifest]:
+    """Yield the manifests of a unit, the youngest first."""
+    for name in source.store.list_names(f"{manifests.MANIFESTS}/{unit}"):
+        if found := manifests.load(name, source.store):
+            yield found
+
+
+def _list_siblings(job: Job, plan: Plan) -> list[Job]:
+    """Return the jobs that differ only in their Python."""
+    axes = (job.platform, job.accelerator, job.requires_torch)
+    native = [one for one in plan.jobs if one.kind is JobKind.NATIVE and one is not job]
+    return [one for one in native if (one.platform, one.accelerator, one.requires_torch) == axes]
+
+
+def _find_change(unit: str, source: _PlannedSource, *, is_own: bool) -> str:
+    """Return what has changed since a unit was compiled, by the youngest of its manifests; "" if nothing has."""
+    changes = [_compare(found, source, is_own=is_own) for found in _load_all(unit, source)]
+    return "" if "" in changes else next(iter(changes), NOTHING_KNOWN)
+
+
+def _compare(manifest: TextManifest, source: _PlannedSource, *, is_own: bool) -> str:
+    names, own = name_folders({"source": source.tree.root}), source.tree.names
+    read = {path: digest for path, digest in manifest.read.items() if path.removeprefix(SOURCE) in own}
+    for path, digest in read.items():
+        if path.startswith(SOURCE) and source.files.digest(names.expand(path)) != digest:
+            return manifests.name_place(manifest, path, names, source.store)
+    for path in manifest.absent:
+        if path.startswith(SOURCE) and path.removeprefix(SOURCE) in own:
+            return path
+    if not is_own and any(path.startswith(OF_PYTHON) for path in manifest.read):
+        return "it reads Python's headers"
+    return "" if source.store.has(name_object(manifest.key)) else NOTHING_KNOWN
+
+
+def _name(project: str, job: str) -> str:
+    return f"jobs/{hashlib.sha256(json.dumps([project, job]).encode()).hexdigest()}"

@@ -1,0 +1,136 @@
+"""Lets compilers run while memory has room for them: those of all builds of this user, on this machine.
+
+Each compiler that runs or waits has a file in one folder, which says what it takes at most. The file is locked as long
+as its build lives: the kernel frees the locks of what is killed (flock(2)), and the next one removes the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from ci_tools.machine.runner import measure_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+PAUSE = 0.5  # seconds between two looks at the compilers of other processes
+KEPT_FREE = 0.05  # of the available memory: for the build system, and for units that take more than before
+LEDGER, SIZE = "ledger", 120  # bytes of a claim: four numbers of 64 bits
+_FREED = threading.Condition()
+
+
+class MemoryClaim(NamedTuple):
+    """What one compiler takes at most in bytes, when it asked, and when it started (0: it waits).
+
+    `room` is the memory there was for all compilers when the first of those that now run started.
+    """
+
+    size: int
+    asked: int  # nanoseconds since the machine started
+    started: int = 0
+    room: int = 0
+
+
+def find_room(mine: MemoryClaim, others: Sequence[MemoryClaim], available: int) -> int:
+    """Return the room that a compiler may start in beside the others; 0 if it has to wait.
+
+    One that finds no other always starts, however large it is. A later one passes one that waits only if that one
+    would fit beside it, so that nothing large waits forever.
+    """
+    running = [one for one in others if one.started]
+    if not running:
+        room = max(available, 1)
+    else:
+        room = min(one.room for one in running)
+        if mine.size > min(available, room - sum(one.size for one in running)):
+            return 0
+    for first in others:
+        if not first.started and first.asked < mine.asked:
+            passing = sum(one.size for one in running if one.started > first.asked)
+            if passing + first.size + mine.size > room:
+                return 0
+    return room
+
+
+@contextmanager
+def wait_for_room(folder: Path, size: Callable[[], int], refuse: Callable[[], None]) -> Iterator[float]:
+    """Hold so many bytes while the body runs, which gets the seconds that it waited for them.
+
+    `size` is asked again while it waits, as more may be known by then. `refuse` is called, too; what it raises ends the
+    wait. Where the folder cannot be written, nothing is held.
+    """
+    asked = time.monotonic_ns()
+    path = folder / f"{asked}-{os.getpid()}-{threading.get_ident()}"
+    try:
+        file = _begin(path, MemoryClaim(size(), asked))
+    except OSError:
+        yield 0.0
+        return
+    with file:
+        try:
+            while not _start(path, file, MemoryClaim(size(), asked)):
+                refuse()
+                with _FREED:
+                    _FREED.wait(PAUSE)
+            yield (time.monotonic_ns() - asked) / 1e9
+        finally:
+            path.unlink(missing_ok=True)
+            with _FREED:
+                _FREED.notify_all()
+
+
+def _begin(path: Path, claim: MemoryClaim) -> BinaryIO:
+    import fcntl  # noqa: PLC0415 - only systems with launchers have it
+
+    with _hold_ledger(path.parent):  # nobody sees the file before it is locked
+        file = path.open("w+b", buffering=0)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        _write(file, claim)
+        return file
+
+
+def _write(file: BinaryIO, claim: MemoryClaim) -> None:
+    """Write a claim in the same bytes each time, so that a disk that is full by then holds it, too."""
+    file.seek(0)
+    file.write(json.dumps(claim).encode().ljust(SIZE))
+
+
+def _start(path: Path, file: BinaryIO, mine: MemoryClaim) -> bool:
+    """Start a compiler if there is room for it beside those that run, and say so in its file."""
+    with _hold_ledger(path.parent):
+        others = [
+            claim for one in path.parent.iterdir() if one.name not in {LEDGER, path.name} and (claim := _read(one))
+        ]
+        room = find_room(mine, others, int(measure_memory().available * (1 - KEPT_FREE)))
+        if room:
+            _write(file, mine._replace(started=time.monotonic_ns(), room=room))
+        return bool(room)
+
+
+def _read(path: Path) -> MemoryClaim | None:
+    """Return another compiler's claim; remove that of a build that has ended."""
+    import fcntl  # noqa: PLC0415 - see above
+
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return MemoryClaim(*json.load(file))
+        path.unlink()
+    return None
+
+
+@contextmanager
+def _hold_ledger(folder: Path) -> Iterator[None]:
+    import fcntl  # noqa: PLC0415 - see above
+
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / LEDGER).open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

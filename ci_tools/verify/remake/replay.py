@@ -1,0 +1,158 @@
+"""Plans and builds the job of a published wheel again: from its commit, with its requirements, in an empty folder."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.utils import canonicalize_name
+
+from ci_tools import __version__, catalog
+from ci_tools.addresses import redact
+from ci_tools.build import jobs
+from ci_tools.build.containers.choice import choose
+from ci_tools.build.units.launchers import OFF, SWITCH
+from ci_tools.config import loader
+from ci_tools.errors import InputError, ShallowError
+from ci_tools.model.request import GitSource, Run
+from ci_tools.plan import make
+from ci_tools.source import git
+from ci_tools.verify.files import CHECKS
+from ci_tools.verify.remake.stated import ADDRESS, read_stated
+
+if TYPE_CHECKING:
+    from ci_tools.machine.context import Outside
+    from ci_tools.plan.make import Planned
+    from ci_tools.verify.remake.stated import StatedBuild
+
+
+TORCH = re.compile(r"[\w.+]+", re.ASCII)  # a version, and not that of headers only
+
+
+class Named(NamedTuple):
+    """The source and the config that the user names, in place of those that the wheel states."""
+
+    source: str = ""  # an address, or a folder with a clone
+    config: Path | None = None  # of a wheel whose source is fetched
+
+
+class Replayed(NamedTuple):
+    """A wheel that was made again, what it states of its build, and what was found on the way."""
+
+    path: Path
+    stated: StatedBuild
+    source: str  # the address that the commit came from; "": the config's own
+    notes: tuple[str, ...]
+
+
+def replay(stated: StatedBuild, named: Named, folder: Path, outside: Outside) -> Replayed:
+    """Make a wheel again below an empty folder.
+
+    Raises InputError with why this machine cannot, or why the wheel does not say enough; the build's errors else.
+    """
+    commit = stated.said.get("source:commit", "")
+    if not commit:
+        msg = f"{stated.wheel} states no commit: it is of no release, so nobody else can make it again"
+        raise InputError(msg)
+    url, notes = "", list[str]()
+    if stated.said.get("source"):
+        planned = _plan_fetched(stated, named, outside)
+    else:
+        url = _find_address(stated, named)
+        planned, notes = _plan_commit(stated, url, folder, outside)
+    job = next((job for job in planned.plan.jobs if job.name == stated.job), None)
+    names = (job.wheel, job.public) if job else ()
+    if job is None or stated.wheel not in names:
+        made = f"makes {' and '.join(filter(None, names))}" if job else "is not in its plan"
+        msg = f"{stated.wheel} cannot be made from {commit[:12]} here: its job {stated.job} {made}"
+        raise InputError(msg, hint=f"it was made by Fatwheel {stated.said['fatwheel']}, and this is {__version__}")
+    _refuse_machine(stated, planned, outside)
+    out = outside.cache / "remakes" / stated.sha256  # it stays, with the log, if it differs or fails
+    shutil.rmtree(out, ignore_errors=True)
+    alone = replace(outside, environ={**outside.environ, SWITCH: OFF})  # everything is compiled
+    jobs.build(planned, [stated.job], out, alone, CHECKS)
+    return Replayed(out / stated.wheel, read_stated(out / stated.wheel), url, tuple(notes))
+
+
+def _refuse_machine(stated: StatedBuild, planned: Planned, outside: Outside) -> None:
+    """Raise InputError if this machine cannot build the job."""
+    job = planned.job(stated.job)
+    missing = jobs.toolchains_of(planned, outside).missing(job)
+    if missing and not choose(job, planned.catalog, outside):
+        msg = f"{stated.wheel} cannot be made on this machine: {missing}"
+        raise InputError(msg)
+
+
+def _find_address(stated: StatedBuild, named: Named) -> str:
+    url = named.source or stated.address
+    if not url:
+        msg = f"{stated.wheel} states no address of its source"
+        raise InputError(msg, hint="name it, or a clone: `--source https://github.com/OWNER/REPO`")
+    return url if ADDRESS.fullmatch(url) else git.address(GitSource(url=url, ref=""), Path())
+
+
+def _plan_commit(stated: StatedBuild, url: str, folder: Path, outside: Outside) -> tuple[Planned, list[str]]:
+    """Return the plan of the wheel's commit, and what to say of its tag: the commit counts, wherever the tag is now."""
+    commit, tag = stated.said["source:commit"], stated.said.get("tag", "")
+    source, environ = GitSource(url=url, ref=tag or commit), outside.environ
+    now = git.find_tag(source, url, tag, environ) if tag else commit
+    where = f"is at commit {now} now" if now else "is gone"
+    notes = [f"the tag {tag} {where}: the wheel was made from {commit}, which counts"] if now != commit else []
+
+    def plan(root: Path, *, is_whole: bool) -> Planned:
+        root.mkdir()
+        with outside.reporter.step(redact(f"fetch {commit[:12]} of {url}")):
+            git.check_out(source, url, commit, root, environ, is_whole=is_whole)
+        if notes:
+            git.run_git(["update-ref", f"{git.TAGS}{tag}", commit], source, root, environ)
+        return _plan(stated, _find_config(stated, root, outside), outside)
+
+    try:
+        return plan(folder / "source", is_whole=False), notes
+    except ShallowError:
+        return plan(folder / "whole", is_whole=True), notes
+
+
+def _find_config(stated: StatedBuild, root: Path, outside: Outside) -> Path:
+    """Return the config of the wheel's project; its path counts from the project's source, a folder of the checkout."""
+    path = stated.said.get("config", "fatwheel.yml")
+    names = sorted(git.listed(root, outside.environ) or (), key=len)
+    for name in (name for name in names if f"/{name}".endswith(f"/{path}")):
+        with suppress(InputError):
+            if canonicalize_name(loader.load(root / name, catalog.load(), outside=outside).name) == stated.project:
+                return root / name
+    msg = f"the commit {stated.said['source:commit'][:12]} has no {path} of {stated.project}"
+    raise InputError(msg)
+
+
+def _plan_fetched(stated: StatedBuild, named: Named, outside: Outside) -> Planned:
+    """Return the plan of a config whose source is another repository or an sdist, such as a recipe's."""
+    if named.config is None:
+        at = f", at commit {stated.said['config:commit']} of its repository" if "config:commit" in stated.said else ""
+        msg = f"{stated.wheel} was made by a config that is not in its source: {stated.said.get('config', '')}{at}"
+        raise InputError(msg, hint="name it by --config; `fatwheel recipe copy` writes that of a recipe")
+    planned = _plan(stated, named.config, outside)
+    if planned.plan.stated_commits[0] != stated.said["source:commit"]:
+        at = f"{planned.plan.pins.commit} there now, and the wheel was made from {stated.said['source:commit']}"
+        msg = f"{named.config}: its source is at commit {at}: write that one as its `ref`"
+        raise InputError(msg)
+    return planned
+
+
+def _plan(stated: StatedBuild, config: Path, outside: Outside) -> Planned:
+    torch, own = stated.tools.get("torch", ""), stated.requires
+    has_hashes = all(one.sha256 for one in own)  # pip takes some with and some without for a mistake
+    requires = [f"{name}=={version}{f' --hash=sha256:{sha256}' * has_hashes}" for name, version, sha256 in own]
+    if TORCH.fullmatch(torch) and not any(one.name == "torch" for one in own):
+        requires.append(f"torch=={torch}")  # whose parts are lent
+    run = Run(
+        torch=tuple(stated.said.get("run:torch", "").split()),
+        level=tuple(stated.said.get("run:level", "").split()),
+        container=(stated.image,) if stated.image else (),
+        requires=tuple(requires),
+    )
+    return make.make_plan(config, outside, edition=stated.edition, run=run)

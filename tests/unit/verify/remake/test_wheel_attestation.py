@@ -1,0 +1,44 @@
+"""Who attested a wheel, and what of that is not checked."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+from ci_tools.verify.remake.attested import find_attestation
+from tests.builders.attestations import WORKFLOW, sign_provenance
+from tests.builders.sources import write
+from tests.servers.threads import serve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHA, HERE = "a" * 64, "https://github.com/octo/demo"
+
+
+def test_a_bundle_at_hand_says_who_and_that_nobody_has_asked_the_root(tmp_path: Path) -> None:
+    write(tmp_path, {"bundle.json": json.dumps(sign_provenance(SHA, HERE))})
+    found = find_attestation(SHA, (), tmp_path / "bundle.json", {})
+    assert (found.by, found.signer) == (HERE, WORKFLOW)
+    assert "Sigstore's root has not vouched for" in found.unchecked
+
+
+def test_a_bundle_of_other_bytes_is_none(tmp_path: Path) -> None:
+    write(tmp_path, {"bundle.json": json.dumps(sign_provenance("b" * 64, HERE))})
+    found = find_attestation(SHA, (), tmp_path / "bundle.json", {})
+    assert (found.by, "it is of other bytes" in found.unchecked) == ("", True)
+
+
+def test_github_is_asked_for_the_repository_of_the_source_and_another_s_word_counts_for_nothing(tmp_path: Path) -> None:
+    for owner, signed in (("octo", HERE), ("mallory", HERE)):
+        kept = {"attestations": [{"bundle": sign_provenance(SHA, signed)}]}
+        write(tmp_path / "repos" / owner / "demo" / "attestations", {f"sha256:{SHA}": json.dumps(kept)})
+    handler = partial(SimpleHTTPRequestHandler, directory=os.fspath(tmp_path))
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
+        environ = {"GITHUB_API_URL": f"http://127.0.0.1:{server.server_port}"}
+        asked = [f"https://github.com/{owner}/demo.git" for owner in ("octo", "mallory", "nobody")]
+        found = [find_attestation(SHA, (address,), None, environ).by for address in asked]
+    assert found == [HERE, "", ""]
