@@ -389,5 +389,5 @@ def ask_permission(hub: Hub, login: str) -> str:
     if not PERSON.fullmatch(login):
         return "none"
     with hub.opened() as repository:
-        found = hub.ask(lambda _: found_or_none(lambda: repository.get_collaborator_permission(login)))
-    return str(found or "none")  # there is nobody of that name
+        found = hub.ask(lambda _: found_or_none(lambda: str(repository.get_collaborator_permission(login))))
+    return found or "none"  # there is nobody of that name

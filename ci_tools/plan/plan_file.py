@@ -16,7 +16,7 @@ from ci_tools.formats.json_file import parse, structure, unstructure
 from ci_tools.model.edition import is_date, tag_of
 from ci_tools.model.facts import CatalogRow
 from ci_tools.model.repository import GIT_COMMIT
-from ci_tools.model.request import NO_RUN, UNTAGGED, Channel, Edition, PathSource, Route
+from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED, Channel, Edition, PathSource, Route
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -68,7 +68,8 @@ def hash_request(request: Request) -> str:
 def list_origin(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Return what of a plan a wheel states, so that its job can be planned again; what is empty is left out.
 
-    A build that no channel takes states no tag, and a commit only if its source was fetched.
+    A build that no channel takes states no tag, and a commit only if its source was fetched. A candidate states what the
+    release will, as it has the same bytes.
     """
     source, config = plan.stated_commits
     edition, run, request = plan.edition, plan.request.run, plan.request
@@ -79,7 +80,8 @@ def list_origin(plan: Plan) -> tuple[tuple[str, str], ...]:
         release=request.release._replace(tag=""),
     )
     known = {"name": plan.project.name, "version": plan.project.version}
-    has_tag = edition.channel in {Channel.STABLE, Channel.TEST} and not request.release.untagged
+    edition = STABLE if edition.channel is Channel.TEST else edition
+    has_tag = edition.channel is Channel.STABLE and not request.release.untagged
     said = {
         "source": "" if isinstance(request.source, PathSource) else "fetched",
         "source:commit": source,

@@ -15,13 +15,13 @@ from ci_tools.errors import MachineError
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
 from ci_tools.index.manifest import GENERIC
-from ci_tools.index.shared_units import share_units
 from ci_tools.model.plan import SDIST, Job, JobKind, Plan
 from ci_tools.model.request import UNTAGGED
 from ci_tools.plan.make import Planned, take_level
 from ci_tools.plan.sites import awaiting_gpu
 from ci_tools.publish import foresight
 from ci_tools.publish.publishing import Destination, folder_edition, publish, refuse_missing_tag, targets_at
+from ci_tools.publish.shared_units import share_units
 from ci_tools.publish.smart import refuse_unreachable
 from ci_tools.publish.targets.addresses import index_of, targets_of
 from ci_tools.verify.accelerated_torch import lend_accelerated_torch, lend_nightly

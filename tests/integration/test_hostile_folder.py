@@ -61,7 +61,7 @@ VERBS = (
     "doctor owner/name",
 )
 # What the others read: the address of an index, of a repository or of a lock, recipes by name, or a runner's variables.
-OTHERS = re.compile("ci|completion|index|install|recipe|releases")
+OTHERS = re.compile("ci|completion|index|install|recipe|releases|report")
 SHORT = ("plan --explain", "evidence")
 OF_A_SOURCE = (*SHORT, "build --job linux-cpu --out {out}/dist", f"audit {{out}}/dist/{WHEEL} --config fatwheel.yml")
 TOLD = (

@@ -53,9 +53,9 @@ def run_build(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.build import jobs
     from ci_tools.cli.reporter import TimedReporter
     from ci_tools.cli.values import find_config, make_plan
-    from ci_tools.index.shared_units import share_units
     from ci_tools.plan import plan_file
     from ci_tools.publish.release import say_clashes
+    from ci_tools.publish.shared_units import share_units
     from ci_tools.verify.files import CHECKS
     from ci_tools.verify.left_out import warn_left_out
 

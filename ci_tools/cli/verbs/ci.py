@@ -120,8 +120,8 @@ def declare_units(parser: Parser) -> None:
 
 
 def run_units(options: argparse.Namespace, outside: Outside) -> None:
-    from ci_tools.index.shared_units import copy_units, open_place, say_failure
     from ci_tools.plan import plan_reader
+    from ci_tools.publish.shared_units import copy_units, open_place, say_failure
 
     project = plan_reader.read(options.plan).project.name
     source, target = (open_place(address, outside) for address in (options.source, options.target))

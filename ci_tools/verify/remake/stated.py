@@ -35,7 +35,7 @@ FORMS: Mapping[str, re.Pattern[str]] = {
     "fatwheel": re.compile(r"[\w.+]+", re.ASCII),
     "config:commit": GIT_COMMIT,
     "config:sha256": re.compile(SHA256),
-    "edition": re.compile(r"stable|test [1-9]\d{0,3}|nightly \d{8}"),
+    "edition": re.compile(r"stable|nightly \d{8}"),
     "tag": re.compile(r"[\w][\w./+-]*"),
     "run:torch": re.compile(r"[\w.+ -]+"),
     "run:level": re.compile(r"[\w-]+=\w+(?: [\w-]+=\w+)*"),
@@ -62,8 +62,6 @@ class StatedBuild(NamedTuple):
     def edition(self) -> Edition:
         """The edition that it is of."""
         channel, _, rest = self.said.get("edition", "").partition(" ")
-        if channel == Channel.TEST:
-            return Edition(Channel.TEST, int(rest))
         if channel == Channel.NIGHTLY and is_date(rest):
             return Edition(Channel.NIGHTLY, date=rest)
         return STABLE if channel == Channel.STABLE else UNTAGGED

@@ -43,6 +43,7 @@ pytestmark = [
 ]
 
 UNDECLARED = "the limited API of Python 3.10 is not declared, which keeps the Python axis"
+UNSTATED = "no C++ standard is stated, so that builds for older and newer torches share no compile unit"
 UNBOUND = "nothing that is compiled includes Python.h, but the wheel's tag keeps the Python axis"
 
 
@@ -61,11 +62,13 @@ UNBOUND = "nothing that is compiled includes Python.h, but the wheel's tag keeps
         pytest.param(UNSTABLE, {
             "python-limited-api": f"{UNBOUND}: 8 wheels become 2",
             "torch-stable-abi": "3 includes keep the torch axis: 8 wheels become 4",
+            "cxx-standard": UNSTATED,
         }, id="three-unstable-includes"),
         pytest.param(UNTARGETED, {
             "python-limited-api": f"{UNBOUND}: 8 wheels become 2",
             "torch-target-version": "only stable torch headers are included, but the missing TORCH_TARGET_VERSION "
                                     "keeps the torch axis: 8 wheels become 4",
+            "cxx-standard": UNSTATED,
         }, id="stable-includes-without-a-target"),
         pytest.param(SCIKIT_MODULE, {
             "python-limited-api": f"{UNDECLARED}: 4 wheels become 1",

@@ -25,11 +25,11 @@ def say(wheel: Path, name: str, value: str) -> Path:
 
 
 def test_what_it_states_is_read(tmp_path: Path) -> None:
-    found = read_stated(say(tmp_path / NAME, "edition", "test 2"))
+    found = read_stated(say(tmp_path / NAME, "edition", "nightly 20261121"))
     assert (found.job, found.address, found.edition) == (
         "linux-cpu",
         "https://example.org/demo",
-        Edition(Channel.TEST, 2),
+        Edition(Channel.NIGHTLY, date="20261121"),
     )
     assert [(one.name, one.version) for one in found.requires] == [("maker", "1")]
 

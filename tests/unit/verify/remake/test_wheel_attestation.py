@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 from ci_tools.verify.remake.attested import find_attestation
 from tests.builders.attestations import WORKFLOW, sign_provenance
 from tests.builders.sources import write
-from tests.servers.threads import serve
+from tests.servers.assets import assets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,9 +33,8 @@ def test_github_is_asked_for_the_repository_of_the_source_and_another_s_word_cou
     for owner, signed in (("octo", HERE), ("mallory", HERE)):
         kept = {"attestations": [{"bundle": sign_provenance(SHA, signed)}]}
         write(tmp_path / "repos" / owner / "demo" / "attestations", {f"sha256:{SHA}": json.dumps(kept)})
-    handler = partial(SimpleHTTPRequestHandler, directory=os.fspath(tmp_path))
-    with serve(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
-        environ = {"GITHUB_API_URL": f"http://127.0.0.1:{server.server_port}"}
+    with assets(tmp_path) as server:
+        environ = {"GITHUB_API_URL": server.url.rstrip("/")}
         asked = [f"https://github.com/{owner}/demo.git" for owner in ("octo", "mallory", "nobody")]
         found = [find_attestation(SHA, (address,), None, environ).by for address in asked]
     assert found == [HERE, "", ""]

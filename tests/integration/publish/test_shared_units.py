@@ -13,8 +13,8 @@ import pytest
 
 from ci_tools.build.units.launchers import find_store
 from ci_tools.errors import InputError, MachineError
-from ci_tools.index import shared_units
-from ci_tools.index.shared_units import copy_units, list_files, open_place, share_units
+from ci_tools.publish import shared_units
+from ci_tools.publish.shared_units import copy_units, list_files, open_place, share_units
 from tests.builders.releases import Words
 from tests.builders.sources import world, write
 from tests.builders.units import open_units
