@@ -68,8 +68,8 @@ def hash_request(request: Request) -> str:
 def list_origin(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Return what of a plan a wheel states, so that its job can be planned again; what is empty is left out.
 
-    A build that no channel takes states no tag, and a commit only if its source was fetched. A candidate states what the
-    release will, as it has the same bytes.
+    A build that no channel takes states no tag, and a commit only if its source was fetched. A candidate states
+    what its release will: they have the same bytes.
     """
     source, config = plan.stated_commits
     edition, run, request = plan.edition, plan.request.run, plan.request
