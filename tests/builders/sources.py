@@ -92,8 +92,10 @@ def lend_tools(folder: Path) -> None:
     for name in ("tools", "version-tools"):
         own = cache_folder(os.environ) / name
         own.mkdir(parents=True, exist_ok=True)
-        if not (folder / "cache" / name).exists():
-            (folder / "cache" / name).symlink_to(own)
+        place = folder / "cache" / name
+        if not place.exists():
+            place.unlink(missing_ok=True)  # the link of another user, or of a home that is gone
+            place.symlink_to(own)
 
 
 def request_of(folder: Path) -> Request:
