@@ -303,8 +303,8 @@ def _print_plan(planned: Planned, form: str, outside: Outside, *, explain: bool)
     from ci_tools.plan.matrix import list_runners
 
     show(plan_tables(plan, explain=explain), is_page=not explain)
-    show(units_table(forecast(plan, planned.tree, find_store(outside))))
     if explain:
+        show(units_table(forecast(plan, planned.tree, find_store(outside))))
         from ci_tools.build import headers, room
         from ci_tools.plan.advise.header_options import list_needless
         from ci_tools.plan.advise.project_view import ProjectView

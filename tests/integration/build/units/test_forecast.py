@@ -32,7 +32,7 @@ SOURCES = {
 
 def foretell(fatwheel: CommandLine, folder: Path, **cache: str) -> dict[str, str]:
     """Return the row of each job in the table of units."""
-    ran = fatwheel("plan", cwd=folder, **cache)
+    ran = fatwheel("plan", "--explain", cwd=folder, **cache)
     assert ran.status == 0, ran.stderr
     table = ran.stdout.partition("compile units, by")[2].splitlines()
     return {row[0]: " ".join(row[1:]) for line in table if (row := line.split()) and row[0] in {JOB, NEXT}}
