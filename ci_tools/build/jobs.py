@@ -107,8 +107,7 @@ def build(
     """
     refuse_place(out, planned)
     if SDIST in names and not planned.plan.sdist:
-        msg = "the plan makes no sdist: it adds wheels to a release, which has one"
-        raise InputError(msg)
+        raise InputError("the plan makes no sdist: it adds wheels to a release, which has one")
     jobs = [planned.job(name) for name in names if name != SDIST]
     own = _refuse_machine(planned, jobs, out, outside, takes_level=checks.compiled is not None)
     for job, python in own if not keep_going else ():
@@ -161,13 +160,11 @@ def refuse_place(out: Path, planned: Planned) -> None:
     """Raise InputError if `out` is a file or contains the source: built files would be mixed with source files."""
     place, root = out.resolve(), planned.tree.root.resolve()
     if out.exists() and not out.is_dir():
-        msg = f"--out: {out} is a file, expected a folder"
-        raise InputError(msg)
+        raise InputError(f"--out: {out} is a file, expected a folder")
     inside = (name for name in planned.tree.files if (root / name).is_relative_to(place))
     name = next(inside, None)
     if name:
-        msg = f"--out: {out} holds the source ({name}), expected a folder of its own such as dist"
-        raise InputError(msg)
+        raise InputError(f"--out: {out} holds the source ({name}), expected a folder of its own such as dist")
 
 
 def _refuse_machine(

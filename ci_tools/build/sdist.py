@@ -78,8 +78,7 @@ def unpack_sdist(path: Path, folder: Path) -> Tree:
         with tarfile.open(path) as archive:
             archive.extractall(folder, filter="data")
     except (tarfile.TarError, EOFError, OSError) as error:
-        msg = f"{path.name} cannot be unpacked: {error}"
-        raise Rejected(msg) from error
+        raise Rejected(f"{path.name} cannot be unpacked: {error}") from error
     root = folder / path.name.removesuffix(".tar.gz")
     files = (file for file in root.rglob("*") if file.is_file() or file.is_symlink())
     return Tree(root, tuple(sorted(file.relative_to(root).as_posix() for file in files)))
@@ -145,8 +144,7 @@ def write_with_date(path: Path, sink: BinaryIO, epoch: int) -> None:
                 _write_anew(archive, sink, epoch)
                 return
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        msg = f"{path.name} cannot be read: {error}"
-        raise Rejected(msg) from error
+        raise Rejected(f"{path.name} cannot be read: {error}") from error
     with path.open("rb") as source:
         shutil.copyfileobj(source, sink)
 
@@ -160,8 +158,7 @@ def write_with_files(path: Path, sink: BinaryIO, epoch: int, files: Mapping[str,
         with tarfile.open(path) as archive:
             _write_anew(archive, sink, epoch, files)
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        msg = f"{path.name} cannot be read: {error}"
-        raise Rejected(msg) from error
+        raise Rejected(f"{path.name} cannot be read: {error}") from error
 
 
 def _read_gzip_time(path: Path) -> int:

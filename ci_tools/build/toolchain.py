@@ -134,8 +134,7 @@ class Toolchains:
         why = self.missing(job)
         python = self.interpreter_of(job)
         if why or python is None:
-            msg = f"{job.name} cannot be built here: {why}"
-            raise MachineError(msg)
+            raise MachineError(f"{job.name} cannot be built here: {why}")
         if job.kind is JobKind.PURE:
             return Toolchain(identity="none", python=python)
         if is_cross := self._is_cross(job):
@@ -237,8 +236,7 @@ class Toolchains:
         """Fetch the headers in a wheel whose RECORD the catalog knows."""
         with package_index.files_of("torch", package_index.users_index(self.environ)) as (session, addresses):
             if offer.file not in addresses:
-                msg = f'the package index has no file "{offer.file}"'
-                raise InputError(msg)
+                raise InputError(f'the package index has no file "{offer.file}"')
             with open_parts(offer._replace(url=addresses[offer.file]), session, self.reporter.say) as parts:
                 refuse_record(parts, self.outside)
                 parts.copy([name for name in parts.names if name.startswith(HEADERS)], target, step.progress)
@@ -297,5 +295,4 @@ def _extract_headers(archive: Path, target: Path) -> None:
         with zipfile.ZipFile(archive) as wheel:
             wheel.extractall(target, [name for name in wheel.namelist() if name.startswith(HEADERS)])
     except zipfile.BadZipFile as error:
-        msg = f"{archive.name} cannot be unpacked: {error}"
-        raise Rejected(msg) from error
+        raise Rejected(f"{archive.name} cannot be unpacked: {error}") from error

@@ -50,8 +50,7 @@ def open_tool(tool: PinnedTool, outside: Outside) -> Path:
     """
     host = f"{platform.system().lower()}-{platform.machine()}"
     if host not in tool.wheels:
-        msg = f"the catalog has no {tool.project} for {host}, expected one of {', '.join(tool.wheels)}"
-        raise MachineError(msg)
+        raise MachineError(f"the catalog has no {tool.project} for {host}, expected one of {', '.join(tool.wheels)}")
     file, sha256 = tool.wheels[host]
 
     def unpack(folder: Path) -> None:

@@ -122,8 +122,7 @@ def add_targets(parser: Parser) -> None:
 def parse_nonempty(text: str) -> str:
     """Return an argument; refuse an empty one, which often comes from an unset variable."""
     if not text.strip():
-        msg = "it is empty, expected a value, or no such option"
-        raise argparse.ArgumentTypeError(msg)
+        raise argparse.ArgumentTypeError("it is empty, expected a value, or no such option")
     return text
 
 
@@ -132,13 +131,11 @@ def parse_minor(text: str) -> Minor:
     try:
         return Minor.parse(text)
     except ValueError as error:
-        msg = f"{error}, expected one such as 2.13"
-        raise argparse.ArgumentTypeError(msg) from error
+        raise argparse.ArgumentTypeError(f"{error}, expected one such as 2.13") from error
 
 
 def parse_number(text: str) -> int:
     """Return a whole number above 0."""
     if not re.fullmatch("[1-9][0-9]{0,9}", text):
-        msg = f'"{text}" is not a number, expected one such as 7'
-        raise argparse.ArgumentTypeError(msg)
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number, expected one such as 7')
     return int(text)

@@ -81,8 +81,7 @@ def narrow(plan: Plan, name: str | None) -> Plan:
         return plan
     asked = [str(platform.platform) for platform in plan.request.platforms]
     if name not in asked:
-        msg = f'the request has no platform "{name}", {nearest(name, asked)}'
-        raise InputError(msg)
+        raise InputError(f'the request has no platform "{name}", {nearest(name, asked)}')
     return plan_file.only(plan, Platform(name))
 
 
@@ -95,8 +94,7 @@ def read_python(text: str, rows: tuple[CatalogRow, ...] = ()) -> Python:
     """Return the Python of a version; raise InputError if neither the catalog nor a project's rows have it."""
     known = {str(python): python for python in catalog.load(rows).pythons}
     if text not in known:
-        msg = f'--python: there is no Python "{text}" in the catalog, {nearest(text, known)}'
-        raise InputError(msg)
+        raise InputError(f'--python: there is no Python "{text}" in the catalog, {nearest(text, known)}')
     return known[text]
 
 

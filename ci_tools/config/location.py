@@ -79,8 +79,7 @@ def read_document(path: Path, name: str) -> Document:
     Raises InputError with every mistake in its syntax, or if the folder has two configs.
     """
     if not path.exists():
-        msg = f"there is no {path}, expected a config that says what to build"
-        raise InputError(msg, hint=HINT)
+        raise InputError(f"there is no {path}, expected a config that says what to build", hint=HINT)
     beside = path.with_name(PROJECT_FILE)
     is_one_of_two = path.name in {CONFIG_FILE, PROJECT_FILE} and path.with_name(CONFIG_FILE).exists()
     if is_one_of_two and table_in(beside) is not None:

@@ -26,8 +26,7 @@ def read_archs(archs: Sequence[str], outside: Outside | None, where: str = "--ar
     if NATIVE not in archs:
         return tuple(archs)
     if outside is None:
-        msg = f"{where} native: this reads the config for no machine, expected architectures such as 8.9"
-        raise InputError(msg)
+        raise InputError(f"{where} native: this reads the config for no machine, expected architectures such as 8.9")
     answer = output(ASK, env=dict(outside.environ)) or ""
     found = sorted({line.strip() for line in answer.splitlines() if CAPABILITY.fullmatch(line.strip())}, key=_by_number)
     if not found:

@@ -100,8 +100,7 @@ def _runner(text: str, request: Request) -> tuple[str, tuple[str, ...]]:
         msg = f'--gpu-runner: the request has no platform "{name}", {nearest(name, asked)}'
         raise InputError(msg, hint="it names a platform and the labels of a runner: linux-cuda=self-hosted,h100")
     if not labels or not all(label.isprintable() for label in labels):
-        msg = f"--gpu-runner: {name} has no label, expected something like {name}=self-hosted,h100"
-        raise InputError(msg)
+        raise InputError(f"--gpu-runner: {name} has no label, expected something like {name}=self-hosted,h100")
     return name, labels
 
 

@@ -90,8 +90,7 @@ def choose_package(tree: Tree, asked: str) -> tuple[Package, tuple[Package, ...]
         raise explain_no_package(tree.root)
     chosen = next((one for one in found if one.is_called(asked)), None) if asked else found[0]
     if chosen is None:
-        msg = f'--package: the source has no package "{asked}", {nearest(asked, map(str, found))}'
-        raise InputError(msg)
+        raise InputError(f'--package: the source has no package "{asked}", {nearest(asked, map(str, found))}')
     if not asked and chosen.folder and len(found) > 1:
         names = ", ".join(f"{one} ({one.folder})" if one.name else one.folder for one in found[:MAX_SHOWN])
         more = f" and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""

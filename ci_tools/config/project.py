@@ -41,14 +41,11 @@ def refuse_existing(folder: Path, paths: Iterable[Path]) -> None:
     """Raise InputError if a file exists already, the folder has a config in its pyproject.toml, or does not exist."""
     for path in paths:
         if path.exists():
-            msg = f"{path} exists already, expected no such file"
-            raise InputError(msg)
+            raise InputError(f"{path} exists already, expected no such file")
     if table_in(folder / PROJECT_FILE) is not None:
-        msg = f"{folder / PROJECT_FILE} has a table [tool.fatwheel] already, expected no config"
-        raise InputError(msg)
+        raise InputError(f"{folder / PROJECT_FILE} has a table [tool.fatwheel] already, expected no config")
     if not folder.is_dir():
-        msg = f"there is no folder {folder}, expected the source of a project"
-        raise InputError(msg)
+        raise InputError(f"there is no folder {folder}, expected the source of a project")
 
 
 class StarterProject(NamedTuple):

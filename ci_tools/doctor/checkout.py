@@ -36,8 +36,7 @@ def read_checkout(folder: Path, clones: Path | None, environ: Mapping[str, str])
         msg = f"{folder} has no {FOLDER.rstrip('/')}, expected the checkout of a repository on GitHub, or OWNER/REPO"
         raise InputError(msg)
     if clones and not clones.is_dir():
-        msg = f"--clones {clones} is not a folder, expected one with clones such as OWNER/NAME"
-        raise InputError(msg)
+        raise InputError(f"--clones {clones} is not a folder, expected one with clones such as OWNER/NAME")
     texts: dict[str, str] = {}
     broken: list[Problem] = []
     for path in (path for pattern in PLACES for path in sorted(root.glob(pattern))):

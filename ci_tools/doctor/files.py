@@ -68,14 +68,12 @@ def _text(api: Api, file: Answer, ref: str, repository: str = "") -> str:
     """Return the text of a file; raise InputError if it is not a file, too large, or not text."""
     path = one_line(str(file["path"]))
     if file["type"] != "file" or file["size"] > LARGEST:
-        msg = f"{path} is not a file, or is larger than {LARGEST:,} bytes"
-        raise InputError(msg)
+        raise InputError(f"{path} is not a file, or is larger than {LARGEST:,} bytes")
     whole = file if "content" in file else api.get(f"/contents/{quote(str(file['path']))}", repository, ref=ref)
     try:
         return base64.b64decode(whole["content"])[:LARGEST].decode("utf-8-sig")
     except (KeyError, TypeError, ValueError) as error:
-        msg = f"{path} is not UTF-8 text"
-        raise InputError(msg) from error
+        raise InputError(f"{path} is not UTF-8 text") from error
 
 
 def make_fetch(api: Api) -> Fetch:

@@ -53,8 +53,7 @@ class Extent(NamedTuple):
     def part(self, position: int, size: int) -> Extent:
         """Return the range of `size` bytes from `position` on; raise EOFError if there are fewer."""
         if position + size > self.size:
-            msg = f"it ends at byte {self.size}, expected {position + size} or more"
-            raise EOFError(msg)
+            raise EOFError(f"it ends at byte {self.size}, expected {position + size} or more")
         return Extent(self.stream, self.start + position, size)
 
     def read(self, position: int = 0, size: int | None = None) -> bytes:
@@ -63,8 +62,7 @@ class Extent(NamedTuple):
         self.stream.seek(part.start)
         content = self.stream.read(part.size)
         if len(content) != part.size:
-            msg = f"it ends at byte {position + len(content)}, expected {position + part.size} or more"
-            raise EOFError(msg)
+            raise EOFError(f"it ends at byte {position + len(content)}, expected {position + part.size} or more")
         return content
 
     def peek(self, size: int) -> bytes:
@@ -191,8 +189,7 @@ class Elf:
         layout = self._layout(SEGMENT)
         with reading_whole():
             if count and size != layout.size:
-                msg = f"a segment header has {size} bytes, expected {layout.size}"
-                raise ValueError(msg)
+                raise ValueError(f"a segment header has {size} bytes, expected {layout.size}")
             rows = layout.iter_unpack(self.extent.read(start, count * size))
             return tuple(map(self._segment, rows))
 
@@ -247,8 +244,7 @@ class Elf:
                     _, _, number, name, further = version.unpack_from(content, place)
                     left -= 1
                     if left < 0:
-                        msg = "its table of needed versions names an entry twice"
-                        raise ValueError(msg)
+                        raise ValueError("its table of needed versions names an entry twice")
                     yield NeededVersion(_text(names, library), _text(names, name), number)
                     place += further
                 position += step
@@ -281,8 +277,7 @@ def read_elf(extent: Extent) -> Elf:
     with reading_whole():
         identification = extent.read(0, 16)
         if identification[:4] != ELF_MAGIC:
-            msg = f"it starts with {identification[:4]!r}"
-            raise ValueError(msg)
+            raise ValueError(f"it starts with {identification[:4]!r}")
         bits, byte_order = BITS[identification[4]], BYTE_ORDER[identification[5]]
         layout = struct.Struct(byte_order + HEADER[bits])
         fields = layout.unpack(extent.read(16, layout.size))
@@ -312,8 +307,7 @@ def _headers(
     if not table:
         return ()
     if entry_size != layout.size:
-        msg = f"a section header has {entry_size} bytes, expected {layout.size}"
-        raise ValueError(msg)
+        raise ValueError(f"a section header has {entry_size} bytes, expected {layout.size}")
     count = count or layout.unpack(extent.read(table, layout.size))[5]
     return tuple(layout.iter_unpack(extent.read(table, count * layout.size)))
 
@@ -332,5 +326,4 @@ def reading_whole(kind: str = "ELF file") -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
-        msg = f"this is not a whole {kind}: {error or type(error).__name__}"
-        raise Rejected(msg) from error
+        raise Rejected(f"this is not a whole {kind}: {error or type(error).__name__}") from error

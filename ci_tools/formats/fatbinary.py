@@ -233,8 +233,7 @@ def _units(content: Extent) -> Iterator[list[_Payload]]:
             unit, size, unpacked = _unpack_bundle(rest)
             left -= unpacked
             if left < 0:
-                msg = f"the offload bundles claim to unpack to over {MAX_UNPACKED_IN_ALL:,} bytes"
-                raise Rejected(msg)
+                raise Rejected(f"the offload bundles claim to unpack to over {MAX_UNPACKED_IN_ALL:,} bytes")
         else:
             unit, size = _fatbinary(content, position)
         yield unit
@@ -258,8 +257,7 @@ def _fatbinary(content: Extent, position: int) -> tuple[list[_Payload], int]:
     magic, _, header, size = FATBINARY.unpack(cut(content, position, FATBINARY.size).read())
     if magic != FATBINARY_MAGIC or header < FATBINARY.size:
         found, expected = (hex(int.from_bytes(number, "little")) for number in (magic, FATBINARY_MAGIC))
-        msg = f"the fatbinary has the magic number {found} at byte {position}, expected {expected}"
-        raise Rejected(msg)
+        raise Rejected(f"the fatbinary has the magic number {found} at byte {position}, expected {expected}")
     return list(_entries(cut(content, position + header, size))), header + size
 
 
@@ -270,8 +268,7 @@ def _entries(unit: Extent) -> Iterator[_Payload]:
         head += unit.read(position, min(ENTRY.size, unit.size - position))[SHORTEST_ENTRY:]
         kind, header, size, packed, arch, flags, unpacked = ENTRY.unpack(head.ljust(ENTRY.size, b"\0"))
         if header < SHORTEST_ENTRY:
-            msg = f"a fatbinary entry has a header of {header} bytes, expected {SHORTEST_ENTRY} or more"
-            raise Rejected(msg)
+            raise Rejected(f"a fatbinary entry has a header of {header} bytes, expected {SHORTEST_ENTRY} or more")
         payload = cut(unit, position + header, size)
         variant = "a" if flags & ARCH_SPECIFIC else "f" if flags & FAMILY_SPECIFIC else ""
         image = Image(KINDS.get(kind, f"kind{kind}"), f"{arch}{variant}")
@@ -291,8 +288,7 @@ def _bundle(content: Extent) -> tuple[list[_Payload], int]:
         position += length
         payload = cut(content, offset, size, "offload bundle")
         if size and offset < end:
-            msg = f"the offload bundle has {name[:100]} at byte {offset}, expected it after byte {end}"
-            raise Rejected(msg)
+            raise Rejected(f"the offload bundle has {name[:100]} at byte {offset}, expected it after byte {end}")
         end = max(end, position, offset + size)
         if name.startswith("hip"):
             unit.append(_Payload(Image(HIP, _target(name)), payload))

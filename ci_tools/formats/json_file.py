@@ -42,8 +42,7 @@ def parse(data: bytes | str) -> Any:  # noqa: ANN401 - JSON
     try:
         return json.loads(data)
     except RecursionError as error:
-        msg = "it is nested too deeply"
-        raise ValueError(msg) from error
+        raise ValueError("it is nested too deeply") from error
 
 
 def structure_bytes(data: bytes | str, kind: type[Value], where: str, *, hint: str = "") -> Value:
@@ -119,8 +118,7 @@ def _read_name(value: object, kind: type[AcceleratorKind | Name]) -> Accelerator
     names = AcceleratorKind.known if issubclass(kind, AcceleratorKind) else {str(name): name for name in kind}
     text = require_type(value, str)
     if text not in names:
-        msg = f'"{text}" is unknown, {nearest(text, names)}'
-        raise ValueError(msg)
+        raise ValueError(f'"{text}" is unknown, {nearest(text, names)}')
     return names[text]
 
 
@@ -154,8 +152,7 @@ def _require_object(make_plain: Any, own: cattrs.Converter) -> Callable[[Any], C
 
 def _require_length(value: Any, count: int) -> Any:  # noqa: ANN401 - JSON
     if len(require_type(value, list)) != count:
-        msg = f"expected {count} values, found {len(value)}"
-        raise ValueError(msg)
+        raise ValueError(f"expected {count} values, found {len(value)}")
     return value
 
 
@@ -205,8 +202,7 @@ def unsealed(data: bytes) -> dict[str, Any]:
     """Return the object that `sealed` wrote; raise ValueError if its content has changed."""
     table = parse(data)
     if not isinstance(table, dict) or table.pop(SEAL, None) != digest(_spelled(table)):
-        msg = "its content has changed since it was written"
-        raise ValueError(msg)
+        raise ValueError("its content has changed since it was written")
     return table
 
 

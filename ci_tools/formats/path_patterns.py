@@ -115,8 +115,7 @@ def _translate_segment(text: str, numbers: Iterator[int]) -> str:
     while at < len(text):
         token = TOKEN.match(text, at)
         if token is None:
-            msg = f"{text} ends inside a set or after a backslash"
-            raise ValueError(msg)
+            raise ValueError(f"{text} ends inside a set or after a backslash")
         at = token.end()
         if token["star"]:
             pieces.append("")
@@ -137,7 +136,6 @@ def _translate_character(token: re.Match[str]) -> str:
     body = said[1:] if said[0] in "!^" else said
     ranges = [(one["first"] or one[0], one["last"] or one[0]) for one in RANGE.finditer(body)]
     if any(first > last for first, last in ranges):
-        msg = f"[{said}] has a range that ends before it begins"
-        raise ValueError(msg)
+        raise ValueError(f"[{said}] has a range that ends before it begins")
     inside = "".join(f"{re.escape(first)}-{re.escape(last)}" for first, last in ranges)
     return f"(?!/)[{'^' if body != said else ''}{inside}]"

@@ -156,23 +156,18 @@ def _member(name: str, wheel: Wheel, info: zipfile.ZipInfo, other: Path | None) 
 def _refuse_unclear(wheel: Wheel, local: str) -> None:
     """Raise Rejected if the wheel's label or its members are ambiguous."""
     if not wheel.dist_info:
-        msg = f"{wheel.path.name} has no dist-info folder or several, expected one"
-        raise Rejected(msg)
+        raise Rejected(f"{wheel.path.name} has no dist-info folder or several, expected one")
     if not wheel.dist_info_data("METADATA"):
-        msg = f"{wheel.path.name} has no METADATA"
-        raise Rejected(msg)
+        raise Rejected(f"{wheel.path.name} has no METADATA")
     if local and "+" in wheel.dist_info:
-        msg = f"{wheel.path.name} has a local version already, expected none, so that +{local} can be added"
-        raise Rejected(msg)
+        raise Rejected(f"{wheel.path.name} has a local version already, expected none, so that +{local} can be added")
     names = Counter(info.filename for info in wheel.infos)
     unshown = next(filter(CONTROL.search, names), "")
     if unshown:
-        msg = f"{wheel.path.name}: the name of {unshown!r} holds a control character"
-        raise Rejected(msg)
+        raise Rejected(f"{wheel.path.name}: the name of {unshown!r} holds a control character")
     twice = next((name for name, count in names.items() if count > 1), "")
     if twice:
-        msg = f"{wheel.path.name}: {twice} is in the archive {names[twice]} times"
-        raise Rejected(msg)
+        raise Rejected(f"{wheel.path.name}: {twice} is in the archive {names[twice]} times")
 
 
 def _executable(info: zipfile.ZipInfo) -> bool:
@@ -193,15 +188,13 @@ def _label_metadata(metadata: str, label: Label, wheel: str) -> str:
     if label.local:
         head, count = VERSION_FIELD.subn(rf"\g<0>+{label.local}", head)
         if count != 1:
-            msg = f"{wheel}: METADATA has {count} Version fields, expected one"
-            raise Rejected(msg)
+            raise Rejected(f"{wheel}: METADATA has {count} Version fields, expected one")
     if label.requires_torch or label.drops:
         try:
             head = _drop(head, label.drops)
             head = _narrow_torch(head, label.requires_torch) if label.requires_torch else head
         except ValueError as error:  # InvalidRequirement, or more digits than Python converts
-            msg = f"{wheel}: METADATA has an invalid Requires-Dist: {str(error).splitlines()[0]}"
-            raise Rejected(msg) from error
+            raise Rejected(f"{wheel}: METADATA has an invalid Requires-Dist: {str(error).splitlines()[0]}") from error
     return head + blank + body
 
 
@@ -234,8 +227,7 @@ def _narrow_field(field: re.Match[str], specifier: str) -> str:
     if canonicalize_name(requirement.name) != "torch":
         return field[0]
     if requirement.url:
-        msg = f"{requirement} gives an address, expected a specifier"
-        raise InvalidRequirement(msg)
+        raise InvalidRequirement(f"{requirement} gives an address, expected a specifier")
     extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
     marker = f" ; {requirement.marker}" if requirement.marker else ""
     own = sorted(map(str, {*requirement.specifier} - {*parse_specifiers(specifier)}))

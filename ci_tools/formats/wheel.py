@@ -75,15 +75,13 @@ class Wheel:
         """Yield a member's content piece by piece; raise Rejected if it is damaged, even if only at its very end."""
         if info.file_size > MAX_MEMBER_BYTES:
             size = f"{info.file_size:,} bytes, expected at most {MAX_MEMBER_BYTES:,}"
-            msg = f"{self.path.name}: {info.filename} claims {size}"
-            raise Rejected(msg)
+            raise Rejected(f"{self.path.name}: {info.filename} claims {size}")
         found = 0
         for chunk in self._inflate_chunks(info):
             found += len(chunk)
             yield chunk
         if found != info.file_size:
-            msg = f"{self.path.name}: {info.filename} holds {found:,} bytes, it claims {info.file_size:,}"
-            raise Rejected(msg)
+            raise Rejected(f"{self.path.name}: {info.filename} holds {found:,} bytes, it claims {info.file_size:,}")
 
     def _inflate_chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
         try:
@@ -128,8 +126,7 @@ class Wheel:
         try:
             return self.dist_info_data(file).decode()
         except UnicodeDecodeError as error:
-            msg = f"{self.path.name}: {file} is not UTF-8: {error.reason} at byte {error.start}"
-            raise Rejected(msg) from error
+            raise Rejected(f"{self.path.name}: {file} is not UTF-8: {error.reason} at byte {error.start}") from error
 
     @cached_property
     def metadata(self) -> Message:
@@ -168,16 +165,14 @@ class Wheel:
         try:
             yield from csv.reader(io.StringIO(self.dist_info_text("RECORD"), newline=""))
         except csv.Error as error:
-            msg = f"{self.path.name}: RECORD cannot be read: {error}"
-            raise Rejected(msg) from error
+            raise Rejected(f"{self.path.name}: RECORD cannot be read: {error}") from error
 
 
 def read_headers(content: str, where: str) -> Message:
     """Return the headers of METADATA, WHEEL or PKG-INFO; raise Rejected if there are more than any project has."""
     flaw = explain_headers(content)
     if flaw:
-        msg = f"{where}: {flaw}"
-        raise Rejected(msg)
+        raise Rejected(f"{where}: {flaw}")
     headers, _, body = (
         content.partition(separator[0]) if (separator := END_OF_HEADERS.search(content)) else (content, "", "")
     )
@@ -214,8 +209,7 @@ def open_wheel(path: Path) -> Wheel:
     try:
         archive = zipfile.ZipFile(path)
     except DAMAGE as error:
-        msg = f"{path.name} is not a wheel: {error}"
-        raise Rejected(msg) from error
+        raise Rejected(f"{path.name} is not a wheel: {error}") from error
     packed, unpacked = path.stat().st_size, sum(info.file_size for info in archive.infolist())
     if unpacked > max(FREE_BYTES, MAX_RATIO * packed):
         archive.close()

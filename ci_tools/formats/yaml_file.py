@@ -103,8 +103,7 @@ def parse(text: str, name: str, most: int = MAX_VALUES, *, by_core: bool = False
     """
     node = compose(text, name)
     if node is None:
-        msg = f"{name} is empty"
-        raise InputError(msg, hint="`fatwheel init` writes a starter from what it finds in the source")
+        raise InputError(f"{name} is empty", hint="`fatwheel init` writes a starter from what it finds in the source")
     reader = _Reader(name, most, by_core=by_core)
     value = reader.value(node, ())
     if reader.problems:
@@ -115,24 +114,19 @@ def parse(text: str, name: str, most: int = MAX_VALUES, *, by_core: bool = False
 def text_of(path: Path, name: str, kind: str = "a YAML file") -> str:
     """Return the file's text; raise InputError if it is not a regular file, unreadable, too large or not UTF-8."""
     if path.is_dir():
-        msg = f"{name} is a folder, expected {kind}"
-        raise InputError(msg)
+        raise InputError(f"{name} is a folder, expected {kind}")
     if path.exists() and not path.is_file():  # reading a pipe would block
-        msg = f"{name} is not a regular file, expected {kind}"
-        raise InputError(msg)
+        raise InputError(f"{name} is not a regular file, expected {kind}")
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        msg = f"{name} is not text: byte {error.start} is not UTF-8, expected {kind}"
-        raise InputError(msg) from error
+        raise InputError(f"{name} is not text: byte {error.start} is not UTF-8, expected {kind}") from error
     except OSError as error:
-        msg = f"{name} cannot be read: {error.strerror}"
-        raise InputError(msg) from error
+        raise InputError(f"{name} cannot be read: {error.strerror}") from error
     if len(data) > MAX_BYTES:
-        msg = f"{name} is larger than {MAX_BYTES:,} bytes, expected a config written by a person"
-        raise InputError(msg)
+        raise InputError(f"{name} is larger than {MAX_BYTES:,} bytes, expected a config written by a person")
     return text
 
 

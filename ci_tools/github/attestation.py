@@ -41,8 +41,7 @@ def verify(
     for name, pattern, text in (("repository", REPOSITORY, repository), ("signer", SIGNER, signer)):
         if not pattern.fullmatch(text):
             shape = f"OWNER/REPO{'/.github/workflows/FILE' if name == 'signer' else ''}"
-            msg = f'--{name}: "{one_line(text)}" is not valid, expected {shape}'
-            raise InputError(msg)
+            raise InputError(f'--{name}: "{one_line(text)}" is not valid, expected {shape}')
     files = _list_files(folder, PARTS)
     policy = [f"--repo={repository}", f"--signer-workflow={signer}", *_bundles(bundles)]
     verifier = _Verifier(_gh(outside), tuple(policy), outside, timeout)
@@ -69,8 +68,7 @@ def _list_files(folder: Path, patterns: Iterable[str]) -> tuple[Path, ...]:
     """Return the files of a release folder; raise InputError if there are none."""
     files = tuple(sorted(path for pattern in patterns for path in folder.glob(pattern)))
     if not files:
-        msg = f"{folder} has no wheel or sdist, expected a folder that `fatwheel ci gather` wrote"
-        raise InputError(msg)
+        raise InputError(f"{folder} has no wheel or sdist, expected a folder that `fatwheel ci gather` wrote")
     return files
 
 
@@ -88,8 +86,7 @@ def _bundles(folder: Path | None) -> Iterator[str]:
         return
     found = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     if len(found) != 1:
-        msg = f"{folder} has {len(found)} attestations, expected the one bundle of a run"
-        raise InputError(msg)
+        raise InputError(f"{folder} has {len(found)} attestations, expected the one bundle of a run")
     yield f"--bundle={found[0].absolute()}"
 
 

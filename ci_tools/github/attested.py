@@ -107,8 +107,7 @@ def _post(repository: Repository, path: str, body: Mapping[str, object]) -> dict
     try:
         answer: Any = repository.requester.requestJsonAndCheck("POST", path, input=dict(body))[1]
     except UnknownObjectException as error:  # as on a GitHub Enterprise Server that is older
-        msg = "its API has no list of attestations"
-        raise InputError(msg) from error
+        raise InputError("its API has no list of attestations") from error
     if not isinstance(answer, dict):
         msg = "an answer about attestations is not an object"
         raise TypeError(msg)  # the hub reports a server that is not GitHub
@@ -149,14 +148,11 @@ def read_provenance(bundle: object, digest: str) -> Provenance:
         predicate = str(statement["predicateType"])
         found = Provenance(_extension(certificate, SOURCE), _extension(certificate, SIGNER))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, ExtensionNotFound) as error:
-        msg = f"it cannot be read: {type(error).__name__}"
-        raise InputError(msg) from error
+        raise InputError(f"it cannot be read: {type(error).__name__}") from error
     if kind != IN_TOTO or not predicate.startswith(PREDICATE):
-        msg = "its statement is of another kind than a provenance"
-        raise InputError(msg)
+        raise InputError("its statement is of another kind than a provenance")
     if digest not in subjects:
-        msg = "it is of other bytes"
-        raise InputError(msg)
+        raise InputError("it is of other bytes")
     _refuse_signature(certificate, signature, _encode(kind, payload))
     return found
 

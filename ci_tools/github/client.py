@@ -103,8 +103,7 @@ class Hub:
         With `anonymous`, no token is needed: anybody can read a public repository. A token is still used if set.
         """
         if not REPOSITORY.fullmatch(self.repository):
-            msg = f'"{printable(self.repository)}" is not the name of a repository, expected OWNER/REPO'
-            raise InputError(msg)
+            raise InputError(f'"{printable(self.repository)}" is not the name of a repository, expected OWNER/REPO')
         client = Github(
             auth=None if anonymous and not self._tokens() else Auth.Token(self._token()[1]),
             base_url=self._address(),
@@ -286,8 +285,7 @@ def open_hub(target: str, outside: Outside) -> Hub:
     """Return the client for a repository that is named as a target; raise InputError if it names none."""
     kind, _, repository = target.partition(":")
     if kind != GITHUB.prefix:
-        msg = f'"{printable(target)}" is not a repository, expected {GITHUB.form}'
-        raise InputError(msg)
+        raise InputError(f'"{printable(target)}" is not a repository, expected {GITHUB.form}')
     return Hub(repository, outside)
 
 
@@ -312,8 +310,7 @@ def _refuse_empty(requester: Requester) -> None:
     def ask_for_content(verb: str, *arguments: Any, **more: Any) -> tuple[dict[str, Any], Any]:  # noqa: ANN401 - PyGithub's
         headers, data = ask(verb, *arguments, **more)
         if verb == "GET" and data is None:
-            msg = "the answer has no content"
-            raise Failed(msg)
+            raise Failed("the answer has no content")
         return headers, data
 
     requester.requestJsonAndCheck = ask_for_content  # type: ignore[method-assign]

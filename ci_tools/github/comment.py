@@ -32,16 +32,13 @@ def read(path: Path) -> str:
         msg = f"there is no file {path}, expected the Markdown of a comment"
         raise InputError(msg, hint="`fatwheel plan --against REV --format markdown` writes one")
     if path.stat().st_size > LARGEST:
-        msg = f"{path} has more than {LARGEST:,} bytes, expected the Markdown of a comment"
-        raise InputError(msg)
+        raise InputError(f"{path} has more than {LARGEST:,} bytes, expected the Markdown of a comment")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        msg = f"{path} is not UTF-8 text: {error.reason} at byte {error.start}"
-        raise InputError(msg) from error
+        raise InputError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     if not text.strip():
-        msg = f"{path} is empty, expected the Markdown of a comment"
-        raise InputError(msg)
+        raise InputError(f"{path} is empty, expected the Markdown of a comment")
     return text
 
 

@@ -119,8 +119,7 @@ def news(path: Path, platform: str, results: Iterable[str], run: ActionsRun, now
 def _result(word: str) -> JobResult:
     known = {*map(str, JobResult)}
     if word not in known:
-        msg = f'--result: GitHub has no result "{one_line(word)}", {nearest(word, known)}'
-        raise InputError(msg)
+        raise InputError(f'--result: GitHub has no result "{one_line(word)}", {nearest(word, known)}')
     return JobResult(word)
 
 
@@ -132,8 +131,7 @@ def _owner(path: Path, platform: Platform) -> tuple[str, str]:
         return "", f"the config cannot be read: {error.message}"
     owners = {str(one.platform): one.owner or "" for one in request.platforms}
     if platform not in owners:
-        msg = f'--platform: {path} has no platform "{platform}", {nearest(platform, owners)}'
-        raise InputError(msg)
+        raise InputError(f'--platform: {path} has no platform "{platform}", {nearest(platform, owners)}')
     return owners[platform], "" if owners[platform] else "the config names no owner"
 
 
@@ -155,8 +153,7 @@ def tell(hub: Hub, told: News) -> str:
     """
     if not told.has_failed and not told.is_well:
         shown = ", ".join(told.results) or "nothing"
-        msg = f"{told.platform} came to {shown}, which is neither a failure nor a success"
-        raise LeftUndone(msg)
+        raise LeftUndone(f"{told.platform} came to {shown}, which is neither a failure nor a success")
     with hub.opened() as opened:
         if not opened.has_issues:
             _refuse_without_issues(hub.repository, told)
@@ -166,8 +163,7 @@ def tell(hub: Hub, told: News) -> str:
 
 def _refuse_without_issues(repository: str, told: News) -> None:
     if not told.has_failed:
-        msg = f"issues are disabled in {repository}, so none about {told.platform} can be open"
-        raise LeftUndone(msg)
+        raise LeftUndone(f"issues are disabled in {repository}, so none about {told.platform} can be open")
     msg = f"{told.platform} fails, and its owner cannot be notified: issues are disabled in {repository}"
     raise InputError(msg, hint=f"gh repo edit {repository} --enable-issues, or Settings, General, Features")
 
@@ -250,8 +246,7 @@ def _reopen_issue(desk: _Desk) -> Issue | None:
 def _well(desk: _Desk) -> str:
     found = desk.issues("open")
     if not found:
-        msg = f"{desk.told.platform} succeeds, and no issue about it is open"
-        raise LeftUndone(msg)
+        raise LeftUndone(f"{desk.told.platform} succeeds, and no issue about it is open")
     for issue in found:
         desk.close(issue, f"{desk.told.platform} succeeds again: {desk.told.run}.", "completed")
     return found[0].html_url

@@ -23,8 +23,7 @@ def list_projects(configs: Sequence[str], prefix: str) -> list[dict[str, str]]:
     No prefix begins another's patterns: `x-built-*` is of x, so that no name has a hyphen.
     """
     if twice := next((config for config in configs if configs.count(config) > 1), ""):
-        msg = f"{twice} is named twice, expected each config once"
-        raise InputError(msg)
+        raise InputError(f"{twice} is named twice, expected each config once")
     names = [re.sub(r"\W+", "_", USUAL.sub("", config), flags=re.ASCII).strip("_") or "root" for config in configs]
     hashed = [safe_name(config + "/").replace("-", "_") for config in configs]
     unique = [long if names.count(name) > 1 else name for name, long in zip(names, hashed, strict=True)]

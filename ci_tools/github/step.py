@@ -142,8 +142,7 @@ def step_of(
     Raises InputError for an unknown verb or variable.
     """
     if name not in VERBS:
-        msg = f'there is no step "{name}", {nearest(name, VERBS)}'
-        raise InputError(msg)
+        raise InputError(f'there is no step "{name}", {nearest(name, VERBS)}')
     verb = VERBS[name]
     given = _read_inputs(name, verb, environ)
     if verb.takes_attestation:
@@ -193,8 +192,7 @@ def _read_inputs(name: str, verb: StepVerb, environ: Mapping[str, str]) -> dict[
     unknown = sorted(filled.keys() - known)
     if unknown:
         shown = unknown[0].replace("_", "-")
-        msg = f'`{name}` has no input "{shown}", {nearest(shown, (key.replace("_", "-") for key in known))}'
-        raise InputError(msg)
+        raise InputError(f'`{name}` has no input "{shown}", {nearest(shown, (key.replace("_", "-") for key in known))}')
     return filled
 
 
@@ -206,8 +204,7 @@ def _refuse_undecided(given: Mapping[str, str], environ: Mapping[str, str]) -> N
     """
     attest = given.get("attest", ATTEST[0])
     if attest not in ATTEST:
-        msg = f'attest: "{attest}" is not one of {", ".join(ATTEST)}'
-        raise InputError(msg, hint=nearest(attest, ATTEST))
+        raise InputError(f'attest: "{attest}" is not one of {", ".join(ATTEST)}', hint=nearest(attest, ATTEST))
     event = given.get("event") or environ.get("GITHUB_EVENT_NAME", "")
     if attest == ATTEST[0] and is_true("private", given.get("private", "")) and not event.startswith("pull_request"):
         msg = "the repository is private, and GitHub attests private ones only on the plan Enterprise Cloud"
@@ -242,6 +239,5 @@ def is_true(variable: str, text: str) -> bool:
     """Return the boolean that a variable has; raise InputError if it has none."""
     word = text.strip().lower()
     if word not in BOOLEANS:
-        msg = f'{variable}: "{text}" is neither true nor false'
-        raise InputError(msg, hint="expected 1 or true, 0 or false")
+        raise InputError(f'{variable}: "{text}" is neither true nor false', hint="expected 1 or true, 0 or false")
     return BOOLEANS[word]

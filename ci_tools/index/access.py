@@ -29,9 +29,7 @@ def explain_refusal(url: str) -> str:
             with session.get(url, headers={"Range": "bytes=0-0"}, stream=True, timeout=TIMEOUT) as answer:
                 status = answer.status_code
     except UNANSWERED as error:
-        msg = f"{url} does not answer: {type(error).__name__}"
-        raise MachineError(msg) from error
+        raise MachineError(f"{url} does not answer: {type(error).__name__}") from error
     if is_temporary(status):
-        msg = f"{url} answers {status}"
-        raise MachineError(msg)
+        raise MachineError(f"{url} answers {status}")
     return f"{url} answers {status} without credentials" if status >= HTTPStatus.BAD_REQUEST else ""

@@ -155,6 +155,5 @@ def metadata_of(path: Path) -> tuple[bytes, str]:
     with wheel.archive:
         metadata, requires = wheel.dist_info_data("METADATA"), wheel.metadata.get("Requires-Python", "")
     if not metadata:
-        msg = f"{path.name} has no METADATA"
-        raise Rejected(msg)
+        raise Rejected(f"{path.name} has no METADATA")
     return metadata, requires

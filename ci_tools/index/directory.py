@@ -63,8 +63,7 @@ def parse_directory(data: bytes) -> Directory:
     strangers = [f"{name!r} as a project" for name in table.projects if not is_project(name)]
     strangers += [f"{name!r} as a folder" for name in folders | filling if not (name and FOLDER.fullmatch(name))]
     if strangers:
-        msg = f"it has {min(strangers)}"
-        raise ValueError(msg)
+        raise ValueError(f"it has {min(strangers)}")
     projects = filter(is_project, table.projects)
     return Directory(table.generation, frozenset(projects), folders, filling, table.root)
 

@@ -51,8 +51,7 @@ def release_of(name: str) -> FileVersion:
 @functools.lru_cache(maxsize=1 << 16)  # every page of a project needs the same names
 def _parse_name(name: str) -> tuple[NormalizedName, FileVersion]:
     if not FILE_NAME.fullmatch(name):
-        msg = f"{name!r} holds a character that no wheel or sdist has in its name"
-        raise ValueError(msg)
+        raise ValueError(f"{name!r} holds a character that no wheel or sdist has in its name")
     if not name.endswith(".whl"):
         project, version = parse_sdist_filename(name)
         return project, _release_from(version)

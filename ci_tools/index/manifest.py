@@ -142,8 +142,7 @@ def manifest_of(table: ManifestTable, project: NormalizedName) -> Manifest:
     """Return a project's manifest from its JSON; raise ValueError if it is invalid or of another project."""
     strangers = [file.name for file in table.files if project_and_version(file.name)[0] != project]
     if strangers:
-        msg = f"it lists {strangers[0]}"
-        raise ValueError(msg)
+        raise ValueError(f"it lists {strangers[0]}")
     offers = {version: sha256 for version, sha256 in table.offers if SHA256.fullmatch(sha256)}
     found: dict[str, IndexedFile] = {}
     for file in table.files:
@@ -154,8 +153,7 @@ def manifest_of(table: ManifestTable, project: NormalizedName) -> Manifest:
         _refuse_place(link.name, link.at, link.only_in)
         _refuse_false_facts(link)
     if table.place and not PROJECT.fullmatch(table.place):
-        msg = f"{table.place!r} is not a folder for its files"
-        raise ValueError(msg)
+        raise ValueError(f"{table.place!r} is not a folder for its files")
     return Manifest(project, table.generation, found, offers, links, table.place)
 
 
@@ -163,8 +161,7 @@ def refuse_changed(data: bytes) -> None:
     """Raise ValueError if a file's seal does not match its content; files of others may have no seal."""
     sealed = SEALED.search(data)
     if sealed and digest(data[: sealed.start()]) != sealed[1].decode():
-        msg = "its content does not match its seal"
-        raise ValueError(msg)
+        raise ValueError("its content does not match its seal")
 
 
 def dump_staged_keys(keys: Iterable[str]) -> bytes:
@@ -177,8 +174,7 @@ def parse_staged_keys(data: bytes) -> frozenset[str]:
     keys = read_table(data, StagedTable).keys
     outside = [key for key in keys if ".." in key.split("/")]
     if outside:
-        msg = f"it names {outside[0]!r}, expected a key of the index"
-        raise ValueError(msg)
+        raise ValueError(f"it names {outside[0]!r}, expected a key of the index")
     return frozenset(keys)
 
 
@@ -224,29 +220,23 @@ def _refuse_false_entry(file: IndexedFile) -> None:
     if file.at or file.only_in:
         _refuse_place(file.name, file.at, file.only_in)
     if not file.sha256:
-        msg = f"{file.name} has a hash that is not a sha256"
-        raise ValueError(msg)
+        raise ValueError(f"{file.name} has a hash that is not a sha256")
     _refuse_false_facts(file)
     if not _are_drivers(file.drivers):
-        msg = f"{file.name} needs the drivers {file.drivers}, expected two versions or none"
-        raise ValueError(msg)
+        raise ValueError(f"{file.name} needs the drivers {file.drivers}, expected two versions or none")
     if file.remade and not (len(file.remade) == REMADE and DATE.fullmatch(file.remade[1])):
-        msg = f"{file.name} was remade by {file.remade}, expected who, a date and a workflow"
-        raise ValueError(msg)
+        raise ValueError(f"{file.name} was remade by {file.remade}, expected who, a date and a workflow")
     if bool(file.variant) != bool(variant_label(file.name)) or not all(map(PROPERTY.fullmatch, file.variant)):
-        msg = f"{file.name} has the properties {file.variant}, expected those of a wheel variant"
-        raise ValueError(msg)
+        raise ValueError(f"{file.name} has the properties {file.variant}, expected those of a wheel variant")
 
 
 def _refuse_false_facts(entry: IndexedFile | Link) -> None:
     """Raise ValueError if an entry has a hash or an attribute that no page shows."""
     if not all(SHA256.fullmatch(value) for value in (entry.sha256, entry.metadata_sha256) if value):
-        msg = f"{entry.name} has a hash that is not a sha256"
-        raise ValueError(msg)
+        raise ValueError(f"{entry.name} has a hash that is not a sha256")
     wrong = next((name for name, value in (*entry.hashes, *entry.said) if not (SAID.fullmatch(name) and value)), None)
     if wrong is not None:
-        msg = f"{entry.name} has the attribute {wrong!r}, which no page shows"
-        raise ValueError(msg)
+        raise ValueError(f"{entry.name} has the attribute {wrong!r}, which no page shows")
 
 
 def _are_drivers(drivers: tuple[str, ...]) -> bool:
@@ -255,8 +245,7 @@ def _are_drivers(drivers: tuple[str, ...]) -> bool:
 
 def _refuse_folder(file: IndexedFile) -> None:
     if not (_is_folder(file.folder) and all(map(_is_folder, file.also)) and APART.fullmatch(file.apart)):
-        msg = f"{file.name} is in a folder that no index has"
-        raise ValueError(msg)
+        raise ValueError(f"{file.name} is in a folder that no index has")
 
 
 def _is_folder(name: str) -> bool:
@@ -275,8 +264,6 @@ def _refuse_place(name: str, at: str, only_in: Iterable[str]) -> None:
         or not is_web
         or re.search(r"[\x00-\x20\x7f\"<>]", at if "://" in at else "")
     ):
-        msg = f"{name} has the place {at!r}, which is not valid"
-        raise ValueError(msg)
+        raise ValueError(f"{name} has the place {at!r}, which is not valid")
     if not all(map(_is_folder, only_in)):
-        msg = f"{name} is listed in a folder that no index has"
-        raise ValueError(msg)
+        raise ValueError(f"{name} is listed in a folder that no index has")

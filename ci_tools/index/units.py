@@ -216,11 +216,9 @@ def _refuse_none(only: str, members: Mapping[str, Sequence[object]], plan: Relea
     if members.get(only):
         return
     if only not in (CORE, *plan.platforms):
-        msg = f'--only: the release has no part "{only}", {nearest(only, (CORE, *plan.platforms))}'
-        raise InputError(msg)
+        raise InputError(f'--only: the release has no part "{only}", {nearest(only, (CORE, *plan.platforms))}')
     why = "a part of the core, which is required whole" if only not in members else "served by the core's wheels"
-    msg = f"--only: {only} is {why}"
-    raise InputError(msg, hint="--only core publishes the core")
+    raise InputError(f"--only: {only} is {why}", hint="--only core publishes the core")
 
 
 def _problems(

@@ -41,8 +41,7 @@ def read_facts(path: Path) -> backend.Facts:
     try:
         data = path.read_bytes()
     except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror}"
-        raise InputError(msg) from error
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
     return structure_bytes(data, backend.Facts, str(path), hint="`fatwheel install facts > FILE` there writes them")
 
 
@@ -93,8 +92,7 @@ def _member(sdist: Path) -> Iterator[Path]:
             file = archive.extractfile(name)
             data = file.read() if file else b""
     except (OSError, tarfile.TarError, EOFError) as error:
-        msg = f"{sdist} is not an sdist that can be read: {error}"
-        raise InputError(msg) from error
+        raise InputError(f"{sdist} is not an sdist that can be read: {error}") from error
     except KeyError as error:
         msg = f"{sdist} has no {backend.LOCK}: it is not a smart sdist"
         raise InputError(msg, page="how-to/install-from-pypi.md#release-it") from error

@@ -68,8 +68,7 @@ def make_smart(sdist: Path, sink: BinaryIO, lock: Callable[[BuildSystem], str]) 
         names = {*archive.getnames()}
         for own in (f"{top}/{fatwheel_backend.LOCK}", f"{top}/{FOLDER}"):
             if own in names or any(name.startswith(f"{own}/") for name in names):
-                msg = f"{sdist.name} has {own} already, which is where its lock or backend would lie"
-                raise Rejected(msg)
+                raise Rejected(f"{sdist.name} has {own} already, which is where its lock or backend would lie")
         config = f"{top}/pyproject.toml"
         file = archive.extractfile(config) if config in names else None
         text = file.read().decode("utf-8") if file else ""
@@ -122,8 +121,7 @@ def _opened(sdist: Path) -> tarfile.TarFile:
     try:
         return tarfile.open(sdist)
     except (tarfile.TarError, EOFError, OSError) as error:
-        msg = f"{sdist.name} cannot be read: {error}"
-        raise Rejected(msg) from error
+        raise Rejected(f"{sdist.name} cannot be read: {error}") from error
 
 
 def read_build_system(text: str, where: str) -> BuildSystem:
@@ -134,8 +132,7 @@ def read_build_system(text: str, where: str) -> BuildSystem:
     requires, path = table.get("requires", []), table.get("backend-path", [])
     named = table.get("build-backend", fatwheel_backend.LEGACY)
     if not (_are_texts(requires) and _are_texts(path) and isinstance(named, str)):
-        msg = f"{where}: [build-system] is not as PEP 518 and PEP 517 describe it"
-        raise Rejected(msg)
+        raise Rejected(f"{where}: [build-system] is not as PEP 518 and PEP 517 describe it")
     return BuildSystem(tuple(requires), named, tuple(path))
 
 

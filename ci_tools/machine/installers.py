@@ -113,8 +113,7 @@ def choose_installer(environ: Mapping[str, str]) -> Installer:
     """
     name = environ.get(INSTALLER) or "pip"
     if name not in ("pip", "uv"):
-        msg = f'{INSTALLER} is "{name}"; expected pip or uv'
-        raise InputError(msg)
+        raise InputError(f'{INSTALLER} is "{name}"; expected pip or uv')
     if name == "pip":
         return PIP
     beside = Path(sys.executable).with_name("uv")

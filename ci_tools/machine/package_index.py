@@ -100,8 +100,7 @@ def download(
             sink.write(piece)
             progress(body.position, body.stop)
         if digest.hexdigest() != sha256:
-            msg = f"{file} has the sha256 {digest.hexdigest()}, expected {sha256}"
-            raise InputError(msg)
+            raise InputError(f"{file} has the sha256 {digest.hexdigest()}, expected {sha256}")
 
 
 class Listing(NamedTuple):
@@ -151,8 +150,7 @@ def _list(client: PyPISimple, project: str) -> tuple[DistributionPackage, ...]:
     try:
         return tuple(client.get_project_page(project, timeout=TIMEOUT).packages)
     except NoSuchProjectError as error:
-        msg = f'the package index has no project "{project}"'
-        raise InputError(msg) from error
+        raise InputError(f'the package index has no project "{project}"') from error
 
 
 def _url(client: PyPISimple, project: str, file: str) -> str:
@@ -160,6 +158,5 @@ def _url(client: PyPISimple, project: str, file: str) -> str:
     urls = {canonicalize_name(package.filename): package.url for package in packages}
     if canonicalize_name(file) not in urls:
         newest = [package.filename for package in packages[-400:]]
-        msg = f'the package index has no file "{file}", {nearest(file, newest)}'
-        raise InputError(msg)
+        raise InputError(f'the package index has no file "{file}", {nearest(file, newest)}')
     return urls[canonicalize_name(file)]

@@ -200,8 +200,7 @@ def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:
             return process.wait(LOOK)
         if timeout is not None and time.monotonic() - started > timeout:
             raise subprocess.TimeoutExpired(process.args, timeout)
-    msg = "stopped: the run has ended"
-    raise MachineError(msg)
+    raise MachineError("stopped: the run has ended")
 
 
 @contextmanager
@@ -210,8 +209,7 @@ def _group(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Yield the command running in its own process group; at the end, kill all processes it started."""
     if shutil.which(command[0], path=(env or os.environ).get("PATH")) is None:
-        msg = f"{command[0]} cannot be started: there is no such command"
-        raise MachineError(msg)
+        raise MachineError(f"{command[0]} cannot be started: there is no such command")
     process = subprocess.Popen(
         [*LIFELINE, *command],
         stdin=subprocess.PIPE,

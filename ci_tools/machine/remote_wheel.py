@@ -98,8 +98,7 @@ def whole_wheel(session: requests.Session, url: str, most: int) -> Iterator[tupl
                 break
         said = max(body.stop, body.position)
         if said > most:
-            msg = f"it has {said:,} bytes or more, expected at most {most:,}"
-            raise TooLarge(msg)
+            raise TooLarge(f"it has {said:,} bytes or more, expected at most {most:,}")
         with explain_damage(url), zipfile.ZipFile(file) as archive:
             yield archive, said
 

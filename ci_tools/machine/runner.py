@@ -186,8 +186,7 @@ def care_of(plan: Plan, names: Sequence[str]) -> Care:
     cares = {SDIST: NO_CARE, **{job.name: job.care for job in plan.jobs}}
     for name in names:
         if name not in cares:
-            msg = f'the plan has no job "{name}", {nearest(name, cares)}'
-            raise InputError(msg)
+            raise InputError(f'the plan has no job "{name}", {nearest(name, cares)}')
     wanted = [cares[name] for name in names]
     return Care(
         free_disk=any(care.free_disk for care in wanted),

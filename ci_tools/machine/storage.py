@@ -253,6 +253,5 @@ def sha256_of(path: Path) -> Sha256:
             while chunk := file.read(CHUNK):
                 digest.update(chunk)
     except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror}"
-        raise MachineError(msg) from error
+        raise MachineError(f"{path} cannot be read: {error.strerror}") from error
     return Sha256(digest.hexdigest())

@@ -104,8 +104,7 @@ def is_template(text: str, fields: frozenset[str] = FIELDS) -> bool:
 def nightly(date: str) -> Edition:
     """Return the nightly edition of a date such as 20261121; raise InputError if it is not a date."""
     if not is_date(date):
-        msg = f"{date!r} is not a date, expected one such as 20261121"
-        raise InputError(msg)
+        raise InputError(f"{date!r} is not a date, expected one such as 20261121")
     return Edition(Channel.NIGHTLY, date=date)
 
 

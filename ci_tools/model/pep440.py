@@ -46,8 +46,7 @@ def parse_version(text: str) -> Version:
     try:
         return Version(text)
     except ValueError as error:
-        msg = f'"{text[:MAX_SHOWN]}" is not a version (PEP 440)'
-        raise ValueError(msg) from error
+        raise ValueError(f'"{text[:MAX_SHOWN]}" is not a version (PEP 440)') from error
 
 
 def parse_specifiers(text: str) -> SpecifierSet:

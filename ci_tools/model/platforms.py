@@ -135,8 +135,7 @@ class AcceleratorKind(str):
     def parse_arch(self, text: str) -> str:
         """Return an architecture as requests spell it; raise ValueError for anything else."""
         if not re.fullmatch(self.arch_form, text):
-            msg = f'"{text}" is not {self.arch_told}'
-            raise ValueError(msg)
+            raise ValueError(f'"{text}" is not {self.arch_told}')
         return text
 
     def name_target(self, arch: str) -> str:

@@ -21,8 +21,7 @@ class Minor(NamedTuple):
         """Read `13.0`; raise ValueError for anything else."""
         match = re.fullmatch(r"(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})", text)
         if match is None:
-            msg = f'"{text}" is not a version such as 13.0'
-            raise ValueError(msg)
+            raise ValueError(f'"{text}" is not a version such as 13.0')
         return cls(int(match[1]), int(match[2]))
 
     @classmethod
@@ -30,8 +29,7 @@ class Minor(NamedTuple):
         """Read `2.16`, or a nightly such as `2.16.0.dev20261125`; raise ValueError for anything else."""
         release, _, date = text.partition(".0.dev")
         if date and re.fullmatch(r"20\d{6}", date, re.ASCII) is None:
-            msg = f'"{text}" is not a torch such as 2.16 or 2.16.0.dev20261125'
-            raise ValueError(msg)
+            raise ValueError(f'"{text}" is not a torch such as 2.16 or 2.16.0.dev20261125')
         return cls.parse(release if date else text)._replace(nightly=date)
 
     def __str__(self) -> str:
@@ -115,8 +113,7 @@ class CudaArch(NamedTuple):
         """Read `9.0`, `9.0a` or `10.0+PTX`; raise ValueError for anything else."""
         match = re.fullmatch(r"(\d{1,2}\.\d)([af]?)(\+PTX)?", text)
         if match is None:
-            msg = f'"{text}" is not an architecture such as 9.0, 9.0a or 10.0+PTX'
-            raise ValueError(msg)
+            raise ValueError(f'"{text}" is not an architecture such as 9.0, 9.0a or 10.0+PTX')
         return cls(Minor.parse(match[1]), match[2], match[3] is not None)
 
     def __str__(self) -> str:
@@ -153,8 +150,7 @@ class GfxArch(NamedTuple):
         """Read `gfx942`, `gfx9-4-generic` or `gfx90a:xnack+`; raise ValueError for anything else."""
         processor, *features = text.split(":")
         if GFX.fullmatch(processor) is None or not all(re.fullmatch(r"[a-z]+[+-]", feature) for feature in features):
-            msg = f'"{text}" is not an architecture such as gfx942, gfx9-4-generic or gfx90a:xnack+'
-            raise ValueError(msg)
+            raise ValueError(f'"{text}" is not an architecture such as gfx942, gfx9-4-generic or gfx90a:xnack+')
         return cls(processor, tuple(sorted(features)))
 
     def __str__(self) -> str:

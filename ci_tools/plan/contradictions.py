@@ -85,8 +85,7 @@ def find_refused_torches(
     try:
         specifier = parse_specifiers(asked.specifier or "")
     except ValueError as error:  # raised for more digits than Python converts
-        msg = f"{asked.where}: its requirement of torch is not a valid specifier (PEP 440)"
-        raise InputError(msg) from error
+        raise InputError(f"{asked.where}: its requirement of torch is not a valid specifier (PEP 440)") from error
     for torch in torches:
         if torch and not admits(specifier, torch):
             yield torch, f"{who} torch {asked.specifier} ({asked.where})"

@@ -58,8 +58,7 @@ class Planned(NamedTuple):
         """Return the job of that name; raise InputError if the plan has no such job."""
         jobs = {job.name: job for job in self.plan.jobs}
         if name not in jobs:
-            msg = f'the plan has no job "{name}", {nearest(name, [*jobs, SDIST])}'
-            raise InputError(msg)
+            raise InputError(f'the plan has no job "{name}", {nearest(name, [*jobs, SDIST])}')
         return jobs[name]
 
 

@@ -208,21 +208,17 @@ def _no_plan(path: Path) -> InputError:
 def read(path: Path) -> dict[str, Any]:
     """Return the plan in the file at `path` as JSON values; raise InputError if there is none."""
     if path.exists() and not path.is_file():
-        msg = f"{path} is not a regular file, expected what `fatwheel plan --out` writes"
-        raise InputError(msg)
+        raise InputError(f"{path} is not a regular file, expected what `fatwheel plan --out` writes")
     try:
         plan = parse(path.read_bytes())
     except FileNotFoundError as error:
         raise _no_plan(path) from error
     except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror}"
-        raise InputError(msg) from error
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        msg = f"{path} is not a plan: {error}"
-        raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one") from error
+        raise InputError(f"{path} is not a plan: {error}", hint="`fatwheel plan --out plan.json` writes one") from error
     if not isinstance(plan, dict) or plan.get("schema") != SCHEMA_VERSION:
-        msg = f"{path} is not a plan of schema {SCHEMA_VERSION}, expected what `fatwheel plan --out` writes"
-        raise InputError(msg)
+        raise InputError(f"{path} is not a plan of schema {SCHEMA_VERSION}, expected what `fatwheel plan --out` writes")
     if not _pins_commit(plan):
         msg = f"{path} has no commit at pins.commit, expected 40 or 64 hex digits, or null for a source without git"
         raise InputError(msg)
@@ -279,8 +275,7 @@ def config_of(path: Path) -> Path:
     request = read(path).get("request")
     name = request.get("config") if isinstance(request, dict) else None
     if not isinstance(name, str):
-        msg = f"{path} is not a plan: it names no config"
-        raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one")
+        raise InputError(f"{path} is not a plan: it names no config", hint="`fatwheel plan --out plan.json` writes one")
     config = Path(name)
     if not config.is_file():
         msg = f"{path} is the plan of {name} in its source, and there is no such file here"

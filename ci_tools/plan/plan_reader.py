@@ -92,11 +92,9 @@ def _placed(place: str) -> Iterator[None]:
     try:
         yield
     except KeyError as error:
-        msg = f"{place}: the key {error} is missing"
-        raise ValueError(msg) from error
+        raise ValueError(f"{place}: the key {error} is missing") from error
     except (AttributeError, TypeError, ValueError) as error:
-        msg = f"{place}: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"{place}: {error}") from error
 
 
 def _false_folders(plan: Plan, jobs: Iterable[Json]) -> Iterator[str]:
@@ -172,8 +170,7 @@ def _cell(cell: Json, labels: Mapping[str, Accelerator]) -> Cell:
 
 def _find(name: str, known: Mapping[str, Found], what: str) -> Found:
     if name not in known:
-        msg = f'the plan has no {what} "{name}"'
-        raise ValueError(msg)
+        raise ValueError(f'the plan has no {what} "{name}"')
     return known[name]
 
 

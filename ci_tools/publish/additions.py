@@ -154,8 +154,7 @@ def _refuse_no_rule(names: Iterable[str]) -> None:
     known = (*RULES, READABLE)
     for name in sorted(names):
         if name not in known:
-            msg = f'--despite: the audit has no rule "{name}", {nearest(name, known)}'
-            raise InputError(msg)
+            raise InputError(f'--despite: the audit has no rule "{name}", {nearest(name, known)}')
 
 
 def _audit_file(path: Path, outside: Outside) -> Sequence[Finding]:

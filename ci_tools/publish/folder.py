@@ -76,8 +76,7 @@ def compare_folders(after: Finished, against: Path) -> Comparison:
 def _part(plan: Plan, only: str, built: AbstractSet[str]) -> Plan:
     asked = {str(platform.platform): platform.platform for platform in plan.request.platforms}
     if only and only not in asked:
-        msg = f'the plan has no platform "{only}", {nearest(only, asked)}'
-        raise InputError(msg)
+        raise InputError(f'the plan has no platform "{only}", {nearest(only, asked)}')
     return plan_file.own(plan, asked[only]) if only else plan_file.together(plan, built)
 
 

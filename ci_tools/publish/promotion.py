@@ -69,8 +69,7 @@ def _refuse_nowhere(source: WheelIndex, targets: Iterable[WheelIndex], named: Se
         msg = f"{named.project} {named.version} is a nightly, expected a release or a candidate for one"
         raise InputError(msg, hint="build its commit as a candidate: `fatwheel release --tag`")
     if source.address in {target.address for target in targets}:
-        msg = f"{source.address} has the release already, expected another index to promote it to"
-        raise InputError(msg)
+        raise InputError(f"{source.address} has the release already, expected another index to promote it to")
     refuse_no_index(source)
 
 

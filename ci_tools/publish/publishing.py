@@ -96,8 +96,7 @@ def _open_folder(
     Below `extra` is written what is made of finished files: the smart sdist, wheel variants, wheels under second names.
     """
     if not folder.is_dir():
-        msg = f"there is no folder {folder}, expected one that `fatwheel build` or `fatwheel release` wrote"
-        raise InputError(msg)
+        raise InputError(f"there is no folder {folder}, expected one that `fatwheel build` or `fatwheel release` wrote")
     plan = release_plan.read(folder / plan_file.PLAN)
     to = to._replace(addresses=(*(to.addresses or plan.targets), *to.also))
     refuse_wrong(to.addresses, distant=to.distant)

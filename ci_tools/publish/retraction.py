@@ -68,8 +68,7 @@ def targets_in(path: Path, outside: Outside) -> tuple[str, ...]:
     """Return the targets in a config; raise InputError if it has none."""
     addresses = loader.load(path, catalog.load(), outside=outside).publish.targets
     if not addresses:
-        msg = f"{path} names no target under `publish: targets`"
-        raise InputError(msg, hint="say with --to where the release is")
+        raise InputError(f"{path} names no target under `publish: targets`", hint="say with --to where the release is")
     return addresses
 
 
@@ -129,8 +128,7 @@ def _steps(mark: Mark, target: Target, outside: Outside) -> Iterator[RetractionS
         return _steps_on_github(mark, cast("GitHubTarget", target))
     if kind == PYPI:
         return _steps_on_pypi(mark, cast("PyPITarget", target))
-    msg = f"{target.address} cannot take a release back"
-    raise InputError(msg)
+    raise InputError(f"{target.address} cannot take a release back")
 
 
 def _done(step: RetractionStep, mark: Mark, before: Sequence[TargetRetraction]) -> TargetRetraction:

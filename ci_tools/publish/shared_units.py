@@ -46,8 +46,7 @@ def open_place(address: str, outside: Outside) -> Store:
     """Return the place of an address, a folder or a bucket; raise InputError for another one."""
     kind = kind_of(address)
     if kind is None or not kind.is_index or not re.fullmatch(kind.pattern, address):
-        msg = f"{address} cannot share compile units, expected {' or '.join(list_forms())}"
-        raise InputError(msg)
+        raise InputError(f"{address} cannot share compile units, expected {' or '.join(list_forms())}")
     return cast("Store", kind.open(address, outside))
 
 

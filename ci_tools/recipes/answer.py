@@ -127,15 +127,13 @@ def read_event(path: Path, label: str) -> Event:
     """
     try:
         if path.stat().st_size > LARGEST:
-            msg = f"{path} has more than {LARGEST:,} bytes, expected the event of an issue"
-            raise InputError(msg)
+            raise InputError(f"{path} has more than {LARGEST:,} bytes, expected the event of an issue")
         said: Any = json.loads(path.read_bytes())
         issue = said["issue"]
         number, body, sender = int(issue["number"]), str(issue["body"] or ""), str(said["sender"]["login"])
         return Event(number, body, sender, "pull_request" not in issue and _starts(said, label))
     except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror}"
-        raise InputError(msg) from error
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except (AttributeError, ValueError, KeyError, TypeError) as error:
         msg = f"{path} is not the event of an issue: {type(error).__name__}"
         hint = "in a workflow on `issues` or `issue_comment`, GITHUB_EVENT_PATH names it"
@@ -196,8 +194,7 @@ def _refuse_unknown_version(wish: Wish, outside: Outside) -> None:
     known = list_versions(root, recipe, outside)
     if asked not in known:
         newest = ", ".join(map(str, sorted(known, reverse=True)[:NEWEST])) or "none"
-        msg = f"upstream has no version {wish.choice.version} of {recipe.name}, its newest are {newest}"
-        raise InputError(msg)
+        raise InputError(f"upstream has no version {wish.choice.version} of {recipe.name}, its newest are {newest}")
 
 
 def _reasons(error: FatwheelError) -> tuple[str, ...]:

@@ -66,8 +66,7 @@ def _parse_python(text: str) -> Python:
     try:
         return Python.parse(text)
     except ValueError as error:
-        msg = f'--python: "{text}" is not a version, expected one such as 3.14 or 3.14t'
-        raise InputError(msg) from error
+        raise InputError(f'--python: "{text}" is not a version, expected one such as 3.14 or 3.14t') from error
 
 
 def version_of(root: Root) -> str:
@@ -85,14 +84,12 @@ def _choose(root: Root, choice: RecipeChoice, name: str) -> dict[str, Any]:
     if choice.pythons:
         chosen["python"] = list(choice.pythons)
     if choice.torches and "torch" not in root:
-        msg = f"--torch {choice.torches[0]}: the recipe {name} names no torch, so its wheels depend on none"
-        raise InputError(msg)
+        raise InputError(f"--torch {choice.torches[0]}: the recipe {name} names no torch, so its wheels depend on none")
     if choice.torches:
         chosen["torch"] = list(choice.torches)
     for key, values in (("cuda", choice.cudas), ("archs", choice.archs)):
         if values and not _cudas(root):
-            msg = f"--{key} {values[0]}: the recipe {name} has no CUDA platform"
-            raise InputError(msg)
+            raise InputError(f"--{key} {values[0]}: the recipe {name} has no CUDA platform")
         _set_cuda(chosen, key, values)
     if choice.rebuild:
         chosen["release"] = {**(chosen.get("release") or {}), "rebuild": choice.rebuild}

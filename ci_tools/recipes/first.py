@@ -71,8 +71,7 @@ def write_first(address: str, folder: Path | None, outside: Outside) -> FirstRec
         raise InputError(msg, hint="write a recipe with the commit as its `ref`, and its `version`")
     folder = folder or CALLERS / safe_name(canonicalize_name(name))  # the project's own word
     if folder.exists():
-        msg = f"{folder} exists already, expected a new folder for the recipe"
-        raise InputError(msg)
+        raise InputError(f"{folder} exists already, expected a new folder for the recipe")
     root = {"package": name, "version": version, "source": _source(origin, starter), **_ask(starter)}
     config = write_config(root, tree.root, folder)
     try:

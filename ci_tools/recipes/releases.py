@@ -95,8 +95,7 @@ def copy_release(recipe: Recipe, choice: RecipeChoice, folder: Path, outside: Ou
     Raises InputError if the folder exists, if the choice is of several releases, or with every mistake in the config.
     """
     if folder.exists():
-        msg = f"{folder} exists already, expected a new folder for the config"
-        raise InputError(msg)
+        raise InputError(f"{folder} exists already, expected a new folder for the config")
     parts = _cut(recipe, choice, outside)
     if len(parts) > 1:
         shown = ", ".join(f"{version_of(part)} for Python {', '.join(part['python'])}" for part in parts)

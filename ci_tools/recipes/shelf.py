@@ -68,7 +68,6 @@ def find_recipes(names: Iterable[str]) -> list[Recipe]:
 def copy_recipe(recipe: Recipe, folder: Path) -> Path:
     """Copy a recipe with its patches into a new folder; raise InputError if that exists. Returns its config."""
     if folder.exists():
-        msg = f"{folder} exists already, expected a new folder for the recipe"
-        raise InputError(msg)
+        raise InputError(f"{folder} exists already, expected a new folder for the recipe")
     shutil.copytree(recipe.folder, folder)
     return folder / CONFIG_FILE

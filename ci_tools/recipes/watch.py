@@ -44,8 +44,7 @@ def watch(
     """
     for what in follow:
         if what not in FOLLOWED:
-            msg = f'--follow: "{what}" is nothing to follow, {nearest(what, FOLLOWED)}'
-            raise InputError(msg)
+            raise InputError(f'--follow: "{what}" is nothing to follow, {nearest(what, FOLLOWED)}')
     published = read_published(target, outside)
     verdicts: dict[str, DueVerdict] = {}
     for recipe in recipes:

@@ -192,14 +192,11 @@ def run_in_sandbox(  # noqa: PLR0913 - each is a different part of the cage, and
 def _refuse(command: Sequence[str | Path], folder: Path, env: Mapping[str, str], log: Path) -> None:
     """Raise MachineError if the command cannot be started here."""
     if log.is_relative_to(folder):
-        msg = f"{log} is in {folder}, where a confined command could write to it; expected a log outside"
-        raise MachineError(msg)
+        raise MachineError(f"{log} is in {folder}, where a confined command could write to it; expected a log outside")
     if os.name != "posix":
-        msg = "a command can be held to its limits on Linux and macOS only"
-        raise MachineError(msg)
+        raise MachineError("a command can be held to its limits on Linux and macOS only")
     if shutil.which(command[0], path=env.get("PATH", os.defpath)) is None:
-        msg = f"{command[0]} cannot be started: there is no such command"
-        raise MachineError(msg)
+        raise MachineError(f"{command[0]} cannot be started: there is no such command")
 
 
 def _supervise(
@@ -237,8 +234,7 @@ def _end(group: Group) -> None:
         with suppress(ProcessLookupError, PermissionError):  # macOS raises the latter for a group that is ending
             os.killpg(group.pid, signal.SIGKILL)
         if time.monotonic() > deadline:
-            msg = f"process group {group.pid} was killed and is still there after {PATIENCE} seconds"
-            raise MachineError(msg)
+            raise MachineError(f"process group {group.pid} was killed and is still there after {PATIENCE} seconds")
         time.sleep(0.005)
 
 

@@ -262,8 +262,7 @@ def execute(command: list[str], env: dict[str, str]) -> None:
     try:
         os.execvpe(command[0], command, env)  # noqa: S606 - there is no shell to ask for
     except OSError as error:
-        msg = f"{command[0]} cannot be started: {error.strerror}"
-        raise SystemExit(msg) from error
+        raise SystemExit(f"{command[0]} cannot be started: {error.strerror}") from error
 
 
 def restrict(rules: dict[str, Any]) -> None:
@@ -301,8 +300,7 @@ def _confine(rules: dict[str, Any]) -> None:
     """Drop permanently every right that the command must not have."""
     name = os.uname().machine
     if sys.platform != "linux" or name not in ARCHITECTURES or sys.maxsize < 1 << 32:
-        msg = f"{sys.platform} on {name}: only 64-bit Linux on x86_64 and aarch64 can confine a command"
-        raise OSError(msg)
+        raise OSError(f"{sys.platform} on {name}: only 64-bit Linux on x86_64 and aarch64 can confine a command")
     libc = ctypes.CDLL(None, use_errno=True)
     version = _landlock_version(libc)
     _drop_capabilities(libc)
@@ -324,8 +322,7 @@ def _landlock_version(libc: ctypes.CDLL) -> int:
     try:
         return _call(libc.syscall, CREATE_RULESET, None, 0, CREATE_RULESET_VERSION)
     except OSError as error:
-        msg = "this kernel has no Landlock, or does not use it"
-        raise OSError(msg) from error
+        raise OSError("this kernel has no Landlock, or does not use it") from error
 
 
 def _drop_capabilities(libc: ctypes.CDLL) -> None:

@@ -64,8 +64,7 @@ def _load_beside(name: str) -> Any:  # noqa: ANN401 - a module
     """Load a script of this folder, which no import path leads to."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     if not spec or not spec.loader:
-        msg = f"{name} is missing beside {__file__}"
-        raise ImportError(msg)
+        raise ImportError(f"{name} is missing beside {__file__}")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -100,8 +100,7 @@ class ForkServer:
             )
         except OSError as error:
             self.answers.close()
-            msg = f"{command[0]} cannot be started: {error.strerror}"
-            raise MachineError(msg) from error
+            raise MachineError(f"{command[0]} cannot be started: {error.strerror}") from error
         finally:
             os.close(theirs)
         self.output = _descriptor(self.process.stdout)

@@ -48,5 +48,4 @@ def clear(path: Path) -> None:
     for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
         output([*command, "--", path], timeout=600)
     if path.exists():
-        msg = f"{path} cannot be removed"
-        raise MachineError(msg)
+        raise MachineError(f"{path} cannot be removed")

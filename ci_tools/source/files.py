@@ -256,8 +256,7 @@ def _select_files(request: Request, tree: Tree) -> tuple[str, ...]:
     files = matching(tree.files, Globs(request.include)) if request.include else tree.files
     if not files:
         which = " that `include` names" if request.include else ""
-        msg = f"{request.config}: the source {tree.root} has no files{which}"
-        raise InputError(msg)
+        raise InputError(f"{request.config}: the source {tree.root} has no files{which}")
     for pattern in request.include or ():
         if not matching(files, Globs((pattern,))):
             msg = f'{request.config}: `include` has "{pattern}", which names no file of the source {tree.root}'
@@ -340,8 +339,7 @@ def _utf8(name: str) -> str:
     try:
         name.encode()
     except UnicodeEncodeError as error:
-        msg = f"the source has a file whose name is not UTF-8: {name!r}"
-        raise InputError(msg) from error
+        raise InputError(f"the source has a file whose name is not UTF-8: {name!r}") from error
     return name
 
 
@@ -404,9 +402,7 @@ def _extract(archive: Path, folder: Path) -> None:
         with tarfile.open(archive) as tar:
             tar.extractall(folder, filter="data")
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
-        msg = f"{archive.name} cannot be unpacked safely: {error}"
-        raise InputError(msg) from error
+        raise InputError(f"{archive.name} cannot be unpacked safely: {error}") from error
     unpacked = [path for path in folder.iterdir() if path != archive]
     if len(unpacked) != 1 or not unpacked[0].is_dir():
-        msg = f"{archive.name} is not an sdist, expected one folder in it"
-        raise InputError(msg)
+        raise InputError(f"{archive.name} is not an sdist, expected one folder in it")

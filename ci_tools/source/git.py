@@ -128,8 +128,7 @@ def _list(root: Path, environ: Mapping[str, str], *options: str) -> frozenset[st
     """Return the names that `git ls-files` prints; git recurses into submodules only for tracked files."""
     found = ask(root, environ, "ls-files", "-z", *options)
     if found is None:
-        msg = f"git cannot list the files of {root}"
-        raise MachineError(msg, hint=f"`git -C {root} status` says why")
+        raise MachineError(f"git cannot list the files of {root}", hint=f"`git -C {root} status` says why")
     return frozenset(filter(None, found.split("\0")))
 
 
@@ -155,8 +154,7 @@ def _is_there(root: Path, name: str) -> bool:
     if os.path.lexists(f"{root}{os.sep}{name}"):  # for thousands of files; a Path takes ten times as long
         return True
     if "\ufffd" in name:
-        msg = f'the source has a file whose name is not UTF-8: "{name}"'
-        raise InputError(msg)
+        raise InputError(f'the source has a file whose name is not UTF-8: "{name}"')
     return False
 
 
@@ -234,8 +232,7 @@ def address(source: GitSource, folder: Path) -> str:
         return source.url
     path = (folder / source.url).resolve()
     if not path.is_dir():
-        msg = f'the source "{source.url}" does not exist, expected a git repository'
-        raise InputError(msg)
+        raise InputError(f'the source "{source.url}" does not exist, expected a git repository')
     return str(path)
 
 
@@ -248,8 +245,7 @@ def commit_of(source: GitSource, url: str, environ: Mapping[str, str]) -> str:
         if name in refs:
             return refs[name]
     names = {ref.split("/", 2)[2] for ref in refs if ref.startswith(("refs/heads/", "refs/tags/")) and "^" not in ref}
-    msg = f'{source.url} has no branch or tag "{source.ref}", {nearest(source.ref, names)}'
-    raise InputError(msg)
+    raise InputError(f'{source.url} has no branch or tag "{source.ref}", {nearest(source.ref, names)}')
 
 
 def remote_tags(source: GitSource, url: str, environ: Mapping[str, str]) -> frozenset[str]:

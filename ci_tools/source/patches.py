@@ -65,6 +65,5 @@ def _apply(patch: Patch, path: Path, copy: Path, environ: Mapping[str, str]) -> 
 def _first_error(printed: str) -> str:
     found = ERROR.search(printed)
     if found is None:
-        msg = f"git apply failed: {printed.strip()}"
-        raise InputError(msg)
+        raise InputError(f"git apply failed: {printed.strip()}")
     return found["what"]

@@ -104,8 +104,7 @@ class ProjectFile:
         """Return a text, or "" if it is not set; raise InputError if it is not text."""
         value = self.value(*keys)
         if value is not None and not isinstance(value, str):
-            msg = f"{self.place(*keys)}: {'.'.join(keys)} is {value!r}, expected text"
-            raise InputError(msg)
+            raise InputError(f"{self.place(*keys)}: {'.'.join(keys)} is {value!r}, expected text")
         return value or ""
 
     def list(self, *keys: str) -> list[Any]:
@@ -175,8 +174,7 @@ class ProjectFile:
         name = self.own_name(observed.get("Name", "")) or self.request.name
         if canonicalize_name(name) != canonicalize_name(self.request.name):
             said = f'{self._asked("package")}: package is {self.request.name}, but the project is "{name}"'
-            msg = f"{said} ({self._stated('name')})"
-            raise InputError(msg)
+            raise InputError(f"{said} ({self._stated('name')})")
         pythons, where = self.own_pythons(observed)
         version = VersionText(self._version(observed.get("Version", ""), unseen, variables))
         told = self.told
@@ -259,8 +257,7 @@ class ProjectFile:
         try:
             versions = {parse_version(version) for version in (own, asked) if version}
         except ValueError as error:  # also raised for more digits than Python converts
-            msg = f'{self._stated("version")}: "{own}" is not a version (PEP 440)'
-            raise InputError(msg) from error
+            raise InputError(f'{self._stated("version")}: "{own}" is not a version (PEP 440)') from error
         if len(versions) > 1:
             said = f"version is {asked}, but the project's is {own} ({self._stated('version')})"
             msg = f"{self._asked('version')}: {said}"
@@ -287,6 +284,5 @@ def _ini(name: str, text: str) -> configparser.ConfigParser:
     try:
         parser.read_string(text)
     except configparser.Error as error:
-        msg = f"{name}: cannot be parsed: {error.message.splitlines()[0]}"
-        raise InputError(msg) from error
+        raise InputError(f"{name}: cannot be parsed: {error.message.splitlines()[0]}") from error
     return parser

@@ -129,12 +129,10 @@ def _report_unknown_wheel(path: Path, jobs: Mapping[str, Job]) -> Finding:
 
 def _refuse_no_file(path: Path) -> None:
     if path.is_dir():
-        msg = f"{path} is a folder, expected wheels"
-        raise InputError(msg, hint=f"name them: {path}/*.whl")
+        raise InputError(f"{path} is a folder, expected wheels", hint=f"name them: {path}/*.whl")
     if not path.is_file():
         names = [str(other) for other in path.parent.glob("*.whl")] if path.parent.is_dir() else []
-        msg = f"there is no {path}{', ' + nearest(str(path), names) if names else ''}"
-        raise InputError(msg)
+        raise InputError(f"there is no {path}{', ' + nearest(str(path), names) if names else ''}")
 
 
 def tell_findings(findings: Iterable[Finding], outside: Outside) -> None:
@@ -259,8 +257,7 @@ def validator_for(validation: Validation, python: Python | None, out: Path, outs
     """Return a validator with that Python, or with this one; raise MachineError if this machine has no such Python."""
     interpreter = find(python, outside.environ) if python else Path(sys.executable)
     if interpreter is None:
-        msg = f"Python {python} is not on this machine"
-        raise MachineError(msg)
+        raise MachineError(f"Python {python} is not on this machine")
     logs = out / "logs"
     return Validator(validation=validation, interpreter=interpreter, logs=logs, outside=outside, gpu=has_gpu())
 

@@ -221,8 +221,7 @@ def _apply(patch: str, root: Path, outside: Outside) -> None:
     file.write_bytes(patch.encode())
     if refused := git.apply_patch(file, root, outside.environ):
         said = "; ".join(line for line in refused.splitlines() if line.startswith("error"))
-        msg = f"git does not apply the patch: {said}"
-        raise Rejected(msg)
+        raise Rejected(f"git does not apply the patch: {said}")
 
 
 def _prove_jobs(planned: Planned, changed: Planned, out: Path, outside: Outside) -> tuple[Outcome, tuple[str, ...]]:

@@ -44,8 +44,7 @@ def describe(table: str) -> Iterator[str]:
     for cause in read_causes(table):
         found = explain(cause.example, table)
         if found is None:
-            msg = f"{cause.name} does not explain its own example"
-            raise ValueError(msg)
+            raise ValueError(f"{cause.name} does not explain its own example")
         yield from ("", f"## {cause.name}", "", f"{found.says[:1].upper()}{found.says[1:]}. What helps: {found.hint}.")
         yield from ("", "```text", *cause.example.splitlines(), "```", "", f"({cause.tool})")
 
@@ -55,8 +54,7 @@ def describe_answers() -> Iterator[str]:
     for name, row in read(INSTALL).items():
         answer = causes.explain(row["example"])
         if answer is None or answer.name != name:
-            msg = f"{name} does not explain its own example"
-            raise ValueError(msg)
+            raise ValueError(f"{name} does not explain its own example")
         says, helps = causes.describe(answer)
         hint = f" In a config: {row['hint']}." if "hint" in row else ""
         yield from ("", f"## {name}", "", says, "", f"{helps}{hint}")

@@ -163,8 +163,7 @@ def refuse_difference(title: str, meanings: Mapping[str, str], found: Any) -> No
     """Refuse a description that is not of the keys a plan, or evidence, has."""
     keys = found[0] if isinstance(found, list) else found
     if list(keys) != list(meanings):
-        msg = f"{title} is described with {', '.join(meanings)}, expected {', '.join(keys)}"
-        raise ValueError(msg)
+        raise ValueError(f"{title} is described with {', '.join(meanings)}, expected {', '.join(keys)}")
 
 
 def shorten(value: dict[str, Any], key: str = "covers") -> dict[str, Any]:

@@ -65,8 +65,7 @@ def _compare(folder: Path, server: Assets) -> Iterator[tuple[str, float, str, fl
             asked = len(server.asked)
             seconds[way].append(_install(what, module, folder / f"{way}{number}", variables))
             if len(server.asked) != asked + 1:
-                msg = f"{what}: expected one download, got {server.asked[asked:]}"
-                raise ValueError(msg)
+                raise ValueError(f"{what}: expected one download, got {server.asked[asked:]}")
     yield from _weigh(ours, folder)
     least = {way: min(found) for way, found in seconds.items()}
     above = least["ours"] - least["wheel"]
@@ -123,8 +122,7 @@ def _peer(folder: Path, server: Assets) -> tuple[Path, dict[str, str]]:
         "import torch\n", "import torch; torch.version.cuda = '13.0'\n", 1
     )
     if changed.count(own) != 1 or "= '13.0'" not in changed:
-        msg = f"{PEER} {known['version']}: its setup.py is not as this benchmark knows it"
-        raise ValueError(msg)
+        raise ValueError(f"{PEER} {known['version']}: its setup.py is not as this benchmark knows it")
     (source / "setup.py").write_text(changed, encoding="utf-8")
     abi = str(torch.compiled_with_cxx11_abi()).upper()
     minor = ".".join(torch.__version__.split(".")[:2])

@@ -69,8 +69,7 @@ def _planned(request: Request, evidence: Evidence, catalog: Catalog) -> tuple[fl
     plan = planner.make_plan(request, evidence, catalog)
     seconds = time.perf_counter() - started
     if plan.cells != len(PLATFORMS) * len(PYTHONS) * len(TORCHES) * len(CUDAS):
-        msg = f"{plan.cells} cells were planned"
-        raise RuntimeError(msg)
+        raise RuntimeError(f"{plan.cells} cells were planned")
     del plan
     tracemalloc.start()
     planner.make_plan(request, evidence, catalog)

@@ -41,8 +41,7 @@ def peer(program: str) -> Path:
         try:
             fill_once(folder, fill, print)
         except subprocess.CalledProcessError as error:
-            msg = f"{' and '.join(PEERS)} cannot be installed: {error}"
-            raise LookupError(msg) from None
+            raise LookupError(f"{' and '.join(PEERS)} cannot be installed: {error}") from None
     return folder / "bin" / program
 
 

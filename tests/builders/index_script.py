@@ -171,8 +171,7 @@ def _metadata(place: Place, key: str, there: frozenset[str]) -> str:
         return ""
     if sha256 := place.sha256(key):
         return sha256
-    msg = f"{key} has no checksum"
-    raise LookupError(msg)
+    raise LookupError(f"{key} has no checksum")
 
 
 def _newest(seen: Iterable[Seen]) -> list[Seen]:

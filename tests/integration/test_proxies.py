@@ -92,8 +92,7 @@ def read_member(address: str, _: Path, __: Path) -> object:
 def url_in(urls: Mapping[str, str]) -> str:
     """Return the wheel's address; a page without links lists no file, as that of an empty project."""
     if PLAIN not in urls:
-        msg = f"the package index has no {PLAIN}"
-        raise InputError(msg)
+        raise InputError(f"the package index has no {PLAIN}")
     return urls[PLAIN]
 
 

@@ -93,8 +93,7 @@ class Asked(NamedTuple):
 def take_note(check: str, name: str, expected: str, folder: Path, outside: Outside) -> Note:
     """Run a job's check and write its outcome into a folder; a check that does not hold is recorded, not an error."""
     if check not in CHECKS:
-        msg = f'there is no check "{check}", {nearest(check, CHECKS)}'
-        raise InputError(msg)
+        raise InputError(f'there is no check "{check}", {nearest(check, CHECKS)}')
     begun = time.time()
     detail, held = CHECKS[check](expected, folder)
     is_act = bool(outside.environ.get("ACT"))
@@ -178,8 +177,7 @@ def _note(path: Path) -> Note:
     try:
         content = path.read_bytes()
     except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror}"
-        raise InputError(msg) from error
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
     return structure_bytes(
         content, Note, str(path), hint="canary.yml has each job write one by `python -m tests.maintain.canary`"
     )

@@ -101,8 +101,7 @@ def _standard_library() -> frozenset[str]:
     """Return the symbols of this machine's libstdc++."""
     path = Path(output(["c++", "-print-file-name=libstdc++.so.6"]) or "")
     if not path.is_file():
-        msg = "there is no libstdc++ beside the C++ compiler (c++ -print-file-name=libstdc++.so.6)"
-        raise MachineError(msg)
+        raise MachineError("there is no libstdc++ beside the C++ compiler (c++ -print-file-name=libstdc++.so.6)")
     with path.open("rb") as file:
         return _exports(file)
 
@@ -118,8 +117,7 @@ def select_wheel(names: Iterable[str], patch: str, machine: str) -> str:
     found = [name for name in names if name.startswith(f"torch-{patch}-") and name.endswith(f"_{machine}.whl")]
     if not found:
         versions = {name.split("-")[1] for name in names if name.endswith(".whl")}
-        msg = f'the package index has no torch "{patch}" for Linux on {machine}, {nearest(patch, versions)}'
-        raise InputError(msg)
+        raise InputError(f'the package index has no torch "{patch}" for Linux on {machine}, {nearest(patch, versions)}')
     return min(found, key=_age)
 
 

@@ -314,8 +314,7 @@ def interpreter(python: str) -> Path:
     """Return the path of a Python; raise LookupError if there is none."""
     found = interpreters.find(Python.parse(python), os.environ)
     if found is None:
-        msg = f"no Python {python} is here"
-        raise LookupError(msg)
+        raise LookupError(f"no Python {python} is here")
     return found
 
 

@@ -130,8 +130,7 @@ def _build_plainly(source: Path, folder: Path) -> dict[str, dict[str, str]]:
     command = [sys.executable, "-m", "build", "--installer", "uv", "--outdir", str(folder / "plain"), "clone"]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if ran.returncode:
-        msg = f"the plain way failed:\n{ran.stdout[-3000:]}{ran.stderr[-1000:]}"
-        raise RuntimeError(msg)
+        raise RuntimeError(f"the plain way failed:\n{ran.stdout[-3000:]}{ran.stderr[-1000:]}")
     (sdist,), (wheel,) = ((folder / "plain").glob(pattern) for pattern in ("*.tar.gz", "*.whl"))
     return {"sdist": read_sdist(sdist), "wheel": read_wheel(wheel)}
 

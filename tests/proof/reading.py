@@ -263,8 +263,7 @@ def _observed(content: bytes, folder: Path) -> None:
     collector.gather(project.request, project.tree, catalog.load(), outside)
     after = sorted(path for path in folder.rglob("*") if not {"cache", ".local"} & {*path.relative_to(folder).parts})
     if before != after:
-        msg = f"it changed {set(before) ^ set(after)}"
-        raise AssertionError(msg)
+        raise AssertionError(f"it changed {set(before) ^ set(after)}")
 
 
 def _audited(wheel: Path, folder: Path) -> None:

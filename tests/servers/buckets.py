@@ -117,8 +117,7 @@ def s3rver_program() -> Path:
     npm = shutil.which("npm")
     folder = cache_folder(os.environ) / "servers" / S3RVER.replace("@", "-")
     if not npm and not folder.is_dir():
-        msg = f"{S3RVER} needs npm, which is not here"
-        raise LookupError(msg)
+        raise LookupError(f"{S3RVER} needs npm, which is not here")
 
     def fill(folder: Path) -> None:
         options = ["--silent", "--no-audit", "--no-fund", "--ignore-scripts"]
@@ -128,8 +127,7 @@ def s3rver_program() -> Path:
         try:
             fill_once(folder, fill, print)
         except subprocess.CalledProcessError as error:
-            msg = f"{S3RVER} cannot be installed: {error}"
-            raise LookupError(msg) from None
+            raise LookupError(f"{S3RVER} cannot be installed: {error}") from None
     return folder / "node_modules" / ".bin" / "s3rver"
 
 
@@ -147,8 +145,7 @@ def localstack_python() -> Path:
         try:
             fill_once(folder, fill, print)
         except subprocess.CalledProcessError as error:
-            msg = f"localstack cannot be installed: {error}"
-            raise LookupError(msg) from None
+            raise LookupError(f"localstack cannot be installed: {error}") from None
     return folder / "bin" / "python"
 
 
@@ -156,8 +153,7 @@ def _pyenv_python() -> str:
     """Return the Python of pyenv, which uv does not look for."""
     found = sorted(Path.home().glob(f".pyenv/versions/{LOCALSTACK_PYTHON}.*/bin/python"))
     if not found:
-        msg = f"localstack needs Python {LOCALSTACK_PYTHON}, which is not here"
-        raise LookupError(msg)
+        raise LookupError(f"localstack needs Python {LOCALSTACK_PYTHON}, which is not here")
     return str(found[-1])
 
 

@@ -88,14 +88,12 @@ def take_chunks(data: bytes) -> tuple[bytes, int] | None:
     while (end := data.find(b"\r\n", at)) >= 0:
         said = data[at:end].partition(b";")[0]
         if not re.fullmatch(rb"[0-9a-fA-F]{1,16}", said):
-            msg = f"{said[:20]!r} is no chunk's size (9112, 7.1)"
-            raise ValueError(msg)
+            raise ValueError(f"{said[:20]!r} is no chunk's size (9112, 7.1)")
         at = end + 2 + int(said, 16) + 2
         if len(data) < at:
             return None
         if data[at - 2 : at] != b"\r\n":
-            msg = "a chunk is longer than it says (9112, 7.1)"
-            raise ValueError(msg)
+            raise ValueError("a chunk is longer than it says (9112, 7.1)")
         if int(said, 16) == 0:
             return body, at
         body += data[end + 2 : at - 2]

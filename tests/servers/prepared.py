@@ -148,8 +148,7 @@ def _start_at(address: str, program: str | Other, whole: int) -> None:
         process = subprocess.Popen(command, env=variables, start_new_session=True, **streams)
     while not Path(address).exists():
         if process.poll() is not None:
-            msg = f"the prepared {program} did not start:\n{errors.read_text(errors='replace')}"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"the prepared {program} did not start:\n{errors.read_text(errors='replace')}")
         time.sleep(0.01)
     process.returncode = 0  # it outlives this process, which does not wait for it
 

@@ -62,8 +62,7 @@ def _unreadable(command: Command) -> Iterator[str]:
 def _shellcheck(commands: Sequence[Command], shell: str) -> Iterator[tuple[Command, str]]:
     name = program()
     if name is None:
-        msg = "shellcheck"
-        raise FileNotFoundError(msg)
+        raise FileNotFoundError("shellcheck")
     with tempfile.TemporaryDirectory() as folder:
         paths = {str(Path(folder, str(number))): command for number, command in enumerate(commands)}
         for path, command in paths.items():

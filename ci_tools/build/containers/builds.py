@@ -140,8 +140,7 @@ def _take(place: Path, names: Sequence[str], out: Path) -> Built:
     found = [receipts.load(place / name) for name in names]
     first = found[0]
     if first is None or not all(found):
-        msg = f"the container left no {', '.join(names)} with a receipt"
-        raise MachineError(msg)
+        raise MachineError(f"the container left no {', '.join(names)} with a receipt")
     for name in names:
         with naming(out / name), write_atomically(out / name) as sink, (place / name).open("rb") as source:
             shutil.copyfileobj(source, sink)

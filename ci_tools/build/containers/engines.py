@@ -48,8 +48,7 @@ def find_engine(environ: Mapping[str, str]) -> Engine | None:
     """
     named = environ.get(VARIABLE) or ""
     if named and named not in {*ENGINES, NEVER}:
-        msg = f'{VARIABLE} is "{named}"; expected {", ".join(ENGINES)} or {NEVER}'
-        raise InputError(msg)
+        raise InputError(f'{VARIABLE} is "{named}"; expected {", ".join(ENGINES)} or {NEVER}')
     names = [named] if named in ENGINES else () if named else ENGINES
     found = next(filter(None, (_ask(name, tuple(sorted(environ.items()))) for name in names)), None)
     if found is None and named in ENGINES:
@@ -98,6 +97,5 @@ def fetch_image(name: str, engine: Engine, log: Path, environ: Mapping[str, str]
     ended = run([engine.program, "pull", qualify(name, engine)], log=log, env=environ)
     found = None if ended.status else find_image(name, engine, environ)
     if found is None:
-        msg = f"{engine.name} cannot fetch the image {name}: {complaint(ended)}"
-        raise MachineError(msg)
+        raise MachineError(f"{engine.name} cannot fetch the image {name}: {complaint(ended)}")
     return found

@@ -95,7 +95,6 @@ def prepare_environment(runs: Runs, log: Path) -> Path:
             command = ["sh", f"{SCRIPTS}/_prepare.sh", version, LIFELINE, *script]
             ended = runs.run(command, mounts, log=log, minutes=MINUTES)
         if ended.status:
-            msg = f"Fatwheel cannot be installed for {runs.image.name}: {complaint(ended)}"
-            raise MachineError(msg)
+            raise MachineError(f"Fatwheel cannot be installed for {runs.image.name}: {complaint(ended)}")
 
     return fill_once(outside.cache / "containers" / key, fill, outside.reporter.say) / "environment"

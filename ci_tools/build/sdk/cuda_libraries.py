@@ -112,8 +112,7 @@ def _pins(toolkit: str, outside: Outside) -> dict[str, SpecifierSet]:
     with find_offers("cuda-toolkit", outside.environ) as offers:
         offer = next((one for one in offers.wheels if one.version == parse_version(toolkit)), None)
         if offer is None:
-            msg = f"where pip looks there is no cuda-toolkit {toolkit}"
-            raise MachineError(msg)
+            raise MachineError(f"where pip looks there is no cuda-toolkit {toolkit}")
         with open_parts(offer, offers.session, outside.reporter.say) as parts:
             member = next(name for name in parts.names if name.endswith(".dist-info/METADATA"))
             said = read_headers(parts.read(member).decode(errors="replace"), member).get_all("Requires-Dist") or []
@@ -130,8 +129,7 @@ def _fetch(part: CudaPart, pins: Mapping[str, SpecifierSet], toolkit: str, targe
             one for one in offers.wheels if one.is_for(outside.host) and pins[part.project].contains(one.version)
         ]
         if not fitting:
-            msg = f"where pip looks there is no {part.project}{pins[part.project]} for {outside.host}"
-            raise MachineError(msg)
+            raise MachineError(f"where pip looks there is no {part.project}{pins[part.project]} for {outside.host}")
         offer = max(fitting, key=lambda one: one.version)
         with (
             outside.reporter.step(f"fetch the headers of {part.name} {offer.version}") as step,

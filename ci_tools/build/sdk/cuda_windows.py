@@ -72,5 +72,4 @@ def write_import_library(library: Path, dll: str, symbols: Iterable[str], lib: P
     definition.unlink()
     library.with_suffix(".exp").unlink(missing_ok=True)  # for who makes the DLL
     if ended.status:
-        msg = f"the import library of {dll} cannot be made: {complaint(ended)}"
-        raise MachineError(msg, hint=f"log: {log}")
+        raise MachineError(f"the import library of {dll} cannot be made: {complaint(ended)}", hint=f"log: {log}")

@@ -53,5 +53,4 @@ def make_stub(library: Path, symbols: Mapping[str, bool], log: Path, compiler: s
     ended = run([compiler, *options, source, "-o", library], log=log)
     source.unlink()
     if ended.status:
-        msg = f"the stand-in for {library.name} cannot be linked: {complaint(ended)}"
-        raise MachineError(msg, hint=f"log: {log}")
+        raise MachineError(f"the stand-in for {library.name} cannot be linked: {complaint(ended)}", hint=f"log: {log}")

@@ -122,8 +122,7 @@ def choose_msvc(environ: Mapping[str, str], cuda: str = "", bounds: Bounds | Non
     if fitting:
         return fitting[0]
     if not found:
-        msg = f"nothing compiles for Windows here: {explain_missing(environ)}"
-        raise MachineError(msg, page=PAGE)
+        raise MachineError(f"nothing compiles for Windows here: {explain_missing(environ)}", page=PAGE)
     have = ", ".join(f"{each.toolset} of {each.product}" for each in found)
     is_newer = bounds is not None and found[-1].number >= bounds.limit
     what = "newer than" if is_newer else "not what"

@@ -101,8 +101,7 @@ class Parts:
         project, version, *_ = self.offer.file.split("-")
         record = f"{project}-{version}.dist-info/RECORD"
         if record not in self.archive.NameToInfo:
-            msg = f"{self.offer.file} has no {record}"
-            raise InputError(msg)
+            raise InputError(f"{self.offer.file} has no {record}")
         infos = [self.archive.getinfo(name) for name in {record, *wanted}]
         if self.remote:
             self.remote.expect(infos)
@@ -121,8 +120,7 @@ def _digest(content: bytes) -> str:
 def _refuse_outside(member: str, wheel: str) -> str:
     path = PurePosixPath(member)
     if path.is_absolute() or ".." in path.parts or "\\" in member:
-        msg = f"{wheel}: the path of the member {member} leads outside the wheel"
-        raise InputError(msg)
+        raise InputError(f"{wheel}: the path of the member {member} leads outside the wheel")
     return member
 
 
@@ -161,5 +159,4 @@ def _sha256(archive: zipfile.ZipFile) -> str:
 
 def _refuse_other(found: str, offer: WheelOffer) -> None:
     if found != offer.sha256:
-        msg = f"{offer.file} has the sha256 {found}, expected {offer.sha256}"
-        raise InputError(msg)
+        raise InputError(f"{offer.file} has the sha256 {found}, expected {offer.sha256}")

@@ -72,8 +72,7 @@ def address_of(environ: Mapping[str, str]) -> str:
     """Return the address of the archives: NVIDIA's, or that of the mirror that a variable names."""
     address = environ.get(MIRROR, "").strip() or redist_facts().address
     if not address.startswith(("https://", "http://")):
-        msg = f'{MIRROR} is "{address}"; expected an address such as {redist_facts().address}'
-        raise InputError(msg, page=PAGE)
+        raise InputError(f'{MIRROR} is "{address}"; expected an address such as {redist_facts().address}', page=PAGE)
     return f"{address.rstrip('/')}/"
 
 
@@ -132,8 +131,7 @@ def _read_archives(content: bytes, release: str, platform: str) -> dict[str, Com
 def _read_archive(component: str, value: Mapping[str, Any], platform: str) -> ComponentArchive:
     said = value[platform]
     if not SHA256.fullmatch(said["sha256"]):
-        msg = f"{component} has no sha256"
-        raise ValueError(msg)
+        raise ValueError(f"{component} has no sha256")
     return ComponentArchive(component, value["version"], said["relative_path"], said["sha256"], int(said["size"]))
 
 

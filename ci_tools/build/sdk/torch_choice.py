@@ -111,8 +111,7 @@ def _fitting(
     of_version = tuple(offer for offer in here if parse_version(offer.version.public) == chosen)
     pythons = sorted({python for offer in of_version for python in offer.pythons}, key=_age)
     if not any(offer.is_for_python(wanted.python) for offer in of_version):
-        msg = f"torch {chosen} is not for Python {wanted.python}; it is for {', '.join(pythons)}"
-        raise InputError(msg, page=PAGE)
+        raise InputError(f"torch {chosen} is not for Python {wanted.python}; it is for {', '.join(pythons)}", page=PAGE)
     return of_version
 
 

@@ -82,8 +82,7 @@ def label_of(version_file: bytes) -> tuple[str, str]:
     said = dict(CONSTANT.findall(text))
     version = said.get("__version__", "")
     if not version:
-        msg = f"torch/version.py states no version: {text[:200]!r}"
-        raise InputError(msg)
+        raise InputError(f"torch/version.py states no version: {text[:200]!r}")
     local = version.partition("+")[2]
     if cuda := said.get("cuda"):
         return version, f"cu{''.join(cuda.split('.')[:2])}"

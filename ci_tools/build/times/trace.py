@@ -103,8 +103,7 @@ def load(path: Path) -> list[TracedJob]:
         return [_read_job(event, events) for event in events if event.get("cat") == WHOLE]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not a trace that fatwheel wrote"
-        msg = f"{path} cannot be read: {why}, expected logs/JOB{SUFFIX} of a build"
-        raise InputError(msg) from error
+        raise InputError(f"{path} cannot be read: {why}, expected logs/JOB{SUFFIX} of a build") from error
 
 
 def _read_job(whole: dict[str, Any], events: Sequence[dict[str, Any]]) -> TracedJob:

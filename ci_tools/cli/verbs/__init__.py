@@ -253,13 +253,11 @@ def split(words: Sequence[str]) -> tuple[str, Sequence[str]]:
         return name, words[count:]
     if len(words) < count:
         what = f"`fatwheel {name}` needs a verb" if words else "no verb is named"
-        msg = f"{what}, known: {', '.join(_listed(words))}"
-        raise InputError(msg, hint=_help_of(words))
+        raise InputError(f"{what}, known: {', '.join(_listed(words))}", hint=_help_of(words))
     word = words[count - 1]
     moved = [verb for verb in VERBS if verb.endswith(f" {word}")]
     found = f'did you mean "{moved[0]}"?' if moved else nearest(word, _listed(words))
-    msg = f'there is no verb "{name}", {found}'
-    raise InputError(msg, hint=_help_of(words))
+    raise InputError(f'there is no verb "{name}", {found}', hint=_help_of(words))
 
 
 def _listed(words: Sequence[str]) -> list[str]:

@@ -63,8 +63,7 @@ def run_build(options: argparse.Namespace, outside: Outside) -> None:
         msg = "--plan says which edition is built, expected no --tag, --ref, --nightly or --untagged beside it"
         raise InputError(msg)
     if options.plan and (options.torch or options.gpu_runner):
-        msg = "--plan says what its run asked for, expected no --torch or --gpu-runner beside it"
-        raise InputError(msg)
+        raise InputError("--plan says what its run asked for, expected no --torch or --gpu-runner beside it")
     outside = replace(outside, reporter=(times := TimedReporter(outside.reporter)), ends=_find_end(options.time_limit))
     is_named = options.config or not options.plan
     path = find_config(options, outside) if is_named else plan_file.config_of(options.plan)
@@ -168,8 +167,7 @@ def run_report(options: argparse.Namespace, outside: Outside) -> None:
 
     builds = {str(place): find_jobs(place) for place in options.builds or [Path("dist")]}
     if len(builds) > MOST_COMPARED:
-        msg = f"{len(options.builds)} builds are named, expected one, or two to compare"
-        raise InputError(msg)
+        raise InputError(f"{len(options.builds)} builds are named, expected one, or two to compare")
     named = [(f"{place}: " if len(builds) > 1 else "", job) for place, found in builds.items() for job in found]
     jobs = [job._replace(name=f"{place}{job.name}") for place, job in named]
     for path, write in ((options.html, write_chart), (options.trace, dump)):
@@ -198,14 +196,11 @@ def run_validate(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.verify import files
 
     if bool(options.plan) != bool(options.site):
-        msg = "--plan and --site go together: the plan says what is tried at which place"
-        raise InputError(msg)
+        raise InputError("--plan and --site go together: the plan says what is tried at which place")
     if options.plan and (options.wheels or options.python):
-        msg = "--site says what is tried and with which Python, expected no WHEEL or --python beside it"
-        raise InputError(msg)
+        raise InputError("--site says what is tried and with which Python, expected no WHEEL or --python beside it")
     if not (options.plan or options.wheels):
-        msg = "no wheel is named"
-        raise InputError(msg, hint="`fatwheel validate dist/*.whl` tries those of a folder")
+        raise InputError("no wheel is named", hint="`fatwheel validate dist/*.whl` tries those of a folder")
     plan = plan_reader.read(options.plan) if options.plan else None
     trials = _tried_at_sites(plan, options, outside) if plan else _validate_here(options, outside)
     show(trials_table(trials))
@@ -233,8 +228,7 @@ def _site(plan: Plan, word: str) -> Site:
     sites = {site.name: site for site in plan.sites}
     known = {**{str(number): site for number, site in enumerate(plan.sites)}, **sites}
     if word not in known:
-        msg = f'--site: the plan has no site "{word}", {nearest(word, sites)}'
-        raise InputError(msg)
+        raise InputError(f'--site: the plan has no site "{word}", {nearest(word, sites)}')
     return known[word]
 
 

@@ -53,8 +53,7 @@ def run_step(options: argparse.Namespace, outside: Outside) -> int:
 
 def _file_of(variable: str, environ: Mapping[str, str]) -> str:
     if not environ.get(variable):
-        msg = f"{variable} names no file: `fatwheel ci step` is for steps of a workflow"
-        raise InputError(msg)
+        raise InputError(f"{variable} names no file: `fatwheel ci step` is for steps of a workflow")
     return environ[variable]
 
 
@@ -172,8 +171,7 @@ def run_trials(options: argparse.Namespace, outside: Outside) -> None:  # noqa: 
     found = matrix.trials(plan, gathering.find_built(options.folders, plan), whole)
     print(outputs(found.outputs()), end="")
     if found.unbuilt:
-        msg = f"there is no wheel of {', '.join(found.unbuilt)}, so none of its trials is started"
-        raise LeftUndone(msg)
+        raise LeftUndone(f"there is no wheel of {', '.join(found.unbuilt)}, so none of its trials is started")
 
 
 def declare_projects(parser: Parser) -> None:
@@ -239,8 +237,7 @@ def run_unattested(options: argparse.Namespace, outside: Outside) -> None:  # no
     from ci_tools.github import attestation
 
     print(pages.unattested_page(attestation.hold_to_receipts(options.folder)), end="")
-    msg = f"no file of {options.folder} is attested: each is only compared with its receipt"
-    raise LeftUndone(msg)
+    raise LeftUndone(f"no file of {options.folder} is attested: each is only compared with its receipt")
 
 
 # ---------------------------------------------------------------- issues and comments for people
@@ -294,8 +291,7 @@ def run_comment(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.github.client import Hub
 
     if (options.pull is None) == (options.issue is None):
-        msg = "expected --pull NUMBER or --issue NUMBER, one of them"
-        raise InputError(msg)
+        raise InputError("expected --pull NUMBER or --issue NUMBER, one of them")
     text = comment.read(options.file)
     permission = "issues" if options.issue else comment.PERMISSION
     hub = Hub(_read_repository(options, outside), outside, permission=permission)

@@ -127,8 +127,7 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
     _refuse_another(planned.plan, options.package)
     if options.out:
         if options.out.is_dir():
-            msg = f"--out: {options.out} is a folder, expected a file such as plan.json"
-            raise InputError(msg)
+            raise InputError(f"--out: {options.out} is a folder, expected a file such as plan.json")
         with write_atomically(options.out) as file:
             file.write(plan_file.dumps(planned.plan).encode())
     if options.ask_targets:
@@ -187,11 +186,9 @@ def _leave(tag: str, owner: str, path: Path, options: argparse.Namespace) -> Lef
 def _refuse_contradictions(options: argparse.Namespace) -> None:
     """Raise InputError for options that do not go together."""
     if options.prove and options.format in {"github", "markdown"}:
-        msg = f"--prove: --format {options.format} holds no proof, expected --format table or json"
-        raise InputError(msg)
+        raise InputError(f"--prove: --format {options.format} holds no proof, expected --format table or json")
     if options.against and (options.prove or options.only):
-        msg = "--against compares whole plans, expected no --prove or --only beside it"
-        raise InputError(msg)
+        raise InputError("--against compares whole plans, expected no --prove or --only beside it")
 
 
 def _say_next(planned: Planned, options: argparse.Namespace, outside: Outside) -> None:
@@ -226,8 +223,7 @@ def _refuse_another(plan: Plan, package: str | None) -> None:
     from packaging.utils import canonicalize_name
 
     if package and canonicalize_name(package) != canonicalize_name(plan.project.name):
-        msg = f'--package: the config names "{plan.project.name}", not "{package}"'
-        raise InputError(msg)
+        raise InputError(f'--package: the config names "{plan.project.name}", not "{package}"')
 
 
 def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> int:

@@ -116,8 +116,7 @@ def run_copy(options: argparse.Namespace, outside: Outside) -> None:
         msg = "a choice such as --python is for the config of one release, expected --release beside it"
         raise InputError(msg, hint="without it, the recipe is copied as it is, to be changed")
     if options.release and options.folder is None:
-        msg = "--release needs the folder for the config"
-        raise InputError(msg)
+        raise InputError("--release needs the folder for the config")
     folder = options.folder or CALLERS / recipe.name
     path = copy_release(recipe, choice, folder, outside) if options.release else copy_recipe(recipe, folder)
     print(path)

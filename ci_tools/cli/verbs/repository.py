@@ -107,8 +107,7 @@ def run_status(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.recipes import health
 
     if options.runs > MAX_RUNS:
-        msg = f"--runs {options.runs} is too much, expected at most {MAX_RUNS}"
-        raise InputError(msg)
+        raise InputError(f"--runs {options.runs} is too much, expected at most {MAX_RUNS}")
     hub = open_hub(options.target, outside)
     known, package = _read_known(options, outside)
     runs = read_runs(hub, options.workflow, options.runs)

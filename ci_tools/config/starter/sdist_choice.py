@@ -28,15 +28,13 @@ def choose_sdist(named: str, outside: Outside) -> SdistSource:
     found = NAMED.fullmatch(named)
     version = read_version(found["version"]) if found and found["version"] else None
     if found is None or (found["version"] and version is None):
-        msg = f'"{named}" names no sdist, expected NAME or NAME==VERSION'
-        raise InputError(msg)
+        raise InputError(f'"{named}" names no sdist, expected NAME or NAME==VERSION')
     name = found["name"]
     known = _list_hashed(name, outside)
     if version is None:
         finals = [one for one, (file, _) in known.items() if not one.is_prerelease and not file.is_yanked]
         if not finals:
-            msg = f"the package index has no sdist of {name}"
-            raise InputError(msg, hint="name the address of its git repository")
+            raise InputError(f"the package index has no sdist of {name}", hint="name the address of its git repository")
         version = max(finals)
     if version not in known:
         msg = f"the package index has no sdist of {name} {version}"

@@ -156,8 +156,7 @@ def _choose_python(told: ProjectFile, torch: TorchRelease, catalog: Catalog) -> 
     pythons = [one for one in admitted(said, catalog.pythons) if not one.free_threaded]
     if not pythons:
         expected = f"one that admits some of {', '.join(map(str, catalog.pythons))}"
-        msg = f"{where}: requires-python is {said!r}, expected {expected}"
-        raise InputError(msg)
+        raise InputError(f"{where}: requires-python is {said!r}, expected {expected}")
     shipped = [python for python in pythons if python in torch.pythons[HOST]] or pythons
     return shipped[len(shipped) // 2]
 

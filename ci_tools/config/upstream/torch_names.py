@@ -54,8 +54,7 @@ def read_torch_names(wheel: RemoteWheel) -> Rows:
     """
     places = dict(_list_members(wheel.names))
     if not {"torch", "torch.utils.cpp_extension"} <= places.keys():
-        msg = "it has no torch/__init__.py and no torch/utils/cpp_extension.py"
-        raise InputError(msg)
+        raise InputError("it has no torch/__init__.py and no torch/utils/cpp_extension.py")
     found = _read_modules(wheel, places)
     rows = {module: dict(_complete(module, found, places)) for module in MODULES if module in found}
     rows[""] = dict.fromkeys(filter(_is_listed, sorted(places)), VALUE)
@@ -122,8 +121,7 @@ def _read_text(content: bytes, module: str, file: str) -> ModuleNames:
             return ModuleNames(_read_stub(text), is_open=True)
         return read_names(text, module, is_package=file.endswith("/__init__.py"))
     except (SyntaxError, ValueError) as error:
-        msg = f"{file} cannot be read: {error}"
-        raise InputError(msg) from error
+        raise InputError(f"{file} cannot be read: {error}") from error
 
 
 def _read_stub(text: str) -> dict[str, str]:

@@ -123,8 +123,7 @@ def _create(api: Api, name: str, facts: RepositoryFacts) -> None:
     """Create an environment that only the default branch and tags v* may use; never change an existing one."""
     path = f"/environments/{quote(name, safe='')}"
     if api.get(path) is not None:
-        msg = "somebody else has created it by now"
-        raise Rejected(msg)
+        raise Rejected("somebody else has created it by now")
     policy = {"protected_branches": False, "custom_branch_policies": True}
     api.send("PUT", path, {"deployment_branch_policy": policy})
     for pattern, kind in ((facts.branch, "branch"), ("v*", "tag")):

@@ -57,15 +57,12 @@ class Asked(NamedTuple):
             msg = f'--rehearse: there is no event "{one_line(kind)}", {nearest(kind, KINDS)}'
             raise InputError(msg, hint="KIND or KIND:REF, such as tag:v1.2.0 or push:main")
         if ref and kind in {EventKind.PULL, EventKind.FORK, EventKind.CRON}:
-            msg = f"--rehearse: {kind} takes no ref, expected --rehearse {kind}"
-            raise InputError(msg)
+            raise InputError(f"--rehearse: {kind} takes no ref, expected --rehearse {kind}")
         pairs = [one.partition("=") for one in inputs]
         if wrong := next((name for name, sign, _ in pairs if not (name and sign)), None):
-            msg = f'--input: "{one_line(wrong)}" has no value, expected NAME=VALUE'
-            raise InputError(msg)
+            raise InputError(f'--input: "{one_line(wrong)}" has no value, expected NAME=VALUE')
         if inputs and kind not in {"", EventKind.DISPATCH}:
-            msg = f"--input is for an event of the kind dispatch, and {kind} has no inputs"
-            raise InputError(msg)
+            raise InputError(f"--input is for an event of the kind dispatch, and {kind} has no inputs")
         return cls(EventKind(kind) if kind else None, ref, {name: value for name, _, value in pairs})
 
 
@@ -159,8 +156,7 @@ def _list_started_by_hand(known: WorkflowSet, inputs: Mapping[str, str]) -> list
     if inputs and not found:
         taken = sorted({name for several in names.values() for name in several})
         wrong = next((name for name in inputs if name not in taken), ", ".join(inputs))
-        msg = f'--input: no workflow takes "{one_line(wrong)}", {nearest(wrong, taken)}'
-        raise InputError(msg)
+        raise InputError(f'--input: no workflow takes "{one_line(wrong)}", {nearest(wrong, taken)}')
     return found
 
 
@@ -195,8 +191,7 @@ def _input(name: str, declared: Table, given: str | None) -> Any:  # noqa: ANN40
     options = [str(option) for option in items_of(declared.get("options"))] if kind == "choice" else []
     options = ["true", "false"] if kind == "boolean" else options
     if given is not None and options and given not in options:
-        msg = f'--input: {name} cannot be "{one_line(given)}", {nearest(given, options)}'
-        raise InputError(msg)
+        raise InputError(f'--input: {name} cannot be "{one_line(given)}", {nearest(given, options)}')
     if given is not None:
         return given == "true" if kind == "boolean" else given
     if "default" in declared or not (declared.get("required") or kind == "choice"):

@@ -63,8 +63,7 @@ def read_macho(file: BinaryIO) -> tuple[MachO, ...]:
             return (_part(whole),)
         layout, count = struct.Struct(form), int.from_bytes(whole.read(4, 4), "big")
         if count > MAX_PARTS:
-            msg = f"it has {count:,} parts, expected {MAX_PARTS} at most"
-            raise ValueError(msg)
+            raise ValueError(f"it has {count:,} parts, expected {MAX_PARTS} at most")
         rows = layout.iter_unpack(whole.read(8, count * layout.size))
         return tuple(_part(whole.part(offset, size)) for _, _, offset, size, *_ in rows)
 
@@ -73,8 +72,7 @@ def _part(extent: Extent) -> MachO:
     order, size = THIN[extent.read(0, 4)]
     cpu, _, _, count, commands = struct.unpack(f"{order}5I", extent.read(4, 20))
     if count > MAX_COMMANDS:
-        msg = f"it has {count:,} load commands, expected {MAX_COMMANDS:,} at most"
-        raise ValueError(msg)
+        raise ValueError(f"it has {count:,} load commands, expected {MAX_COMMANDS:,} at most")
     minimum, name, needed, paths = None, "", [], []
     symbols: list[tuple[str, int, int]] = []
     for kind, command in _commands(extent.read(size, commands), order, count):
@@ -109,8 +107,7 @@ def _commands(content: bytes, order: str, count: int) -> Iterator[tuple[int, byt
     for _ in range(count):
         kind, size = struct.unpack_from(f"{order}II", content, place)
         if size < 8 or place + size > len(content):  # noqa: PLR2004 - its kind and its size
-            msg = f"a load command has {size} bytes"
-            raise ValueError(msg)
+            raise ValueError(f"a load command has {size} bytes")
         yield kind, content[place : place + size]
         place += size
 

@@ -42,8 +42,7 @@ def read_members(archive: Extent, what: str = "static library") -> Iterator[tupl
         name, size, end = ARCHIVE_MEMBER.unpack(cut(archive, position, ARCHIVE_MEMBER.size, what).read())
         position += ARCHIVE_MEMBER.size
         if end != b"`\n" or not size.strip().isdigit():
-            msg = f"the {what} has no member header at byte {position - ARCHIVE_MEMBER.size}"
-            raise Rejected(msg)
+            raise Rejected(f"the {what} has no member header at byte {position - ARCHIVE_MEMBER.size}")
         member = cut(archive, position, int(size), what)
         yield name.decode(errors="backslashreplace").rstrip(" ").removesuffix("/"), member
         position += member.size + member.size % 2
@@ -57,16 +56,13 @@ def pack(content: bytes) -> bytes:
 def unpack(packed: bytes, method: int, size: int) -> bytes:
     """Decompress bytes with zstd, lz4 or zlib (method 0); raise Rejected unless the result has `size` bytes."""
     if size > MAX_UNPACKED:
-        msg = f"an image claims to unpack to {size:,} bytes, expected at most {MAX_UNPACKED:,}"
-        raise Rejected(msg)
+        raise Rejected(f"an image claims to unpack to {size:,} bytes, expected at most {MAX_UNPACKED:,}")
     try:
         content = _inflate(packed, method, size)
     except (zlib.error, zstd.ZstdError, lz4.block.LZ4BlockError, ValueError, EOFError, MemoryError) as error:
-        msg = f"an image cannot be unpacked: {error}"
-        raise Rejected(msg) from error
+        raise Rejected(f"an image cannot be unpacked: {error}") from error
     if len(content) != size:
-        msg = f"an image unpacks to {len(content):,} bytes or more, it claims {size:,}"
-        raise Rejected(msg)
+        raise Rejected(f"an image unpacks to {len(content):,} bytes or more, it claims {size:,}")
     return content
 
 

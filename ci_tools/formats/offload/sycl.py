@@ -101,8 +101,7 @@ class _Library:
             if section.name != LIST:
                 continue
             if section.size % LISTED.size or section.size > MAX_IMAGES * LISTED.size:
-                msg = f"a list of {section.size:,} bytes, expected {LISTED.size} for each image"
-                raise ValueError(msg)
+                raise ValueError(f"a list of {section.size:,} bytes, expected {LISTED.size} for each image")
             for place in range(header[3], header[3] + section.size, LISTED.size):
                 written, size = LISTED.unpack(self.read(place, LISTED.size))
                 yield self.pointers.get(place, written), size
@@ -123,8 +122,7 @@ class _Library:
         start, end = self.pointers[place], self.pointers[place + POINTER]
         first, last = (self.pointers.get(place + POINTER * number, 0) for number in (2, 3))
         if last - first > MAX_KERNELS * ENTRY:
-            msg = f"an image with over {MAX_KERNELS:,} kernels"
-            raise ValueError(msg)
+            raise ValueError(f"an image with over {MAX_KERNELS:,} kernels")
         kernels = frozenset(self.text(self.pointers[one + POINTER]) for one in range(first, last, ENTRY))
         if target != NATIVE:
             return DeviceImage((target,), kernels)
@@ -172,8 +170,7 @@ def _read_ip_version(content: bytes) -> str:
                 (number,) = struct.unpack_from("<I", note, position + len(OWNER))
                 return f"{number >> 22}.{number >> 14 & 0xFF}.{number & 0x3F}"
             position = note.find(OWNER, position + 1)
-    msg = "machine code that names no GPU"
-    raise ValueError(msg)
+    raise ValueError("machine code that names no GPU")
 
 
 @contextmanager
@@ -182,5 +179,4 @@ def _readable() -> Iterator[None]:
     try:
         yield
     except (EOFError, KeyError, ValueError, OverflowError, MemoryError, struct.error) as error:
-        msg = f"its device images for SYCL cannot be read: {error}"
-        raise Rejected(msg) from error
+        raise Rejected(f"its device images for SYCL cannot be read: {error}") from error

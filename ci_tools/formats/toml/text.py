@@ -35,11 +35,9 @@ def parse_toml(text: str, name: str, numbers: Callable[[str], object] = float) -
     `numbers` makes the value of a number with a decimal point.
     """
     if len(text) > MAX_CHARACTERS:
-        msg = f"{name} has {len(text):,} characters, expected a TOML file of at most {MAX_CHARACTERS:,}"
-        raise InputError(msg)
+        raise InputError(f"{name} has {len(text):,} characters, expected a TOML file of at most {MAX_CHARACTERS:,}")
     if sum(line.count(".") ** 2 for line in text.splitlines()) > MAX_PREFIXES:
-        msg = f"{name}: a key has more dotted parts than a TOML parser can read, expected a few"
-        raise InputError(msg)
+        raise InputError(f"{name}: a key has more dotted parts than a TOML parser can read, expected a few")
     try:
         return tomllib.loads(text, parse_float=numbers)
     except (ValueError, RecursionError) as error:  # ValueError: also an integer with more digits than Python converts
@@ -48,8 +46,7 @@ def parse_toml(text: str, name: str, numbers: Callable[[str], object] = float) -
             end = text.count("\n") + 1, len(text.rpartition("\n")[2]) + 1
             line, column = (place["line"], place["column"]) if place["line"] else end
             raise RejectedInput([Problem(f"{name}:{line}:{column}", what[: place.start()])]) from error
-        msg = f"{name}: {what}"
-        raise InputError(msg) from error
+        raise InputError(f"{name}: {what}") from error
 
 
 # ---------------------------------------------------------------- edits of a pyproject.toml

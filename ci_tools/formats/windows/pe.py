@@ -108,8 +108,7 @@ class Pe:
         for number in range(MAX_LIBRARIES if address else 0):
             yield layout.unpack(self._read(address + number * layout.size, layout.size))
         if address:
-            msg = f"it imports more than {MAX_LIBRARIES:,} libraries"
-            raise ValueError(msg)
+            raise ValueError(f"it imports more than {MAX_LIBRARIES:,} libraries")
 
     def _symbols(self, address: int, left: _Limit, shift: int = 0) -> Iterator[str]:
         by_number = 1 << (self.pointer_size * 8 - 1)
@@ -118,8 +117,7 @@ class Pe:
                 return
             left.take(1)
             yield f"#{value & 0xFFFF}" if value & by_number else self._name(value - shift + HINT)
-        msg = "its list of symbols has no end"
-        raise ValueError(msg)
+        raise ValueError("its list of symbols has no end")
 
     def _pointers(self, table: Extent) -> Iterator[int]:
         layout = struct.Struct("<Q" if self.pointer_size == BASE[PE32_PLUS][1] else "<I")
@@ -134,8 +132,7 @@ class Pe:
     def _read(self, address: int, size: int) -> bytes:
         found = self._place(address)
         if size > found.size:
-            msg = f"a table goes beyond its section, by {size - found.size} bytes"
-            raise EOFError(msg)
+            raise EOFError(f"a table goes beyond its section, by {size - found.size} bytes")
         return found.read(0, size)
 
     def _name(self, address: int) -> str:
@@ -146,8 +143,7 @@ class Pe:
             text += found.read(len(text), min(NAME_CHUNK, found.size - len(text)))
             if b"\0" in text:
                 return text.partition(b"\0")[0].decode("ascii", "backslashreplace")
-        msg = f"a name has no end within {len(text)} bytes"
-        raise ValueError(msg)
+        raise ValueError(f"a name has no end within {len(text)} bytes")
 
     def _place(self, address: int) -> Extent:
         """Return the bytes from an address in memory on, to the end of its section."""
@@ -169,8 +165,7 @@ class _Limit:
         """Count items; raise ValueError if they are too many."""
         self.left -= count
         if self.left < 0:
-            msg = f"it names more than {self.most:,} symbols"
-            raise ValueError(msg)
+            raise ValueError(f"it names more than {self.most:,} symbols")
 
 
 def read_pe(extent: Extent) -> Pe:
@@ -179,11 +174,9 @@ def read_pe(extent: Extent) -> Pe:
         place = int.from_bytes(extent.read(PE_OFFSET, 4), "little")
         magic, machine, count, _, symbols, entries, size, _ = HEADER.unpack(extent.read(place, HEADER.size))
         if magic != b"PE\0\0":
-            msg = f"its header starts with {magic!r}"
-            raise ValueError(msg)
+            raise ValueError(f"its header starts with {magic!r}")
         if count > MAX_SECTIONS:
-            msg = f"it has {count:,} sections, expected {MAX_SECTIONS} at most"
-            raise ValueError(msg)
+            raise ValueError(f"it has {count:,} sections, expected {MAX_SECTIONS} at most")
         start = place + HEADER.size
         base, pointer_size, directories = _optional_header(extent.part(start, size))
         texts = _Texts(extent, symbols + entries * SYMBOL_SIZE if symbols else 0)

@@ -86,8 +86,7 @@ def structure_call(content: bytes, name: str, kind: type[Table]) -> Table:
     """Return the argument of a script that is one call, `finder({...});`; raise ValueError if it is not one."""
     found = re.fullmatch(rb"\s*" + name.encode() + rb"\((.*)\);\s*", content, re.DOTALL)
     if found is None:
-        msg = f"it is not a call of {name}"
-        raise ValueError(msg)
+        raise ValueError(f"it is not a call of {name}")
     try:
         return json_file.structure(json_file.parse(found[1]), kind, "it")
     except RejectedInput as error:

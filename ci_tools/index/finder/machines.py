@@ -67,20 +67,17 @@ def describe_machine(facts: Facts, wanted: GivenMachine) -> UserMachine:
 
 def _refuse_wrong(wanted: GivenMachine) -> None:
     if wanted.system and wanted.system not in SYSTEMS:
-        msg = f'--system: "{wanted.system}" is not known, {nearest(wanted.system, SYSTEMS)}'
-        raise InputError(msg)
+        raise InputError(f'--system: "{wanted.system}" is not known, {nearest(wanted.system, SYSTEMS)}')
     if wanted.python:
         try:
             Python.parse(wanted.python)
         except ValueError as error:
-            msg = f"--python: {error}"
-            raise InputError(msg) from error
+            raise InputError(f"--python: {error}") from error
     forms = (("torch", TORCH, "2.10"), ("cuda", MINOR, "13.0, or none"), ("gpu", MINOR, "9.0"))
     for name, form, example in forms:
         text = getattr(wanted, name)
         if text and not form.fullmatch(text) and (name, text) != ("cuda", NONE):
-            msg = f'--{name}: "{text}" is not a version, expected one such as {example}'
-            raise InputError(msg)
+            raise InputError(f'--{name}: "{text}" is not a version, expected one such as {example}')
 
 
 def _with_torch(facts: Facts, wanted: GivenMachine) -> Facts:

@@ -45,8 +45,7 @@ def open_web(address: str) -> Iterator[Read]:
         try:
             return read_document(session, f"{root}{key}")
         except UNANSWERED as error:
-            msg = f"{root}{key} cannot be read: {printable(str(error))}"
-            raise MachineError(msg) from error
+            raise MachineError(f"{root}{key} cannot be read: {printable(str(error))}") from error
 
     with open_session() as session:
         yield read
@@ -65,13 +64,11 @@ def read_shelves(read: Read, where: str, only: Sequence[str], reporter: Reporter
         names = ()
     makers, form = _read_recipes(read, reporter)
     if not names and not makers:
-        msg = f"{where} has no front page that lists projects, expected an index that Fatwheel wrote"
-        raise InputError(msg)
+        raise InputError(f"{where} has no front page that lists projects, expected an index that Fatwheel wrote")
     known = {*names, *(maker.project for maker in makers)}
     for name in only:
         if name not in known:
-            msg = f'{where} has no project "{printable(name)}", nor has a recipe, {nearest(name, known)}'
-            raise InputError(msg)
+            raise InputError(f'{where} has no project "{printable(name)}", nor has a recipe, {nearest(name, known)}')
     with ThreadPoolExecutor(WORKERS) as pool:
         wanted = [name for name in dict.fromkeys(names) if not only or name in only]
         found = list(pool.map(lambda name: _read_project(read, name, reporter), wanted))

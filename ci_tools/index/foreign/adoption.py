@@ -229,8 +229,7 @@ def _select_projects(index: WheelIndex, only: Collection[str]) -> tuple[Layout, 
         raise _nothing(index, layout)
     unknown = sorted(wanted - set(layout.pages))
     if unknown:
-        msg = f"{index.address} lists no project {unknown[0]}, {nearest(unknown[0], layout.pages)}"
-        raise InputError(msg)
+        raise InputError(f"{index.address} lists no project {unknown[0]}, {nearest(unknown[0], layout.pages)}")
     return layout, tuple(sorted(wanted or layout.pages))
 
 

@@ -122,8 +122,7 @@ def add_projects(page: bytes, key: str, projects: Iterable[str]) -> bytes:
     ways = _add_entries(page, new) if key.endswith(INDEX_JSON) else _add_lines(page, key, new)
     found = next((way for way in ways if _lists(way, key, [*there, *new])), None) if new else page
     if found is None:
-        msg = "it has no place for a new link"
-        raise ValueError(msg)
+        raise ValueError("it has no place for a new link")
     return found
 
 
@@ -138,8 +137,7 @@ def _lists(page: bytes, key: str, projects: Iterable[str]) -> bool:
 def _add_lines(page: bytes, key: str, projects: Iterable[str]) -> Iterator[bytes]:
     """Yield versions of an HTML page with new links: after the last lines of one project each, else before its end."""
     if b"\0" in page:
-        msg = "it is not text"
-        raise ValueError(msg)
+        raise ValueError("it is not text")
     text = _text(page)
     links = [f'<a href="{quote(project)}/">{html.escape(project)}</a>' for project in projects]
     for place, before, after in (*_places(text, key), *_ends(text)):
@@ -375,8 +373,7 @@ def _document(page: bytes, name: str) -> list[Mapping[str, Any]]:
     except RecursionError:
         found = None
     if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
-        msg = f"it has no list of {name}"
-        raise ValueError(msg)
+        raise ValueError(f"it has no list of {name}")
     return found
 
 

@@ -82,5 +82,4 @@ def refuse_unprintable(reason: str) -> None:
     """Raise InputError for control characters, and for surrogates, which stand for bytes that are not UTF-8."""
     wrong = next((character for character in reason if unicodedata.category(character) in {"Cc", "Cs"}), "")
     if wrong:
-        msg = f"--reason: it holds {wrong!a}, expected UTF-8 text without control characters"
-        raise InputError(msg)
+        raise InputError(f"--reason: it holds {wrong!a}, expected UTF-8 text without control characters")

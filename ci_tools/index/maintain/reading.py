@@ -69,8 +69,7 @@ def _read(index: WheelIndex, key: str) -> Reading:
     try:
         return Reading(*index.sha256_and_size_at(key))
     except OSError as error:
-        msg = f"{index.store.url(key)} cannot be read: {error.strerror or error}"
-        raise MachineError(msg) from error
+        raise MachineError(f"{index.store.url(key)} cannot be read: {error.strerror or error}") from error
 
 
 def file_flaws(index: WheelIndex, files: Iterable[IndexedFile]) -> Iterator[IndexFlaw]:

@@ -59,8 +59,7 @@ def note_word(index: WheelIndex, records: list[Path], who: str) -> tuple[str, ..
         one = _read(path)
         if not one.same or (one.wheel, one.sha256) not in there:
             why = "does not have it" if one.same else "has no use for it: the remake differs"
-            msg = f"{path} is of {one.wheel} with the sha256 {one.sha256}, and the index {why}"
-            raise InputError(msg)
+            raise InputError(f"{path} is of {one.wheel} with the sha256 {one.sha256}, and the index {why}")
         remade[one.sha256] = (who, one.on[:10], "")
     return _note(index, ledger, manifests, remade)
 
@@ -69,8 +68,7 @@ def _read(path: Path) -> RemakeRecord:
     try:
         return structure(parse(path.read_bytes()), RemakeRecord, str(path))
     except (OSError, ValueError) as error:
-        msg = f"{path} is not what `fatwheel verify --format json` prints: {error}"
-        raise InputError(msg) from error
+        raise InputError(f"{path} is not what `fatwheel verify --format json` prints: {error}") from error
 
 
 def _note(

@@ -40,8 +40,7 @@ class Selection(NamedTuple):
             what = self.file or f"{self.project} {self.version}"
             others = [str(name) for name in {*names.values()} if name is not None]
             known = nearest(str(self._file_or_version), others) if others else "nor any of its files"
-            msg = f"the index has no {what}, {known}"
-            raise InputError(msg)
+            raise InputError(f"the index has no {what}, {known}")
         return files, links
 
     @property

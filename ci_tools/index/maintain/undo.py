@@ -202,8 +202,7 @@ def undo_repair(index: WheelIndex, outside: Outside) -> tuple[IndexFlaw, ...]:
     with index.store.alone(), outside.reporter.step(f"undo the last repair of {index.address}"):
         found = _read(index)
         if found is None:
-            msg = f"there is no repair of {index.address} to undo"
-            raise InputError(msg)
+            raise InputError(f"there is no repair of {index.address} to undo")
         flaws = tuple(_undo(index, found))
         if not any(flaw.is_left for flaw in flaws):
             index.store.remove(RECORD)

@@ -92,8 +92,7 @@ class BucketStore(BucketReader):
 
     def _upload(self, key: str, content: Content, instead_of: Found | None, generation: int) -> bool:
         if content.size > LARGEST_PUT:
-            msg = f"{key} has {content.size:,} bytes, S3 takes {LARGEST_PUT:,} in one request"
-            raise InputError(msg)
+            raise InputError(f"{key} has {content.size:,} bytes, S3 takes {LARGEST_PUT:,} in one request")
         for _ in range(REQUEST.tries):
             try:
                 tag = self._upload_once(key, content, instead_of, generation)

@@ -40,8 +40,7 @@ def place_of(target: str) -> Place:
     prefix = parts.path.strip("/")
     shown = f"s3://{parts.netloc}{parts.path}"
     if not parts.netloc or parts.fragment or ".." in prefix.split("/") or "//" in prefix:
-        msg = f"{shown} names no bucket, expected s3://BUCKET/PREFIX"
-        raise InputError(msg)
+        raise InputError(f"{shown} names no bucket, expected s3://BUCKET/PREFIX")
     return Place(parts.netloc, prefix, **_settings(parts.query, shown))
 
 
@@ -50,8 +49,7 @@ def _parts(target: str) -> SplitResult:
     try:
         parts = urlsplit(target)
     except ValueError as error:
-        msg = "an s3:// address cannot be read, expected s3://BUCKET/PREFIX"
-        raise InputError(msg) from error
+        raise InputError("an s3:// address cannot be read, expected s3://BUCKET/PREFIX") from error
     if {"@", ":"} & set(parts.netloc):
         msg = "an s3:// address names more than a bucket before its first slash, expected s3://BUCKET/PREFIX"
         raise InputError(msg, hint=WHO)
@@ -63,29 +61,25 @@ def _settings(query: str, shown: str) -> dict[str, str]:
     given = parse_qsl(query, keep_blank_values=True)
     options = dict(given)
     for name in sorted(options.keys() - set(OPTIONS)):
-        msg = f'{shown}: "{name}" is not a setting of a bucket, {nearest(name, OPTIONS)}'
-        raise InputError(msg)
+        raise InputError(f'{shown}: "{name}" is not a setting of a bucket, {nearest(name, OPTIONS)}')
     for name, value in options.items():
         if not value or len([one for one, _ in given if one == name]) > 1:
             msg = f"{shown}: the setting {name} is {'given twice' if value else 'empty'}, expected one value or none"
             raise InputError(msg)
     if not re.fullmatch(r"[1-9]\d{0,3}", options.get("timeout", SECONDS)):
-        msg = f'{shown}: the timeout is "{options["timeout"]}", expected whole seconds such as {SECONDS}'
-        raise InputError(msg)
+        raise InputError(f'{shown}: the timeout is "{options["timeout"]}", expected whole seconds such as {SECONDS}')
     return options | {name: _web_address(options[name], f"{shown}: {name}") for name in WEB if name in options}
 
 
 def _web_address(value: str, where: str) -> str:
     """Return a web address in normalized form; raise InputError if it is invalid or holds credentials."""
     if "@" in value:
-        msg = f"{where} holds an @, expected an address without a user or a password"
-        raise InputError(msg, hint=WHO)
+        raise InputError(f"{where} holds an @, expected an address without a user or a password", hint=WHO)
     try:
         parts = urlsplit(value)
         is_one = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_one = False
     if not is_one or parts.query or parts.fragment:
-        msg = f'{where} is "{value}", expected an address such as https://host:9000'
-        raise InputError(msg)
+        raise InputError(f'{where} is "{value}", expected an address such as https://host:9000')
     return parts._replace(netloc=parts.netloc.lower(), path=parts.path.rstrip("/")).geturl()

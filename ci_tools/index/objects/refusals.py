@@ -47,13 +47,11 @@ def explain_errors(where: str) -> Iterator[None]:
         hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; in a workflow, assume a role before"
         raise InputError(msg, hint=hint) from error
     except (ParamValidationError, ValueError) as error:  # ValueError: the endpoint is not an address
-        msg = f"{where}: {describe_error(error)}"
-        raise InputError(msg) from error
+        raise InputError(f"{where}: {describe_error(error)}") from error
     except ResponseParserError as error:  # none of BotoCoreError's
         raise _not_s3(where) from error
     except BotoCoreError as error:
-        msg = f"{where}: {describe_error(error)}"
-        raise MachineError(msg, hint=HINT) from error
+        raise MachineError(f"{where}: {describe_error(error)}", hint=HINT) from error
 
 
 def explain_refusal(where: str, error: ClientError) -> InputError | MachineError:

@@ -248,6 +248,5 @@ class FolderStore:
 
     def _path(self, key: str) -> Path:
         if key.startswith("/") or ".." in key.split("/"):
-            msg = f"{key} leads out of {self.root}"
-            raise InputError(msg)
+            raise InputError(f"{key} leads out of {self.root}")
         return self.root / key

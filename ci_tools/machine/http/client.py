@@ -80,8 +80,7 @@ def _read_once(session: requests.Session, url: str, most: int) -> bytes | None:
         except requests.RequestException as error:
             raise BrokenOff(str(error)) from error
     if len(content) > most:
-        msg = f"it has more than {most:,} bytes"
-        raise TooLarge(msg)
+        raise TooLarge(f"it has more than {most:,} bytes")
     return bytes(content)
 
 
@@ -139,8 +138,7 @@ class Body:
         self.position += len(piece)
         if not piece and self.position < self.stop:
             self.close()
-            msg = f"the server stopped after {self.position:,} bytes of {self.stop:,}"
-            raise BrokenOff(msg)
+            raise BrokenOff(f"the server stopped after {self.position:,} bytes of {self.stop:,}")
         return piece
 
     def _ask(self) -> requests.Response:
@@ -162,12 +160,10 @@ class Body:
         said = PART_OF.fullmatch(answer.headers.get("Content-Range", ""))
         starts = int(said[1]) if said else 0
         if self._in_parts and (said is None or 0 <= self.position != starts):
-            msg = "the server does not send a part of a file"
-            raise NoParts(msg)
+            raise NoParts("the server does not send a part of a file")
         size = int(said[2]) if said else int(answer.headers.get("Content-Length", 0))
         tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
         if self.state[0] and self.state != (size, tag):
-            msg = "the file was replaced on the server while it was read"
-            raise OSError(msg)
+            raise OSError("the file was replaced on the server while it was read")
         self.state = size, tag
         return starts

@@ -71,8 +71,7 @@ class RangedFile(io.RawIOBase):
         if before >= 0:
             view[:wanted] = self._tail[before : before + wanted]
         elif self.fetched + wanted > self._most:
-            msg = f"it takes more than {self._most:,} bytes to read it"
-            raise TooLarge(msg)
+            raise TooLarge(f"it takes more than {self._most:,} bytes to read it")
         else:
             self.fetch(self._position, view[:wanted])
             self.fetched += wanted

@@ -62,8 +62,7 @@ def _read_all(reply: Path, source: str) -> Iterator[CmakeTarget]:
 def _load(path: Path) -> dict[str, Any]:
     content = read_safely(path, MOST)
     if content is None:
-        msg = f"{path.name} cannot be read"
-        raise ValueError(msg)
+        raise ValueError(f"{path.name} cannot be read")
     value: dict[str, Any] = json.loads(content)
     return value
 

@@ -210,12 +210,10 @@ def _compile_includes(source: str, flags: list[str]) -> None:
     unusual = [name for name in named if not any(os.path.isfile(os.path.join(folder, name)) for folder in folders)]
     for name in unusual:
         if name in SYSTEMS_WITH and FACTS.ask("os") not in SYSTEMS_WITH[name]:
-            msg = f"fatal error: {name}: No such file or directory"
-            raise CompileError(msg)
+            raise CompileError(f"fatal error: {name}: No such file or directory")
     for name in unusual:
         if name not in SYSTEMS_WITH and not FACTS.suppose(f"the compiler finds {name}"):
-            msg = f"fatal error: {name}: No such file or directory"
-            raise CompileError(msg)
+            raise CompileError(f"fatal error: {name}: No such file or directory")
 
 
 def _variable_flags(source: str) -> list[str]:

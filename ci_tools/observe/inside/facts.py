@@ -152,8 +152,7 @@ class AskedFacts(metaclass=_Guarded):
         if not name.rpartition(".")[2].startswith("__"):
             self.doubt(f"asks for {name}, which is not simulated")
         module, _, attribute = name.rpartition(".")
-        msg = f"module {module!r} has no attribute {attribute!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {module!r} has no attribute {attribute!r}")
 
     def is_own(self, file: str) -> bool:
         """Whether a code file is the project's: all other code is in the known folders."""

@@ -105,8 +105,7 @@ def _implementation() -> SimpleNamespace:
 
 def _is_gil_enabled() -> Callable[[], bool]:
     if version_info() < (3, 13):
-        msg = "module 'sys' has no attribute '_is_gil_enabled'"
-        raise AttributeError(msg)
+        raise AttributeError("module 'sys' has no attribute '_is_gil_enabled'")
     return lambda: not FACTS.ask("free_threaded")
 
 

@@ -119,7 +119,7 @@ def _look(name: str) -> None:
 
 
 def _refuse(name: str) -> NoReturn:
-    raise ModuleNotFoundError(f"No module named {name!r}", name=name)  # noqa: EM102, TRY003 - as Python says it
+    raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def _fill(name: str) -> None:

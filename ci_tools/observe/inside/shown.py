@@ -47,8 +47,7 @@ class Attribute:
         elif "__getattr__" in inside:
             late = inside["__getattr__"]
             return getattr(late, "real", late)(self.name)
-        msg = f"module {module.__name__!r} has no attribute {self.name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {module.__name__!r} has no attribute {self.name!r}")
 
     def __set__(self, module: ModuleType, value: Any) -> None:
         names_of(module)[self.name] = value

@@ -229,8 +229,7 @@ def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) 
         raise ShallowError(msg, hint=mend) if is_shallow else InputError(msg, hint=_hint(project))
     is_of_commit = BEFORE in said and said[BEFORE].get("version") != version
     if found["uses_git"] and is_shallow and not is_of_commit:
-        msg = f"{place}: {shallow}"
-        raise ShallowError(msg, hint=mend)
+        raise ShallowError(f"{place}: {shallow}", hint=mend)
     here = found["here"] if is_of_commit else []
     alone = [name for name in here if len(here) == 1 or said.get(f"{ONE}{name}", {}).get("version") == version]
     is_release = not parse_version(version).is_devrelease

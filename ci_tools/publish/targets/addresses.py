@@ -79,8 +79,7 @@ def indexes_of(address: str, outside: Outside, *, replace: bool = False) -> tupl
         mirror.like = first
     found = (first, *others)
     if len({index.address for index in found}) < len(found):
-        msg = f"{first.address} is named as its own mirror, expected another place"
-        raise InputError(msg)
+        raise InputError(f"{first.address} is named as its own mirror, expected another place")
     return found
 
 
@@ -144,15 +143,12 @@ def _settings(address: str) -> tuple[str, Settings]:
     if not given or (others and not has_query):
         return address, Settings()
     if len(given) < len([name for name, _ in pairs if name in SETTINGS]):
-        msg = f"{place}: a setting is given twice, expected once"
-        raise InputError(msg)
+        raise InputError(f"{place}: a setting is given twice, expected once")
     root, nightlies = given.get("root"), given.get("nightlies", str(Settings().nightlies))
     if root is not None and root not in set(Root):
-        msg = f'{place}: root is "{root}", expected {", ".join(Root)}'
-        raise InputError(msg, hint=nearest(root, Root))
+        raise InputError(f'{place}: root is "{root}", expected {", ".join(Root)}', hint=nearest(root, Root))
     if not re.fullmatch(r"[1-9]\d{0,4}", nightlies):
-        msg = f'{place}: nightlies is "{nightlies}", expected how many versions stay, such as 60'
-        raise InputError(msg)
+        raise InputError(f'{place}: nightlies is "{nightlies}", expected how many versions stay, such as 60')
     settings = Settings(root=Root(root) if root else None, nightlies=int(nightlies))
     return f"{place}?{others}" if others else place, settings
 
@@ -189,6 +185,5 @@ def _folder(path: str) -> Path:
         msg = f"dir:{path} is not a folder: {error}"
         raise InputError(msg, hint="expected a path such as dir:/srv/wheels") from error
     if folder.exists() and not folder.is_dir():
-        msg = f"dir:{path} is a file, expected a folder"
-        raise InputError(msg)
+        raise InputError(f"dir:{path} is a file, expected a folder")
     return folder

@@ -107,8 +107,7 @@ def _latest(repository: Repository) -> int:
 
 def _refuse_latest(repository: Repository, number: int) -> None:
     if _latest(repository) == number:
-        msg = "GitHub still calls the retracted release the latest"
-        raise Busy(msg)
+        raise Busy("GitHub still calls the retracted release the latest")
 
 
 def restore(hub: Hub, number: int) -> bool:

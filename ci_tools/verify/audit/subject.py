@@ -247,6 +247,5 @@ def read_each(members: Iterable[Member], read: Callable[[BinaryIO], Read]) -> It
             try:
                 found = read(stream)
             except Rejected as error:
-                msg = f"{member.name} cannot be read: {error.message}"
-                raise Rejected(msg) from error
+                raise Rejected(f"{member.name} cannot be read: {error.message}") from error
         yield member.name, found

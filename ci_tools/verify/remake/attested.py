@@ -46,8 +46,7 @@ def _read_bundle(path: Path) -> Any:  # noqa: ANN401 - JSON
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        msg = f"{path} is not an attestation, expected a bundle of Sigstore's in JSON: {error}"
-        raise InputError(msg) from error
+        raise InputError(f"{path} is not an attestation, expected a bundle of Sigstore's in JSON: {error}") from error
 
 
 def _ask_github(sha256: str, repositories: set[str], environ: Mapping[str, str]) -> list[Any]:

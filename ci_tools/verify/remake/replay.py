@@ -56,8 +56,7 @@ def replay(stated: StatedBuild, named: Named, folder: Path, outside: Outside) ->
     """
     commit = stated.said.get("source:commit", "")
     if not commit:
-        msg = f"{stated.wheel} states no commit: it is of no release, so nobody else can make it again"
-        raise InputError(msg)
+        raise InputError(f"{stated.wheel} states no commit: it is of no release, so nobody else can make it again")
     url, notes = "", list[str]()
     if stated.said.get("source"):
         planned = _plan_fetched(stated, named, outside)
@@ -83,8 +82,7 @@ def _refuse_machine(stated: StatedBuild, planned: Planned, outside: Outside) -> 
     job = planned.job(stated.job)
     missing = jobs.toolchains_of(planned, outside).missing(job)
     if missing and not choose(job, planned.catalog, outside):
-        msg = f"{stated.wheel} cannot be made on this machine: {missing}"
-        raise InputError(msg)
+        raise InputError(f"{stated.wheel} cannot be made on this machine: {missing}")
 
 
 def _find_address(stated: StatedBuild, named: Named) -> str:
@@ -125,8 +123,7 @@ def _find_config(stated: StatedBuild, root: Path, outside: Outside) -> Path:
         with suppress(InputError):
             if canonicalize_name(loader.load(root / name, catalog.load(), outside=outside).name) == stated.project:
                 return root / name
-    msg = f"the commit {stated.said['source:commit'][:12]} has no {path} of {stated.project}"
-    raise InputError(msg)
+    raise InputError(f"the commit {stated.said['source:commit'][:12]} has no {path} of {stated.project}")
 
 
 def _plan_fetched(stated: StatedBuild, named: Named, outside: Outside) -> Planned:
@@ -138,8 +135,7 @@ def _plan_fetched(stated: StatedBuild, named: Named, outside: Outside) -> Planne
     planned = _plan(stated, named.config, outside)
     if planned.plan.stated_commits[0] != stated.said["source:commit"]:
         at = f"{planned.plan.pins.commit} there now, and the wheel was made from {stated.said['source:commit']}"
-        msg = f"{named.config}: its source is at commit {at}: write that one as its `ref`"
-        raise InputError(msg)
+        raise InputError(f"{named.config}: its source is at commit {at}: write that one as its `ref`")
     return planned
 
 

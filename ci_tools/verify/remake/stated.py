@@ -79,8 +79,7 @@ def read_stated(path: Path) -> StatedBuild:
     with wheel.archive:
         data = wheel.dist_info_data(SBOM)
     if not data:
-        msg = f"{path.name} was not made by Fatwheel: it has no {SBOM} that says how it was built"
-        raise InputError(msg)
+        raise InputError(f"{path.name} was not made by Fatwheel: it has no {SBOM} that says how it was built")
     try:
         found = _read_sbom(path, json.loads(data))
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
@@ -101,8 +100,7 @@ def _read_sbom(path: Path, sbom: Any) -> StatedBuild:  # noqa: ANN401 - JSON
     links = [str(one["url"]) for one in described.get("externalReferences", ()) if one["type"] == "vcs"]
     for name, value in said.items():
         if name in FORMS and not FORMS[name].fullmatch(value):
-            msg = f"{name} is {value!r}"
-            raise ValueError(msg)
+            raise ValueError(f"{name} is {value!r}")
     return StatedBuild(
         wheel=path.name,
         sha256=sha256_of(path),
@@ -118,8 +116,7 @@ def _read_sbom(path: Path, sbom: Any) -> StatedBuild:  # noqa: ANN401 - JSON
 def _read_required(component: Any) -> Resolved:  # noqa: ANN401 - JSON
     found = Resolved(str(component["name"]), str(component["version"]), _hash_of(component))
     if not REQUIREMENT.fullmatch(f"{found.name}=={found.version}={found.sha256}"):
-        msg = f"{found.name!r} {found.version!r} is not a requirement"
-        raise ValueError(msg)
+        raise ValueError(f"{found.name!r} {found.version!r} is not a requirement")
     return found
 
 

@@ -25,22 +25,19 @@ def fetch_wheel(named: str, folder: Path, outside: Outside) -> Path:
     if not re.match(r"https?://", named):
         path = Path(named)
         if not (path.is_file() and WHEEL.fullmatch(path.name)):
-            msg = f"{named} is not a wheel, expected a file that ends in .whl, or the address of one"
-            raise InputError(msg)
+            raise InputError(f"{named} is not a wheel, expected a file that ends in .whl, or the address of one")
         return path
     from ci_tools.machine.http.client import Body, open_session  # noqa: PLC0415 - a file needs no client
 
     address = urlsplit(named)
     name = unquote(address.path.rpartition("/")[2])
     if not WHEEL.fullmatch(name):
-        msg = f"{named} is not the address of a wheel, expected one that ends in .whl"
-        raise InputError(msg)
+        raise InputError(f"{named} is not the address of a wheel, expected one that ends in .whl")
     path = folder / name
     step, explained = outside.reporter.step(f"fetch {name}"), explain_unanswered(f"{name} cannot be fetched")
     with step, explained, open_session() as session:
         path.write_bytes(b"".join(Body(session, named.partition("#")[0])))
     said = re.search(r"\bsha256=([0-9a-f]{64})\b", address.fragment)
     if said and sha256_of(path) != said[1]:
-        msg = f"{name} has the sha256 {sha256_of(path)}, and its address gives {said[1]}"
-        raise InputError(msg)
+        raise InputError(f"{name} has the sha256 {sha256_of(path)}, and its address gives {said[1]}")
     return path

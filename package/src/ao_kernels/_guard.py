@@ -47,8 +47,7 @@ LIBRARY = re.compile(
 def for_this_torch(project: str) -> Iterator[None]:
     """Import what is compiled in the body; raise ImportError with what mends it if it is for another torch."""
     if reason := find_mismatch(project):
-        message = f"{reason}. {find_remedy(project)}"
-        raise ImportError(message)
+        raise ImportError(f"{reason}. {find_remedy(project)}")
     with explain_errors(project):
         yield
 
@@ -62,8 +61,7 @@ def explain_errors(project: str) -> Iterator[None]:
         reason = error.__cause__ or error  # torch.ops.load_library of torch 2.13 itself names only the file
         if not LIBRARY.search(str(reason)):
             raise
-        message = f"{project} does not fit the torch here: {reason}. {find_remedy(project)}"
-        raise ImportError(message) from error
+        raise ImportError(f"{project} does not fit the torch here: {reason}. {find_remedy(project)}") from error
 
 
 def has_kernel(project: str, device: torch.device | int | None = None, archs: str = "") -> bool:

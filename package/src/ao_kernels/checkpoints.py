@@ -43,8 +43,7 @@ def read_checkpoint(
     """
     method = config.get("quant_method")
     if method not in READERS:
-        message = f"quant_method must be one of {', '.join(READERS)}, got {method}"
-        raise ValueError(message)
+        raise ValueError(f"quant_method must be one of {', '.join(READERS)}, got {method}")
     marker, read = READERS[method]
     _check(config)
     layers = [name.removesuffix(marker) for name in tensors if name.endswith(f".{marker}")]
@@ -66,14 +65,12 @@ def _check(config: Mapping[str, Any]) -> None:
     described = [config]
     if config["quant_method"] == "compressed-tensors":
         if config.get("format") != "pack-quantized":
-            message = f"compressed-tensors' format must be pack-quantized, got {config.get('format')}"
-            raise ValueError(message)
+            raise ValueError(f"compressed-tensors' format must be pack-quantized, got {config.get('format')}")
         described = [group["weights"] for group in config["config_groups"].values()]
     for one in described:
         bits = one.get("bits", one.get("w_bit", one.get("num_bits")))
         if bits != BITS:
-            message = f"weights must have 4 bits, got {bits}"
-            raise ValueError(message)
+            raise ValueError(f"weights must have 4 bits, got {bits}")
 
 
 def _to_tensor(
@@ -83,8 +80,7 @@ def _to_tensor(
     values, scale, zero_point = read
     depth, groups = values.shape[1], len(scale)
     if depth % groups:
-        message = f"{layer}weight must have groups of one size, got {groups} of {depth} values"
-        raise ValueError(message)
+        raise ValueError(f"{layer}weight must have groups of one size, got {groups} of {depth} values")
     index = parts.get("g_idx", parts.get("weight_g_idx"))
     if index is not None and not torch.equal(index.cpu().long(), torch.arange(depth) // (depth // groups)):
         message = f"{layer}weight has its columns in the order of activations (desc_act), for which there is no kernel"
@@ -113,8 +109,7 @@ def _read_gptq(layer: str, parts: Mapping[str, Tensor], config: Mapping[str, Any
 def _read_awq(layer: str, parts: Mapping[str, Tensor], config: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
     """Read words along N, of values that are not in their order."""
     if config.get("version", "gemm").lower() != "gemm":
-        message = f"{layer}qweight must be in AWQ's format gemm, got {config['version']}"
-        raise ValueError(message)
+        raise ValueError(f"{layer}qweight must be in AWQ's format gemm, got {config['version']}")
     return _unpack(parts["qweight"], -1, AWQ_ORDER).t(), parts["scales"], _unpack(parts["qzeros"], -1, AWQ_ORDER)
 
 

@@ -121,10 +121,9 @@ def _as_strided(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any])
     """View a weight as it is, which is all that FSDP asks for."""
     weight, size, stride, *offset = args
     if tuple(size) != weight.shape or tuple(stride) != weight.stride() or any(offset) or kwargs.get("storage_offset"):
-        message = (
+        raise NotImplementedError(
             f"{func} gives a view of numbers that a quantized weight does not store: call dequantize() on it first"
         )
-        raise NotImplementedError(message)
     return weight.view(weight.shape)
 
 

@@ -169,7 +169,6 @@ def _restore(described: Mapping[str, object], parts: list[Tensor]) -> Tensor:
     if "block_size" in data:
         return import_weight(described, parts)
     if kind not in CLASSES:
-        message = f"a tensor must be one of {', '.join(CLASSES)} or Tensor, got {kind}"
-        raise ValueError(message)
+        raise ValueError(f"a tensor must be one of {', '.join(CLASSES)} or Tensor, got {kind}")
     dtype = getattr(torch, data["dtype"])
     return CLASSES[str(kind)](*parts, group_size=data["group_size"], dtype=dtype, transposed=data["transposed"])

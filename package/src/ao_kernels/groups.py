@@ -58,17 +58,13 @@ def grid(column: Tensor) -> Tensor:
 def check_group_size(group_size: int) -> None:
     """Raise unless a group size is a whole number that is at least 1."""
     if not isinstance(group_size, (int, torch.SymInt)) or isinstance(group_size, bool):
-        message = f"group_size must be a whole number, got {group_size!r}"
-        raise TypeError(message)
+        raise TypeError(f"group_size must be a whole number, got {group_size!r}")
     if group_size < 1:
-        message = f"group_size must be at least 1, got {group_size}"
-        raise ValueError(message)
+        raise ValueError(f"group_size must be at least 1, got {group_size}")
 
 
 def _check(x: Tensor) -> None:
     if not x.is_floating_point():
-        message = f"x must be floating point, got {x.dtype}"
-        raise TypeError(message)
+        raise TypeError(f"x must be floating point, got {x.dtype}")
     if x.dim() != 2:  # noqa: PLR2004 - a matrix
-        message = f"x must have 2 dimensions, got {x.dim()}"
-        raise ValueError(message)
+        raise ValueError(f"x must have 2 dimensions, got {x.dim()}")

@@ -104,11 +104,9 @@ def read_int4(packed: Tensor) -> Tensor:
 def check_stored(name: str, tensor: Tensor, dtype: torch.dtype) -> None:
     """Raise unless a tensor has the dtype that values are stored in, and a dimension that they lie along."""
     if tensor.dtype != dtype:
-        message = f"{name} must be {str(dtype).removeprefix('torch.')}, got {tensor.dtype}"
-        raise TypeError(message)
+        raise TypeError(f"{name} must be {str(dtype).removeprefix('torch.')}, got {tensor.dtype}")
     if not tensor.dim():
-        message = f"{name} must have at least 1 dimension, got 0"
-        raise ValueError(message)
+        raise ValueError(f"{name} must have at least 1 dimension, got 0")
 
 
 def check_packable(q: Tensor, together: int, lowest: int, highest: int) -> None:
@@ -116,11 +114,9 @@ def check_packable(q: Tensor, together: int, lowest: int, highest: int) -> None:
     check_stored("q", q, torch.int8)
     if q.shape[-1] % together:
         must = "even" if together == 2 else f"a multiple of {together}"  # noqa: PLR2004 - which is what even means
-        message = f"q's last dimension must be {must}, got {q.shape[-1]}"
-        raise ValueError(message)
+        raise ValueError(f"q's last dimension must be {must}, got {q.shape[-1]}")
     if torch.compiler.is_compiling() or is_fake(q) or q.is_meta or not q.numel():  # there is nothing to read
         return
     least, most = (int(bound) for bound in q.aminmax())
     if least < lowest or most > highest:
-        message = f"q must hold values from {lowest} to {highest}, got {least} to {most}"
-        raise ValueError(message)
+        raise ValueError(f"q must hold values from {lowest} to {highest}, got {least} to {most}")

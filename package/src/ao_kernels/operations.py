@@ -64,8 +64,7 @@ def _grouped_mm(
 
 def _add(product: Tensor, bias: Tensor) -> Tensor:
     if bias.dtype != product.dtype:
-        message = f"bias must have the operands' dtype {product.dtype}, got {bias.dtype}"
-        raise TypeError(message)
+        raise TypeError(f"bias must have the operands' dtype {product.dtype}, got {bias.dtype}")
     return product + bias
 
 
@@ -149,8 +148,7 @@ FUNCTIONS.update(dict.fromkeys((torch.matmul, torch.linalg.matmul, Tensor.matmul
 
 def _axis(dim: int, dimensions: int) -> int:
     if not -dimensions <= dim < dimensions:
-        message = f"dim must be from {-dimensions} to {dimensions - 1}, got {dim}"
-        raise IndexError(message)
+        raise IndexError(f"dim must be from {-dimensions} to {dimensions - 1}, got {dim}")
     return dim % dimensions
 
 
@@ -277,8 +275,7 @@ def _unsqueeze(weight: QuantizedTensor, dim: int) -> QuantizedTensor:
 
 
 def _refuse(weight: QuantizedTensor, what: str) -> NoReturn:
-    message = f"{type(weight).__name__} {what}; or call dequantize() on it first"
-    raise ValueError(message)
+    raise ValueError(f"{type(weight).__name__} {what}; or call dequantize() on it first")
 
 
 VIEWS: dict[OpOverload, Callable[..., QuantizedTensor | list[QuantizedTensor]]] = {

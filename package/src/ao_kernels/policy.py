@@ -172,10 +172,9 @@ def apply_policy(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
         return result
     written = _written(func, args, kwargs)
     if not written and func.is_view:
-        message = (
+        raise NotImplementedError(
             f"{func} gives a view of numbers that a quantized weight does not store: call dequantize() on it first"
         )
-        raise NotImplementedError(message)
     if not torch.compiler.is_compiling():
         _say_once()
     plain = {id(weight): weight.dequantize() for weight in pytree.tree_leaves((args, kwargs)) if is_quantized(weight)}

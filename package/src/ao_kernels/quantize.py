@@ -50,16 +50,14 @@ class Int4WeightOnlyConfig:
             self._take(int4_packing_format)
         known = [packing_format.value for packing_format in Int4PackingFormat]
         if self.packing_format not in known:
-            message = f"packing_format must be one of {', '.join(known)}, got {self.packing_format}"
-            raise ValueError(message)
+            raise ValueError(f"packing_format must be one of {', '.join(known)}, got {self.packing_format}")
 
     def _take(self, packing_format: Int4PackingFormat) -> None:
         if self.packing_format not in (Int4PackingFormat.PLAIN, packing_format):  # which may be text: no set finds it
-            message = (
+            raise ValueError(
                 "int4_packing_format must be packing_format by another name, "
                 f"got {packing_format} and {self.packing_format}"
             )
-            raise ValueError(message)
         object.__setattr__(self, "packing_format", packing_format)
 
     @property
@@ -139,12 +137,10 @@ def quantize_(
     chosen = {name: module for name, module in model.named_modules() if (filter_fn or is_linear)(module, name)}
     faults = [f"{name or 'the model'}: {fault}" for name, module in chosen.items() if (fault := _fault(module, config))]
     if faults:
-        message = f"{'; '.join(faults)}. Leave such modules out by filter_fn, or choose another group_size"
-        raise ValueError(message)
+        raise ValueError(f"{'; '.join(faults)}. Leave such modules out by filter_fn, or choose another group_size")
     left = list(_left(model, chosen))
     if strict and any(one.could_be for one in left):
-        message = f"strict, but {_tell([one for one in left if one.could_be], model)}"
-        raise ValueError(message)
+        raise ValueError(f"strict, but {_tell([one for one in left if one.could_be], model)}")
     weights = {weight: weight for module in chosen.values() for weight in _weights(module).values()}
     quantized = {weight: _quantize(weight.to(device), config) for weight in weights}
     if chosen and left:
@@ -202,8 +198,7 @@ def translate(config: Any) -> Any:  # noqa: ANN401 - whatever a caller gives
         "Float8WeightOnlyConfig": lambda: Float8WeightOnlyConfig(_granularity(config)),
     }
     if kind.__name__ not in makers or getattr(config, "weight_dtype", torch.float8_e4m3fn) != torch.float8_e4m3fn:
-        message = f"of torchao's configs, {', '.join(makers)} are taken, got {config}"
-        raise ValueError(message)
+        raise ValueError(f"of torchao's configs, {', '.join(makers)} are taken, got {config}")
     return makers[kind.__name__]()
 
 
@@ -212,8 +207,7 @@ def _granularity(config: Any) -> int | None:  # noqa: ANN401 - torchao's
     granularity: Any = getattr(config, "granularity", None)
     kind = type(granularity).__name__
     if granularity is not None and kind not in {"PerRow", "PerGroup"}:
-        message = f"granularity must be PerRow or PerGroup, got {granularity}"
-        raise ValueError(message)
+        raise ValueError(f"granularity must be PerRow or PerGroup, got {granularity}")
     group_size: int | None = granularity.group_size if kind == "PerGroup" else getattr(config, "group_size", None)
     return group_size
 
@@ -221,8 +215,7 @@ def _granularity(config: Any) -> int | None:  # noqa: ANN401 - torchao's
 def _check(config: Config) -> None:
     tensor = getattr(config, "tensor", None)
     if not (isinstance(tensor, type) and issubclass(tensor, QuantizedTensor)):
-        message = f"config must be one such as Int4WeightOnlyConfig(group_size=128), got {config!r}"
-        raise TypeError(message)
+        raise TypeError(f"config must be one such as Int4WeightOnlyConfig(group_size=128), got {config!r}")
 
 
 def _matrices(module: nn.Module) -> dict[str, nn.Parameter]:

@@ -197,8 +197,7 @@ class QuantizedTensor(Tensor):
     def quantize_again(self, plain: Tensor) -> None:
         """Take the numbers of a plain tensor of this shape: quantized as this weight is, into what it stores."""
         if plain.shape != self.shape:
-            message = f"a quantized weight keeps its shape {tuple(self.shape)}, got {tuple(plain.shape)}"
-            raise ValueError(message)
+            raise ValueError(f"a quantized weight keeps its shape {tuple(self.shape)}, got {tuple(plain.shape)}")
         *leading, rows, _ = self.qdata.shape
         of_rows = plain.detach().mT if self.transposed else plain.detach()
         qdata, *grids = self.FORMAT.quantize(of_rows.reshape(-1, of_rows.shape[-1]), self.group_size)
@@ -213,8 +212,7 @@ class QuantizedTensor(Tensor):
         """
         dtype = dtype or self.dtype
         if x.dtype != dtype:
-            message = f"input must have the weight's dtype {dtype}, got {x.dtype}"
-            raise TypeError(message)
+            raise TypeError(f"input must have the weight's dtype {dtype}, got {x.dtype}")
         if dtype == torch.bfloat16:
             return multiply(self.FORMAT, x, self.qdata, *self.grids)
         return multiply(self.FORMAT, x.to(torch.bfloat16), self.qdata, *self.grids).to(dtype)
@@ -307,8 +305,7 @@ FUNCTIONS: dict[Callable[..., object], Callable[..., object]] = {}
 
 def _as_parameter(weight: Tensor, *, requires_grad: bool) -> Any:  # noqa: ANN401 - a parameter passes for its tensor
     if not isinstance(weight, QuantizedTensor) and not weight.is_floating_point():
-        message = f"stored values must come with their scales, got {weight.dtype} alone"
-        raise TypeError(message)
+        raise TypeError(f"stored values must come with their scales, got {weight.dtype} alone")
     return torch.nn.Parameter(weight, requires_grad and not isinstance(weight, QuantizedTensor))
 
 
@@ -328,8 +325,7 @@ def _group_size(block_size: int | Sequence[int], dimensions: int) -> int:
     *ones, group_size = block_size
     if len(block_size) != dimensions or any(one != 1 for one in ones):
         expected = ", ".join(["1"] * (dimensions - 1) + ["group_size"])
-        message = f"block_size must be group_size or ({expected}), got {tuple(block_size)}"
-        raise ValueError(message)
+        raise ValueError(f"block_size must be group_size or ({expected}), got {tuple(block_size)}")
     return group_size
 
 

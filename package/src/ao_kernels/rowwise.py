@@ -373,8 +373,7 @@ def _define(schema: str, name: str, library: torch.library.Library) -> None:
     if not hasattr(torch.ops.ao, name):
         library.define(schema)
     elif (found := str(getattr(torch.ops.ao, name).default._schema)) != f"ao::{schema}":  # noqa: SLF001 - nobody else tells
-        message = f"ao::{name} must be ao::{schema}, but another library has defined {found}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"ao::{name} must be ao::{schema}, but another library has defined {found}")
 
 
 def _register(form: WeightFormat, library: torch.library.Library) -> None:

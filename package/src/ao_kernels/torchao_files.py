@@ -39,8 +39,7 @@ def import_weight(described: Mapping[str, Any], parts: Sequence[Tensor]) -> Quan
     """
     kind, data = described["_type"], described["_data"]
     if kind not in CLASSES:
-        message = f"of torchao's weights, {', '.join(CLASSES)} are read, got {kind}"
-        raise ValueError(message)
+        raise ValueError(f"of torchao's weights, {', '.join(CLASSES)} are read, got {kind}")
     tensor = CLASSES[kind]
     stored = dict(zip(described["_tensor_data_names"], parts, strict=True))
     qdata, scale, zero_point = stored.pop("qdata"), stored.pop("scale"), stored.pop("zero_point", None)
@@ -70,8 +69,7 @@ def _says(name: str, value: object) -> bool:
 def export_weight(name: str, weight: QuantizedTensor) -> tuple[dict[str, object], dict[str, Tensor]]:
     """Say in torchao's words what a weight is, with its parts in torchao's layout."""
     if weight.transposed or weight.dim() != 2:  # noqa: PLR2004 - a matrix
-        message = f"{name} must be a weight [N, K] for torchao, got {weight!r}"
-        raise ValueError(message)
+        raise ValueError(f"{name} must be a weight [N, K] for torchao, got {weight!r}")
     kind = NAMES[type(weight)]
     data: dict[str, object] = {"block_size": [1, weight.group_size]}
     if weight.FORMAT.zero_point is ZeroPoint.NONE:

@@ -52,8 +52,7 @@ class AoKernelsConfig(QuantizationConfigMixin):  # type: ignore[misc] # transfor
         **_: object,
     ) -> None:
         if weights not in FORMATS:
-            message = f"weights must be one of {', '.join(FORMATS)}, got {weights}"
-            raise ValueError(message)
+            raise ValueError(f"weights must be one of {', '.join(FORMATS)}, got {weights}")
         self.quant_method = METHOD
         self.weights = weights
         self.group_size = 128 if group_size is None and weights.startswith("int4") else group_size

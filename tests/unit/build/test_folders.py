@@ -50,7 +50,6 @@ def refuse() -> Callable[..., None]:
     """Return what Windows does with a link if the user may make none (ERROR_PRIVILEGE_NOT_HELD)."""
 
     def fail(*_: object, **__: object) -> None:
-        message = "a required privilege is not held by the client"
-        raise OSError(1314, message)
+        raise OSError(1314, "a required privilege is not held by the client")
 
     return fail

@@ -97,8 +97,7 @@ def test_a_target_that_cannot_be_asked_holds_nothing(tmp_path: Path) -> None:
         address = "github:octo/demo"
 
         def holds(self, _: Unit) -> frozenset[str]:
-            msg = "it needs a token"
-            raise FatwheelError(msg)
+            raise FatwheelError("it needs a token")
 
     said: list[str] = []
     assert list(find_holders(core(tmp_path / "b", "one"), [Silent()], said.append)) == []  # type: ignore[list-item]

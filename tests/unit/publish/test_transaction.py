@@ -204,8 +204,7 @@ def test_files_that_appear_one_by_one_are_counted(
 
     def refuse(_: Unit) -> tuple[Published, ...]:
         releases.publish(folder_index(tmp_path / "second"), first)
-        msg = "second refuses the other file"
-        raise Rejected(msg)
+        raise Rejected("second refuses the other file")
 
     monkeypatch.setattr(targets[1], "switch", refuse)
     said = standing(release, targets, tmp_path)
@@ -217,8 +216,7 @@ def test_a_target_that_cannot_be_asked_any_more_takes_no_error_s_place(
 ) -> None:
     def fail(_: Unit) -> tuple[Published, ...]:
         monkeypatch.setattr(targets[1], "check", fail)
-        msg = "the network is down"
-        raise MachineError(msg)
+        raise MachineError("the network is down")
 
     monkeypatch.setattr(targets[1], "stages", False)
     monkeypatch.setattr(targets[1], "switch", fail)

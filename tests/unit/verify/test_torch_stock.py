@@ -76,8 +76,7 @@ def test_a_failed_installation_leaves_nothing(tmp_path: Path) -> None:
 
     def fail(path: Path) -> Environment:
         maker(path)
-        msg = "no such torch"
-        raise RuntimeError(msg)
+        raise RuntimeError("no such torch")
 
     with pytest.raises(RuntimeError), stock.lend("torch", tmp_path / "log", fail):
         pass
@@ -103,8 +102,7 @@ def test_an_error_of_the_preparation_is_raised_where_it_is_lent(tmp_path: Path) 
 
     def fail(path: Path) -> Environment:
         maker(path)
-        msg = "no such torch"
-        raise RuntimeError(msg)
+        raise RuntimeError("no such torch")
 
     stock.prepare("torch", fail)
     with pytest.raises(RuntimeError, match="no such torch"), stock.lend("torch", tmp_path / "log", maker):

@@ -48,8 +48,7 @@ class _Facts:
         """Raise NotInBuildTorch for an attribute; AttributeError for what Python asks for by itself."""
         module, _, attribute = name.rpartition(".")
         if attribute.startswith("__"):
-            msg = f"module {module!r} has no attribute {attribute!r}"
-            raise AttributeError(msg)
+            raise AttributeError(f"module {module!r} has no attribute {attribute!r}")
         raise self.missing(name)
 
     def missing(self, name: str) -> NotInBuildTorch:

@@ -14,4 +14,4 @@ class FileLock:
     """A lock that no build can take here."""
 
     def __init__(self, *_: object, **__: object) -> None:
-        raise FACTS.missing("torch.utils._filelock.FileLock")  # noqa: EM101 - a name
+        raise FACTS.missing("torch.utils._filelock.FileLock")

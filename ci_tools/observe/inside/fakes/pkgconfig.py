@@ -26,8 +26,7 @@ class _Flags(dict):  # type: ignore[type-arg]  # of what the program prints
 def exists(package: str) -> bool:
     """Whether the program finds a library; raise OSError if there is no such program."""
     if not FACTS.suppose("there is a program pkg-config"):
-        msg = "pkg-config probably not installed"
-        raise OSError(msg)
+        raise OSError("pkg-config probably not installed")
     return FACTS.suppose(f"pkg-config finds {package}")
 
 
@@ -40,6 +39,5 @@ def parse(packages: str, static: bool = False) -> _Flags:
     """Return the flags of libraries; raise PackageNotFoundError if the program does not find one."""
     for package in packages.split():
         if not exists(package):
-            msg = f"{package} not found"
-            raise PackageNotFoundError(msg)
+            raise PackageNotFoundError(f"{package} not found")
     return _Flags(libraries=[f"<{package}>" for package in packages.split()])

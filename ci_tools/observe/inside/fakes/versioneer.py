@@ -9,7 +9,7 @@ from ci_tools.observe.inside.facts import FACTS
 __all__ = ["get_cmdclass", "get_version", "get_versions"]
 
 if __name__ not in FACTS.known["plugins"]:
-    raise ModuleNotFoundError(f"No module named {__name__!r}", name=__name__)  # noqa: EM102, TRY003 - as Python says it
+    raise ModuleNotFoundError(f"No module named {__name__!r}", name=__name__)
 
 
 def get_version(*_: Any, **__: Any) -> str:

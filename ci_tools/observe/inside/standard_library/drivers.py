@@ -78,8 +78,7 @@ def open_library(real: Any) -> Any:
         def __new__(cls, name: Any = None, *_: Any, **__: Any) -> Any:
             known = has_library(os.fsdecode(name)) if name else None
             if known is False:
-                msg = f"{name}: cannot open shared object file: No such file or directory"
-                raise OSError(msg)
+                raise OSError(f"{name}: cannot open shared object file: No such file or directory")
             return _Driver() if known else real(name)
 
     return DriverLibrary

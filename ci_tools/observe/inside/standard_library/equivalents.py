@@ -42,8 +42,7 @@ def batched(iterable: Iterable[Any], n: int, *, strict: bool = False) -> Iterato
     items = iter(iterable)
     while batch := tuple(itertools.islice(items, n)):
         if strict and len(batch) != n:
-            msg = "batched(): incomplete batch"
-            raise ValueError(msg)
+            raise ValueError("batched(): incomplete batch")
         yield batch
 
 
@@ -176,5 +175,4 @@ def _use(kind: Any) -> None:
 
 def _refuse(kind: Any) -> NoReturn:
     _use(kind)
-    msg = f"{kind.__name__} is not simulated"
-    raise NotImplementedError(msg)
+    raise NotImplementedError(f"{kind.__name__} is not simulated")

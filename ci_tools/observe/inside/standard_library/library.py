@@ -177,8 +177,7 @@ class _Late:
 
     def __call__(self, name: str) -> Any:
         if name in self.names and FACTS.asks():
-            msg = f"module {self.module!r} has no attribute {name!r}"
-            raise AttributeError(msg)
+            raise AttributeError(f"module {self.module!r} has no attribute {name!r}")
         return self.real(name)
 
 
@@ -196,8 +195,7 @@ class _Member:
         asked = FACTS.is_asked_by(sys._getframe(1))  # noqa: SLF001 - the only way to see who asks
         found = self._answer() if asked else self.real
         if found is None:
-            msg = f"type object {self.kind.__name__!r} has no attribute {self.name!r}"
-            raise AttributeError(msg)
+            raise AttributeError(f"type object {self.kind.__name__!r} has no attribute {self.name!r}")
         return found.__get__(instance, owner) if hasattr(found, "__get__") else found
 
     def _answer(self) -> Any:

@@ -235,8 +235,7 @@ def _doubtful(module: str, name: str, systems: frozenset[str]) -> Callable[[], A
             FACTS.doubt(f"asks for {module}.{name}, which no cell defines")
         names = names_of(sys.modules[module])
         if name not in names:
-            msg = f"module {module!r} has no attribute {name!r}"
-            raise AttributeError(msg)
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
         return names[name]
 
     return answer

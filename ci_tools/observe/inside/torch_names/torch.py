@@ -204,8 +204,7 @@ class _LateTorchName:
     def __call__(self, name: str) -> Any:
         if not name.startswith("__") and _asks(sys._getframe(1)):  # noqa: SLF001 - the only way to see who asks
             if not TORCH.has(self.name, self.module, name):
-                msg = f"module {self.name!r} has no attribute {name!r}"
-                raise AttributeError(msg)
+                raise AttributeError(f"module {self.name!r} has no attribute {name!r}")
             return TORCH.value(self.name, self.module, name)
         return self.real(name)
 

@@ -111,8 +111,7 @@ def download_asset(asset: GitReleaseAsset) -> Iterator[bytes]:
 def read_list(hub: Hub, asset: GitReleaseAsset) -> bytes:
     """Return the bytes of a list of files; raise ValueError if it is larger than any that Fatwheel writes."""
     if asset.size > of_releases.MAX_BYTES:
-        msg = f"it has {asset.size:,} bytes, expected at most {of_releases.MAX_BYTES:,}"
-        raise ValueError(msg)
+        raise ValueError(f"it has {asset.size:,} bytes, expected at most {of_releases.MAX_BYTES:,}")
     return hub.ask(lambda _: b"".join(download_asset(asset)))
 
 

@@ -157,12 +157,10 @@ def _describe(session: requests.Session, hub: Hub, asset: GitReleaseAsset, relea
         raise ValueError(msg)
     digest = DIGEST.fullmatch(asset.digest or "")
     if digest is None:
-        msg = "GitHub has no sha256 of it"
-        raise ValueError(msg)
+        raise ValueError("GitHub has no sha256 of it")
     metadata = _read_metadata(session, hub, asset, digest[1])
     if not is_metadata_of(asset.name, metadata):
-        msg = "the project and version of its METADATA are not those of its name, and installers refuse it"
-        raise ValueError(msg)
+        raise ValueError("the project and version of its METADATA are not those of its name, and installers refuse it")
     return IndexedFile(
         name=asset.name,
         folder=_folder(local),
@@ -191,8 +189,7 @@ def _read_metadata(session: requests.Session, hub: Hub, asset: GitReleaseAsset, 
         with remote_wheel(session, asset.browser_download_url, MAX_READ) as wheel:
             found = [one for one in wheel.archive.infolist() if MEMBER.fullmatch(one.filename)]
             if len(found) != 1 or found[0].file_size > MAX_METADATA:
-                msg = f"it has {len(found)} METADATA, expected one of at most {MAX_METADATA:,} bytes"
-                raise ValueError(msg)
+                raise ValueError(f"it has {len(found)} METADATA, expected one of at most {MAX_METADATA:,} bytes")
             content = wheel.read(found[0])
     except (InputError, NoParts, TooLarge) as error:
         raise ValueError(str(error)) from error

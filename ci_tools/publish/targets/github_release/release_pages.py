@@ -52,8 +52,7 @@ def write_pages(
     """
     names = [canonicalize_name(project) for project in projects]
     for name in filter(lambda name: not is_project(name), names):
-        msg = f"a project cannot be called {name}: an index has a folder of that name"
-        raise InputError(msg)
+        raise InputError(f"a project cannot be called {name}: an index has a folder of that name")
     found = _collect(hubs, names, others=others)
     index = WheelIndex(FolderStore(out, outside.reporter), order=0)
     plans = [(name, root, has) for name, channels in found.items() for root, has in _shown(index, channels).items()]

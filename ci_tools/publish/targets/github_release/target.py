@@ -278,8 +278,7 @@ class GitHubTarget:
             msg = f"{unit.tag} of {self.repository} was published by another publisher in the meantime"
             raise MachineError(msg, hint="run the same command again: it checks whether the release has the same files")
         if not seen.draft:
-            msg = "GitHub does not list the new draft yet"
-            raise Busy(msg)
+            raise Busy("GitHub does not list the new draft yet")
         self._remove(seen.spare)
         return seen.draft
 

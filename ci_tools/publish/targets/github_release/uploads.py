@@ -128,8 +128,7 @@ def _refuse_other(asset: GitReleaseAsset, sent: Sent, sha256: str) -> None:
         raise InputError(msg, hint="publish this version to an index of your own")
     if sha256 != sent.sha256:
         raise _change_error(sent)
-    msg = f"GitHub stored other bytes of {sent.name} than were uploaded"
-    raise Failed(msg)
+    raise Failed(f"GitHub stored other bytes of {sent.name} than were uploaded")
 
 
 @contextmanager
@@ -138,8 +137,7 @@ def _open_asset(sent: Sent, progress: Progress) -> Iterator[HashedFile]:
     try:
         source = sent.path.open("rb") if sent.path else io.BytesIO(sent.content or b"")
     except OSError as error:
-        msg = f"{sent.path} cannot be read: {error.strerror}"
-        raise MachineError(msg) from error
+        raise MachineError(f"{sent.path} cannot be read: {error.strerror}") from error
     with source:
         yield HashedFile(source, sent, progress)
 

@@ -59,5 +59,4 @@ def _sdist(path: Path) -> Archive:
             file = archive.extractfile(found) if found and found.size <= MAX_PKG_INFO else None
             return Archive(path.name, path.stat().st_size, file.read() if file else b"", members)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
-        msg = f"{path.name} is not an sdist: {error}"
-        raise Rejected(msg) from error
+        raise Rejected(f"{path.name} is not an sdist: {error}") from error

@@ -141,8 +141,7 @@ class IndexPages:
         try:
             return resolver.username or "", resolver.password or ""
         except TwineException as error:
-            reason = "it requires a password, and none is set"
-            raise self._access_error(reason) from error
+            raise self._access_error("it requires a password, and none is set") from error
 
     def _access_error(self, reason: str) -> InputError:
         hint = "set TWINE_USERNAME and TWINE_PASSWORD, or the index's section of .pypirc, to a user who may read it"

@@ -63,8 +63,7 @@ def _parts(upload: str, name: str) -> SplitResult:
         parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         shown = "…" if "@" in name else clean_text(name)
-        msg = f'pypi:{shown} has no address to upload to, expected one such as "https://host/path/"'
-        raise InputError(msg)
+        raise InputError(f'pypi:{shown} has no address to upload to, expected one such as "https://host/path/"')
     if parts.username or parts.password:
         msg = f"the upload address at {parts.hostname} names a user or a password"
         raise InputError(msg, hint="set them in TWINE_USERNAME and TWINE_PASSWORD, or in .pypirc")
@@ -77,8 +76,7 @@ def _section(name: str, environ: Mapping[str, str]) -> RepositoryConfig:
     try:
         config = get_config(str(path) if path.is_file() else os.devnull)
     except (OSError, TwineException, ValueError, configparser.Error):  # the error's text may contain a password
-        msg = f"{path} cannot be read as the configuration of indexes"
-        raise InputError(msg) from None
+        raise InputError(f"{path} cannot be read as the configuration of indexes") from None
     if not config.get(name, {}).get("repository"):
         msg = f'there is no index "{clean_text(name)}", {nearest(name, config)}'
         raise InputError(msg, hint=f"give it a section with its `repository` in {path}, or give its upload address")

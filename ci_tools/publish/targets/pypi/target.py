@@ -47,8 +47,7 @@ class PyPITarget:
 
     def __init__(self, name: str, outside: Outside, *, uploader: str = "twine", patience: float = PATIENCE) -> None:
         if uploader not in UPLOADERS:
-            msg = f'there is no uploader "{uploader}", {nearest(uploader, UPLOADERS)}'
-            raise InputError(msg)
+            raise InputError(f'there is no uploader "{uploader}", {nearest(uploader, UPLOADERS)}')
         self.address = f"pypi:{name}" if name not in {"", "pypi"} else "pypi"
         self._outside = outside
         self._patience = patience
@@ -203,8 +202,7 @@ def select_items(unit: Unit, address: str) -> list[Item]:
     """Return the unit's files for an index by its route, in upload order; raise InputError if the config has none."""
     taken = select_known(unit, address)
     if unit.name == CORE and not taken:
-        msg = f"{unit.project} {unit.version} has nothing that goes to {address} by `pypi: {unit.route}`"
-        raise InputError(msg)
+        raise InputError(f"{unit.project} {unit.version} has nothing that goes to {address} by `pypi: {unit.route}`")
     return taken
 
 

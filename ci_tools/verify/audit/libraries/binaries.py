@@ -118,8 +118,7 @@ def _specs(report: Path, ended: Ended, wheel: str) -> Mapping[str, Mapping[str, 
     try:
         specs: Mapping[str, Mapping[str, Any]] = json.loads(report.read_text(encoding="utf-8"))["specs"]
     except (OSError, ValueError) as error:
-        msg = f"abi3audit cannot read {wheel}:\n{tail(ended.log, 8, ended.start)}"
-        raise Rejected(msg) from error
+        raise Rejected(f"abi3audit cannot read {wheel}:\n{tail(ended.log, 8, ended.start)}") from error
     return specs
 
 

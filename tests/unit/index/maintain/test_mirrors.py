@@ -70,8 +70,7 @@ def test_a_release_that_has_begun_in_one_place_is_finished_in_both(
     places: tuple[WheelIndex, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: object) -> None:
-        msg = "the network is gone"
-        raise MachineError(msg)
+        raise MachineError("the network is gone")
 
     monkeypatch.setattr(places[1], "switch", fail)
     with pytest.raises(MachineError):

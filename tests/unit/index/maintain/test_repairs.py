@@ -128,8 +128,7 @@ class Failing(FolderStore):
             return
         self.answers += 1
         if self.fault == "error":
-            msg = "503: slow down"
-            raise MachineError(msg)
+            raise MachineError("503: slow down")
         whole = b"".join(super().chunks(key))
         yield whole[: len(whole) // 2] if self.fault == "cut" or self.answers == 1 else whole
 

@@ -52,8 +52,7 @@ class FFI:
 
 def _assigned(ffi: FFI) -> tuple[str, str | None, str, dict[str, Any]]:
     if ffi.assigned is None:
-        msg = "set_source() must be called before"
-        raise ValueError(msg)
+        raise ValueError("set_source() must be called before")
     name, source, ending, kwds = ffi.assigned
     return name, source, ending, dict(kwds)
 

@@ -89,8 +89,7 @@ def _settings(table: dict[str, Any]) -> dict[str, Any]:
 def _build(command: Any, extension: RustExtension) -> None:
     """Record the arguments of cargo, and create a library where setuptools-rust would."""
     if not Path(extension.path).is_file():
-        msg = f"can't find {extension.path}"
-        raise SetupError(msg)
+        raise SetupError(f"can't find {extension.path}")
     limited = command.distribution.get_command_obj("bdist_wheel").py_limited_api
     is_limited = limited if extension.py_limited_api == "auto" else extension.py_limited_api
     flags = [*(f"--features={one}" for one in extension.features), *extension.args]

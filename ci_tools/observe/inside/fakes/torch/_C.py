@@ -41,6 +41,5 @@ def __getattr__(name: str) -> Any:
     if name.startswith(PYBIND11) and name.removeprefix(PYBIND11) in FACTS.known.get("pybind11", {}):
         return FACTS.known["pybind11"][name.removeprefix(PYBIND11)]
     if name == "_cuda_getArchFlags" and FACTS.ask("accelerator")["kind"] not in {"cuda", "rocm"}:
-        msg = f"module 'torch._C' has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
     return FACTS.unknown(f"torch._C.{name}")

@@ -68,8 +68,7 @@ class _Namespace:
             return _Operator(f"{self.name}.{operator}")
         if self.name in OF_TORCH:
             return FACTS.unknown(f"torch.ops.{self.name}.{operator}")
-        msg = f"'_OpNamespace' '{self.name}' object has no attribute '{operator}'"
-        raise AttributeError(msg)
+        raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{operator}'")
 
 
 def __getattr__(name: str) -> Any:

@@ -24,11 +24,9 @@ def device_count() -> int:
 def init() -> None:
     """Raise where there is no GPU, as torch does."""
     if not _is_compiled():
-        msg = "Torch not compiled with CUDA enabled"
-        raise AssertionError(msg)
+        raise AssertionError("Torch not compiled with CUDA enabled")
     if not is_available():
-        msg = "No CUDA GPUs are available"
-        raise RuntimeError(msg)
+        raise RuntimeError("No CUDA GPUs are available")
 
 
 def current_device() -> int:

@@ -91,8 +91,7 @@ def _home(kind: str, variable: str) -> str:
     if accelerator["kind"] != kind and kind == "xpu":
         raise OSError(NO_SYCL)
     if accelerator["kind"] != kind:
-        msg = f"{variable} environment variable is not set. Please set it to your {kind.upper()} install root."
-        raise OSError(msg)
+        raise OSError(f"{variable} environment variable is not set. Please set it to your {kind.upper()} install root.")
     return str(FACTS.known["accelerator_home"])
 
 
@@ -183,8 +182,7 @@ def library_paths(device_type: Any = "cpu", *later: Any, **options: Any) -> list
 def _note_options(function: str, later: tuple[Any, ...], options: dict[str, Any]) -> None:
     """Raise TypeError for an option that no torch of the catalog takes; one that only some take is a doubt."""
     if unknown := sorted(options.keys() - LATER_OPTIONS):
-        msg = f"{function}() got an unexpected keyword argument '{unknown[0]}'"
-        raise TypeError(msg)
+        raise TypeError(f"{function}() got an unexpected keyword argument '{unknown[0]}'")
     if later or options:
         FACTS.doubt(f"calls {function} with an option that not every torch has")
 
