@@ -24,17 +24,9 @@ from ci_tools.build.shards.handover import SHARDS, read_handovers
 from ci_tools.errors import InputError, MachineError, Problem, Rejected, TimeLimit
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
-from ci_tools.machine.storage import (
-    MADE,
-    UNFINISHED,
-    hold_lock,
-    sha256_of,
-    write_atomically,
-)
+from ci_tools.machine.storage import MADE, UNFINISHED, hold_lock, sha256_of, write_atomically
 from ci_tools.model.evidence import Extensions
-from ci_tools.model.files import (
-    Receipt,
-)
+from ci_tools.model.files import Receipt
 from ci_tools.model.names import FileName
 from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.plan import plan_file

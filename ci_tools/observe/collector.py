@@ -16,15 +16,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.errors import InputError, LabelError
-from ci_tools.model.evidence import (
-    PURE_TAG,
-    Binding,
-    CellEvidence,
-    Evidence,
-    Extensions,
-    PlatformEvidence,
-    Project,
-)
+from ci_tools.model.evidence import PURE_TAG, Binding, CellEvidence, Evidence, Extensions, PlatformEvidence, Project
 from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.request import Enabled, Globs
 from ci_tools.observe.cells import MAX_OBSERVED, Spent, cells_of, is_offered, torches_of
@@ -39,20 +31,9 @@ from ci_tools.source.backends.scikit_build_core import WITHOUT_SETUPTOOLS, state
 from ci_tools.source.backends.sdist_contents import explain_foreign
 from ci_tools.source.files import matching, whole_of
 from ci_tools.source.imported import find_lacking
-from ci_tools.source.includes import (
-    COMPILED,
-    Includes,
-    find_contradiction,
-    select_sources,
-    torch_abi,
-)
+from ci_tools.source.includes import COMPILED, Includes, find_contradiction, select_sources, torch_abi
 from ci_tools.source.project_file import ProjectFile
-from ci_tools.source.requirements import (
-    build_requirements,
-    doubt_torch_abi,
-    explain_torch_of_cmake,
-    torch_requirement,
-)
+from ci_tools.source.requirements import build_requirements, doubt_torch_abi, explain_torch_of_cmake, torch_requirement
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator

@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.model.evidence import CellEvidence, LeftOut, TorchAbi
 from ci_tools.model.pep440 import name_of_required
-from ci_tools.observe.build import (
-    CMAKE,
-    CYTHON,
-    RAN,
-    ObservedBuild,
-    find_own_archs,
-)
+from ci_tools.observe.build import CMAKE, CYTHON, RAN, ObservedBuild, find_own_archs
 from ci_tools.observe.cells import TOO_MANY
 from ci_tools.observe.device_code import warn_of_files
 from ci_tools.observe.gpus.own_archs import ArchVariables, find_cmake_archs
@@ -26,18 +20,8 @@ from ci_tools.observe.python_label import explain_platform, name_by_oldest
 from ci_tools.observe.setup_py.doubts import keep_axes, keep_torch_out, limit_doubt
 from ci_tools.observe.setup_py.run import HARMLESS, PLUGINS, SIMULATED, ObservedProject, Observer
 from ci_tools.observe.setup_py.trials import BuildTrials
-from ci_tools.observe.suppositions import (
-    TriedWay,
-    decide,
-    describe_question,
-    is_told,
-    make_unknown,
-)
-from ci_tools.observe.switches import (
-    explain_local_version,
-    explain_switch,
-    list_off,
-)
+from ci_tools.observe.suppositions import TriedWay, decide, describe_question, is_told, make_unknown
+from ci_tools.observe.switches import explain_local_version, explain_switch, list_off
 from ci_tools.observe.views import SUPPOSED, View, kind_of, list_versions, make_view
 from ci_tools.source.backends.unknown import list_compiled
 from ci_tools.source.includes import Includes

@@ -9,9 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.machine.process import (
-    output,
-)
+from ci_tools.machine.process import output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

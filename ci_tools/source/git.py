@@ -14,11 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ci_tools.errors import InputError, MachineError, nearest
-from ci_tools.machine.process import (
-    output,
-    run,
-    tail,
-)
+from ci_tools.machine.process import output, run, tail
 from ci_tools.model.repository import COMMIT
 
 if TYPE_CHECKING:

@@ -10,15 +10,7 @@ import ao_kernels
 import pytest
 import torch
 from ao_kernels import native
-from ao_kernels.native import (
-    Action,
-    CudaBuild,
-    Decision,
-    decide_cpu,
-    decide_cuda,
-    decide_gpu,
-    has_kernel,
-)
+from ao_kernels.native import Action, CudaBuild, Decision, decide_cpu, decide_cuda, decide_gpu, has_kernel
 
 from tests.servers.prepared import TORCH, Called, run_prepared
 

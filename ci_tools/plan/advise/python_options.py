@@ -14,14 +14,7 @@ from ci_tools.formats.toml import text as toml_text
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, CellEvidence, Extension, Extensions, PythonApi
 from ci_tools.model.versions import Minor
 from ci_tools.plan.advise.option import Edits, Option, Situation, change_evidence, identity
-from ci_tools.plan.advise.project_view import (
-    BOUND,
-    GENERATED,
-    SCIKIT_BUILD,
-    ProjectView,
-    describe_include,
-    keep,
-)
+from ci_tools.plan.advise.project_view import BOUND, GENERATED, SCIKIT_BUILD, ProjectView, describe_include, keep
 from ci_tools.source.includes import PYTHON_HEADER, UNLIMITED_HEADER, SourceLine
 from ci_tools.source.limited_api import uses
 

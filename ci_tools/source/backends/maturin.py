@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.model.evidence import Binding, Extensions, PythonApi, TorchAbi
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.versions import Minor
-from ci_tools.source.backends.cargo import (
-    Crate,
-    Files,
-    UsedCrate,
-    list_outside,
-    used,
-)
+from ci_tools.source.backends.cargo import Crate, Files, UsedCrate, list_outside, used
 from ci_tools.source.backends.facts import Read, oldest
 
 if TYPE_CHECKING:

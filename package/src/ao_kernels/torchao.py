@@ -8,12 +8,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING
 
-from ao_kernels.quantize import (
-    Float8WeightOnlyConfig,
-    Int4WeightOnlyConfig,
-    Int8WeightOnlyConfig,
-    quantize_,
-)
+from ao_kernels.quantize import Float8WeightOnlyConfig, Int4WeightOnlyConfig, Int8WeightOnlyConfig, quantize_
 
 if TYPE_CHECKING:
     from torch import nn

@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.build.room import (
-    MIB,
-    BuildFolders,
-    Need,
-    list_parts,
-    needs_of,
-    refuse_no_room,
-)
+from ci_tools.build.room import MIB, BuildFolders, Need, list_parts, needs_of, refuse_no_room
 from ci_tools.build.toolchain import libc_doubt
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.errors import MachineError

@@ -9,12 +9,7 @@ import pytest
 from ci_tools.errors import InputError
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.request import GpuTrial, Run
-from ci_tools.plan import (
-    make,
-    matrix,
-    plan_file,
-    plan_reader,
-)
+from ci_tools.plan import make, matrix, plan_file, plan_reader
 from tests.builders.sources import committed, demo, git, world
 from tests.unit.plan.test_plan_file import FILES as OF_PLANS
 

@@ -18,16 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ci_tools.observe.inside.facts import FACTS, names_of, watch
 from ci_tools.observe.inside.shown import Attribute, show_names
 from ci_tools.observe.inside.standard_library.equivalents import make_stand_in
-from ci_tools.observe.inside.torch_names.table import (
-    BETWEEN,
-    HAS,
-    LISTS,
-    MODULES,
-    SAYS,
-    UNSURE,
-    TorchTable,
-    read_table,
-)
+from ci_tools.observe.inside.torch_names.table import BETWEEN, HAS, LISTS, MODULES, SAYS, UNSURE, TorchTable, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

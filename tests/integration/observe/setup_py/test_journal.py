@@ -7,16 +7,7 @@ from typing import Any
 
 import pytest
 
-from ci_tools.observe.setup_py.journal import (
-    ELSEWHERE,
-    ENDLESS,
-    FORGED,
-    MAX_LINES,
-    MAX_TOLD,
-    TAKEN_BACK,
-    UNENDED,
-    read,
-)
+from ci_tools.observe.setup_py.journal import ELSEWHERE, ENDLESS, FORGED, MAX_LINES, MAX_TOLD, TAKEN_BACK, UNENDED, read
 
 WORD = "word"
 NOTHING: dict[str, Any] = {

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from ci_tools.observe.setup_py.journal import (
-    read,
-)
+from ci_tools.observe.setup_py.journal import read
 
 WORD = "word"
 NOTHING: dict[str, Any] = {
