@@ -121,13 +121,18 @@ class Laboratory:
                 file.write(seal(name, entry, self.sealing))
         return shown
 
-    def run(self, command: Sequence[str | Path], **confinement: Any) -> Confined:  # noqa: ANN401 - those of the sandbox
-        """Run the experiment's command within its limits; the user sees a step from the first on."""
+    def run(self, command: Sequence[str | Path], *, readable: Iterable[Path], **confinement: Any) -> Confined:  # noqa: ANN401 - those of the sandbox
+        """Run the experiment's command within its limits; the user sees a step from the first on.
+
+        Of the repository it may read the copy in its folder, which has the files of `tree`, and the objects in
+        `stores`, and nothing else; of this machine what is `readable`, and what the sandbox lets every command read.
+        """
         if self.step is None:
             self.step = self.open.enter_context(self.outside.reporter.step(self.task))
             self.count(*self.counted)
         self.runs += 1
-        return run_in_sandbox(command, limits=self.limits, trusted=bool(why_not()), **confinement)
+        allowed = (*readable, *(self.stores or ()))
+        return run_in_sandbox(command, readable=allowed, limits=self.limits, trusted=bool(why_not()), **confinement)
 
     def explain_end(self, verdict: Verdict) -> str:
         """Return by which limit the code ended, or "" if it ended by itself."""

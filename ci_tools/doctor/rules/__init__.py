@@ -66,7 +66,7 @@ def _sort(found: Iterable[DoctorFinding]) -> tuple[DoctorFinding, ...]:
 def _diagnose_jobs(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     for workflow in facts.workflows:
         for job in workflow.jobs:
-            for rule in JOB_RULES if workflow.is_caller else (check_step_permissions,):
+            for rule in JOB_RULES if workflow.is_caller else OTHER_JOB_RULES:
                 yield from rule(facts, workflow, job)
 
 
@@ -105,3 +105,4 @@ JOB_RULES = (
     check_attestation,
     check_same_attestation,
 )
+OTHER_JOB_RULES = (check_step_permissions,)  # of a workflow that does not call Fatwheel

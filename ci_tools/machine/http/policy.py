@@ -1,7 +1,8 @@
 """The policy of tries: which failures are tried again, how often and after how long. No other module has such figures.
 
-urllib3 (below requests) and botocore try a request again by these figures. `RetryPolicy` tries again what they do not
-see: an answer that breaks off, bytes that are not whole yet, a file that another publisher changed.
+urllib3 (below requests) tries a request again by these figures. botocore, for S3, takes only the number of tries: its
+mode "standard" has pauses of its own. `RetryPolicy` tries again what they do not see: an answer that breaks off, bytes
+that are not whole yet, a file that another publisher changed.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class RetryPolicy(NamedTuple):
         return min(self.first * 2.0 ** min(failed - 1, 30), self.longest) if failed else 0.0
 
 
-REQUEST = RetryPolicy(5, 0.5, 8.0)  # one request, or the rest of one answer
+REQUEST = RetryPolicy(5, 0.5, 8.0)  # one request, an upload to S3 among them, or the rest of one answer
 BEAT = RetryPolicy(2, 0.5, 0.5)  # a request for a lock, which is useless when it is late
 TORN = RetryPolicy(5, 0.1, 0.4)  # an object that is not whole: not every server writes atomically
 CONTENTION = RetryPolicy(200, 0.2, 3.0)  # a file that others change too

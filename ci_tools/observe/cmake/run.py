@@ -145,15 +145,15 @@ class Configurer(Laboratory):
 
     def _run(self, view: View, call: CmakeCall, no: tuple[str, ...]) -> TrialResult:
         """Run a configure step; return what it showed, and the files that it may have read."""
-        cmake, stage, stores = self.cmake, self.stage, self.stores
-        stage.set(self.tree, view, no, lends=stores is not None)
+        cmake, stage = self.cmake, self.stage
+        stage.set(self.tree, view, no, lends=self.stores is not None)
         stage.write(call.written)
         log = self.folder / "log"
         log.unlink(missing_ok=True)
         ended = self.run(
             [cmake / CMAKE.program, *self._arguments(stage, call)],
             folder=stage.folder,
-            readable=[cmake, stage.stand_ins, *(stores or ())],
+            readable=[cmake, stage.stand_ins],
             env={
                 "PATH": f"{stage.root}/bin",
                 "HOME": str(stage.folder),

@@ -166,8 +166,8 @@ class Observer(Laboratory):
         LOG.debug(
             "observe on %s %s with Python %s and torch %s", view.os, view.machine, view.python, view.torch or "none"
         )
-        stage, prepared, stores = self.stage, self.prepared, self.stores
-        stage.set(self.tree, view.accelerator, view.oneapi, lends=stores is not None)
+        stage, prepared = self.stage, self.prepared
+        stage.set(self.tree, view.accelerator, view.oneapi, lends=self.stores is not None)
         write_driver(stage, view)
         stage.request.write_text(json.dumps(self._request(stage, prepared, view), default=str), encoding="utf-8")
         places = {"HOME": str(stage.home), "TMPDIR": str(stage.scratch)}
@@ -176,7 +176,7 @@ class Observer(Laboratory):
         ended = self.run(
             [*PYTHON, stage.request],
             folder=stage.folder,
-            readable=[stage.request, prepared.modules, *(stores or ()), *readable()],
+            readable=[stage.request, prepared.modules, *readable()],
             env={**env, WORD: word},
             log=self.folder / "log",
             journal=stage.journal,

@@ -141,13 +141,7 @@ class _VersionLaboratory(Laboratory):
         ended = self.run(
             [sys.executable, "-I", "-S", "-B", SCRIPT, request],
             folder=stage,
-            readable=[
-                request,
-                SCRIPT,
-                *([Path(program).resolve().parent] if program else []),
-                installed,
-                *(self.stores or ()),
-            ],
+            readable=[request, SCRIPT, *([Path(program).resolve().parent] if program else []), installed],
             env={
                 "PATH": os.pathsep.join((str(tools), os.defpath)),
                 "HOME": str(stage),

@@ -65,7 +65,7 @@ def refuse_wrong(addresses: Iterable[str], *, distant: bool) -> None:
             load(kind.check)(_settings(place)[0])
         if distant and kind.is_local:
             msg = f"{place} is a folder of the runner, which is deleted with it"
-            hint = "publish to s3://BUCKET/PREFIX, github:OWNER/REPO or pypi, or on your own machine"
+            hint = f"publish to {', '.join(_list_forms(distant=True))}, or on your own machine"
             raise InputError(msg, hint=hint, page="how-to/publish-from-a-workflow.md#what-to-grant")
 
 
@@ -162,8 +162,8 @@ def _unknown(address: str, *indexes: str) -> InputError:
     return InputError(f'"{shown}" is not {"an index" if indexes else "a target"}, {known}', hint=close)
 
 
-def _list_forms() -> tuple[str, ...]:
-    return tuple(kind.form for kind in KINDS.values())
+def _list_forms(*, distant: bool = False) -> tuple[str, ...]:
+    return tuple(kind.form for kind in KINDS.values() if not (distant and kind.is_local))
 
 
 def _writable(address: str) -> str:
