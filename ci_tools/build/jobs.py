@@ -263,7 +263,7 @@ def _build_or_keep(
 ) -> Iterator[Made]:
     """Yield the wheels of a job, or the sdist: the existing files if their inputs are the same, else new ones."""
     plan, tree, outside = planned.plan, planned.tree, workshop.outside
-    names = [name for name in ((job.wheel, job.public) if job else (plan.sdist,)) if name]
+    names = [name for name in (job.files if job else (plan.sdist,)) if name]
     container = open_job_container(planned, job, out, outside) if job else None
     tools = choose_tools(planned, job, container, outside)
     key = build_key(plan, job, tools, tree.git_identity)

@@ -125,7 +125,7 @@ class Foreteller(NamedTuple):
         evidence = replace(planned.evidence, project=project)
         whole = planner.make_plan(planned.plan.request, evidence, planned.catalog, edition)
         part = share(whole, only)
-        names = [name for job in part.jobs for name in (job.wheel, job.public) if name]
+        names = [*part.makers]
         return ForetoldPlan(
             config=str(planned.config and planned.config.relative_to(self.root)),
             package=whole.project.name,

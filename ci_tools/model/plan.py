@@ -63,6 +63,11 @@ class Job:
     covers: tuple[Cell, ...]
 
     @property
+    def files(self) -> tuple[FileName, ...]:
+        """The names of the wheels that it makes: its own, and its copy for PyPI if there is one."""
+        return (self.wheel, self.public) if self.public else (self.wheel,)
+
+    @property
     def folder(self) -> str:
         """The index folder of its wheel, `cu130` or `cu130torch2.10`; "" for the pure wheel, which all folders list."""
         if self.kind is JobKind.PURE:
@@ -142,6 +147,15 @@ class Plan:
     def cells(self) -> int:
         """The number of requested cells."""
         return len(self.covered) + len(self.skipped)
+
+    def list_cells(self) -> list[Cell]:
+        """Return every requested cell: those that are served, then those that are not."""
+        return [*(item.cell for item in self.covered), *(item.cell for item in self.skipped)]
+
+    @property
+    def makers(self) -> dict[str, Job]:
+        """The job of each wheel, by its file name."""
+        return {name: job for job in self.jobs for name in job.files}
 
     @property
     def stated_commits(self) -> tuple[str, str]:

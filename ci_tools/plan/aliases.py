@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ci_tools.model.names import FileName
     from ci_tools.model.plan import Job, Plan
 
+# Names before PEP 600, such as manylinux2014, have one number.
 LINUX = re.compile(r"(?:manylinux_\d+_\d+|manylinux\d+|linux)_(?P<machine>\w+)")
 
 
@@ -32,10 +33,10 @@ def names_of(plan: Plan) -> dict[str, FileName]:
     cells = [(cell, job) for job in plan.jobs for cell in job.covers if _is_cuda(cell) and template]
     project = f"{distribution_of(plan.project.name)}-{plan.project.version}"
     found: dict[str, tuple[Cell, Job]] = {}
-    for cell, job in sorted(cells, key=lambda one: (one[0].accelerator, str(one[0]))):
+    for cell, job in sorted(cells, key=lambda one: (one[0].accelerator, str(one[0]))):  # the oldest CUDA first
         name = _name(template or "", project, cell, job)
         first, other = found.setdefault(name, (cell, job)) if name else (cell, job)
-        if other is not job and first.accelerator == cell.accelerator:
+        if other is not job and first.accelerator == cell.accelerator:  # not only their CUDA differs
             msg = f'the alias "{template}" names both {other.wheel} and {job.wheel}: {name}'
             raise InputError(msg, hint="let the alias have {torch}", page="reference/config.md#release")
     return {name: job.wheel for name, (_, job) in found.items()}

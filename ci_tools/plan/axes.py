@@ -45,7 +45,7 @@ class Key(NamedTuple):
             return PURE
         parts = [self.platform.value]
         if self.accelerator and self.accelerator.version:
-            parts.append(self.accelerator.label)
+            parts.append(self.accelerator.label)  # cu130
         parts += [f"torch{self.torch}"] if self.torch else []
         interpreter, _, abi = self.tag.tag.partition("-")
         parts += [interpreter if abi == "none" else abi] if self.tag.python and interpreter.startswith("cp") else []
@@ -93,7 +93,8 @@ def decide_torch(abi: TorchAbi, request: PlatformRequest, torches: Iterable[Mino
     """Return whether one wheel serves every torch, and why; a request without torch leaves nothing to decide."""
     runtimes = _find_sycl_runtimes(request, torches, catalog)
     if not any(torches):
-        return Rule(collapses=True, reason="")
+        return Rule(collapses=True, reason="")  # there is no axis
+    # Torch loads its own libsycl, and its number is in the library's soname.
     if len(runtimes) > 1 and abi.kind in {Binding.NONE, Binding.STABLE}:
         which = ", ".join(f"libsycl.so.{number} from torch {torch} on" for number, torch in runtimes.items())
         return Rule(collapses=False, reason=f"one per torch: they run with different runtimes of SYCL, {which}")
@@ -143,7 +144,7 @@ def choose_tag(python: Python, shown: CellEvidence, asked: Collection[Python]) -
 
 def oldest_python(pythons: Iterable[Python]) -> Python:
     """Return the oldest Python, preferably not free-threaded."""
-    return min(pythons, key=lambda python: (python.free_threaded, python.version))
+    return min(pythons, key=lambda python: (python.free_threaded, python.version))  # False sorts before True
 
 
 def python_reason(tag: WheelTag, api: PythonApi) -> str:
@@ -153,7 +154,7 @@ def python_reason(tag: WheelTag, api: PythonApi) -> str:
     if api.kind is not Binding.STABLE:
         why = "no limited API declared" if api.kind is Binding.FULL else "the declared Python API is not understood"
         return f"one per Python: {why} ({api.where})"
-    if tag.python is None or tag.tag.endswith("-abi3"):
+    if tag.python is None or tag.tag.endswith("-abi3"):  # before abi3t: a wheel of both serves more
         return f"one for every Python from {api.lowest} up: limited API ({api.where})"
     if "abi3t" in tag.tag:
         which = (
@@ -169,6 +170,7 @@ def choose_builders(request: PlatformRequest, catalog: Catalog) -> dict[Accelera
     oldest: dict[int, Accelerator] = {}
     for accelerator in request.accelerators if request.one_per_major else ():
         version = accelerator.version
+        # An older nvcc may not know the newest architectures.
         if version and version.major not in oldest and all(map(catalog.cuda[version].knows, archs)):
             oldest[version.major] = accelerator
     builders: dict[Accelerator | None, Accelerator | None] = {None: None}
@@ -186,7 +188,7 @@ def choose_image(request: PlatformRequest, accelerator: Accelerator | None, cata
     cuda = catalog.cuda.get(accelerator.version) if accelerator.kind == CUDA else None
     is_fetched = request.toolchain in {ToolchainKind.PYPI, ToolchainKind.REDIST}
     brings = request.toolchain is ToolchainKind.SYSTEM or (cuda and not cuda.pypi and not is_fetched)
-    if cuda and cuda.has_image and brings and image == facts.container:
+    if cuda and cuda.has_image and brings and image == facts.container:  # an image of the config's own is kept
         image = facts.toolkit_container
     return image and image.replace("{version}", str(accelerator.version))
 

@@ -27,7 +27,7 @@ CORES = 4  # of a hosted runner
 SHARD = 20  # minutes of compiling: with less, setting up a further runner takes longer than it saves
 AT_ONCE = 20  # jobs of a free account; more would wait for one another (GitHub: usage limits)
 SAFE = 0.7  # of a build's time limit: an estimate may be too low
-DEVICE = (".cu", ".hip", ".sycl")
+DEVICE = (".cu", ".hip", ".sycl")  # endings whose files are compiled once for each architecture
 
 
 def assign_batches(jobs: Iterable[Job], evidence: Evidence, rate: SourceSeconds) -> Iterator[Job]:
@@ -48,8 +48,8 @@ def assign_shards(jobs: Iterable[Job], evidence: Evidence, rate: SourceSeconds, 
     """
     jobs = tuple(jobs)
     minutes = {job.name: _estimate(job, evidence, rate) / 60 for job in jobs if _may_shard(job, asked)}
-    known = {name: one for name, one in minutes.items() if math.isfinite(one)}
-    total = sum(one for one in known.values() if one > SHARD)
+    known = {name: one for name, one in minutes.items() if math.isfinite(one)}  # an unknown one may be short
+    total = sum(one for one in known.values() if one > SHARD)  # shorter ones take one runner, and leave soon
     for job in jobs:
         if asked and job.name in minutes:
             yield replace(job, shards=asked)
@@ -105,8 +105,8 @@ def _parts(group: Iterable[Job], evidence: Evidence, rate: SourceSeconds) -> Ite
 
 def _estimate(job: Job, evidence: Evidence, rate: SourceSeconds) -> float:
     """Return the seconds that compiling a job takes on a hosted runner; infinite if nobody knows what it compiles."""
-    shown = next((one for one in evidence.platforms if one.platform == job.platform), None)
-    built = shown.of(job.covers[0]).built if shown else ()
+    shown = next((one for one in evidence.platforms if one.platform == job.platform), None)  # None for the pure wheel
+    built = shown.of(job.covers[0]).built if shown else ()  # cells of a job share their build
     sources = [compiled.source for library in built for compiled in library.compiles]
     if not sources:
         return math.inf

@@ -21,9 +21,7 @@ MAX_NAMED = 3  # platforms that are named although they are all of the plan's
 def group_cells(plan: Plan) -> Iterator[tuple[tuple[str, str], list[Cell]]]:
     """Yield the cells that share a job and a reason, or are skipped for the same reason."""
     groups: dict[tuple[str, str], list[Cell]] = {}
-    covered = ((cell, job, reason) for cell, job, reason in plan.covered)
-    skipped = ((cell, SKIPPED, reason) for cell, reason in plan.skipped)
-    for cell, job, reason in chain(covered, skipped):
+    for cell, job, reason in chain(plan.covered, ((cell, SKIPPED, reason) for cell, reason in plan.skipped)):
         groups.setdefault((job, reason), []).append(cell)
     yield from groups.items()
 
@@ -44,6 +42,7 @@ def blocks(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
     places: dict[tuple[Minor | None, tuple[Python, ...]], list[Place]] = {}
     for (torch, place), served in pythons.items():
         places.setdefault((torch, tuple(served)), []).append(place)
+    # With this, torches whose places and Pythons are the same are one block.
     torches: dict[tuple[tuple[Place, ...], tuple[Python, ...]], list[Minor | None]] = {}
     for (torch, served_alike), alike in places.items():
         torches.setdefault((tuple(alike), served_alike), []).append(torch)
@@ -81,7 +80,7 @@ class PlanAxes(NamedTuple):
     @classmethod
     def of(cls, plan: Plan) -> PlanAxes:
         """Return the axes of all cells of a plan."""
-        cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
+        cells = plan.list_cells()
         places = dict.fromkeys(map(_place_of, cells))
         torches, pythons = {cell.torch for cell in cells if cell.torch}, {cell.python for cell in cells}
         return cls(list(places), sorted(torches), sorted(pythons))
@@ -95,7 +94,7 @@ class PlanAxes(NamedTuple):
 
     def _name_places(self, places: Collection[Place]) -> str:
         """Name places: all of them, or each platform with its accelerators where its name does not say them."""
-        if len(places) == len(self.places) > MAX_NAMED:
+        if len(places) == len(self.places) > MAX_NAMED:  # few are named even then: names say more than "all"
             return "all platforms"
         labels: dict[str, list[str]] = {}
         for platform, label in places:

@@ -39,7 +39,7 @@ def explain_two_builds(one: Job, other: Job, *shown: CellEvidence) -> InputError
     cells = " and ".join(str(job.covers[0]) for job in (one, other))
     msg = f"{cells} would both install {one.wheel}, but its build differs between them: {_describe_difference(*shown)}"
     first, second = (job.covers[0] for job in (one, other))
-    if first._replace(python=second.python) == second:
+    if first._replace(python=second.python) == second:  # they differ in nothing but the Python
         hint = (
             "its label says that one wheel is for every Python: ask for only one Python, whose wheel installs on "
             "the others too, or let the build label its wheels by their Python"
@@ -115,7 +115,7 @@ def find_warnings(axes: Axes, request: Request, admitted: SpecifierSet) -> Itera
         yield axes.torch.reason
     yield from warn_of_tag(found.python_api, admitted)
     if found.python_api.kind is Binding.UNKNOWN:
-        yield python_reason(WheelTag(""), found.python_api)
+        yield python_reason(WheelTag(""), found.python_api)  # for an unknown API the reason does not depend on the tag
 
 
 def find_strange_trial(validation: Validation, jobs: Iterable[Job], catalog: Catalog) -> Iterator[str]:
@@ -139,13 +139,13 @@ def find_strange_trial(validation: Validation, jobs: Iterable[Job], catalog: Cat
 
 def _takes_torch(job: Job, cells: Iterable[Cell], torch: str) -> bool:
     """Whether a wheel is for a torch: it requires that one, or is for every torch from its oldest on."""
-    oldest = min(cell.torch for cell in cells if cell.torch)
+    oldest = min(cell.torch for cell in cells if cell.torch)  # the stable ABI serves every later torch
     return bool(torch) and parse_specifiers(job.requires_torch or f">={oldest}").contains(torch, prereleases=True)
 
 
 def find_unshipped(request: PlatformRequest, torches: Iterable[Minor | None], catalog: Catalog) -> Iterator[str]:
     """Yield a warning for each accelerator version of a platform that no torch of the request is built for."""
-    asked = [torch for torch in torches if torch]
+    asked = [torch for torch in torches if torch]  # a request without torch has [None]
     host = catalog.platforms[request.platform].host
     for one in request.accelerators:
         if not one.version or not asked or any(catalog.ships(torch, request.platform, one) for torch in asked):
@@ -169,6 +169,7 @@ def _unsaid(request: PlatformRequest) -> Iterator[str]:
 def _find_nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
     """Return the files whose names are closest to globs that match none."""
     names = list(files)
+    # Below difflib's 0.6: a glob's stars match no letters.
     close = (close_names(glob, names, count=MAX_NEAREST, cutoff=0.4) for glob in globs.include[:MAX_NEAREST])
     return tuple(dict.fromkeys(name for found in close for name in found))[:MAX_NEAREST]
 
@@ -181,7 +182,7 @@ def find_contradictions(axes: Axes, oldest: Minor | None, compiled: Iterable[str
     request, found = axes.request, axes.evidence
     if request.enabled is Enabled.FALSE or not axes.is_native or found.unsupported:
         return
-    where = f"{request.where}:1"
+    where = f"{request.where}:1"  # request.where is file:line; editors want a column
     shown = axes.native_files[0] if axes.native_files else found.extensions_where
     is_empty = not axes.native_files and found.extensions is Extensions.NONE
     what_it_has = "is enabled, though nothing is compiled for it," if is_empty else f"has native code ({shown})"
@@ -223,6 +224,7 @@ class Refusals:
     def add_own(self, error: InputError, platforms: AbstractSet[Platform], served: AbstractSet[Platform]) -> None:
         """Refuse the platform that an error is of; raise it if that one is required, or no other would be served."""
         required = {one.platform for one in self.request.platforms if one.required}
+        # Of two platforms, it is not known which one to leave out.
         if len(platforms) > 1 or platforms & required or not served - platforms - self.found.keys():
             raise error
         self.add(next(iter(platforms)), Problem("", error.message), error.hint)
@@ -292,6 +294,6 @@ def explain_unsupported(cell: Cell, unsupported: Iterable[Unsupported]) -> str:
     cuda = cuda_of(cell.accelerator)
     for one in unsupported:
         asked = ((cell.python, one.pythons), (cell.torch, one.torches), (cuda, one.cudas))
-        if all(not values or value in values for value, values in asked):
+        if all(not values or value in values for value, values in asked):  # an axis that a row leaves out means any
             return f"{one.reason} ({one.where})"
     return ""

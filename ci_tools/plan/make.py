@@ -83,7 +83,7 @@ def make_plan(
     request = loader.load(path, catalogs.load(), recorded, outside=outside, nightly=overrides.find_nightly(said))
     catalog = catalogs.load(request.catalog)
     request = overrides.apply_run(request, said, catalog)
-    commit = expected["pins"]["commit"] if expected else None
+    commit = expected["pins"]["commit"] if expected else None  # the recorded commit, even if the ref has moved
     tree = source.open_tree(request, path.parent, outside, commit)
     commands.refuse_missing(request, tree.root, tree.files)
     _tell_changes(tree, request, outside)
@@ -95,6 +95,7 @@ def make_plan(
             raise  # a checkout of the user's
         tree = source.open_tree(request, path.parent, outside, commit or tree.commit, is_whole=True)
         evidence = gather(request, tree, catalog, outside, tag, _read_told(expected))
+    # The build must see what the version's tool saw.
     tree = replace(tree, checkout=None) if evidence.project.hides_git else tree
     request = _name_tag(request, evidence, tag, expected)
     edition = plan_file.edition_of(expected) if expected else edition
@@ -145,7 +146,7 @@ def resolve_tag(ref: str, path: Path, outside: Outside) -> str:
     here = git.tags(path.parent, outside.environ, at_head=True)
     tag = ref.removeprefix(git.TAGS)
     if tag == ref:
-        return tag if tag in here else ""
+        return tag if tag in here else ""  # a branch may be named like a tag
     if tag not in here:
         msg = f"the tag {tag} is not at the commit that is checked out"
         raise InputError(msg, hint="check the tag itself out; actions/checkout takes it as its `ref`")
@@ -174,7 +175,7 @@ def _name_tag(request: Request, evidence: Evidence, tag: str, expected: dict[str
     if request.release.tag != Release().tag or is_usual or not tags:
         return request
     own = tag if tag in tags else next((one for one in tags if project.name in one), tags[0])
-    plain = own.replace("{", "{{").replace("}", "}}")
+    plain = own.replace("{", "{{").replace("}", "}}")  # a tag may have braces, and the template is for str.format
     return replace(request, release=request.release._replace(tag=plain.replace(project.version, "{version}")))
 
 
@@ -184,7 +185,7 @@ def _edition_of_checkout(folder: Path, tag: str, request: Request, evidence: Evi
     template, known = request.release.tag, {"name": project.name, "version": project.version}
     if not tag:
         edition = editions.parse_commit_tags(here, template, known)
-        return STABLE if edition == UNTAGGED and request.release.untagged else edition
+        return STABLE if edition == UNTAGGED and request.release.untagged else edition  # releases without tags
     if tag not in here and tag in git.tags(folder, outside.environ, at_head=False):
         msg = f"--tag: {tag} is at another commit than the one that is checked out"
         raise InputError(msg, hint=f"`git checkout {tag}` first: a release is built from its tag")
@@ -203,7 +204,7 @@ def place_of_scripts(request: Request, path: Path, outside: Outside) -> Path | N
 def _refuse_difference(expected: dict[str, object], plan: Plan, pinned: Path | None) -> None:
     different = list(plan_file.differences(expected, plan_file.to_json(plan)))
     if different:
-        shown = "\n".join(f"  {line}" for line in different[:8])
+        shown = "\n".join(f"  {line}" for line in different[:8])  # eight show the kind of difference
         msg = f"{pinned} is not the plan of this source:\n{shown}"
         hint = "check out the plan's commit, or plan again"
         raise InputError(msg, hint=hint, page="how-to/build-on-several-machines.md")

@@ -108,6 +108,7 @@ def builds(plan: Plan) -> list[Row]:
 def _builds(plan: Plan) -> Iterator[Row]:
     first = next((site.files[1] for site in plan.sites if site.job == SDIST), "")
     for job in plan.jobs:
+        # Where the same wheel is made, to compare the two.
         names = [SDIST, job.name] if job.wheel == first else [job.name]
         yield {
             "name": job.name,
@@ -135,7 +136,7 @@ def shards(plan: Plan) -> list[Row]:
     minutes, rows = {job.name: INSTALLING + job.minutes for job in plan.jobs}, []
     for row in _builds(plan):
         name, total = row["name"], row["shards"]
-        for number in range(1, total + 1 if total > 1 else 1):
+        for number in range(1, total + 1 if total > 1 else 1):  # a job with one shard has no row here
             shard = {"job": name, "shard": f"{number}/{total}", "folder": f"{number}-of-{total}", "required": False}
             rows.append({**row, **shard, "name": f"{name} {number}/{total}", "minutes": minutes[name]})
     if len(rows) > MAX_ROWS:
@@ -195,26 +196,21 @@ def trials(plan: Plan, built: AbstractSet[str], whole: Plan) -> Trials:
 
     `plan` is the part of `whole` that this workflow builds. A site has its number in `whole`, as `plan.json` has it.
     """
+    # A site needs all of its files: the wheel, and its copy or the sdist.
     kept = frozenset(site.name for site in plan.sites if built >= {*site.files})
-    makers = {name: job.name for job in plan.jobs for name in (job.wheel, job.public)}
+    makers = {name: job.name for name, job in plan.makers.items()}
     missing = (name for site in plan.sites for name in site.files if name not in built)
     unbuilt = tuple(dict.fromkeys(makers.get(name, SDIST) for name in missing))
-    return Trials(_shared(_sites_of(plan, kept, whole)), unbuilt)
+    return Trials(_shared([row for row in _sites(plan, whole) if row["name"] in kept]), unbuilt)
 
 
-def sites(plan: Plan, kept: AbstractSet[str] | None = None, whole: Plan | None = None) -> list[Row]:
+def sites(plan: Plan) -> list[Row]:
     """Return a row for each site where a wheel is tried, with the build row that has its files.
 
-    `kept` names the wanted sites, by default all; their numbers are those of `whole`, by default of `plan`. If there
-    are more rows than GitHub takes, trials on one kind of runner with one Python share a runner and run in turn.
-    Raises InputError if that is not enough.
+    If there are more rows than GitHub takes, trials on one kind of runner with one Python share a runner and run in
+    turn. Raises InputError if that is not enough.
     """
-    rows = _sites_of(plan, kept, whole or plan)
-    return _few(rows, "sites", lambda row: json.dumps(_but(row, OF_ONE_TRIAL)), _tried_in_turn)
-
-
-def _sites_of(plan: Plan, kept: AbstractSet[str] | None, whole: Plan) -> list[Row]:
-    return [row for row in _sites(plan, whole) if kept is None or row["name"] in kept]
+    return _few([*_sites(plan, plan)], "sites", lambda row: json.dumps(_but(row, OF_ONE_TRIAL)), _tried_in_turn)
 
 
 def _shared(rows: list[Row]) -> list[Row]:
@@ -227,7 +223,7 @@ def _shared(rows: list[Row]) -> list[Row]:
 
 def _sites(plan: Plan, whole: Plan) -> Iterator[Row]:
     numbers = {site.name: number for number, site in enumerate(whole.sites)}
-    makers = {name: job for job in plan.jobs for name in (job.wheel, job.public)}
+    makers = plan.makers
     places = {name: row["name"] for row in builds(plan) for name in row["jobs"].split(",")}
     for site in plan.sites:
         job = makers[site.files[-1]]
@@ -259,7 +255,7 @@ def _minutes(plan: Plan, site: Site, job: Job) -> int:
         return job.minutes
     validation = plan.request.validate
     tried = (1 if validation.imports is None else len(validation.imports)) + len(validation.commands)
-    return len(site.files) * tried * -(-validation.timeout_seconds // 60)
+    return len(site.files) * tried * -(-validation.timeout_seconds // 60)  # -(-a // b) rounds up
 
 
 # ---------------------------------------------------------------- what a release costs
@@ -279,7 +275,7 @@ def list_runners(plan: Plan, limits: Mapping[str, int]) -> list[RunnerUse]:
     `limits` has the minutes of jobs that are no builds and no trials. Raises InputError as `outputs` does.
     """
     common = [*COMMON, *(["pypi"] if pypi_files(plan) else [])] if plan.jobs else []
-    rows = [*builds(plan), *shards(plan), *_shared(_sites_of(plan, None, plan))]
+    rows = [*builds(plan), *shards(plan), *_shared([*_sites(plan, plan)])]
     used = [(COMMON_RUNNER, limits[name]) for name in common]
     labels = ([row["runner"]] if isinstance(row["runner"], str) else row["runner"] for row in rows)
     used += [(" ".join(names), row["minutes"]) for names, row in zip(labels, rows, strict=True)]
@@ -300,6 +296,7 @@ def _few(rows: list[Row], what: str, alike: Callable[[Row], str], join: Join, le
     for row in rows:
         groups.setdefault(alike(row), []).append(row)
     first = max(-(-len(rows) // MAX_ROWS), least)
+    # Ever more rows on one runner, until GitHub takes what is left.
     for most in range(first, max(first, min(len(rows), HOSTED_MINUTES)) + 1):
         parts = [part for group in groups.values() for part in _parts(group, most)]
         if len(parts) <= MAX_ROWS:

@@ -105,7 +105,7 @@ def _without_places(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 def dumps(plan: Plan) -> str:
     """Return the plan's JSON text; equal plans give equal text."""
-    return json.dumps(to_json(plan), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(to_json(plan), indent=1, ensure_ascii=False) + "\n"  # lines that can be compared
 
 
 def evidence_json(evidence: Evidence, plan: Plan) -> str:
@@ -126,8 +126,7 @@ def evidence_json(evidence: Evidence, plan: Plan) -> str:
 def _platform_evidence(platform: PlatformEvidence, plan: Plan) -> dict[str, Any]:
     """Return the evidence of one platform, grouped by cells."""
     groups: dict[CellEvidence, list[str]] = {}
-    cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
-    for cell in (cell for cell in cells if cell.platform is platform.platform):
+    for cell in (cell for cell in plan.list_cells() if cell.platform is platform.platform):
         groups.setdefault(platform.of(cell), []).append(str(cell))
     return {
         "platform": str(platform.platform),
@@ -143,7 +142,7 @@ def only(plan: Plan, platform: Platform) -> Plan:
     return replace(
         plan,
         jobs=tuple(job for job in plan.jobs if job.name in names),
-        sites=tuple(site for site in plan.sites if platform in site.platforms),
+        sites=tuple(site for site in plan.sites if platform in site.platforms),  # also those of a wheel that it shares
         covered=covered,
         skipped=tuple(item for item in plan.skipped if item.cell.platform is platform),
         warnings=tuple(warning for warning in plan.warnings if _concerns(warning, platform)),
@@ -169,14 +168,14 @@ def together(plan: Plan, built: Container[str] = ()) -> Plan:
     A platform with a file in `built` is kept: it was built here all the same.
     """
     apart = {platform.platform for platform in plan.request.platforms if platform.own_workflow}
-    made = {job.platform for job in plan.jobs if job.wheel in built or job.public in built}
+    makers = plan.makers
+    made = {job.platform for name, job in makers.items() if name in built}
     jobs = tuple(job for job in plan.jobs if job.platform not in apart - made)
     names = {job.name for job in jobs}
-    makers = {name: job.name for job in plan.jobs for name in (job.wheel, job.public)}
     return replace(
         plan,
         jobs=jobs,
-        sites=tuple(site for site in plan.sites if makers[site.files[-1]] in names),
+        sites=tuple(site for site in plan.sites if makers[site.files[-1]].name in names),
         covered=tuple(item for item in plan.covered if item.job in names),
     )
 
@@ -243,6 +242,7 @@ def edition_of(plan: dict[str, Any]) -> Edition | None:
     match plan.get("edition"):
         case {"channel": "stable", "candidate": None, "date": None}:
             return Edition()
+        # Bool is an int: True would be rc1.
         case {"channel": "test", "candidate": int(number), "date": None} if number > 0 and number is not True:
             return Edition(Channel.TEST, number)
         case {"channel": "nightly", "candidate": None, "date": str(date)} if is_date(date):
@@ -373,7 +373,7 @@ def _publish(plan: Plan) -> list[dict[str, Any]]:
 
 def pypi_files(plan: Plan) -> list[str]:
     """Return the names of the files that go to PyPI: by its route, and only for a stable plan."""
-    everybody = plan.edition.channel is Channel.STABLE
+    everybody = plan.edition.channel is Channel.STABLE  # pip --pre would take a nightly from PyPI
     return [file for file in _files(plan) if everybody and goes_to_pypi(plan, file)]
 
 

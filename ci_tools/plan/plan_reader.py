@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 NULL = type(None)
-JOB = re.compile(r"[\w.+-]+", re.ASCII)
-FILE = re.compile(r"(?!\.\.?\Z)[^/\\\0]+")
+JOB = re.compile(r"[\w.+-]+", re.ASCII)  # safe as the name of a folder
+FILE = re.compile(r"(?!\.\.?\Z)[^/\\\0]+")  # not . or .., and nothing that leaves the folder
 HINT = "`fatwheel plan --out plan.json` writes one, as do `fatwheel build` and `fatwheel release`"
 
 
@@ -111,7 +111,7 @@ def _strangers(plan: Plan) -> Iterator[str]:
     covering = dict.fromkeys(one.job for one in plan.covered)
     yield from (f'plan.covered: there is no job "{name}"' for name in covering if name not in jobs)
     yield from (f'"{name}" is not the name of a job' for name in jobs if name == SDIST or not JOB.fullmatch(name))
-    made = [name for job in plan.jobs for name in (job.wheel, job.public) if name is not None]
+    made = [name for job in plan.jobs for name in job.files]
     yield from (f'two jobs are named "{name}"' for name in _repeated([job.name for job in plan.jobs]))
     yield from (f'two jobs make "{name}"' for name in _repeated(made))
     files = dict.fromkeys([*([] if plan.sdist is None else [plan.sdist]), *made])
@@ -131,10 +131,9 @@ def _mistakes_of_site(site: Site, plan: Plan, jobs: Mapping[str, Job]) -> Iterat
         return
     found = ", ".join(site.files) or "no file"
     if site.job in jobs:
-        job = jobs[site.job]
-        expected = tuple(name for name in (job.wheel, job.public) if name is not None)
+        expected = jobs[site.job].files
         if site.files != expected:
-            yield f".files: {found}, expected what the job {job.name} makes: {', '.join(expected)}"
+            yield f".files: {found}, expected what the job {site.job} makes: {', '.join(expected)}"
     elif site.files not in {(plan.sdist, job.wheel) for job in plan.jobs}:
         yield f".files: {found}, expected {plan.sdist or 'no trial of an sdist'} and the wheel of a job"
 

@@ -20,7 +20,7 @@ from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import HOSTED_MINUTES, SELF_HOSTED, STABLE, Care, Channel, Enabled, Route, ToolchainKind
 from ci_tools.model.versions import Minor, Python, admits
 from ci_tools.observe.cells import cells_of, torches_of
-from ci_tools.plan.additions import refuse_nothing, select_additions
+from ci_tools.plan.additions import select_additions
 from ci_tools.plan.axes import (
     PURE,
     Axes,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog
     from ci_tools.model.cell import Cell
-    from ci_tools.model.evidence import CellEvidence, Evidence, PlatformEvidence, Spared
+    from ci_tools.model.evidence import CellEvidence, Evidence, Spared
     from ci_tools.model.request import Edition, PlatformRequest, Request
 
 
@@ -70,17 +70,16 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
     evidence = replace(evidence, project=evidence.project._replace(version=VersionText(version)))
     planner = _Planner(request, evidence, catalog, edition)
     covered, skipped = planner.decide()
-    planner.refuse_contradictions()
+    planner.refuse_contradictions()  # before a job: a job of contradicting facts would fail with a worse message
     covered, skipped = planner.leave_out(covered, skipped)
     jobs = planner.jobs(covered)
-    if planner.refuse_one_name_twice(jobs):
+    if planner.refuse_one_name_twice(jobs):  # names are known only now: leave out, then plan the rest again
         covered, skipped = planner.leave_out(covered, skipped)
         jobs = planner.jobs(covered)
     sdist = FileName(f"{distribution_of(evidence.project.name)}-{version}.tar.gz") if request.build.sdist else None
     if request.run.torch:
-        jobs, covered, skipped = select_additions(jobs, covered, skipped)
-        refuse_nothing(jobs, skipped, request)
-        sdist = None
+        jobs, covered, skipped = select_additions(jobs, covered, skipped, request)
+        sdist = None  # the release has it already
     rate = catalog.source_seconds
     made = tuple(assign_batches(assign_shards(jobs.values(), evidence, rate, request.build.shards), evidence, rate))
     return Plan(
@@ -119,15 +118,11 @@ class _Planner:
         self.known: dict[tuple[Platform, CellEvidence], Axes] = {}
         self.builds: dict[Cell, Axes] = {}  # of the wheel that serves each covered cell
         for platform in request.platforms:
-            self.read(platform, self.platforms[platform.platform])
+            found = self.platforms[platform.platform]
+            for shown in dict.fromkeys((found.shown, *found.apart.values())):  # most cells share their evidence
+                self.known[platform.platform, shown] = self.axes_of(platform, found.native_files, shown)
 
     # -- the axes
-
-    def read(self, request: PlatformRequest, found: PlatformEvidence) -> None:
-        """Compute the axes for all evidence of a platform."""
-        for shown in (found.shown, *found.apart.values()):
-            if (request.platform, shown) not in self.known:
-                self.known[request.platform, shown] = self.axes_of(request, found.native_files, shown)
 
     def axes_of(self, request: PlatformRequest, native_files: tuple[str, ...], shown: CellEvidence) -> Axes:
         axes = Axes(
@@ -302,7 +297,7 @@ class _Planner:
 
     def order(self, key: Key) -> tuple[int, Minor, Minor, Python]:
         """Return the sort key of a job: the pure wheel first, then the request's platforms, then numeric versions."""
-        index = [None, *self.platforms].index(key.platform)
+        index = [None, *self.platforms].index(key.platform)  # a dict keeps the order of the config
         version = (key.accelerator and key.accelerator.version) or Minor(0, 0)
         return index, version, key.torch or Minor(0, 0), key.tag.python or Python(Minor(0, 0))
 
@@ -395,7 +390,7 @@ class _Planner:
         torches = {cell.torch for cell in cells if cell.torch} - self.unpublished
         if not torches and cells[0].torch:  # one that nobody has published: its wheel is built with an older torch
             torches = {torch for torch in self.torches if torch} - self.unpublished
-        return min(torches - self.unbuilt_torches.keys() or torches, default=None)
+        return min(torches - self.unbuilt_torches.keys() or torches, default=None)  # if none, the build says why
 
     def care(self, request: PlatformRequest) -> Care:
         """Return a native job's runner preparation: in full only if the runner may be a hosted Linux one."""
@@ -416,8 +411,7 @@ class _Planner:
         Returns whether a platform is refused. Raises InputError if no other is left, or the name is of two platforms.
         """
         made: dict[str, Key] = {}
-        names = [(key, job, name) for key, job in jobs.items() for name in (job.wheel, job.public) if name]
-        for key, job, name in names:
+        for key, job, name in [(key, one, name) for key, one in jobs.items() for name in one.files]:
             other = made.setdefault(name, key)
             if other is key:
                 continue

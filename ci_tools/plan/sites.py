@@ -63,11 +63,11 @@ def _sites(job: Job, runners: dict[Platform, _Runner], torch: str | None) -> Ite
         pythons = _pythons([cell for cell in job.covers if cell.platform in platforms], torch)
         usual = [python for python in pythons if not python.free_threaded]
         free_threaded = [python for python in pythons if python.free_threaded and not (usual and number)]
-        for python in dict.fromkeys((*usual[:1], *usual[-1:], *free_threaded[-1:])):
+        for python in dict.fromkeys((*usual[:1], *usual[-1:], *free_threaded[-1:])):  # first and last may be one
             yield Site(
                 name=f"{job.name} on {' '.join(runner.labels)}, Python {python}",
                 job=job.name,
-                files=tuple(name for name in (job.wheel, job.public) if name),
+                files=job.files,
                 platforms=tuple(platforms),
                 python=python,
                 runner=runner.labels,
@@ -88,7 +88,7 @@ def _is_of(torch: str, version: Minor) -> bool:
 
 def _sdist_sites(jobs: Sequence[Job], sdist: FileName) -> Iterator[Site]:
     """Yield the site where a wheel is built from the sdist and compared: the pure wheel if there is one."""
-    job = next((job for job in jobs if job.kind is JobKind.PURE), next(iter(jobs), None))
+    job = next((job for job in jobs if job.kind is JobKind.PURE), next(iter(jobs), None))  # it is built in seconds
     if job:
         yield Site(
             name=f"{SDIST} on {' '.join(job.runner)}, Python {job.python}",

@@ -33,7 +33,7 @@ def find_builds(served: Iterable[tuple[Cell, Axes]]) -> dict[Cell, Axes]:
     found: dict[Cell, Axes] = {}
     for cell, axes in served:
         place = _place(cell, axes)
-        known = place, axes.evidence, cell.torch
+        known = place, axes.evidence, cell.torch  # the cells of all Pythons ask the same question
         if known not in chosen:
             chosen[known] = _find_fullest(axes, cell.torch, list(groups[place].values()))
         found[cell] = chosen[known]
@@ -55,8 +55,8 @@ def _has_more(shown: CellEvidence, other: CellEvidence, torch: Minor) -> bool:
     more = find_spared(shown, other)
     return (
         bool(more)
-        and len(more) == len(other.built) - len(shown.built)
-        and all(one.target > torch for one in more)
+        and len(more) == len(other.built) - len(shown.built)  # every further library is spared
+        and all(one.target > torch for one in more)  # one that this torch loads is missed by its users
         and {*shown.built} < {*other.built}
         and (parts := _remaining_parts(shown, names := list_only_for(other, [one.member for one in more]))) is not None
         and parts == _remaining_parts(other, names)

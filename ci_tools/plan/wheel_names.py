@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ci_tools.model.versions import Python
 
 PY_API = "py-api"  # the setting of scikit-build-core that tags a wheel
+# PEP 600, "Legacy manylinux tags".
 OLDER_NAMES = {"manylinux_2_5": "manylinux1", "manylinux_2_12": "manylinux2010", "manylinux_2_17": "manylinux2014"}
 
 
@@ -92,7 +93,7 @@ def warn_of_tag(api: PythonApi, admitted: SpecifierSet) -> Iterator[str]:
 
 def _list_older(api: PythonApi, admitted: SpecifierSet) -> list[Minor]:
     """Return the Pythons that install a wheel by its tag though its code is compiled for a newer one."""
-    between = range(api.label.minor, api.lowest.minor) if api.label and api.lowest else ()
+    between = range(api.label.minor, api.lowest.minor) if api.label and api.lowest else ()  # both are of Python 3
     return [python for minor in between if admits(admitted, python := Minor(3, minor))]
 
 
@@ -100,7 +101,7 @@ def _installs(python: Python, tag: str) -> bool:
     """Whether installers of a Python take a wheel with these tags of interpreter and ABI."""
     version, abi = (python.version.major, python.version.minor), python.abi_tag
     known = (*cpython_tags(version, [abi], ["any"]), *compatible_tags(version, python.interpreter_tag, ["any"]))
-    return not {*known}.isdisjoint(parse_tag(f"{tag}-any"))
+    return not {*known}.isdisjoint(parse_tag(f"{tag}-any"))  # one tag of a compressed set is enough (PEP 425)
 
 
 def _tag(api: PythonApi) -> str:
@@ -110,7 +111,7 @@ def _tag(api: PythonApi) -> str:
 
 def _explain_floor(api: PythonApi, oldest: Minor) -> str:
     """Return what to change about code that is compiled for a newer limited API than its wheel's tag."""
-    macro = f"Py_LIMITED_API 0x03{oldest.minor:02X}0000"
+    macro = f"Py_LIMITED_API 0x03{oldest.minor:02X}0000"  # as PY_VERSION_HEX: major, minor, micro and level
     return f'expected cp{api.lowest and api.lowest.digits} with `requires-python = ">={api.lowest}"`, or {macro}'
 
 
@@ -121,6 +122,6 @@ def _explain_way_out(api: PythonApi) -> str:
             nanobind = "from cp312 on nanobind's STABLE_ABI, with Python's component Development.SABIModule"
             asked = f"USE_SABI {api.lowest} (or {nanobind}) for each module, on each system"
             return f"expected {asked}, or no wheel.{PY_API}"
-        macro = f"0x03{api.lowest.minor:02X}0000"
+        macro = f"0x03{api.lowest.minor:02X}0000"  # 3.12 is 0x030C0000
         return f"expected py_limited_api=True and Py_LIMITED_API {macro} for what is compiled, or no tag of its own"
     return "expected no tag of its own, or one that is true (get_tag and root_is_pure of bdist_wheel)"

@@ -74,7 +74,7 @@ def find_built(folders: Iterable[Path], plan: Plan) -> frozenset[str]:
 
 def files_of(plan: Plan) -> dict[str, str]:
     """Return every file of a plan, with the job that makes it."""
-    wheels: dict[str, str] = {name: job.name for job in plan.jobs for name in (job.wheel, job.public) if name}
+    wheels: dict[str, str] = {name: job.name for name, job in plan.makers.items()}
     return {**({plan.sdist: SDIST} if plan.sdist else {}), **wheels}
 
 

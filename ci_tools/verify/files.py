@@ -76,7 +76,7 @@ def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
 
 def find_planned_files(plan: Plan, folder: Path) -> tuple[Path, ...]:
     """Return the files of a plan that are in a folder."""
-    names = (plan.sdist, *(name for job in plan.jobs for name in (job.wheel, job.public) if name))
+    names = (plan.sdist, *plan.makers)
     return tuple(folder / name for name in names if name and (folder / name).is_file())
 
 

@@ -132,7 +132,7 @@ def needless_table(found: Iterable[Needless]) -> Iterator[Table]:
 def evidence_table(evidence: Evidence, plan: Plan) -> Iterator[Table]:
     """Yield the evidence for the cells of a plan, each fact with its place in the source or as observed."""
     table = new_table("evidence", "cells", "what", "where")
-    shown_cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
+    shown_cells = plan.list_cells()
     for platform in evidence.platforms:
         groups: dict[int, list[Cell]] = {}
         for cell in (cell for cell in shown_cells if cell.platform is platform.platform):

@@ -84,7 +84,7 @@ def advise(case: AdvisedPlan) -> Advised:
     """Return the advice that makes the plan smaller; empty if there is none."""
     found = options(case.plan, case.evidence, case.tree)
     weighed = [advice for option in found if (advice := _assess_option(option, case))]
-    weighed.sort(key=lambda advice: advice.after - advice.before)
+    weighed.sort(key=lambda advice: advice.after - advice.before)  # stable: equals keep the order of `options`
     smaller = _together(weighed, case)
     return Advised(tuple(weighed), len(case.plan.jobs), len(smaller.jobs), smaller)
 
@@ -98,7 +98,7 @@ def _assess_option(option: Option, case: AdvisedPlan) -> Advice | None:
     before, after = _try_plan(situation, case), _try_plan(option.change(situation), case)
     if before is None or after is None:
         return None
-    if option.change is identity:
+    if option.change is identity:  # advice for better builds, which changes no plan: there is nothing to compare
         return Advice(option, len(before.jobs), len(after.jobs))
     if len(after.jobs) >= len(before.jobs) or not (option.gives_up or _cells(before) <= _cells(after)):
         return None
@@ -122,7 +122,7 @@ def _together(weighed: Sequence[Advice], case: AdvisedPlan) -> Plan:
     situation = Situation(case.plan.request, case.evidence)
     for option in (advice.option for advice in weighed if not advice.option.gives_up):
         situation = option.change(situation)
-    return _try_plan(situation, case) or case.plan
+    return _try_plan(situation, case) or case.plan  # two changes may contradict each other, though each is valid
 
 
 def _estimate_savings(before: Plan, after: Plan, case: AdvisedPlan) -> tuple[float | None, float | None]:
@@ -134,7 +134,7 @@ def _estimate_savings(before: Plan, after: Plan, case: AdvisedPlan) -> tuple[flo
     gone = [job for job in before.jobs if job.wheel not in stay]
     known = [case.receipts.get(job.wheel) for job in gone]
     receipts = {job.name: receipt for job, receipt in zip(gone, known, strict=True) if receipt}
-    if len(receipts) < len(gone):
+    if len(receipts) < len(gone):  # a sum over only some of them would be too small
         return None, None
     came = [[receipts[name] for name in _earlier_jobs(job, before) if name in receipts]
             for job in after.jobs if job.wheel not in stay]  # fmt: skip

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ci_tools.model.evidence import OWN_SUFFIX, Extension
-from ci_tools.plan.advise.option import Option, identity
+from ci_tools.plan.advise.option import Option
 from ci_tools.plan.advise.project_view import ProjectView, describe_include
 from ci_tools.source.includes import SourceLine
 from ci_tools.source.limited_api import closure
@@ -14,6 +14,7 @@ from ci_tools.source.limited_api import closure
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# Sm_90a, sm_100f: code for one chip or family (CUDA C++ Programming Guide, feature sets).
 ONE_CHIP = re.compile(r"\bsm_(\d+[af])\b")
 # Instructions of `a` and `f` architectures only, and libraries whose headers may use them.
 OF_ONE_CHIP = re.compile(
@@ -26,6 +27,7 @@ MAY_USE_IT = re.compile(r"^(cutlass|cute|kittens|cuda/ptx)\b")
 def find_chip_options(source: ProjectView) -> Iterator[Option]:
     """Yield the libraries whose files are all compiled for only one chip, although only some need it."""
     seen: set[str] = set()
+    # Lazy, so that `seen` counts: each Python and torch builds it again.
     for built in (built for shown in source.shown for built in shown.built if built.member not in seen):
         seen.add(built.member)
         for arch in sorted({arch for one in built.compiles for flag in one.flags for arch in ONE_CHIP.findall(flag)}):
@@ -35,7 +37,7 @@ def find_chip_options(source: ProjectView) -> Iterator[Option]:
 def _chip_options(source: ProjectView, built: Extension, arch: str) -> Iterator[Option]:
     files = [one.source for one in built.compiles if any(arch in ONE_CHIP.findall(flag) for flag in one.flags)]
     needing = {file: place for file in files if (place := _find_chip_use(source, file))}
-    if not 0 < len(needing) < len(files):
+    if not 0 < len(needing) < len(files):  # if all need it, or none visibly, there is nothing to split
         return
     member = built.member.replace(OWN_SUFFIX, "")
     verb = "uses" if len(needing) == 1 else "use"
@@ -46,7 +48,6 @@ def _chip_options(source: ProjectView, built: Extension, arch: str) -> Iterator[
         places=(*needing.values(), *_forcing(source, arch)),
         how=f"give {', '.join(needing)} a separate library, compiled for sm_{arch}, "
         f"and compile the rest for sm_{arch[:-1]}",
-        change=identity,
     )
 
 

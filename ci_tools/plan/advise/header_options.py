@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import count
 from ci_tools.formats.edits import extension_lines
 from ci_tools.model.versions import Minor
-from ci_tools.plan.advise.option import Option, identity
+from ci_tools.plan.advise.option import Option
 from ci_tools.plan.advise.project_view import ProjectView, describe_include
 from ci_tools.source.includes import SourceLine
 from ci_tools.source.needless import EXTENSION, find_needless, narrower, replace_headers, users_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ci_tools.source.needless import Needless
 
 FIRST_CXX20 = Minor(2, 13)  # torch.utils.cpp_extension adds c++20 where no standard is stated, and c++17 before
-STATED = re.compile(r"[-/]std[=:]")
+STATED = re.compile(r"[-/]std[=:]")  # -std=c++17 of GCC and nvcc, /std:c++17 of MSVC, --std=c++17
 
 
 def list_needless(source: ProjectView) -> tuple[Needless, ...]:
@@ -49,7 +49,6 @@ def find_header_options(source: ProjectView) -> Iterator[Option]:
         what=f"{some} of {len(source.compiled)} reach Python.h and use nothing of it: each Python compiles them again",
         places=tuple(places),
         how="ATen/ATen.h, torch/types.h or torch/all.h, by what is used; what has the bindings keeps torch/extension.h",
-        change=identity,
         edits=source.possible(tuple(changes)),
     )
 
@@ -66,7 +65,6 @@ def find_standard_options(source: ProjectView) -> Iterator[Option]:
             places=tuple(f"{SourceLine(name, line)}: an extension" for line in extension_lines(text)),
             how=f"-std=c++20 in extra_compile_args, for cxx and nvcc: BuildExtension adds it from {FIRST_CXX20} on,"
             " and c++17 before",
-            change=identity,
         )
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ci_tools.formats import edits
-from ci_tools.plan.advise.option import Option, identity
+from ci_tools.plan.advise.option import Option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def find_tag_options(shown: Iterable[CellEvidence], tree: Tree) -> Iterator[Option]:
     """Yield, for each tag that is lower than the limited API of the code, the option to raise it."""
     for api in dict.fromkeys(one.python_api for one in shown):
-        file, _, _ = api.tagged_at.rpartition(":")
+        file, _, _ = api.tagged_at.rpartition(":")  # file:line, and a file may have a colon in its name
         if not api.label or not api.lowest or file not in tree.names:
             continue
         old, new = f"cp{api.label.digits}", f"cp{api.lowest.digits}"
@@ -28,8 +28,7 @@ def find_tag_options(shown: Iterable[CellEvidence], tree: Tree) -> Iterator[Opti
             what=f"the wheel's tag {old}-abi3 is lower than the limited API that its code is compiled for",
             places=(api.tagged_at, api.where),
             how=f"tag it {new}: the Pythons before {api.lowest} then do not install it",
-            change=identity,
-            edits=((file, edit),) if edit(tree.text(file)) else (),
+            edits=((file, edit),) if edit(tree.text(file)) else (),  # None where the tag is not written once
         )
 
 
@@ -38,6 +37,7 @@ def find_guard_options(shown: Iterable[CellEvidence], tree: Tree) -> Iterator[Op
 
     FORCE_CUDA is the name that projects have for it: torchvision's, pytorch3d's, mmcv's.
     """
+    # What has a switch is already asked for by a variable.
     left = dict.fromkeys(left for one in shown for left in one.left_out if not left.switches)
     for file in dict.fromkeys(one.where.rpartition(":")[0] for one in left):
         sources = [one.source for one in left if one.where.startswith(f"{file}:")]
@@ -47,6 +47,5 @@ def find_guard_options(shown: Iterable[CellEvidence], tree: Tree) -> Iterator[Op
             what=f"{sources[0]} is compiled only where the build finds a GPU, and builders have none",
             places=tuple(dict.fromkeys(one.where for one in left if one.where.startswith(f"{file}:"))),
             how="let FORCE_CUDA=1 ask for it too: the plan finds the variable, and sets it",
-            change=identity,
             edits=((file, edits.let_variable_ask),) if edited else (),
         )

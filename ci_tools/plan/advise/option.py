@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ci_tools.model.platforms import Platform
     from ci_tools.model.request import Request
 
-Edit = Callable[[str], "str | None"]
+Edit = Callable[[str], "str | None"]  # None: the text has no place for it
 Edits = tuple[tuple[str, Edit], ...]  # file → the edit of its text
 
 
@@ -38,7 +38,7 @@ class Option(NamedTuple):
     what: str
     places: tuple[str, ...]
     how: str
-    change: Change
+    change: Change = identity  # advice that makes builds better rather than fewer changes no plan
     edits: Edits = ()
     base: Change = identity  # the change that the request must make first, both before and after
     gives_up: bool = False  # whether it serves fewer cells
@@ -49,7 +49,7 @@ def change_evidence(change: Callable[[CellEvidence], CellEvidence]) -> Change:
     """Return a Change that applies `change` to the evidence of every cell; equal evidence stays the same object."""
 
     def changed(situation: Situation) -> Situation:
-        once = functools.cache(change)
+        once = functools.cache(change)  # the planner groups cells by their evidence: one object for equal ones is quick
 
         platforms = (
             replace(found, shown=once(found.shown), apart={cell: once(one) for cell, one in found.apart.items()})

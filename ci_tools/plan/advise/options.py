@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def options(plan: Plan, evidence: Evidence, tree: Tree) -> Iterator[Option]:
     """Yield the possible changes to the source and the request of a plan."""
     source = ProjectView(plan, evidence, tree)
-    yield from _unknown(source)
+    yield from _unknown(source)  # first: what follows is only as good as what is known
     yield from find_torch_options(source)
     yield from find_python_options(source)
     yield from find_old_python_options(source)
@@ -65,5 +65,5 @@ def _find_doubt(shown: CellEvidence) -> str:
 def _assume_no_binding(shown: CellEvidence) -> CellEvidence:
     if not _find_doubt(shown):
         return shown
-    where = "if it were known"
+    where = "if it were known"  # stands in the plan's reasons in the place of file:line
     return replace(shown, python_api=PythonApi(Binding.NONE, where), torch_abi=TorchAbi(Binding.NONE, where))

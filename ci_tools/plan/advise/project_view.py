@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 
 SETUPTOOLS = frozenset({"setuptools", "setuptools.build_meta", LEGACY_SETUPTOOLS})
 SCIKIT_BUILD = "scikit_build_core.build"
-BOUND = frozenset({Binding.FULL, Binding.UNKNOWN})
+BOUND = frozenset({Binding.FULL, Binding.UNKNOWN})  # the bindings that keep an axis
 
-
-# Files that a tool turns into C that is not in the source, and how that code can use the limited API, if it can.
-GENERATED = {".pyx": "Cython", ".rs": "Rust", ".i": "SWIG", ".pyf": "f2py", ".f90": "Fortran", ".f": "Fortran"}
+# Files that a tool turns into C that is not in the source: the tool, and how that code can use the limited API, if any.
+CYTHON = "Cython compiles for the limited API from 3.1 on, with CYTHON_LIMITED_API and Py_LIMITED_API defined"
+GENERATED = {
+    ".pyx": ("Cython", CYTHON), ".rs": ("Rust", "pyo3's feature abi3-py{digits} in Cargo.toml"),
+    ".i": ("SWIG", ""), ".pyf": ("f2py", ""), ".f90": ("Fortran", ""), ".f": ("Fortran", ""),
+}  # fmt: skip
 
 
 class ProjectView:
@@ -70,7 +73,7 @@ class ProjectView:
         kinds: dict[str, str] = {}
         for name in self.tree.files:
             if PurePosixPath(name).suffix in GENERATED and not self.is_observed_without(name):
-                kinds.setdefault(PurePosixPath(name).suffix, name)
+                kinds.setdefault(PurePosixPath(name).suffix, name)  # one shows the way, the others need the same
         return list(kinds.values())
 
     def is_observed_without(self, name: str) -> bool:
@@ -120,7 +123,7 @@ class ProjectView:
     def possible(self, wanted: Edits) -> Edits:
         """Return the edits if all can be made and each changes its text, or none of them."""
         texts = [(self.tree.text(file), edit) for file, edit in wanted]
-        return wanted if all(edit(text) not in {None, text} for text, edit in texts) else ()
+        return wanted if all(edit(text) not in {None, text} for text, edit in texts) else ()  # never half a patch
 
 
 def keep(number: int) -> str:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import count
 from ci_tools.formats import edits
 from ci_tools.formats.toml import text as toml_text
-from ci_tools.model.evidence import OWN_SUFFIX, Binding, CellEvidence, Extension, Extensions, PythonApi
+from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions, PythonApi
 from ci_tools.model.versions import Minor
-from ci_tools.plan.advise.option import Edits, Option, Situation, change_evidence, identity
+from ci_tools.plan.advise.option import Change, Edits, Option, Situation, change_evidence
 from ci_tools.plan.advise.project_view import BOUND, GENERATED, SCIKIT_BUILD, ProjectView, describe_include, keep
 from ci_tools.source.includes import PYTHON_HEADER, UNLIMITED_HEADER, SourceLine
 from ci_tools.source.limited_api import uses
@@ -23,14 +23,9 @@ if TYPE_CHECKING:
 
     from ci_tools.source.includes import Include
 
-FIRST_STABLE_NANOBIND = Minor(3, 12)
+FIRST_STABLE_NANOBIND = Minor(3, 12)  # nanobind_add_module's STABLE_ABI has an effect from 3.12 on
 PULLS_PYBIND = "torch/torch.h"  # as torch's BuildExtension compiles it
 PULLED = ", which includes pybind11 in torch's BuildExtension"
-BY_GENERATOR = {
-    ".pyx": "Cython compiles for the limited API from 3.1 on, with CYTHON_LIMITED_API and Py_LIMITED_API defined",
-    ".rs": "pyo3's feature abi3-py{digits} in Cargo.toml",
-    ".i": "", ".pyf": "", ".f90": "", ".f": "",
-}  # fmt: skip
 
 
 def find_python_options(source: ProjectView) -> Iterator[Option]:
@@ -42,7 +37,7 @@ def find_python_options(source: ProjectView) -> Iterator[Option]:
     pybind = [include for include in source.external_includes if _is_unlimited(include, source)]
     if pybind:
         yield _pybind(source, pybind, source.oldest)
-    elif source.generators or not source.compiled:
+    elif source.generators or not source.compiled:  # generated C is not in the source, so its includes are not known
         yield from _generator_options(source, where, source.oldest)
     elif any(PYTHON_HEADER.match(include.header) for include in source.external_includes):
         yield _python_api_option(source, where, source.oldest)
@@ -55,15 +50,18 @@ def _is_unlimited(include: Include, source: ProjectView) -> bool:
     return is_pulled or UNLIMITED_HEADER.match(include.header) is not None
 
 
-def _assume_limited_api(shown: CellEvidence, lowest: Minor, *, builds_older: bool = False) -> CellEvidence:
-    if shown.python_api.kind not in BOUND:
-        return shown
-    api = PythonApi(Binding.STABLE, "if it were limited", lowest, builds_older=builds_older)
-    return replace(shown, python_api=api)
+def _limit_api(lowest: Minor, *, builds_older: bool = True) -> Change:
+    return _assume_api(PythonApi(Binding.STABLE, "if it were limited", lowest, builds_older=builds_older))
+
+
+def _assume_api(api: PythonApi) -> Change:
+    """Return a Change that gives an API to each build whose own keeps the Python axis."""
+    return change_evidence(lambda shown: replace(shown, python_api=api) if shown.python_api.kind in BOUND else shown)
 
 
 def _pybind(source: ProjectView, pybind: list[Include], oldest: Minor) -> Option:
     uses_torch = any(include.is_torch for include in source.external_includes)
+    # TORCH_LIBRARY takes Python out of the code, so any Python will do.
     lowest = oldest if uses_torch else max(oldest, FIRST_STABLE_NANOBIND)
     nanobind = f"nanobind has a stable ABI, from Python {FIRST_STABLE_NANOBIND} on"
     library = "operators registered with TORCH_LIBRARY need no Python symbol at all"
@@ -72,22 +70,22 @@ def _pybind(source: ProjectView, pybind: list[Include], oldest: Minor) -> Option
         what=f"{count(len(pybind), 'include')} of pybind11 or the like {keep(len(pybind))} the Python axis",
         places=tuple(f"{describe_include(one)}{PULLED if one.header == PULLS_PYBIND else ''}" for one in pybind),
         how=f"pybind11 cannot keep to the limited API: {f'{library}; {nanobind}' if uses_torch else nanobind}",
-        change=change_evidence(partial(_assume_limited_api, lowest=lowest, builds_older=True)),
+        change=_limit_api(lowest),
     )
 
 
 def _generator_options(source: ProjectView, where: tuple[str, ...], oldest: Minor) -> Iterator[Option]:
     """Yield the option for generated code to use the limited API; no text shows whether the code keeps to it."""
-    found = [f"{SourceLine(name, 1)}: {GENERATED[PurePosixPath(name).suffix]}" for name in source.generators]
-    ways = [BY_GENERATOR[PurePosixPath(name).suffix] for name in source.generators]
-    known = [way.format(digits=oldest.digits) for way in dict.fromkeys(ways) if way]
-    if known and all(ways):
+    tools = {name: GENERATED[PurePosixPath(name).suffix] for name in source.generators}
+    found = [f"{SourceLine(name, 1)}: {tool}" for name, (tool, _) in tools.items()]
+    known = dict.fromkeys(way.format(digits=oldest.digits) for _, way in tools.values())
+    if known and all(known):  # one that cannot use it keeps the axis for all
         yield Option(
             name="python-limited-api",
             what=f"the limited API of Python {oldest} is not declared, which keeps the Python axis",
             places=(*where, *found),
             how="; ".join(known),
-            change=change_evidence(partial(_assume_limited_api, lowest=oldest, builds_older=True)),
+            change=_limit_api(oldest),
         )
 
 
@@ -101,7 +99,7 @@ def _python_api_option(source: ProjectView, where: tuple[str, ...], oldest: Mino
             what=f"{count(len(never), 'name')} that the limited API lacks {keep(len(never))} the Python axis",
             places=tuple(f"{use.place}: {use.name}" for use in never),
             how="write them with functions of the limited API; see “C API Stability” in Python's documentation",
-            change=change_evidence(partial(_assume_limited_api, lowest=oldest, builds_older=True)),
+            change=_limit_api(oldest),
         )
     floors = [use.since for use in lacking if use.since]
     floors += [FIRST_STABLE_NANOBIND for one in source.external_includes if one.header.startswith("nanobind/")]
@@ -116,7 +114,7 @@ def _declaration_option(source: ProjectView, where: tuple[str, ...], lowest: Min
         what=f"the limited API of Python {lowest} is not declared, which keeps the Python axis",
         places=(*where, *_extension_places(source)),
         how=_describe_declaration(source, lowest),
-        change=change_evidence(partial(_assume_limited_api, lowest=lowest, builds_older=is_scikit or lowest > oldest)),
+        change=_limit_api(lowest, builds_older=is_scikit or lowest > oldest),
         edits=source.possible(wanted),
     )
 
@@ -160,31 +158,24 @@ def _describe_declaration(source: ProjectView, lowest: Minor) -> str:
 
 def _unbound(source: ProjectView, where: tuple[str, ...], oldest: Minor) -> Option:
     """Return the option for a library that includes no Python header to serve every Python."""
-    option = _declaration_option(source, where, oldest, oldest)
     what = "nothing that is compiled includes Python.h, but the wheel's tag keeps the Python axis"
-    if source.project.backend != SCIKIT_BUILD:
-        return option._replace(what=what)
-    cmake = source.tree.text(source.project.path("CMakeLists.txt"))
-    if re.search(r"Python3?_add_library|pybind11|nanobind|Development", cmake):
-        return option._replace(what=what)
+    option = _declaration_option(source, where, oldest, oldest)._replace(what=what)
+    is_scikit = source.project.backend == SCIKIT_BUILD
+    cmake = source.tree.text(source.project.path("CMakeLists.txt")) if is_scikit else ""
+    if not is_scikit or re.search(r"Python3?_add_library|pybind11|nanobind|Development", cmake):
+        return option
     return option._replace(
-        what=what,
         how='wheel.py-api = "py3": the library is loaded by path, and needs no Python symbol',
-        change=change_evidence(_assume_no_python),
+        change=_assume_api(PythonApi(Binding.NONE, "if it were declared")),
         edits=source.possible(((source.project.name, partial(toml_text.set_py_api, tag="py3")),)),
     )
-
-
-def _assume_no_python(shown: CellEvidence) -> CellEvidence:
-    if shown.python_api.kind not in BOUND:
-        return shown
-    return replace(shown, python_api=PythonApi(Binding.NONE, "if it were declared"))
 
 
 def find_name_options(source: ProjectView) -> Iterator[Option]:
     """Yield the libraries that are named for the Python that builds them, in a wheel for every Python."""
     named = [shown for shown in source.shown if shown.python_api.named_by_builder]
-    members = {one.member.removesuffix(OWN_SUFFIX) for shown in named for one in shown.built if _is_named(one)}
+    built = (one.member for shown in named for one in shown.built)
+    members = {member.removesuffix(OWN_SUFFIX) for member in built if member.endswith(OWN_SUFFIX)}
     if members:
         verb = "is" if len(members) == 1 else "are"
         yield Option(
@@ -192,19 +183,14 @@ def find_name_options(source: ProjectView) -> Iterator[Option]:
             what=f"{', '.join(sorted(members))} {verb} named for the Python that builds, in a wheel for every Python",
             places=tuple(_extension_places(source)),
             how="py_limited_api=True for that extension names it .abi3.so; now only the loader's pattern finds it",
-            change=identity,
         )
-
-
-def _is_named(library: Extension) -> bool:
-    return library.member.endswith(OWN_SUFFIX)
 
 
 def find_old_python_options(source: ProjectView) -> Iterator[Option]:
     """Yield the option to drop the Pythons that are older than the declared limited API."""
     limited = [one.python_api for one in source.shown if one.python_api.kind is Binding.STABLE]
     starts = [(api.lowest, api.where) for api in limited if api.lowest]
-    if not starts or source.oldest is None or source.oldest >= max(starts)[0]:
+    if not starts or source.oldest is None or source.oldest >= max(starts)[0]:  # no Python asked for is older
         return
     lowest, where = max(starts)
     older = [str(one) for one in source.request.pythons if one.version < lowest and not one.free_threaded]

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def find_cuda_minor_options(source: ProjectView) -> Iterator[Option]:
     """Yield the platforms on which one wheel for each major version of CUDA would be enough."""
     for platform in source.native:
-        versions = [one.version for one in platform.accelerators if one.version]
+        versions = [one.version for one in platform.accelerators if one.version]  # ROCm and XPU may have none
         majors = [version.major for version in versions]
-        if platform.one_per_major or len(set(majors)) == len(majors):
+        if platform.one_per_major or len(set(majors)) == len(majors):  # each major is asked for once: nothing to join
             continue
         shared = [str(version) for version in versions if majors.count(version.major) > 1]
         edit = partial(config_edit.set_platform_key, platform=str(platform.platform), key="one-per-major", value="true")

@@ -11,7 +11,7 @@ from ci_tools.formats import edits
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, TorchAbi
 from ci_tools.model.request import Torch
 from ci_tools.model.versions import Minor
-from ci_tools.plan.advise.option import Option, Situation, change_evidence, identity
+from ci_tools.plan.advise.option import Option, Situation, change_evidence
 from ci_tools.plan.advise.project_view import BOUND, ProjectView, describe_include, keep
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ FIRST_STABLE_TORCH = Minor(2, 10)  # the first version that TORCH_TARGET_VERSION
 def find_torch_options(source: ProjectView) -> Iterator[Option]:
     """Yield the options that remove the torch axis."""
     bound = [one for one in source.shown if one.torch_abi.kind in BOUND and one.extensions is Extensions.SOME]
-    cells = [*(item.cell for item in source.plan.covered), *(item.cell for item in source.plan.skipped)]
-    versions = sorted({cell.torch for cell in cells if cell.torch})
+    versions = sorted({cell.torch for cell in source.plan.list_cells() if cell.torch})
     served = [torch for torch in versions if torch >= FIRST_STABLE_TORCH]
     if not bound or not served:
         return
@@ -38,6 +37,7 @@ def find_torch_options(source: ProjectView) -> Iterator[Option]:
     base = partial(_replace_torches, versions=tuple(served))
     what = f"asked for only from torch {served[0]} up, {option.what}"
     how = f"{option.how}; {older}"
+    # No edit: it would end the older torches' wheels.
     yield option._replace(what=what, how=how, change=change, edits=(), base=base, gives_up=True)
 
 
@@ -52,7 +52,6 @@ def _torch_option(source: ProjectView, where: tuple[str, ...], target: Minor) ->
             places=tuple(dict.fromkeys(places)),
             how="replace them by torch/csrc/stable and torch/headeronly, "
             "and set TORCH_TARGET_VERSION; see “LibTorch Stable ABI” in PyTorch's notes",
-            change=identity,
         )
     if torch and all("nothing sets TORCH_TARGET_VERSION" in one for one in where):
         return _target_option(source, where, target)
@@ -62,7 +61,6 @@ def _torch_option(source: ProjectView, where: tuple[str, ...], target: Minor) ->
         what="which torch ABI is needed is not known, which keeps the torch axis; if it were only the stable one",
         places=where,
         how="write the includes where they can be read",
-        change=identity,
     )
 
 
@@ -74,7 +72,6 @@ def _target_option(source: ProjectView, where: tuple[str, ...], target: Minor) -
         what="only stable torch headers are included, but the missing TORCH_TARGET_VERSION keeps the torch axis",
         places=where,
         how=f"define TORCH_TARGET_VERSION for torch {target}, the lowest asked for",
-        change=identity,
         edits=source.possible(((source.project.path(name), edit),)),
     )
 

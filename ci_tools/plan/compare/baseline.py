@@ -60,5 +60,5 @@ def _side(planned: Planned, path: Path) -> Side:
     """Return a plan with its evidence and the lines of its config."""
     document = read_document(path, planned.plan.request.config)
     keys = ("python", "torch", "platforms")
-    lines = {key: document.where((key,), key=True).rpartition(":")[0] for key in keys}
+    lines = {key: document.where((key,), key=True).rpartition(":")[0] for key in keys}  # file:line, without the column
     return Side(planned.plan, planned.evidence, lines)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PLACE = re.compile(r"(?P<place>[^\s():][^():]*:\d+)(?=[:,)\s]|$)")  # a file and a line
 # Fields of a platform request that the general comparison skips: accelerators and archs have their own sentences.
 TOLD_APART = frozenset({"platform", "where", "accelerators", "archs"})
-RAN = re.compile(r"observed by running (?P<place>[^\s:]+)")
+RAN = re.compile(r"observed by running (?P<place>[^\s:]+)")  # an observed build has no line: its setup.py is the place
 
 
 class Side(NamedTuple):
@@ -68,7 +68,7 @@ def shown(old: Evidence, new: Evidence, before: Side, after: Side) -> Iterator[P
     """Yield the changes of the evidence; parts that are read in one place are one change."""
     first: dict[_Part, tuple[str, bool]] = {}
     for where, gone, part in _differences(old, new, before, after):
-        first.setdefault(part, (where, gone))
+        first.setdefault(part, (where, gone))  # one place for each part, though many cells have it
     found: dict[tuple[str, bool], list[_Part]] = {}
     for part, place in first.items():
         found.setdefault(place, []).append(part)
@@ -109,6 +109,7 @@ def _mix_platforms(earlier: PlatformEvidence, later: PlatformEvidence, names: se
         platform=earlier.platform,
         native_files=later.native_files if "native_files" in names else earlier.native_files,
         shown=of(earlier.shown, later.shown),
+        # A cell that only one side tells apart has its platform's evidence on the other.
         apart={cell: of(earlier.of(cell), later.of(cell)) for cell in {**later.apart, **earlier.apart}},
     )
 
@@ -138,7 +139,7 @@ def _differences(old: Evidence, new: Evidence, before: Side, after: Side) -> Ite
 
 def _diff_platform(old: PlatformEvidence, new: PlatformEvidence, line: str) -> Iterator[tuple[str, bool, _Part]]:
     """Yield the differences in a platform's evidence; `line` is the place in the config if its globs changed."""
-    if bool(old.native_files) != bool(new.native_files):
+    if bool(old.native_files) != bool(new.native_files):  # a plan asks only whether there are any
         file, *_ = new.native_files or old.native_files
         yield line or file, not new.native_files and not line, _Part(new.platform, "native_files")
     for cell in (None, *{**new.apart, **old.apart}):
@@ -165,7 +166,7 @@ def _strip_abis(shown: CellEvidence) -> CellEvidence:
 
 def _place(was: str, now: str) -> tuple[str, bool]:
     """Return the place of a change, and whether it is gone: then the new statement was there before as well."""
-    told = ((now, was, False), (was, now, True))
+    told = ((now, was, False), (was, now, True))  # new places count before those that are gone
     fresh = [(place, gone) for text, other, gone in told if (place := place_in(text)) and not is_in(text, other)]
     return next(iter(fresh), (place_in(now) or place_in(was) or now, False))
 
@@ -294,7 +295,7 @@ def _line_of(request: Request, platform: Platform) -> str:
 
 def _describe_list_change(what: str, old: Iterable[object], new: Iterable[object]) -> str:
     """Return in words the items that a list gained and lost."""
-    was, now = list(map(str, old)), list(map(str, new))
+    was, now = list(map(str, old)), list(map(str, new))  # Pythons, labels and architectures alike
     more, less = [one for one in now if one not in was], [one for one in was if one not in now]
     parts = [f"{verb} {what} {', '.join(ones)}" for verb, ones in (("adds", more), ("drops", less)) if ones]
     return re.sub(r" +", " ", " and ".join(parts)) or f"reorders {what or 'them'}"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Quote = Callable[[str], str]
 
 MAX_STEPS = 12  # with more changed places, they are reported as one step
-OF_CODE = re.compile(r"native code: (?P<place>.+?)(?: and \d+ more)?$")
+OF_CODE = re.compile(r"native code: (?P<place>.+?)(?: and \d+ more)?$")  # as axes.explain_key writes it
 ANY = "any"  # the platform of the pure wheel, in words
 
 
@@ -103,7 +103,7 @@ def compare(before: Side, after: Side, against: str, catalog: Catalog | None = N
     The project's version and line numbers do not count as differences.
     """
     old, new = ({job.name: job for job in side.plan.jobs} for side in (before, after))
-    moved = tuple(_find_moves(before.plan, after.plan))
+    moved = tuple(_find_moves(before.plan, after.plan))  # also the cells that only one plan has
     told = set(map(strip_line_numbers, before.plan.warnings))
     return Comparison(
         against=against,
@@ -152,7 +152,7 @@ def _diff_jobs(
 def _facts(job: Job, plan: Plan) -> dict[str, str]:
     """Return the facts about a job whose changes matter to a reader."""
     return {
-        "wheel": job.wheel.replace(f"-{plan.project.version}", "", 1),
+        "wheel": job.wheel.replace(f"-{plan.project.version}", "", 1),  # each release has a new version
         "combinations": str(len(job.covers)),
         "built by Python": str(job.python),
         "built with torch": str(job.torch or ""),
@@ -266,17 +266,13 @@ def _try_plan(request: Request, evidence: Evidence, like: Plan, catalog: Catalog
 
 
 def _step(changes: Sequence[PlaceChange], before: Plan, after: Plan) -> PlanStep:
-    told = _find_causes(before, after)
-    causes = []
+    told, causes = _find_causes(before, after), []
+    places = {change.where for change in changes}
     for change in changes:
         words = [cause.what for cause in told if cause.where == change.where]
-        what = change.what or "; ".join(words or [cause.what for cause in told if cause.where not in _places(changes)])
+        what = change.what or "; ".join(words or [cause.what for cause in told if cause.where not in places])
         causes.append(ChangedPlace(change.where, what, change.gone))
     return PlanStep(tuple(causes), len(before.jobs), len(after.jobs), asked=all(change.asked for change in changes))
-
-
-def _places(changes: Sequence[PlaceChange]) -> frozenset[str]:
-    return frozenset(change.where for change in changes)
 
 
 def _is_other(before: Plan, after: Plan) -> bool:
@@ -296,7 +292,7 @@ def _find_causes(before: Plan, after: Plan) -> tuple[ChangedPlace, ...]:
     old, new = _parts(before), _parts(after)
     fresh, stale = _unsaid(new, old), [cause._replace(gone=True) for cause in _unsaid(old, new)]
     known = [cause for cause in fresh if not any(is_in(_brackets(cause.what), part) for part in old)]
-    causes = [cause for cause in known if ":" in cause.where] or known or stale or fresh
+    causes = [cause for cause in known if ":" in cause.where] or known or stale or fresh  # a line says more than a file
     merged: dict[str, ChangedPlace] = {}
     for cause in causes:
         first = merged.get(cause.where)

@@ -31,7 +31,7 @@ def sentences(comparison: Comparison, quote: Quote = lambda text: f"`{text}`", s
     if comparison.refusal:
         jobs = f"there is nothing to compare these {count(comparison.jobs[1], 'job')} with"
         return [Said(f"No plan can be made at {quote(comparison.against)}, so {jobs}.", (comparison.refusal,))]
-    steps = sorted(comparison.steps, key=lambda step: -abs(step.after - step.before))
+    steps = sorted(comparison.steps, key=lambda step: -abs(step.after - step.before))  # many more, or many fewer
     told = [Said(_sentence(step, quote, say), _reasons(step)) for step in steps]
     if comparison.jobs[0] != comparison.jobs[1] and all(step.before == step.after for step in steps):
         told.insert(0, Said(f"{count(comparison.jobs[0], 'job')} became {comparison.jobs[1]}."))
