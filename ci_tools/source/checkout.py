@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 COMMIT_DECIDES = ".git/HEAD"  # stands for all that a build learns of the commit, the tags and the files around it
-MINUTES = 10
+MINUTES = 10  # for one command of git
 LINK = "160000"  # the mode of a submodule in git's index
 SUBMODULE = f"{LINK} commit "  # how `git ls-tree` marks one
 # A filter such as that of Git LFS has been applied to the files, or has not: none runs again.
@@ -71,7 +71,7 @@ class Checkout:
     @functools.cached_property
     def refs(self) -> tuple[str, ...]:
         """The content of `.git/HEAD`, then a line for the branch, if one is checked out, and for each tag."""
-        branch = self._ask("symbolic-ref", "--quiet", "HEAD")
+        branch = self._ask("symbolic-ref", "--quiet", "HEAD")  # fails where HEAD is detached
         names = [name for name in (branch, git.TAGS) if name]
         listed = list_refs(self.top, self.environ, *names)
         return (f"ref: {branch}" if branch else self.head, *listed)
@@ -109,6 +109,7 @@ class Checkout:
         names = {name.removeprefix(self.prefix) for name in entries}
         found = [name for name in names if name in files or not os.path.lexists(self.root / name)]
         inner = self.nested(files).items()
+        # Git status does not look into submodules (--ignore-submodules=dirty).
         found += [f"{name}/{each}" for name, one in inner for each in one.list_changes(_below(name, files))]
         return sorted(found)
 
@@ -122,6 +123,7 @@ class Checkout:
         """Return what is not as in the commit, of a place named from the source."""
         options = ("--porcelain", "--branch", "-z", "--no-renames", f"-u{untracked}", "--ignore-submodules=dirty")
         off = git.refuse_filters(self.root, self.environ)
+        # Without --no-optional-locks, git would write the index.
         shown = git.ask(self.root, self.environ, *off, "--no-optional-locks", "status", *options, "--", place) or ""
         return [entry[3:] for entry in shown.split("\0")[1:] if entry]  # "M  name", after the branch
 
@@ -244,7 +246,7 @@ class Checkout:
         if tree == self._git(place, "rev-parse", f"{self.head}^{{tree}}"):
             return
         commit = self._git(place, "cat-file", "commit", self.head)
-        text = f"tree {tree}\n{commit.partition(chr(10))[2]}\n"
+        text = f"tree {tree}\n{commit.partition(chr(10))[2]}\n"  # a commit's first line is its tree
         new = self._git(place, "hash-object", "-t", "commit", "-w", "--stdin", text=text)
         self._git(place, "update-ref", f"refs/replace/{self.head}", new)
 
@@ -272,9 +274,8 @@ class Checkout:
 def check_out_from(root: Path, name: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
     """Check out one commit, called `name`, of the checkout at `root` into the empty `folder`.
 
-    Submodules are copied from those of `root` if these have the pinned commits. So no submodule is fetched twice,
-        and a private one that only the caller may read is not missing.
-
+    Submodules are copied from those of `root` if these have the pinned commits. So no submodule is fetched twice, and a
+    private one that only the caller may read is not missing.
     """
     source = GitSource(url=str(root), ref=name)
     git.run_git(["init", "--quiet"], source, folder, environ)

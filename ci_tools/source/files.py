@@ -146,7 +146,7 @@ class Tree:
             with naming(target):
                 shutil.copyfile(source, target, follow_symlinks=False)
             if not target.is_symlink():
-                target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
+                target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)  # git keeps no other bit
 
     def list_stores(self, cache: Path) -> list[Path] | None:
         """Return the folders with the objects that a checkout of the tree borrows; None if it must not borrow any."""
@@ -244,10 +244,8 @@ def _leave_empty(request: Request, tree: Tree, outside: Outside) -> tuple[str, .
     lost = [*(tree.checkout.list_left_empty(folders) if folders and tree.checkout else ())]
     if others:
         names, paths = ", ".join(others), shlex.join(others)
-        what = "not checked out, so a build sees an empty folder"
-        outside.reporter.say(
-            f"{names}: {what}; if {request.subdirectory} needs it: git submodule update --init {paths}"
-        )
+        what = f"{names}: not checked out, so a build sees an empty folder"
+        outside.reporter.say(f"{what}; if {request.subdirectory} needs it: git submodule update --init {paths}")
     return tuple(name for name in tree.files if name not in {*others, *lost})
 
 
@@ -295,7 +293,7 @@ def _is_written(root: Path, name: str, output: Collection[FileIdentity]) -> bool
 
 def _is_made(folder: Path) -> bool:
     """Whether Fatwheel wrote the folder: a folder of finished files, marked as such, or an index."""
-    mark = folder / ".gitignore"
+    mark = folder / ".gitignore"  # an unpacked sdist may have a .gitignore of its own
     return (folder / ".fatwheel").is_dir() or (mark.is_file() and mark.read_bytes() == MADE)
 
 
@@ -404,5 +402,5 @@ def _extract(archive: Path, folder: Path) -> None:
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise InputError(f"{archive.name} cannot be unpacked safely: {error}") from error
     unpacked = [path for path in folder.iterdir() if path != archive]
-    if len(unpacked) != 1 or not unpacked[0].is_dir():
+    if len(unpacked) != 1 or not unpacked[0].is_dir():  # PEP 625: NAME-VERSION
         raise InputError(f"{archive.name} is not an sdist, expected one folder in it")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ci_tools.model.request import GitSource
 
 TAGS = "refs/tags/"
-MINUTES = 30
+MINUTES = 30  # for one command of git: a large repository over a slow line
 LONGEST = 200  # maximum characters of a list of branches and tags in a message
 # They point git at one repository, whatever folder it runs in. Git sets them for the child process of a hook.
 ONE_REPOSITORY = frozenset(
@@ -234,9 +234,10 @@ def address(source: GitSource, folder: Path) -> str:
 
 def commit_of(source: GitSource, url: str, environ: Mapping[str, str]) -> str:
     """Return the commit that a ref points to now; raise InputError with the nearest ref if it does not exist."""
-    if COMMIT.fullmatch(source.ref):
+    if COMMIT.fullmatch(source.ref):  # a commit needs no question to the server
         return source.ref
     refs = _list_refs(source, url, environ)
+    # {} is the commit of an annotated tag.
     for name in (f"refs/tags/{source.ref}^{{}}", f"refs/tags/{source.ref}", f"refs/heads/{source.ref}", source.ref):
         if name in refs:
             return refs[name]
@@ -259,14 +260,22 @@ def find_tag(source: GitSource, url: str, tag: str, environ: Mapping[str, str]) 
 def _list_refs(source: GitSource, url: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the refs of a repository elsewhere, each with what it points to."""
     listing = run_git(["ls-remote", "--end-of-options", url], source, None, environ)
-    return {ref: sha for sha, _, ref in (line.partition("\t") for line in listing.splitlines())}
+    return {ref: sha for sha, _, ref in (line.partition("\t") for line in listing.splitlines())}  # sha TAB ref
 
 
 def check_out(
     source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str], *, is_whole: bool = False
 ) -> None:
     """Check out one commit into the empty `folder`, with its submodules, and with all history if it is to be whole."""
-    _check_out_alone(source, url, commit, folder, environ, is_whole=is_whole)
+    refs = _list_refs(source, url, environ)
+    here = [ref.removesuffix("^{}") for ref, sha in refs.items() if sha == commit and ref.startswith(TAGS)]
+    tags, depth = ([f"{TAGS}*"], []) if is_whole else (here, ["--depth=1"])
+    for arguments in (
+        ["init", "--quiet"],
+        ["fetch", "--quiet", *depth, "--end-of-options", url, commit, *(f"+{ref}:{ref}" for ref in tags)],
+        ["checkout", "--quiet", "--detach", "FETCH_HEAD"],
+    ):
+        run_git(arguments, source, folder, environ)
     if (folder / ".gitmodules").is_file():
         run_git([*UPDATE, "--recursive"], source, folder, environ)
 
@@ -286,27 +295,12 @@ def apply_patch(patch: Path, folder: Path, environ: Mapping[str, str], *options:
     return (printed or f"git ended with {ended.status}") if ended.status else ""
 
 
-def _check_out_alone(
-    source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str], *, is_whole: bool
-) -> None:
-    """Check out one commit into the empty `folder`, without its submodules."""
-    refs = _list_refs(source, url, environ)
-    here = [ref.removesuffix("^{}") for ref, sha in refs.items() if sha == commit and ref.startswith(TAGS)]
-    tags, depth = ([f"{TAGS}*"], []) if is_whole else (here, ["--depth=1"])
-    for arguments in (
-        ["init", "--quiet"],
-        ["fetch", "--quiet", *depth, "--end-of-options", url, commit, *(f"+{ref}:{ref}" for ref in tags)],
-        ["checkout", "--quiet", "--detach", "FETCH_HEAD"],
-    ):
-        run_git(arguments, source, folder, environ)
-
-
 def _refuse_submodule(printed: str, source: GitSource) -> NoReturn:
     """Raise InputError for a submodule that cannot be had: another try would change nothing."""
     reasons = [line for line in printed.splitlines() if line.startswith(("fatal: ", "remote: ", "error: "))]
     paths = dict.fromkeys(SUBMODULE_PATH.findall(printed))
     what = f"the submodule {', '.join(paths)}" if paths else "a submodule"
-    why = (reasons[0] if reasons else printed.strip().rpartition("\n")[2]).partition(": ")[2]
+    why = (reasons[0] if reasons else printed.strip().rpartition("\n")[2]).partition(": ")[2]  # without its "fatal: "
     msg = f"{what} of {source.url} at {source.ref} is missing: {why}"
     command = f"git clone --recurse-submodules {shlex.quote(source.url)}"
     raise InputError(msg, hint=f"`{command}` gets it where git may read it; if it is gone, name another ref")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ci_tools.source.project_file import ProjectFile
 
 LEFT_TO_USERS = frozenset({"numpy", "torch"})  # what projects use and often do not declare
-EXTRA = re.compile(r"\bextra\s*==\s*['\"]([^'\"]+)")
+EXTRA = re.compile(r"\bextra\s*==\s*['\"]([^'\"]+)")  # the marker of an extra in METADATA: extra == 'gpu'
 PASSED_OVER = frozenset({"BaseException", "Exception", "ImportError", "ModuleNotFoundError"})
 MAKERS = ("setup.py", "setup.cfg", "pyproject.toml", "CMakeLists.txt", "meson.build", "Cargo.toml")  # they name modules
 MAX_FILES = 200  # of a package; what its import reaches is mostly far less
@@ -71,7 +71,7 @@ def find_lacking(project: ProjectFile, modules: Iterable[str], metadata: Sequenc
 def _is_brought_by_none(project: ProjectFile, top: str, name: str, known: Iterable[str]) -> bool:
     """Whether a module is of another project, and none of the known requirements can bring it."""
     brought = bring_all(known)
-    if brought is None or name in brought or top in sys.stdlib_module_names:
+    if brought is None or name in brought or top in sys.stdlib_module_names:  # None: not known
         return False
     if top.startswith("_") or name.startswith(canonicalize_name(project.request.name)):
         return False  # it may be an extension module of the project's own
@@ -100,12 +100,10 @@ class _ImportReader:
         """Yield the top names of all modules outside the package that importing one of its modules imports."""
         package = module.replace(".", "/")
         endings = (f"{package}/__init__.py", f"{package}.py")
-        found = [name for name in self.tree.files if name.startswith(self.prefix)]
-        near = [
-            name for name in found if f"/{name.removeprefix(self.prefix)}".endswith(tuple(f"/{end}" for end in endings))
-        ]
-        if near:
-            own = min(near, key=lambda name: (name.count("/"), name))
+        wanted = tuple(f"/{end}" for end in endings)
+        found = (name for name in self.tree.files if name.startswith(self.prefix))
+        if near := [name for name in found if f"/{name.removeprefix(self.prefix)}".endswith(wanted)]:
+            own = min(near, key=lambda name: (name.count("/"), name))  # the outermost: others are of its parts
             root = own.removesuffix(next(end for end in endings if own.endswith(end)))
             yield from self._read(root, own)
 
@@ -116,7 +114,7 @@ class _ImportReader:
         module = parse_module(self.tree.text(file))
         if module is None:
             return
-        package = file.removeprefix(root).removesuffix(".py").split("/")[:-1]
+        package = file.removeprefix(root).removesuffix(".py").split("/")[:-1]  # [""] for its __init__.py
         for node, name in _imported(module.body, package):
             path = root + name.replace(".", "/")
             own = next((one for one in (f"{path}/__init__.py", f"{path}.py") if one in self.tree.names), "")

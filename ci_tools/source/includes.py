@@ -70,6 +70,11 @@ class SourceLine(NamedTuple):
     file: str
     line: int
 
+    @classmethod
+    def at(cls, file: str, text: str, end: int) -> SourceLine:
+        """Return the line of a file's text in which its character `end` is."""
+        return cls(file, text.count("\n", 0, end) + 1)
+
     def __str__(self) -> str:
         """Return `file:line`."""
         return f"{self.file}:{self.line}"
@@ -139,8 +144,8 @@ class Includes:
         seen = set(queue)
         for file in queue:  # the queue grows in this loop
             for include in self.of(file):
-                own = self.beside(include) or self.own(include.header)
-                if not own or include.is_torch:
+                own = self.beside(include) or self.own(include.header)  # the compiler looks beside the includer first
+                if not own or include.is_torch:  # a copy of torch's header in the source is torch's all the same
                     yield include
                 queue += [found for found in own if found not in seen]
                 seen.update(own)
@@ -241,13 +246,10 @@ def abi_of_commands(includes: Includes, commands: Sequence[Compile]) -> TorchAbi
     by_flags = [include for command in commands for include in list_forced_includes(command, includes)]
     if beyond := _unstable_abi((*includes.external_includes(command.source for command in commands), *by_flags)):
         return beyond
-    targets, first = [], None
+    targets, first = [], None  # None among the targets: a file without one
     for command in commands:
-        torch = [
-            one
-            for one in (*includes.external_includes([command.source]), *list_forced_includes(command, includes))
-            if one.is_torch
-        ]
+        reached = (*includes.external_includes([command.source]), *list_forced_includes(command, includes))
+        torch = [one for one in reached if one.is_torch]
         first = first or next(iter(torch), None)
         targets += [_command_target(command, includes)] if torch else []
     if first is None:
@@ -307,8 +309,7 @@ def _headless(tree: Tree, build_files: Iterable[str]) -> TorchAbi:
     for file in build_files:
         text = uncommented(file, tree.text(file))
         if match := USES_TORCH.search(text):
-            place = SourceLine(file, text.count("\n", 0, match.start()) + 1)
-            where = f"{place}: uses torch, but no file includes one of its headers"
+            where = f"{SourceLine.at(file, text, match.start())}: uses torch, but no file includes one of its headers"
             return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
     return TorchAbi(Binding.NONE, "no file includes a torch header")
 
@@ -365,12 +366,12 @@ def _targets_by_macro(file: str, text: str) -> Iterator[TorchTarget]:
     """Yield the targets that a source defines; one that may be unreached or follows torch's headers is conditional.
 
     In a file with more than MAX_TARGETS definitions the first is conditional too: such a file is generated, and to
-        examine each definition would take minutes.
+    examine each definition would take minutes.
     """
     found = list(itertools.islice(TARGET_DEFINE.finditer(text), MAX_TARGETS + 1))
     for match in found:
         is_clear = len(found) <= MAX_TARGETS and is_defined(text[: match.end()], TARGET_DEFINE)
-        place = SourceLine(file, text.count("\n", 0, match.end()) + 1)
+        place = SourceLine.at(file, text, match.end())
         version = Minor(int(match[1], 16), int(match[2], 16))
         yield TorchTarget(version, place, conditional=not is_clear or "torch/" in text[: match.start()])
 

@@ -105,12 +105,14 @@ def _read_in_order(includes: Includes, file: str, seen: set[str]) -> Iterator[Li
     seen.add(file)
     text = uncommented(file, includes.text(file))
     found = (match for match in DEFINITION.finditer(text) if is_unconditional(text, match))
-    steps: list[tuple[int, Include | str]] = [(_place(file, text, match.start()).line, match[1]) for match in found]
+    steps: list[tuple[int, Include | str]] = [
+        (SourceLine.at(file, text, match.start()).line, match[1]) for match in found
+    ]
     steps += [(include.place.line, include) for include in includes.of(file)]
     for line, step in sorted(steps, key=lambda one: one[0]):
         if isinstance(step, str):
             yield read_limit(step, SourceLine(file, line))
-        elif PYTHON_HEADER.match(step.header):
+        elif PYTHON_HEADER.match(step.header):  # from here on a definition is too late
             yield None
         else:
             for own in (own for own in includes.own(step.header) if own not in seen):
@@ -122,7 +124,7 @@ def uses(includes: Includes, files: Iterable[str], lowest: Minor) -> tuple[Use, 
     found = {
         (use.name, use.place.file): use
         for file in closure(includes, files)
-        for use in reversed([*_lacking(file, includes.text(file), lowest)])
+        for use in reversed([*_lacking(file, includes.text(file), lowest)])  # so that the first use stays in the dict
     }
     return tuple(sorted(found.values(), key=lambda use: use.place))
 
@@ -134,19 +136,15 @@ def _lacking(file: str, text: str, lowest: Minor) -> Iterator[Use]:
     for match in CALL.finditer(text):
         name = match[1]
         since = KNOWN.get(name)
-        is_there = (since and since <= lowest) or ALWAYS.fullmatch(name)
-        if not is_there and name not in told and not name.startswith("PyArray"):
+        is_there = (since and since <= lowest) or ALWAYS.fullmatch(name)  # abi3info, or found with a compiler
+        if not is_there and name not in told and not name.startswith("PyArray"):  # NumPy's own macros
             told.add(name)
-            yield Use(name, _place(file, text, match.start()), since)
+            yield Use(name, SourceLine.at(file, text, match.start()), since)
     for match in STRUCTURE.finditer(text):
         name = " ".join(match[0].rstrip("={ ").split())
         if name not in told:
             told.add(name)
-            yield Use(name, _place(file, text, match.start()), None)
-
-
-def _place(file: str, text: str, at: int) -> SourceLine:
-    return SourceLine(file, text.count("\n", 0, at) + 1)
+            yield Use(name, SourceLine.at(file, text, match.start()), None)
 
 
 def _blank(comment: re.Match[str]) -> str:

@@ -112,7 +112,7 @@ class _PythonFile:
         files = self.resolve(_unwrap(files))
         if not isinstance(files, ast.Call) or len(files.args) != 1 or files.keywords:
             return None
-        what = files.args[0]
+        what = files.args[0]  # the pattern, or a join with the folder
         if isinstance(files.func, ast.Attribute) and files.func.attr == "glob" and self.is_here(files.func.value):
             return _file_pattern(what)
         if ast.unparse(files.func) in {"glob.glob", "glob.iglob"} and isinstance(what, ast.Call):
@@ -174,7 +174,7 @@ def _passes_over(handler: ast.ExceptHandler) -> bool:
     """Whether a handler catches the error of a library that cannot be loaded, and goes on."""
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type] if handler.type else []
     catches = not kinds or any(ast.unparse(kind) in CAUGHT for kind in kinds)
-    ends = (ast.Raise, ast.Return, ast.Break)
+    ends = (ast.Raise, ast.Return, ast.Break)  # each of them ends the loop
     calls_exit = any(
         isinstance(node, ast.Call) and ast.unparse(node.func) in {"exit", "quit", "sys.exit", "os._exit", "os.abort"}
         for node in ast.walk(handler)

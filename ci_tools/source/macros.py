@@ -21,7 +21,7 @@ def is_unconditional(text: str, match: re.Match[str]) -> bool:
         elif branches and directive[1] == "endif":
             branches.pop()
         elif branches:
-            branches[-1] = False
+            branches[-1] = False  # #else or #elif: only one of them is taken
     return all(branches)
 
 

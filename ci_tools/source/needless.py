@@ -54,9 +54,8 @@ def find_needless(includes: Includes, compiled: Iterable[str], *, is_setuptools:
     found = []
     for file in compiled:
         reached = _reach(includes, file)
-        bound = [
-            one for name in reached for one in includes.of(name) if _is_python(one.header, is_setuptools=is_setuptools)
-        ]
+        found_in = (one for name in reached for one in includes.of(name))
+        bound = [one for one in found_in if _is_python(one.header, is_setuptools=is_setuptools)]
         is_movable = all(one.header in MOVED for one in bound)
         if bound and is_movable and not any(PYTHON_NAME.search(_code(name, includes)) for name in reached):
             found.append(Needless(file, tuple(bound)))

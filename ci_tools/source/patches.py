@@ -30,7 +30,7 @@ def patch_tree(tree: Tree, patches: Sequence[Patch], folder: Path, outside: Outs
     the source line by line, and the source must not have it already.
     """
     texts = {patch.file: _read(patch, folder) for patch in patches}
-    name = hashlib.sha256("\0".join((tree.sha256, *texts.values())).encode()).hexdigest()
+    name = hashlib.sha256("\0".join((tree.sha256, *texts.values())).encode()).hexdigest()  # their order counts
 
     def apply_all(copy: Path) -> None:
         tree.copy_to(copy)
@@ -54,7 +54,7 @@ def _apply(patch: Patch, path: Path, copy: Path, environ: Mapping[str, str]) -> 
     refused = git.apply_patch(path, copy, environ)
     if not refused:
         return
-    if not git.apply_patch(path, copy, environ, "--reverse", "--check"):
+    if not git.apply_patch(path, copy, environ, "--reverse", "--check"):  # it can be taken back: it is in already
         what = f"the patch {patch.file} is no longer needed: the source already has what it changes"
         raise RejectedInput([Problem(patch.where, what)], hint="remove it from the config")
     places = FAILED.findall(refused)

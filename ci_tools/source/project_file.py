@@ -172,7 +172,7 @@ class ProjectFile:
         """
         observed = dict(line.partition(": ")[::2] for line in metadata)
         name = self.own_name(observed.get("Name", "")) or self.request.name
-        if canonicalize_name(name) != canonicalize_name(self.request.name):
+        if canonicalize_name(name) != canonicalize_name(self.request.name):  # PEP 503
             said = f'{self._asked("package")}: package is {self.request.name}, but the project is "{name}"'
             raise InputError(f"{said} ({self._stated('name')})")
         pythons, where = self.own_pythons(observed)
@@ -229,7 +229,7 @@ class ProjectFile:
     def dependencies(self) -> Iterator[tuple[str, SourceLine]]:
         """Yield the requirements that can be read without running code, each with its place."""
         start = self.place("project", "dependencies").line
-        below = "\n".join(self.lines[start - 1 :])
+        below = "\n".join(self.lines[start - 1 :])  # a requirement may stand elsewhere before
         for item in map(str, self.list("project", "dependencies")):
             yield item, SourceLine(self.name, start + below.count("\n", 0, max(below.find(item), 0)))
         if lines := self.setting("options", "install_requires").splitlines():
@@ -280,7 +280,7 @@ def _hint_at(variables: Iterable[str], what: str) -> str:
 def _ini(name: str, text: str) -> configparser.ConfigParser:
     import configparser  # noqa: PLC0415 - most projects have no setup.cfg
 
-    parser = configparser.ConfigParser(interpolation=None)
+    parser = configparser.ConfigParser(interpolation=None)  # a % is only a character, as in setuptools
     try:
         parser.read_string(text)
     except configparser.Error as error:

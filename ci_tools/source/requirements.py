@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ci_tools.catalog.distributions import distribution_of
 from ci_tools.model.evidence import Binding, Requirement, TorchAbi
 from ci_tools.model.pep440 import name_of_required, read_required
+from ci_tools.source.includes import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -97,8 +98,8 @@ def explain_torch_of_cmake(project: ProjectFile) -> str:
         if name.endswith(("CMakeLists.txt", ".cmake")) and PurePosixPath(name).is_relative_to(project.folder):
             text = project.tree.text(name)
             if found := FINDS_TORCH.search(text):
-                line = text.count("\n", 0, found.end()) + 1
-                return f"{name}:{line}: cmake looks for torch, so its build gets that, which nothing declares"
+                place = SourceLine.at(name, text, found.end())
+                return f"{place}: cmake looks for torch, so its build gets that, which nothing declares"
     return ""
 
 

@@ -12,7 +12,7 @@ def parse_module(text: str | bytes) -> ast.Module | None:
     """Parse a file, and print none of its warnings; None if that fails, or if it is nested too deep."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore")  # such as of an invalid escape
             module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

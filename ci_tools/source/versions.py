@@ -54,7 +54,7 @@ def read_file_version(project: ProjectFile) -> str:
     """Return the version in the file from which the project's backend takes it; "" if none states it plainly."""
     reader = READERS.get(re.split(r"[.:]", project.backend)[0])
     said = next(reader(project), "") if reader else ""
-    return said if read_version(said) else ""
+    return said if read_version(said) else ""  # a template, or a placeholder
 
 
 def _from_meson(project: ProjectFile) -> Iterator[str]:
@@ -108,9 +108,8 @@ def _from_setuptools(project: ProjectFile) -> Iterator[str]:
     calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) in SETUP]
     given = [word.value for call in calls for word in call.keywords if word.arg == "version"]
     names = {value.id for value in given if isinstance(value, ast.Name)}
-    stored = [
-        node for node in nodes if isinstance(node, ast.Name) and node.id in names and not isinstance(node.ctx, ast.Load)
-    ]
+    bound = (node for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load))
+    stored = [node for node in bound if node.id in names]
     given = [node.value for node in module.body if isinstance(node, ast.Assign) and node.targets == stored] or given
     if len(given) == 1 and isinstance(given[0], ast.Constant):
         yield str(given[0].value)

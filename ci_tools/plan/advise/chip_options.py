@@ -56,7 +56,7 @@ def _find_chip_use(source: ProjectView, file: str) -> str:
     for own in closure(source.includes, [file]):
         text = source.includes.text(own)
         if match := OF_ONE_CHIP.search(text):
-            return f"{SourceLine(own, text.count(chr(10), 0, match.start()) + 1)}: {match[0]}"
+            return f"{SourceLine.at(own, text, match.start())}: {match[0]}"
         for include in source.includes.of(own):
             if MAY_USE_IT.match(include.header):
                 return describe_include(include)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from ci_tools.model.evidence import Binding, CellEvidence, Evidence
 from ci_tools.model.plan import JobKind, Plan
 from ci_tools.model.request import PathSource, PlatformRequest
+from ci_tools.source.backends import SETUPTOOLS
 from ci_tools.source.includes import Includes, select_sources
-from ci_tools.source.project_file import LEGACY_SETUPTOOLS, ProjectFile
+from ci_tools.source.project_file import ProjectFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from ci_tools.source.files import Tree
     from ci_tools.source.includes import Include
 
-SETUPTOOLS = frozenset({"setuptools", "setuptools.build_meta", LEGACY_SETUPTOOLS})
 SCIKIT_BUILD = "scikit_build_core.build"
 BOUND = frozenset({Binding.FULL, Binding.UNKNOWN})  # the bindings that keep an axis
 

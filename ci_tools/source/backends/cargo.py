@@ -102,12 +102,9 @@ class Crate:
 
     def is_program(self) -> bool:
         """Whether the crate builds a program."""
-        main = _join_path(self.folder, "src/main.rs") in self.files.tree.names
-        return main or bool(self.file.value("bin")) or any(self._programs())
-
-    def _programs(self) -> Iterator[str]:
-        start = _join_path(self.folder, "src/bin/")
-        return (name for name in self.files.tree.files if name.startswith(f"{start}/"))
+        tree, folder = self.files.tree, _join_path(self.folder, "src/bin")
+        is_there = _join_path(self.folder, "src/main.rs") in tree.names or bool(self.file.value("bin"))
+        return is_there or any(name.startswith(f"{folder}/") for name in tree.files)  # Cargo's own layout of a package
 
 
 def list_outside(crate: Crate) -> Iterator[str]:

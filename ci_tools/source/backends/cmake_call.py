@@ -61,7 +61,7 @@ def read_cmake_call(project: ProjectFile, env: Mapping[str, str], cell: CellFact
     told_values = ((name, _value(value, env)) for name, value in told.items())
     variables = {**env, **{name: value for name, value in told_values if value is not None}}
     chosen = (*map(str, cmake.get("args", ())), *_definitions(table(cmake, "define"), env))
-    chosen += tuple(shlex.split(env.get("CMAKE_ARGS", "")))
+    chosen += tuple(shlex.split(env.get("CMAKE_ARGS", "")))  # after its own, so that they count
     words = (*chosen, *(f"{name}={value}" for name, value in variables.items()))
     if unfollowed := next(filter(None, map(UNFOLLOWED.fullmatch, words)), None):
         return CmakeCall(doubt=f"cmake is called with {unfollowed[1]}, which is not followed")

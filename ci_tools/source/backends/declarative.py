@@ -86,8 +86,8 @@ def read(project: ProjectFile, env: Mapping[str, str], backend: str = "") -> Rea
 def _pure_tag(project: ProjectFile, tool: str) -> str:
     """Return the interpreter tag of the backend's pure wheels; it includes Python 2 if the project does not exclude it.
 
-    Each backend decides in its own way, seen in flit_core 4.2, hatchling 1.33, poetry-core 2.5, pdm-backend 2.5 and
-        uv 0.13.
+    Each backend decides in its own way, as flit_core 4.2, hatchling 1.33, poetry-core 2.5, pdm-backend 2.5 and uv 0.13
+    do.
     """
     admitted = requires_python(project)
     said = project.text("project", "requires-python") or project.text("tool", "flit", "metadata", "requires-python")
@@ -115,7 +115,8 @@ def _poetry_excludes_python_2(project: ProjectFile) -> bool:
 
 
 def _doubts(project: ProjectFile, tool: str, env: Mapping[str, str]) -> Iterator[str]:
-    yield from {"hatch": _hatch, "pdm": _pdm, "poetry": _poetry}.get(tool, _nothing)(project, env)
+    readers = {"hatch": _hatch, "pdm": _pdm, "poetry": _poetry}  # flit and uv run nothing of the project
+    yield from readers[tool](project, env) if tool in readers else ()
     told = json.dumps(_keep_wheel_settings(project.table("tool", tool)))
     for binary in select_binaries(project.tree, project.request.subdirectory, told):
         yield f"{binary}:1: {MAY_SHIP}"
@@ -146,10 +147,6 @@ def _explain_native(project: ProjectFile, tool: str) -> str:
         if name.endswith(".py") and all(one.search(project.tree.text(name)) for one in NATIVE_HOOK):
             return f"{name}: its hook makes a wheel for the Python that builds"
     return ""
-
-
-def _nothing(_project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
-    yield from ()
 
 
 def _plugins(project: ProjectFile) -> Iterator[str]:

@@ -42,7 +42,7 @@ def apply_declared_tag(found: CellEvidence, cell: Cell, project: ProjectFile) ->
 
 def _read_declared_api(project: ProjectFile) -> PythonApi | None:
     """Return the Python API that setup.cfg, pyproject.toml or setup.py declares; None if they declare none."""
-    key = next((key for key in (NAME, NAME.replace("_", "-")) if key in project.table(*TABLE)), "")
+    key = next((key for key in (NAME, NAME.replace("_", "-")) if key in project.table(*TABLE)), "")  # either counts
     where = project.place(*TABLE, key) if key else project.place_of_setting(NAME)
     text = str(project.value(*TABLE, key)) if key else project.setting(SECTION, NAME)
     if not text and (found := _read_literal(project)):

@@ -40,7 +40,8 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
     if crate is None:
         api = PythonApi(Binding.UNKNOWN, f"{project.place('tool', 'maturin')}: its Cargo.toml is not in the source")
         return Read(Extensions.SOME, where, api)
-    crates = used(crate, _features(project, crate, cell), defaults=_defaults(project))
+    has_defaults = project.value("tool", "maturin", "no-default-features") is not True
+    crates = used(crate, _features(project, crate, cell), defaults=has_defaults)
     api = _find_doubt(project, env, crates) or _python_api(project, crate, crates)
     outside = tuple(sorted(list_outside(crate)))
     return Read(Extensions.SOME, where, api, next(_torch(crates), None), outside=outside)
@@ -56,10 +57,6 @@ def find_crate(project: ProjectFile) -> Crate | None:
 
 
 # ---------------------------------------------------------------- the features
-
-
-def _defaults(project: ProjectFile) -> bool:
-    return project.value("tool", "maturin", "no-default-features") is not True
 
 
 def _features(project: ProjectFile, crate: Crate, cell: CellFacts) -> Iterator[str]:
@@ -128,7 +125,7 @@ def _pyo3_api(project: ProjectFile, crates: Mapping[str, UsedCrate], pyo3: UsedC
     limited = _abi3_floors(project, crates)
     if limited.lowest is None and limited.lowest_free_threaded is None:
         return PythonApi(Binding.FULL, f"{pyo3.where}: pyo3 without abi3")
-    named = next(crates[name] for name in PYO3 if _asks(crates.get(name)))
+    named = next(crates[name] for name in PYO3 if _asks_for("abi3t?", crates.get(name)))
     # An abi3t library is an abi3 library as well, and has both tags (PEP 803).
     lowest = limited.lowest or limited.lowest_free_threaded
     where = f"{named.where}: pyo3 with {', '.join(sorted(filter(_is_limited, named.features)))}"
@@ -137,10 +134,6 @@ def _pyo3_api(project: ProjectFile, crates: Mapping[str, UsedCrate], pyo3: UsedC
     # For a Python older than the feature's, pyo3 refuses to compile: "cannot set a minimum Python version 3.12 higher
     # than the interpreter version 3.11" (pyo3-build-config).
     return PythonApi(Binding.STABLE, where, lowest, free, built_by_lowest=unversioned)
-
-
-def _asks(crate: UsedCrate | None) -> bool:
-    return crate is not None and any(map(_is_limited, crate.features))
 
 
 def _is_limited(feature: str) -> bool:

@@ -174,7 +174,7 @@ def _unseen(tokens: list[Token], calls: list[Call]) -> Iterator[tuple[SourceLine
     for call in calls:
         if call.name in UNSEEN:
             yield call.place, f"what {call.name}() makes is not known"
-        if call.keywords.get("pure", "true") != "true":
+        if call.keywords.get("pure", "true") != "true":  # of py.install_sources()
             yield call.place, f"pure: {call.keywords['pure']}, so the wheel is tagged for its machine"
     for token in tokens:
         if "platlib" in token.text or "moduledir" in token.text:

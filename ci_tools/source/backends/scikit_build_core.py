@@ -34,6 +34,7 @@ MODULE = re.compile(
 )
 LIMITED = re.compile(r"python3?_add_library\s*\([^)]*\bUSE_SABI\s+(?:3\.\d|\$\{SKBUILD_SABI_VERSION\})", re.IGNORECASE)
 LIMITING = (".cmake", ".txt", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".pyx", ".pxd")
+# USE_SABI 3.12 (FindPython), Py_LIMITED_API=0x030C0000.
 FLOOR = re.compile(r"\bUSE_SABI\s+3\.(\d{1,2})\b|\bPy_LIMITED_API[ =]+0[xX]03([0-9a-fA-F]{2})[0-9a-fA-F]{4}\b")
 CMAKE_ARCHS = re.compile(
     r"""
@@ -170,7 +171,7 @@ def _find_floors(project: ProjectFile, name: str) -> Iterator[tuple[Minor, Sourc
     for match in FLOOR.finditer(text):
         if not _depth(text, match) and is_unconditional(text, match):
             minor = int(match[1]) if match[1] else int(match[2], 16)
-            yield Minor(3, minor), SourceLine(name, text.count("\n", 0, match.start()) + 1)
+            yield Minor(3, minor), SourceLine.at(name, text, match.start())
 
 
 @functools.lru_cache(maxsize=1)  # it is the same for every cell

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ci_tools.formats.magic import name_systems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from ci_tools.catalog import PlatformFacts
     from ci_tools.source.files import Tree
@@ -29,16 +29,12 @@ def explain_foreign(tree: Tree, where: str, facts: PlatformFacts) -> str:
     return "" if is_own else f"its wheel may ship {name}, which is for {', '.join(systems)}"
 
 
-def select_binaries(tree: Tree, folder: str, told: str = "") -> tuple[str, ...]:
-    """Return the compiled files, by their first bytes, that a wheel of the project in `folder` may hold.
+def select_binaries(tree: Tree, folder: str, told: str = "") -> Iterator[str]:
+    """Yield the compiled files, by their first bytes, that a wheel of the project in `folder` may hold.
 
     `told` is the text of the project's packing settings: a folder that it names is packed.
     """
-    return tuple(_packable_names(tree.binaries, folder, told))
-
-
-def _packable_names(names: Iterable[str], folder: str, told: str) -> Iterator[str]:
-    for name in names:
+    for name in tree.binaries:
         path = PurePosixPath(name)
         if path.is_relative_to(folder or "."):
             top = path.relative_to(folder or ".").parts[0]

@@ -225,7 +225,7 @@ def test_what_an_sdist_alone_is_told_to_hold_is_not_packed(tmp_path: Path) -> No
 
 def test_compiled_files_are_those_below_the_project(tmp_path: Path) -> None:
     tree = opened(tmp_path, {"one/a.so": BINARY, "two/b.so": BINARY, "one/c.so": "not one"}).tree
-    assert select_binaries(tree, "one") == ("one/a.so",)
+    assert [*select_binaries(tree, "one")] == ["one/a.so"]
 
 
 PYTHON_2 = ("", ">=2.7", "!=3.0.*", "<4")
