@@ -30,14 +30,14 @@ def script_of(command: str) -> str:
         word = next(iter(rest), "")
         is_script = word.endswith(ENDINGS)
     else:
-        is_script = "/" in word or word.endswith(ENDINGS)
+        is_script = "/" in word or word.endswith(ENDINGS)  # as a shell decides between a path and a name to look up
     return posixpath.normpath(word) if is_script and not word.startswith(("-", "/")) else ""
 
 
 def explain_wrong(text: str) -> str:
     """Return why a text is not a valid shell command, or "" if it is."""
     try:
-        words = shlex.split(text)
+        words = shlex.split(text)  # raises for a quote that is left open
     except ValueError as error:
         return f"this is not a command: {str(error).lower()}, expected one such as python -m demo"
     return "" if words else "this is not a command: it is blank, expected one such as python -m demo"
@@ -67,7 +67,7 @@ def missing(script: str, root: Path, files: Sequence[str]) -> str:
     alike = [name for name in files if posixpath.splitext(name)[1] == posixpath.splitext(script)[1]]
     close = close_names(script, alike, cutoff=0.5)
     elsewhere = [name for name in alike if posixpath.basename(name) == posixpath.basename(script)]
-    known = close or elsewhere[:1] or alike[:MAX_NAMED]
+    known = close or elsewhere[:1] or alike[:MAX_NAMED]  # a name alike, the same name elsewhere, any
     return f"which the source does not have{', ' + nearest(script, known) if known else ''}"
 
 
@@ -77,7 +77,7 @@ def resolve_script(command: str, root: Path | None) -> list[str]:
     script = script_of(command)
     if root is None or not script or not (root / script).is_file():
         return words
-    at = next(index for index, word in enumerate(words) if posixpath.normpath(word) == script)
+    at = next(index for index, word in enumerate(words) if posixpath.normpath(word) == script)  # a shell may be first
     return [*words[:at], str(root / script), *words[at + 1 :]]
 
 

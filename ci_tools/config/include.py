@@ -32,8 +32,10 @@ def resolve_includes(document: Document, folder: Path) -> tuple[Document, list[S
     """
     flaws: list[SchemaFlaw] = []
     for keys, table in _including(document.value):
-        document, wrong = _merge_file(document, keys, table, folder)
-        flaws += [SchemaFlaw(keys, problem) for problem in wrong]
+        try:
+            document = document.replace_part(keys, _part(document, keys, table, folder))
+        except RejectedInput as error:  # noqa: PERF203 - few platforms include a file
+            flaws += [SchemaFlaw(keys, problem) for problem in error.problems]
     return document, flaws
 
 
@@ -45,15 +47,6 @@ def _including(value: Value) -> Iterator[tuple[Keys, dict[str, Value]]]:
             yield ("platforms", name), table
 
 
-def _merge_file(
-    document: Document, keys: Keys, table: dict[str, Value], folder: Path
-) -> tuple[Document, tuple[Problem, ...]]:
-    try:
-        return document.replace_part(keys, _part(document, keys, table, folder)), ()
-    except RejectedInput as error:
-        return document, error.problems
-
-
 def _part(document: Document, keys: Keys, table: dict[str, Value], folder: Path) -> Document:
     """Return the file that a platform includes; raise RejectedInput if it is not valid."""
     path = folder / _path(document, keys, table)
@@ -61,7 +54,7 @@ def _part(document: Document, keys: Keys, table: dict[str, Value], folder: Path)
     refuse_outside(document, (*keys, INCLUDE), path, folder)
     if not path.exists():
         raise RejectedInput([Problem(where, f"there is no {path}, expected a file with the table of {keys[-1]}")])
-    if os.path.realpath(path) == os.path.realpath(document.name):
+    if os.path.realpath(path) == os.path.realpath(document.name):  # also by a link
         raise RejectedInput([Problem(where, f"this file includes itself, expected one with the table of {keys[-1]}")])
     part = _read(path, where)
     if isinstance(part.value, dict) and INCLUDE in part.value:
@@ -80,13 +73,9 @@ def refuse_outside(document: Document, keys: Keys, path: Path, folder: Path) -> 
 def _path(document: Document, keys: Keys, table: dict[str, Value]) -> str:
     """Return the path in `include`; raise RejectedInput if it is invalid or other keys are beside it."""
     path = table[INCLUDE]
-    beside = [name for name in table if name != INCLUDE]
-    problems = [
-        Problem(
-            document.where((*keys, name), key=True), f'"{name}" is next to "include", expected it in the included file'
-        )
-        for name in beside
-    ]
+    what = 'is next to "include", expected it in the included file'
+    beside = (name for name in table if name != INCLUDE)
+    problems = [Problem(document.where((*keys, name), key=True), f'"{name}" {what}') for name in beside]
     if not isinstance(path, str) or not is_below(path):
         what = f"{json.dumps(path, ensure_ascii=False)} is not allowed, expected a path below this file's folder"
         problems.append(Problem(document.where((*keys, INCLUDE)), f"{what}, with forward slashes"))
@@ -98,6 +87,7 @@ def _path(document: Document, keys: Keys, table: dict[str, Value]) -> str:
 def is_below(path: str) -> bool:
     """Whether a path in a config is one below the config's folder, with forward slashes."""
     parts = PurePosixPath(path).parts
+    # A backslash is a separator on Windows, and a part of a name elsewhere.
     return bool(parts) and len(path.encode()) <= LONGEST and parts[0] != "/" and not {"..", "\\"} & {*parts, *path}
 
 
@@ -106,14 +96,14 @@ def _root(value: Value, folder: Path) -> Path:
     source = value.get("source") if isinstance(value, dict) else None
     path = source.get("path") if isinstance(source, dict) else None
     root = (folder / (path if isinstance(path, str) else ".")).resolve()
-    here = folder.resolve()
+    here = folder.resolve()  # a config may lie beside the source that it names
     return root if here.is_relative_to(root) else here
 
 
 def _read(path: Path, where: str) -> Document:
     try:
         return yaml_file.read(path, str(path))
-    except RejectedInput:
+    except RejectedInput:  # a mistake in the file has its own place there
         raise
     except InputError as error:
         raise RejectedInput([Problem(where, error.message)]) from error
@@ -129,10 +119,10 @@ def set_platform_key(text: str, platform: str, key: str, value: str) -> str | No
             start, end = old.start_mark.index, old.end_mark.index
             return f"{text[:start]}{value}{text[end:]}" if isinstance(old, yaml.ScalarNode) else None
     if table.flow_style:
-        end = table.value[-1][1].end_mark.index
+        end = table.value[-1][1].end_mark.index  # flow style: {a: 1, b: 2}
         return f"{text[:end]}, {key}: {value}{text[end:]}"
     first = table.value[0][0].start_mark
-    start = text.rfind("\n", 0, first.index) + 1
+    start = text.rfind("\n", 0, first.index) + 1  # before the first key, with its indentation
     return f"{text[:start]}{' ' * first.column}{key}: {value}\n{text[start:]}" if first.column else None
 
 

@@ -13,13 +13,13 @@ from ci_tools.config import include, project_catalog, release_names
 from ci_tools.config.location import read_document
 from ci_tools.config.mistakes import find_mistakes, list_labels
 from ci_tools.config.native import resolve_native, spell_native
-from ci_tools.config.torch_axis import expand_torch, find_asked, read_torch
+from ci_tools.config.torch_axis import expand_torch, find_asked, read_accelerators, read_torch
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats import json_file
 from ci_tools.formats import schema as shape
 from ci_tools.formats.yaml_file import Document, Keys, YamlPlace
 from ci_tools.machine.storage import sha256_of
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.model.request import (
     Build,
     BuildTorch,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.catalog import Catalog, PlatformFacts
+    from ci_tools.formats.schema import SchemaFlaw
     from ci_tools.machine.context import Outside
     from ci_tools.model.facts import CatalogRow
 
@@ -82,12 +83,11 @@ def load(
         document = document._replace(value=resolve_native(document.value, document.name, outside))
     document, unread = project_catalog.resolve_catalog(document, folder, recorded=recorded is not None)
     flaws += unread
-    left_out = [flaw.keys for flaw in flaws]
-    flaws += [flaw for flaw in shape.flaws(document, read_schema()) if flaw.keys[:2] not in left_out]
+    flaws = _add_flaws(document, flaws)
     document, wrong = release_names.resolve_version(release_names.resolve_names(document))
     flaws += wrong
     rows, problems = recorded or (), [flaw.problem for flaw in flaws]
-    is_readable = not any(flaw.keys[:1] in {(), (project_catalog.KEY,)} for flaw in flaws)
+    is_readable = not any(flaw.keys[:1] in {(), (project_catalog.KEY,)} for flaw in flaws)  # (): the whole document
     if is_readable and project_catalog.KEY in document.value:  # type: ignore[operator]  # checked by the schema
         asked = nightly or find_asked(document.value.get("torch"))  # type: ignore[union-attr]  # checked by the schema
         added = project_catalog.read_rows(document, functools.partial(_name_place, document, path), asked)
@@ -97,8 +97,8 @@ def load(
     if is_readable:  # or else every version in it would be a mistake as well
         catalog = catalog.extend(rows)
         left_out = [flaw.keys for flaw in flaws]
-        document, in_vain = expand_torch(document, left_out, catalog, _accelerators, needs_nightly=needs_nightly)
-        problems += find_mistakes(document, [flaw.keys for flaw in flaws], catalog, folder)
+        document, in_vain = expand_torch(document, left_out, catalog, needs_nightly=needs_nightly)
+        problems += find_mistakes(document, left_out, catalog, folder)
         problems = problems or [*in_vain]  # a CUDA that does not exist has no torch either
     if problems:
         problems.sort(key=lambda problem: _sort_key(problem, document.name))
@@ -113,11 +113,15 @@ def refuse_misshapen(path: Path) -> None:
     document, flaws = include.resolve_includes(read_document(path, str(path)), path.parent)
     if isinstance(document.value, dict):
         document = document._replace(value=spell_native(document.value))
-    left_out = [flaw.keys for flaw in flaws]
-    flaws += [flaw for flaw in shape.flaws(document, read_schema()) if flaw.keys[:2] not in left_out]
-    if flaws:
+    if flaws := _add_flaws(document, flaws):
         problems = sorted((flaw.problem for flaw in flaws), key=lambda problem: _sort_key(problem, document.name))
         raise RejectedInput(problems, page="reference/config.md")
+
+
+def _add_flaws(document: Document, flaws: Sequence[SchemaFlaw]) -> list[SchemaFlaw]:
+    """Return some flaws with those of a document's shape, but for the parts that the first ones left out."""
+    left_out = [flaw.keys for flaw in flaws]
+    return [*flaws, *(one for one in shape.flaws(document, read_schema()) if one.keys[:2] not in left_out)]
 
 
 def check_rows(rows: Sequence[CatalogRow], where: str) -> None:
@@ -141,7 +145,7 @@ def read_schema() -> Table:
 
 def _sort_key(problem: Problem, first: str) -> tuple[bool, str, int, int]:
     """Return the sort key of a problem: the file `first` comes first, then each other file, by line."""
-    file, line, column = problem.where.rsplit(":", 2)
+    file, line, column = problem.where.rsplit(":", 2)  # a Windows path has a colon of its own
     return file != first, file, int(line), int(column)
 
 
@@ -151,40 +155,35 @@ def _sort_key(problem: Problem, first: str) -> tuple[bool, str, int, int]:
 def _request(document: Document, catalog: Catalog, path: Path, rows: tuple[CatalogRow, ...]) -> Request:
     root: Table = document.value  # type: ignore[assignment]  # checked by the schema
     source = root.get("source") or {}
-    name = _name_in_source(path, path.parent, source)
+    config = _name_in_source(path, path.parent, source)
     shared = {key: value for key, value in (root.get("build") or {}).items() if key in SHARED}
     shared |= {"owner": root["owner"]} if "owner" in root else {}
     return Request(
         name=root["package"],
-        config=name,
+        config=config,
         source=_source(source, root.get("version", "")),
-        patches=read_patches(document, name, path.parent),
+        patches=read_patches(document, config, path.parent),
         subdirectory=source.get("subdirectory", ""),
         include=tuple(source["include"]) if "include" in source else None,
         version=root.get("version"),
         pythons=tuple(sorted(map(Python.parse, root["python"]))),
         torch=read_torch(root),
         platforms=tuple(
-            _platform(
-                Platform(platform),
-                {**shared, **(table or {})},
-                _where(document, platform, path.parent, source),
-                catalog,
-            )
-            for platform, table in root["platforms"].items()
+            _platform(Platform(name), {**shared, **(table or {})}, _where(document, name, path.parent, source), catalog)
+            for name, table in root["platforms"].items()
         ),
-        build=_build(root.get("build") or {}, document, name, catalog),
+        build=_build(root.get("build") or {}, document, config, catalog),
         validate=_validation(root.get("validate") or {}),
         publish=_publish(root.get("publish") or {}),
         release=release_names.read_release(root, catalog),
-        unsupported=read_unsupported(document, name),
+        unsupported=read_unsupported(document, config),
         catalog=rows,
     )
 
 
 def _where(document: Document, platform: str, folder: Path, source: Table) -> str:
     """Return the file and line of a platform: of its key, or of the table in the file that it includes."""
-    place = document.values["platforms", platform]
+    place = document.values["platforms", platform]  # where an included file begins
     if place.file == document.name:
         place = document.keys["platforms", platform]
     return f"{_name_in_source(Path(place.file), folder, source)}:{place.line}"
@@ -216,12 +215,12 @@ def _platform(platform: Platform, table: Table, where: str, catalog: Catalog) ->
     return PlatformRequest(
         platform=platform,
         where=where,
-        enabled=Enabled(str(table.get("enabled", "auto")).lower()),
+        enabled=Enabled(str(table.get("enabled", "auto")).lower()),  # YAML's true and false are bools here
         owner=table.get("owner"),
         required=table.get("required", False),
         own_workflow=table.get("own-workflow", False),
         native=_globs(table.get("native")),
-        accelerators=_accelerators(facts.accelerator, table),
+        accelerators=read_accelerators(facts.accelerator, table),
         archs=_archs(facts.accelerator, table, catalog),
         one_per_major=table.get("one-per-major", False),
         wheel_platform=table.get("wheel-platform", facts.wheel_platform),
@@ -237,6 +236,7 @@ def _platform(platform: Platform, table: Table, where: str, catalog: Catalog) ->
 
 def _container(facts: PlatformFacts, table: Table) -> str | None:
     """Return a platform's build image: the one it names, or the catalog's if that has its wheel platform."""
+    # An image with another glibc would make wheels of another level.
     is_of_its_level = table.get("wheel-platform", facts.wheel_platform) == facts.wheel_platform
     named = table.get("container", facts.container if is_of_its_level else NO_CONTAINER)
     return None if named == NO_CONTAINER else named
@@ -249,13 +249,6 @@ def _archs(kind: AcceleratorKind | None, table: Table, catalog: Catalog) -> tupl
     if named := table.get("archs"):
         return tuple(map(kind.parse_arch, named))
     return kind.choose_archs([catalog.stacks[kind][Minor.parse(name)] for name in table.get(kind, ())])
-
-
-def _accelerators(kind: AcceleratorKind | None, table: Table) -> tuple[Accelerator, ...]:
-    if kind is None:
-        return ()
-    versions = sorted(map(Minor.parse, table.get(kind, ())))
-    return tuple(Accelerator(kind, version) for version in versions) or (Accelerator(kind),)
 
 
 def _globs(value: list[str] | Table | None) -> Globs:
@@ -272,7 +265,7 @@ def _arch_env(table: Table) -> tuple[tuple[str, str], ...]:
     """Return the variables that name a platform's architectures in a notation of the project's own."""
     if "arch-env" not in table:
         return ()
-    archs = [*map(CudaArch.parse, table.get("archs", ()))]
+    archs = [*map(CudaArch.parse, table.get("archs", ()))]  # the schema has it beside `archs` of CUDA only
     return tuple((name, ";".join(arch.spell(text) for arch in archs)) for name, text in table["arch-env"].items())
 
 

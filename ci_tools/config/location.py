@@ -51,7 +51,8 @@ def find_project(folder: Path, home: Path) -> Path:
 def _folders(folder: Path, home: Path) -> Iterator[Path]:
     """Yield the folders in which a config is looked for; relative to `folder` if it is relative."""
     full = Path(os.path.abspath(folder))  # noqa: PTH100 - resolve() would leave a link to the folder of a project
-    above = [full, *full.parents]
+    above = [full, *full.parents]  # nearest first
+    # .git is a file in a worktree and in a submodule (gitrepository-layout(5)).
     roots = [place for place in above if (place / ".git").exists()] or [place for place in above[1:] if place == home]
     for number, place in enumerate(above[: above.index(roots[0]) + 1] if roots else [full]):
         yield folder.joinpath(*[".."] * number) if not folder.is_absolute() else place
@@ -65,7 +66,7 @@ def table_in(path: Path) -> object | None:
     if not path.is_file():
         return None
     text = yaml_file.text_of(path, str(path), "a TOML file")
-    return toml_document.find_table(text, str(path), TABLE) if TABLE[-1] in text else None
+    return toml_document.find_table(text, str(path), TABLE) if TABLE[-1] in text else None  # parsing is slow
 
 
 def describe(path: Path) -> str:

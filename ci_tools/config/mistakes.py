@@ -58,8 +58,8 @@ class _Meaning:
         yield from self.version("source", "sdist", "version")
         yield from self.template("release", "tag")
         yield from self.template("release", "title")
-        yield from self.local("release", "local")
-        yield from self.alias("release", "alias")
+        yield from self.wheel_template("release", "local", fields=release_names.LOCAL_FIELDS)
+        yield from self.wheel_template("release", "alias", fields=ALIAS_FIELDS)
         yield from self.deviations()
         yield from self.validation_torch("validate", "torch")
         yield from self.commands("validate", "commands")
@@ -80,7 +80,7 @@ class _Meaning:
         """Return the value at `keys`, or None if it is missing or flawed."""
         value: Any = self.document.value
         for depth, key in enumerate(keys):
-            if keys[:depth] in self.flawed or value is None:
+            if keys[:depth] in self.flawed or value is None:  # below a flaw nothing has a known form
                 return None
             value = value[key] if isinstance(key, int) else value.get(key)
         return None if keys in self.flawed else value
@@ -137,7 +137,7 @@ class _Meaning:
     def accelerator(self, kind: AcceleratorKind, *keys: str) -> Iterator[Problem]:
         known = {str(version): release for version, release in self.catalog.stacks[kind].items()}
         yield from self.known((*keys, kind), known, kind.named)
-        releases = [known[name] for _, name in self.items(*keys, kind) if name in known]
+        releases = [known[name] for _, name in self.items(*keys, kind) if name in known]  # others are wrong already
         archs = list(self.items(*keys, "archs"))
         for number, what in kind.find_arch_mistakes([text for _, text in archs], releases):
             yield self.at(archs[number][0], what)
@@ -163,11 +163,9 @@ class _Meaning:
         system = self.catalog.platforms[Platform(keys[-1])].os
         prefixes = WHEEL_PLATFORMS[system]
         if not wheel_platform.startswith(prefixes):
-            what = (
-                f'"{wheel_platform}" is not a wheel platform of {system}, expected one that starts with {prefixes[0]}'
-            )
-            yield self.at((*keys, "wheel-platform"), what)
-        elif "linux_" in wheel_platform and wheel_platform not in LEVELS:
+            what = f'"{wheel_platform}" is not a wheel platform of {system}'
+            yield self.at((*keys, "wheel-platform"), f"{what}, expected one that starts with {prefixes[0]}")
+        elif "linux_" in wheel_platform and wheel_platform not in LEVELS:  # not macosx_11_0
             what = f'there is no wheel platform "{wheel_platform}", {nearest(wheel_platform, LEVELS)}'
             yield self.at((*keys, "wheel-platform"), what)
 
@@ -186,13 +184,11 @@ class _Meaning:
     def pypi_cuda(self, *keys: str) -> Iterator[Problem]:
         if not (cuda := self.get(*keys)):
             return
-        asked = {
-            name for platform in self.get("platforms") or {} for _, name in self.items("platforms", platform, "cuda")
-        }
+        platforms = self.get("platforms") or {}
+        asked = {name for platform in platforms for _, name in self.items("platforms", platform, "cuda")}
         if cuda not in asked:
-            yield self.at(
-                keys, f'no platform asks for CUDA "{cuda}", {nearest(cuda, asked) if asked else "expected none"}'
-            )
+            instead = nearest(cuda, asked) if asked else "expected none"
+            yield self.at(keys, f'no platform asks for CUDA "{cuda}", {instead}')
         if self.get("publish", "pypi") != Route.WHEELS:
             yield self.at(keys, 'wheels go to PyPI only by the route "wheels", expected `pypi: wheels` next to it')
 
@@ -210,18 +206,16 @@ class _Meaning:
         table = self.get("source") or {}
         yield from self.patterns("source", "include")
         kinds = [kind for kind in ("path", "git", "sdist") if kind in table]
-        for kind in kinds[1:]:
+        for kind in kinds[1:]:  # the first one counts
             what = f'"{kinds[0]}" and "{kind}" exclude each other, expected one source'
             yield Problem(self.document.where(("source", kind), key=True), what)
         if ("git" in table) != ("ref" in table):
             missing = "ref" if "git" in table else "git"
             yield self.at(("source",), f'the key "{missing}" is missing: a git source has both "git" and "ref"')
         if redact(address := self.get("source", "git") or "") != address:
-            yield self.at(
-                ("source", "git"),
-                "the address contains a secret, expected one without: git's credential helper supplies it",
-            )
-        if kinds in ([], ["path"]) and ("source", "path") not in self.flawed:
+            what = "the address contains a secret, expected one without: git's credential helper supplies it"
+            yield self.at(("source", "git"), what)
+        if kinds in ([], ["path"]) and ("source", "path") not in self.flawed:  # others are not here yet
             yield from self.folder_of(self.get("source", "path") or ".", self.get("source", "subdirectory") or ".")
 
     def folder_of(self, path: str, subdirectory: str) -> Iterator[Problem]:
@@ -243,7 +237,7 @@ class _Meaning:
                 yield self.at(place, f'this runs "{script}", {hooks.missing(script, root, names)}')
 
     def globs(self, *keys: str) -> Iterator[Problem]:
-        if not isinstance(self.get(*keys), dict):
+        if not isinstance(self.get(*keys), dict):  # a list of patterns is short for `include`
             yield from self.patterns(*keys)
             return
         yield from self.patterns(*keys, "include")
@@ -251,8 +245,7 @@ class _Meaning:
         included = {pattern for _, pattern in self.items(*keys, "include")}
         for place, pattern in self.items(*keys, "exclude"):
             if pattern in included:
-                what = f'the pattern "{pattern}" is both included and excluded, expected it on one side'
-                yield self.at(place, what)
+                yield self.at(place, f'the pattern "{pattern}" is both included and excluded, expected it on one side')
 
     def patterns(self, *keys: str) -> Iterator[Problem]:
         for place, pattern in self.items(*keys):
@@ -313,22 +306,22 @@ class _Meaning:
             known = release_names.values_of(self.document.value, self.catalog)  # type: ignore[arg-type]
         except KeyError:  # a version that the catalog lacks, which is a mistake of its own
             return
-        for name in sorted(fields):
+        for name in sorted(fields):  # sorted: a set has no order of its own
             if not known[name]:
                 yield self.at(keys, f"the template names {{{name}}}, and the config asks for none")
             elif len(known[name]) > 1:
-                shown = f"{', '.join(known[name])}: a release of each is one config"
-                yield self.at(
-                    keys, f"the template names {{{name}}}, and the config asks for {shown}, {release_names.CUT}"
-                )
+                shown = f"{', '.join(known[name])}: a release of each is one config, {release_names.CUT}"
+                yield self.at(keys, f"the template names {{{name}}}, and the config asks for {shown}")
 
-    def local(self, *keys: str) -> Iterator[Problem]:
-        local = self.get(*keys)
-        if local is None:
+    def wheel_template(self, *keys: str, fields: frozenset[str]) -> Iterator[Problem]:
+        template = self.get(*keys)
+        if template is None:
             return
-        if wrong := release_names.explain_flaw(local, release_names.LOCAL_FIELDS):
+        if wrong := release_names.explain_flaw(template, fields):
             yield self.at(keys, wrong)
-        elif "{torch}" in local and not self.get("torch"):
+        elif keys[-1] == "alias" and not self.has_cuda():
+            yield self.at(keys, "second names are of CUDA wheels, and no platform asks for CUDA")
+        elif ("{torch}" in template or "{cxx11abi}" in template) and not self.get("torch"):
             yield self.at(keys, 'the template names torch, and the key "torch" is missing')
 
     def requirements(self, *keys: str) -> Iterator[Problem]:
@@ -339,8 +332,8 @@ class _Meaning:
 
     def deviations(self) -> Iterator[Problem]:
         """Yield the versions that the catalog lacks in what is unsupported or dropped, or served by a version."""
-        torches, cudas = map(str, self.catalog.torch), map(str, self.catalog.cuda)
-        tables = {"python": list(map(str, self.catalog.pythons)), "torch": list(torches), "cuda": list(cudas)}
+        facts = {"python": self.catalog.pythons, "torch": self.catalog.torch, "cuda": self.catalog.cuda}
+        tables = {kind: [str(version) for version in versions] for kind, versions in facts.items()}
         for index, (kind, known) in product(range(len(self.get("unsupported") or ())), tables.items()):
             yield from self.known(("unsupported", index, kind), known, WHAT[kind])
         for index in range(len(self.get("build", "drop") or ())):
@@ -348,18 +341,7 @@ class _Meaning:
         for version in self.get("versions") or {}:
             yield from self.known(("versions", version), tables["python"], "Python")
 
-    def alias(self, *keys: str) -> Iterator[Problem]:
-        alias = self.get(*keys)
-        if alias is None:
-            return
-        if wrong := release_names.explain_flaw(alias, ALIAS_FIELDS):
-            yield self.at(keys, wrong)
-        elif not self.has_cuda():
-            yield self.at(keys, "second names are of CUDA wheels, and no platform asks for CUDA")
-        elif ("{torch}" in alias or "{cxx11abi}" in alias) and not self.get("torch"):
-            yield self.at(keys, 'the template names torch, and the key "torch" is missing')
-
 
 def list_labels(value: str | list[str]) -> tuple[str, ...]:
     """Return a runner's labels as a tuple."""
-    return (value,) if isinstance(value, str) else tuple(value)
+    return (value,) if isinstance(value, str) else tuple(value)  # as GitHub's runs-on: one, or a list that must all fit

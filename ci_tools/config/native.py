@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
 
 NATIVE = "native"
-CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]")
+CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]")  # as nvidia-smi prints it: 8.9, 12.0
 ASK = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader")
 
 
@@ -27,8 +27,9 @@ def read_archs(archs: Sequence[str], outside: Outside | None, where: str = "--ar
         return tuple(archs)
     if outside is None:
         raise InputError(f"{where} native: this reads the config for no machine, expected architectures such as 8.9")
-    answer = output(ASK, env=dict(outside.environ)) or ""
-    found = sorted({line.strip() for line in answer.splitlines() if CAPABILITY.fullmatch(line.strip())}, key=_by_number)
+    answer = output(ASK, env=dict(outside.environ)) or ""  # None without a driver
+    known = {line.strip() for line in answer.splitlines() if CAPABILITY.fullmatch(line.strip())}
+    found = sorted(known, key=lambda arch: [int(part) for part in arch.split(".")])  # 12.0 is above 8.9
     if not found:
         msg = f"{where} native: no GPU of this machine answers (nvidia-smi), expected architectures such as 8.9"
         hint = f"`{' '.join(ASK)}` prints them on the machine that is to run the wheel; write them in its place"
@@ -63,7 +64,3 @@ def spell_native(root: Mapping[str, Any]) -> dict[str, Any]:
         for name, table in tables.items()
     }
     return {**root, "platforms": spelled}
-
-
-def _by_number(arch: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in arch.split(".") if part.isdigit())

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.config.torch_axis import NEWEST, find_asked
 from ci_tools.errors import InputError, nearest
-from ci_tools.model.request import PlatformRequest, Request, Run, Torch, Validation
+from ci_tools.model.request import Request, Run, Torch, Validation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ci_tools.catalog import Catalog
     from ci_tools.model.versions import Minor
@@ -30,12 +30,18 @@ def run_of(plan: Mapping[str, Any]) -> Run:
 
 def apply_run(request: Request, run: Run, catalog: Catalog) -> Request:
     """Return the config's request with a run's changes; raise InputError if the run names unknown things."""
-    torches = tuple(sorted({_torch(text, request, catalog) for text in run.torch}))
+    torches = tuple(sorted({_torch(text, request, catalog) for text in run.torch}))  # a run may name one twice
     runners = dict(_runner(text, request) for text in run.gpu_runner)
-    labels = tuple(sorted(f"{name}={','.join(runners[name])}" for name in runners))
-    platforms = tuple(_with_runner(platform, runners) for platform in request.platforms)
+    labels = tuple(sorted(f"{name}={','.join(runners[name])}" for name in runners))  # their order changes no plan
     publish = request.publish._replace(targets=run.to or request.publish.targets)
-    platforms = tuple(replace(one, container=one.container and (*run.container, one.container)[0]) for one in platforms)
+    platforms = tuple(
+        replace(
+            one,
+            gpu_runner=runners.get(str(one.platform), one.gpu_runner),
+            container=one.container and (*run.container, one.container)[0],  # a platform without one stays so
+        )
+        for one in request.platforms
+    )
     said = Run(tuple(map(str, torches)), labels, run.to, container=run.container, requires=run.requires)
     request = take_levels(replace(request, run=said, platforms=platforms, publish=publish), run.level)
     if not torches or request.torch is None:
@@ -46,7 +52,7 @@ def apply_run(request: Request, run: Run, catalog: Catalog) -> Request:
 
 def take_levels(request: Request, levels: Sequence[str]) -> Request:
     """Return a request whose platforms have the levels of texts such as linux-cuda=manylinux_2_36."""
-    named = dict(text.split("=", 1) for text in levels)
+    named = dict(text.split("=", 1) for text in levels)  # the last one counts, as of any option
     platforms = tuple(
         replace(one, wheel_platform=named.get(str(one.platform), one.wheel_platform)) for one in request.platforms
     )
@@ -54,7 +60,7 @@ def take_levels(request: Request, levels: Sequence[str]) -> Request:
 
 
 def _torch(text: str, request: Request, catalog: Catalog) -> Minor:
-    nightly = next((version for version in catalog.torch if version.nightly), None)
+    nightly = next((version for version in catalog.torch if version.nightly), None)  # one at most, the run's
     if nightly and find_asked(text) in {NEWEST, nightly.nightly}:
         return nightly
     known = {str(version): version for version in catalog.torch}
@@ -84,7 +90,7 @@ def find_nightly(run: Run) -> str | None:
 def _with_torch(validation: Validation, torches: Sequence[Minor], catalog: Catalog) -> Validation:
     """Return a validation that installs a torch of these wheels, if it installs one; a local version stays."""
     known = [str(torch) for torch in torches if torch.nightly]
-    is_theirs = validation.torch and validation.torch.partition("+")[0] in known
+    is_theirs = validation.torch and validation.torch.partition("+")[0] in known  # it is one of these nightlies already
     if not validation.torch or is_theirs or any(validation.torch.startswith(f"{torch}.") for torch in torches):
         return validation
     local = validation.torch.partition("+")[2]
@@ -102,8 +108,3 @@ def _runner(text: str, request: Request) -> tuple[str, tuple[str, ...]]:
     if not labels or not all(label.isprintable() for label in labels):
         raise InputError(f"--gpu-runner: {name} has no label, expected something like {name}=self-hosted,h100")
     return name, labels
-
-
-def _with_runner(platform: PlatformRequest, runners: Mapping[str, Iterable[str]]) -> PlatformRequest:
-    labels = runners.get(str(platform.platform))
-    return replace(platform, gpu_runner=tuple(labels)) if labels else platform

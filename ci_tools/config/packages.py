@@ -47,7 +47,7 @@ class Package(NamedTuple):
 
     def is_called(self, asked: str) -> bool:
         """Whether a person means this package: by its name, or by its folder."""
-        same_folder = asked.removeprefix("./").strip("/") == (self.folder or ".")
+        same_folder = asked.removeprefix("./").strip("/") == (self.folder or ".")  # as a shell completes it: ./sub/
         return same_folder or bool(self.name and canonicalize_name(self.name) == canonicalize_name(asked))
 
 
@@ -57,7 +57,7 @@ def find_packages(tree: Tree) -> tuple[Package, ...]:
     found = [package for folder in sorted(folders, key=_depth) for package in _packages_in(tree, folder)]
     real = [one for one in found if not _is_virtual(tree, one.folder)]
     released = [one for one in real if not NOT_RELEASED & {part.lower() for part in one.folder.split("/")}]
-    return tuple(released or real or found)
+    return tuple(released or real or found)  # a repository may have nothing else
 
 
 def names_outside(tree: Tree) -> bool:
@@ -66,7 +66,7 @@ def names_outside(tree: Tree) -> bool:
         if posixpath.basename(name) in MAKERS:
             text, folder = tree.text(name), posixpath.dirname(name)
             paths = [(one["part"] and f"../{one['part']}") or one[0] for one in LEADS_UP.finditer(text)]
-            if name.endswith("Cargo.toml") and INHERITS.search(text):
+            if name.endswith("Cargo.toml") and INHERITS.search(text):  # of the workspace above (Cargo)
                 paths += [f"{'../' * level}Cargo.toml" for level in range(1, tree.prefix.count("/") + 1)]
             paths = [posixpath.normpath(posixpath.join(folder, path)) for path in paths]
             if any(path.startswith("../") and (tree.root / path).exists() for path in paths):
@@ -91,7 +91,7 @@ def choose_package(tree: Tree, asked: str) -> tuple[Package, tuple[Package, ...]
     chosen = next((one for one in found if one.is_called(asked)), None) if asked else found[0]
     if chosen is None:
         raise InputError(f'--package: the source has no package "{asked}", {nearest(asked, map(str, found))}')
-    if not asked and chosen.folder and len(found) > 1:
+    if not asked and chosen.folder and len(found) > 1:  # that of the root is the one, unless asked
         names = ", ".join(f"{one} ({one.folder})" if one.name else one.folder for one in found[:MAX_SHOWN])
         more = f" and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
         msg = f"the source has {len(found)} packages: {names}{more}, expected --package with one of them"
@@ -122,4 +122,4 @@ def _stated_name(content: Mapping[str, object]) -> str:
 
 
 def _depth(folder: str) -> tuple[int, str]:
-    return folder.count("/") + bool(folder), folder
+    return folder.count("/") + bool(folder), folder  # the root is "", and has no slash as its children

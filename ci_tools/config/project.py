@@ -29,10 +29,7 @@ ENDINGS = {
     "linux-cuda": ("cu", "cuh"),
     "linux-rocm": ("hip",),
     "linux-xpu": ("sycl",),
-    "linux-cpu": (),
-    "linux-aarch64": (),
     "macos-arm64": ("metal", "mm"),
-    "windows": (),
 }
 ARCHS = ("8.0", "9.0", "10.0+PTX")
 
@@ -75,7 +72,7 @@ def package_lines(project: StarterProject, owner: str = "") -> list[str]:
 def to_scalar(text: str) -> str:
     """Return a text as a YAML scalar, in quotes if YAML would read it as something else."""
     try:
-        plain = text.isprintable() and yaml.safe_load(f"[{text}]") == [text]
+        plain = text.isprintable() and yaml.safe_load(f"[{text}]") == [text]  # in a list: commas count
     except yaml.YAMLError:
         plain = False
     return text if plain else json.dumps(text)
@@ -93,7 +90,7 @@ def project_of(tree: Tree, name: str = "") -> StarterProject:
     """
     package, _ = choose_package(tree, "")
     files = (f"{package.folder}/{name}".removeprefix("/") for name in BUILD_FILES)
-    file = next(name for name in files if name in tree.names)
+    file = next(name for name in files if name in tree.names)  # pyproject.toml before setup.py
     name = name or tree.root.name
     if file.endswith("setup.py"):
         return StarterProject(file, _name(file, name), requires_python="", dependencies=())
@@ -133,7 +130,7 @@ def list_pythons(project: StarterProject, catalog: Catalog) -> list[str]:
         admitted = parse_specifiers(project.requires_python)
     except ValueError:  # also raised for more digits than Python converts
         admitted = parse_specifiers("")
-    newest = catalog.torch[max(catalog.torch)].pythons["linux-x86_64"]
+    newest = catalog.torch[max(catalog.torch)].pythons["linux-x86_64"]  # it may not be built for every Python yet
     older = catalog.torch[Minor(max(catalog.torch).major, max(catalog.torch).minor - 1)].pythons["linux-x86_64"]
     shipped = [python for python in catalog.pythons if python in newest | older]
     found = [str(python) for python in shipped if admits(admitted, python.version)]

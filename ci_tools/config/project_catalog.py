@@ -62,8 +62,9 @@ def resolve_catalog(document: Document, folder: Path, *, recorded: bool = False)
     if path is None or not isinstance(document.value, dict):
         return document, []
     named = document.value.get(KEY)
-    if not path.exists() and (named is None or recorded):
-        return _without(document), []
+    if not path.exists() and (named is None or recorded):  # the default file is nobody's mistake
+        value = {key: value for key, value in document.value.items() if key != KEY}
+        return document._replace(value=value), []
     if isinstance(named, str) and not include.is_below(named):
         return document, []  # the schema says what is wrong with it
     try:
@@ -74,10 +75,6 @@ def resolve_catalog(document: Document, folder: Path, *, recorded: bool = False)
     except InputError as error:
         where = document.where((KEY,)) if named is not None else f"{path}:1:1"
         return document, [SchemaFlaw((KEY,), Problem(where, error.message))]
-
-
-def _without(document: Document) -> Document:
-    return document._replace(value={key: value for key, value in document.value.items() if key != KEY})  # type: ignore[union-attr]
 
 
 def read_file(path: Path) -> Document:
@@ -111,8 +108,8 @@ def _releases(
             if kind == "nightly" and release["version"] != nightly:
                 continue
             keys: Keys = (KEY, table, kind, number)
-            said = {key: value for key, value in release.items() if key != "version"}
-            content = json.dumps(said, sort_keys=True, ensure_ascii=False)
+            said = {key: value for key, value in release.items() if key != "version"}  # it is the row's name
+            content = json.dumps(said, sort_keys=True, ensure_ascii=False)  # equal rows are equal texts
             yield CatalogRow(table, release["version"], content, name(document.values[keys])), keys
     for number, version in enumerate(tables.get("python", {}).get("releases", ())):
         keys = (KEY, "python", "releases", number)

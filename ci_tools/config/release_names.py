@@ -36,7 +36,7 @@ def explain_flaw(template: str, known: frozenset[str]) -> str:
         fields = [(name, spec, how) for _, name, spec, how in Formatter().parse(template) if name is not None]
     except ValueError as error:
         return f"this is not a template: {error}, expected text such as {example}"
-    if any(spec or how for _, spec, how in fields):
+    if any(spec or how for _, spec, how in fields):  # {x:>5} and {x!r} of str.format
         return f"this is not a template: its fields cannot be formatted, expected text such as {example}"
     unknown = sorted({name for name, _, _ in fields} - known)
     return f'the template names "{{{unknown[0]}}}", {nearest(unknown[0], known)}' if unknown else ""
@@ -66,7 +66,7 @@ def resolve_version(document: Document) -> tuple[Document, list[SchemaFlaw]]:
         return document, []
     asked = list(map(str, root["python"]))
     found = {str(version): [one for one in asked if one in (pythons or ())] for version, pythons in table.items()}
-    found = {version: pythons for version, pythons in found.items() if pythons}
+    found = {version: pythons for version, pythons in found.items() if pythons}  # those of other releases
     if what := _wrong(root, asked, found):
         return document, [SchemaFlaw(("versions",), Problem(document.where(("versions",), key=True), what))]
     return document._replace(value={**root, "version": next(iter(found))}), []
@@ -89,14 +89,14 @@ def _wrong(root: Table, asked: list[str], found: Mapping[str, list[str]]) -> str
 def read_release(root: Table, catalog: Catalog) -> Release:
     """Return the names of a checked config's release, with the values of all fields that it knows."""
     table = dict(root.get("release") or {})
-    table.pop("display", None)
+    table.pop("display", None)  # a value for templates, and no name itself
     table.pop("retention", None)  # publish/retention reads it: it changes nothing that is built
     known = {name: values[0] for name, values in values_of(root, catalog).items() if len(values) == 1}
     templates = [table.get(key) or "" for key in ("tag", "title", "local")]
     release = Release(**table, exact_torch=any("torch" in fields_in(template) for template in templates))
     tag = _fill(release.tag, known)
     if release.rebuild and "rebuild" not in fields_in(release.tag):
-        tag += f"-r{release.rebuild}"
+        tag += f"-r{release.rebuild}"  # a tag of its own, as a tag is not moved
     return Release(**{**table, "tag": tag, "title": _fill(release.title, known)}, exact_torch=release.exact_torch)
 
 
@@ -115,7 +115,7 @@ def values_of(root: Table, catalog: Catalog) -> dict[str, list[str]]:
         "torch": [catalog.torch[torch].patch for torch in list_torches(root.get("torch"), catalog)],
         "cuda": [cuda.digits for cuda in cudas],
         "cuda_version": list(map(str, cudas)),
-        "archs": sorted(archs),
+        "archs": sorted(archs),  # one, unless platforms differ
         "rebuild": [str(release["rebuild"])] if "rebuild" in release else [],
     }
 
@@ -135,7 +135,7 @@ def _fill(template: str, known: Mapping[str, str]) -> str:
     """Replace the early fields of a template, and keep the others as they are."""
     parts = []
     for literal, name, *_ in Formatter().parse(template):
-        parts.append(literal.replace("{", "{{").replace("}", "}}"))
+        parts.append(literal.replace("{", "{{").replace("}", "}}"))  # parsing has taken one of each double brace
         if name is not None:
             parts.append(f"{{{name}}}" if name in FIELDS else known[name].replace("{", "{{").replace("}", "}}"))
     return "".join(parts)

@@ -16,7 +16,7 @@ from ci_tools.model.versions import Minor, Python
 from ci_tools.observe.cells import list_released
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.catalog import Catalog, PlatformFacts
     from ci_tools.formats.yaml_file import Document, Keys, Value
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Table = dict[str, Any]
 
 NEWEST = "newest"
-NIGHTLY = re.compile(r"nightly(?: (20\d{6}))?", re.ASCII)
+NIGHTLY = re.compile(r"nightly(?: (20\d{6}))?", re.ASCII)  # the day, as in 2.14.0.dev20261125
 LAST = re.compile(r"last (\d+)")
 # Keys that no config can have: the number in `torch: last 3`, and the nightly in words, once both are expanded.
 LAST_KEY, NIGHTLY_KEY = "newest torch", "torch nightly"
@@ -45,14 +45,13 @@ def choose_nightly(asked: str | None, versions: Iterable[str]) -> str | None:
     """Return the nightly that is asked for, of those in a project's catalog; None if it is not there."""
     known = sorted(map(Minor.parse_torch, versions))
     fitting = [one for one in known if asked in {NEWEST, one.nightly}]
-    return str(fitting[-1]) if fitting else None
+    return str(fitting[-1]) if fitting else None  # sorted: the newest of them
 
 
 def expand_torch(
     document: Document,
     flawed: Sequence[Keys],
     catalog: Catalog,
-    accelerators: Callable[[AcceleratorKind | None, Table], tuple[Accelerator, ...]],
     *,
     needs_nightly: bool = True,
 ) -> tuple[Document, tuple[Problem, ...]]:
@@ -66,7 +65,7 @@ def expand_torch(
     if ("torch",) in flawed or (asked is None and not isinstance(said, str)):
         return document, ()
     nightly = next((str(torch) for torch in catalog.torch if torch.nightly), None)
-    is_missing = asked is not None and nightly is None and needs_nightly
+    is_missing = asked is not None and nightly is None and needs_nightly  # `catalog update` looks for it
     problems: tuple[Problem, ...] = (_explain_missing(document, asked),) if asked and is_missing else ()
     more: Table = {} if asked is None else {NIGHTLY_KEY: asked}
     if isinstance(said, dict):
@@ -79,30 +78,33 @@ def expand_torch(
     listed: list[Value] = []
     if last := LAST.match(said):
         wanted = int(last[1])
-        released = _list_for(root, catalog, accelerators) if not flawed else _list_all(catalog)
+        everything = tuple(sorted(torch for torch in catalog.torch if not torch.nightly))
+        released = everything if flawed else _list_for(root, catalog)
         if wanted > len(released):
             problems = (*problems, _explain_too_many(document, said, released))
-        listed = [str(torch) for torch in released[-wanted:] or (catalog.newest_torch,)]
+        listed = [str(torch) for torch in released[-wanted:] or (catalog.newest_torch,)]  # to find other mistakes
         more[LAST_KEY] = wanted
     listed += [nightly] if nightly else []
     return document._replace(value={**root, "torch": listed, **more}), problems
 
 
-def _list_all(catalog: Catalog) -> tuple[Minor, ...]:
-    return tuple(sorted(torch for torch in catalog.torch if not torch.nightly))
-
-
-def _list_for(
-    root: Table, catalog: Catalog, accelerators: Callable[[AcceleratorKind | None, Table], tuple[Accelerator, ...]]
-) -> tuple[Minor, ...]:
+def _list_for(root: Table, catalog: Catalog) -> tuple[Minor, ...]:
     """Return every torch that upstream has released for some of a config's platforms and Pythons."""
     facts: Mapping[Platform, PlatformFacts] = catalog.platforms
     stacks = [
         (Platform(name), accelerator)
         for name, table in root["platforms"].items()
-        for accelerator in accelerators(facts[Platform(name)].accelerator, table or {}) or (None,)
+        for accelerator in read_accelerators(facts[Platform(name)].accelerator, table or {}) or (None,)
     ]
     return list_released(stacks, tuple(map(Python.parse, root["python"])), catalog)
+
+
+def read_accelerators(kind: AcceleratorKind | None, table: Table) -> tuple[Accelerator, ...]:
+    """Return the versions of its accelerator that a platform's table asks for; without one, the accelerator itself."""
+    if kind is None:
+        return ()
+    versions = sorted(map(Minor.parse, table.get(kind, ())))
+    return tuple(Accelerator(kind, version) for version in versions) or (Accelerator(kind),)
 
 
 def _explain_missing(document: Document, asked: str) -> Problem:

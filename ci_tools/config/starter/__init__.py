@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 WORKFLOWS = ".github/workflows/"
-CALLED = "pytorch/test-infra/.github/workflows/build_wheels_"
+CALLED = "pytorch/test-infra/.github/workflows/build_wheels_"  # its files are build_wheels_linux.yml and so on
 # The request before anything is known: the source in the config's folder.
 BLANK = Request(
     name=ProjectName(CONFIG_FILE), config=CONFIG_FILE, source=PathSource(path="."), pythons=(), platforms=()
@@ -63,7 +63,7 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
     path = folder / CONFIG_FILE
     refuse_existing(folder if sdist is None or folder.exists() else folder.parent, [path])
     root = folder.resolve()
-    if sdist is None and all(one.name == ".git" for one in folder.iterdir()):
+    if sdist is None and all(one.name == ".git" for one in folder.iterdir()):  # an empty repository
         raise explain_no_package(root)
     blank = replace(BLANK, source=sdist) if sdist else replace(BLANK, subdirectory=_folder_of(package, root, outside))
     tree = open_tree(blank, root, outside)
@@ -72,7 +72,7 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
         blank = replace(BLANK, source=PathSource(path=whole), subdirectory=package)
         tree = open_tree(blank, root, outside)
     starter, others = read_starter(tree, catalog, outside, package=package, torch=torch, blank=blank)
-    origin = (git.origin(root, outside.environ) or "") if folder.exists() else ""
+    origin = (git.origin(root, outside.environ) or "") if folder.exists() else ""  # an sdist has no folder
     if not starter.version:
         raise _without_version(starter, tree)
     content = render(starter, origin, smart=smart, sdist=sdist)
@@ -163,7 +163,7 @@ def _source(starter: Starter, sdist: SdistSource | None) -> Iterator[str]:
 
 def _torch(torch: TorchChoice) -> list[str]:
     names = ", ".join(quote_names(map(str, torch.versions)))
-    value = f"{{ lowest: {names} }}" if torch.is_open else f"[{names}]"
+    value = f"{{ lowest: {names} }}" if torch.is_open else f"[{names}]"  # open: later ones are served, too
     return [f"torch: {value} {to_comment(torch.why)}"] if torch.versions else []
 
 

@@ -20,7 +20,7 @@ from ci_tools.observe.collector import read_metadata
 from ci_tools.observe.gpus.images import list_images
 from ci_tools.observe.gpus.own_archs import SETTING
 from ci_tools.source.imported import Lacking, find_lacking
-from ci_tools.source.includes import uncommented
+from ci_tools.source.includes import SourceLine, uncommented
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ BRANCH = re.compile(r"^[ \t]*(end)?(?:if|function|macro)\s*\(", re.MULTILINE | r
 ARCHIVED = redist_facts().platforms  # by host
 MISSING = "ModuleNotFoundError"
 SYNTAX = "SyntaxError"
-FREE_THREADED = "Programming Language :: Python :: Free Threading"
+FREE_THREADED = "Programming Language :: Python :: Free Threading"  # https://pypi.org/classifiers
 
 
 class TorchChoice(NamedTuple):
@@ -99,7 +99,8 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
     """
     kept, left = _sort_platforms(found)
     native = [one for one in kept if one.shown.extensions is not Extensions.NONE]
-    pythons = _choose_pythons(found, native, catalog)
+    is_per_python = any(one.shown.python_api.kind in {Binding.FULL, Binding.UNKNOWN} for one in native)
+    pythons = _choose_pythons(found, native, catalog, is_per_python=is_per_python)
     choice = _choose_torch(found, native, pythons, catalog, torch)
     imports = find_imports(found.name, found.project, found.platforms)
     source = found.project.request.source
@@ -120,7 +121,7 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
         told=found.told,
         untold=found.project.untold,
         path=source.path if isinstance(source, PathSource) else ".",
-        is_per_python=any(one.shown.python_api.kind in {Binding.FULL, Binding.UNKNOWN} for one in native),
+        is_per_python=is_per_python,
     )
 
 
@@ -156,9 +157,8 @@ def _why_not(one: PlatformEvidence, found: Survey) -> str:
         return f"its {'wheel would lack kernels' if shown.is_hollow else 'build fails there'}: {shown.unsupported}"
     if one.platform.endswith(("cuda", "rocm", "xpu")):
         plain = next((other.shown for other in found.platforms if other.platform is Platform.LINUX_CPU), None)
-        return _why_no_accelerator(
-            shown, plain, next((it for it in found.switches if it.platform == one.platform), None)
-        )
+        switch = next((it for it in found.switches if it.platform == one.platform), None)
+        return _why_no_accelerator(shown, plain, switch)
     return _needs_cuda(found.project) if shown.extensions is not Extensions.NONE else ""
 
 
@@ -166,7 +166,7 @@ def _why_no_accelerator(shown: CellEvidence, plain: CellEvidence | None, switch:
     if switch:
         value = f'`build: {{env: {{{switch.name}: "{switch.value}"}}}}`'
         return f"nothing is compiled for it by default; with {value} ({switch.place}) there is"
-    if shown.extensions is Extensions.NONE:
+    if shown.extensions is Extensions.NONE:  # after the switch, which says more
         return f"nothing is compiled for it ({explain(shown)})"
     if plain and shown.built and shown.built == plain.built:
         return "its build compiles the same there as for linux-cpu"
@@ -178,9 +178,9 @@ def _needs_cuda(project: ProjectFile) -> str:
     name = project.path("CMakeLists.txt")
     text = uncommented(name, project.tree.text(name))
     for found in NEEDS_CUDA.finditer(text):
-        branches = BRANCH.findall(text, 0, found.start())
+        branches = BRANCH.findall(text, 0, found.start())  # "" for an if(), "end" for its end
         if branches.count("") == len(branches) - branches.count(""):  # else it is in one, which may not be taken
-            return f"{name}:{text.count(chr(10), 0, found.start()) + 1}: {found[1]}() needs a CUDA compiler"
+            return f"{SourceLine.at(name, text, found.start())}: {found[1]}() needs a CUDA compiler"
     return ""
 
 
@@ -193,7 +193,7 @@ def _platform(found: PlatformEvidence, torch: TorchChoice, survey: Survey, catal
     facts = catalog.platforms[found.platform]
     kind, shown = facts.accelerator, found.shown
     is_native = shown.extensions is not Extensions.NONE
-    why = f"native code: {explain(shown)}" if is_native else f"no native code: {explain(shown)}"
+    why = f"{'' if is_native else 'no '}native code: {explain(shown)}"
     asked = next(one.archs for one in survey.project.request.platforms if one.platform is found.platform)
     own = choose_archs(shown, asked, kind) if kind else Archs()
     if kind == CUDA:
@@ -229,7 +229,7 @@ def _cuda_version(torches: Iterable[Minor], host: str, archs: Iterable[str], cat
     index is taken, which users install and which builds get without another index.
     """
     key = (host, CUDA)
-    served = [*torches] or [catalog.newest_torch]
+    served = [*torches] or [catalog.newest_torch]  # device code without torch
     shipped = Counter(
         version
         for torch in served
@@ -240,23 +240,24 @@ def _cuda_version(torches: Iterable[Minor], host: str, archs: Iterable[str], cat
     fit = [version for version in shipped if all(map(catalog.cuda[version].knows, own))] or [*shipped]
     able = [version for version in fit if catalog.cuda[version].pypi]
     usual = Counter(version for torch in served for version in catalog.torch[torch].nccl)  # of the wheels on the index
-    rated = {version: (shipped[version], usual[version], version) for version in able or fit}
+    rated = {version: (shipped[version], usual[version], version) for version in able or fit}  # then the newest
     return max(rated, key=rated.__getitem__, default=max(catalog.cuda))
 
 
 # ---------------------------------------------------------------- Pythons and torch
 
 
-def _choose_pythons(found: Survey, native: Sequence[PlatformEvidence], catalog: Catalog) -> tuple[Python, ...]:
+def _choose_pythons(
+    found: Survey, native: Sequence[PlatformEvidence], catalog: Catalog, *, is_per_python: bool
+) -> tuple[Python, ...]:
     """Return the Pythons that the package admits: without free-threaded ones if its native code does not name them."""
-    bound = [one for one in native if one.shown.python_api.kind is not Binding.NONE]
+    bound = [one for one in native if one.shown.python_api.kind is not Binding.NONE]  # others need nothing of a Python
     declared = any(text.startswith(FREE_THREADED) for text in found.classifiers)
     some = admitted(found.requires_python, catalog.pythons)
     if not some:
         msg = f"the project requires Python {found.requires_python}, and the catalog has none of these"
         raise InputError(msg, hint="`fatwheel catalog update` adds what is newer than Fatwheel")
     chosen = tuple(python for python in some if not python.free_threaded or declared or not bound)
-    is_per_python = any(one.shown.python_api.kind in {Binding.FULL, Binding.UNKNOWN} for one in native)
     return (tuple(filter(found.told.builds, chosen)) if is_per_python else ()) or chosen
 
 
@@ -293,7 +294,7 @@ def _choose_torch(
         return TorchChoice(tried=catalog.torch[named or versions[-1]].patch)
     doubted = [abi for abi in abis if abi.kind in {Binding.FULL, Binding.UNKNOWN}]
     if not doubted:
-        lowest = max(*filter(None, (abi.target for abi in uses)), versions[0])
+        lowest = max(*filter(None, (abi.target for abi in uses)), versions[0])  # no wheel serves an older one
         tried = named if named and named >= lowest else max(lowest, versions[-1])
         return TorchChoice((lowest,), is_open=True, why=uses[0].where, tried=catalog.torch[tried].patch)
     best = named or max(versions, key=lambda one: _rate_torch(one, native, pythons, catalog))
@@ -313,7 +314,7 @@ class Archs(NamedTuple):
 def choose_archs(shown: CellEvidence, asked: Sequence[str], kind: AcceleratorKind) -> Archs:
     """Return what a build is for that was asked for some architectures, as PyTorch's own builds are."""
     images = {image for one in shown.built for image in one.images or ()}
-    if not shown.archs and (not images or images == list_images(kind, asked)):
+    if not shown.archs and (not images or images == list_images(kind, asked)):  # it compiles what it is asked for
         return Archs()
     own = kind.name_archs(images)
     found = next(filter(None, map(SETTING.search, shown.warnings)), None)
@@ -328,7 +329,7 @@ DEEPEST = 2  # folders between a package's root and the folder of its modules: s
 
 def find_imports(name: str, project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> tuple[str, ...]:
     """Return the module that a project of this name installs, in a tuple; empty if it is not known."""
-    wanted = re.sub(r"[-_.]+", "_", name).lower()
+    wanted = re.sub(r"[-_.]+", "_", name).lower()  # as PEP 503 normalises, with the underscore of a module
     observed = {module for one in platforms for module in _top_modules(one.shown.members or ())}
     stated = project.text("tool", "maturin", "module-name").partition(".")[0]
     found = sorted(observed or {stated} - {""} or set(_modules_in(project)) - _required(project))
@@ -349,7 +350,7 @@ def _top_modules(members: Iterable[str]) -> Iterator[str]:
     """Yield the packages and modules at the top of a wheel with these members."""
     for member in members:
         top, _, below = member.partition("/")
-        module = top if below else re.sub(r"(\.[\w-]+)?\.(so|pyd)$|\.py$", "", top)
+        module = top if below else re.sub(r"(\.[\w-]+)?\.(so|pyd)$|\.py$", "", top)  # _C.abi3.so, _C.pyd, mod.py
         if module.isidentifier():
             yield module
 

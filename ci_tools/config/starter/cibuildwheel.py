@@ -16,7 +16,7 @@ from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.platforms import Platform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ci_tools.model.versions import Python
     from ci_tools.source.project_file import ProjectFile
@@ -31,10 +31,10 @@ IDENTIFIERS = {
     Platform.WINDOWS: ("windows", "win_amd64", "AMD64"),
 }
 LINUX = ("linux", "manylinux_x86_64", "x86_64")
-ANY_ARCH = frozenset({"all", "auto", "auto64", "native", "universal2"})
+ANY_ARCH = frozenset({"all", "auto", "auto64", "native", "universal2"})  # each of them has the runner's own
 PYTHONS = range(6, 40)  # minors, so that a platform is known to be built though the catalog lacks its Python
 BRACES = re.compile(r"\{([^{}]*)\}")
-PIP = re.compile(r"(python3? -m )?pip3? install ")
+PIP = re.compile(r"(python3? -m )?pip3? install ")  # pip, pip3, or python -m pip
 COMPUTED = re.compile(r"[$`]")  # by a shell
 # What installers, tests and terminals read. Relative paths among them are not those of an isolated build.
 TOOLS = re.compile(r"(CIBW|MYPY|PIP|PRE_COMMIT|PYTEST|TOX|UV)_\w+|(\w+_)?COLORS?|CLICOLOR\w*|LD_LIBRARY_PATH|PATH|TERM")
@@ -90,7 +90,7 @@ class Told(NamedTuple):
 
     def builds(self, python: Python) -> bool:
         """Whether a wheel for this Python is built for some platform."""
-        return any(self._selects(python.abi_tag, end) for _, end, _ in _list_targets())
+        return any(self._selects(python.abi_tag, end) for _, end, _ in (LINUX, *IDENTIFIERS.values()))
 
     def explain_left_out(self, platform: Platform) -> str:
         """Return why a platform's wheels are not built, or "" if they are."""
@@ -104,22 +104,17 @@ class Told(NamedTuple):
 
     def _selects(self, python: str, end: str) -> bool:
         name = f"{python}-{end}"
-        return any(fnmatch.fnmatchcase(name, one) for one in self.build) and not any(
-            fnmatch.fnmatchcase(name, one) for one in self.skip
-        )
+        is_built, is_skipped = (any(fnmatch.fnmatchcase(name, one) for one in some) for some in (self.build, self.skip))
+        return is_built and not is_skipped
 
     def _place(self, *options: str) -> str:
         return next((note.place for option in options for note in self.notes if note.option == option), "")
 
 
-def _list_targets() -> Iterable[tuple[str, str, str]]:
-    return (LINUX, *IDENTIFIERS.values())
-
-
 def read_cibuildwheel(project: ProjectFile) -> Told:
     """Return what the project's pyproject.toml tells cibuildwheel; nothing if it has no such table."""
     told = Told()
-    for system in ("", *SYSTEMS):
+    for system in ("", *SYSTEMS):  # the table of a system counts more
         keys = (*TABLE, system) if system else TABLE
         for option, value in project.table(*keys).items():
             if option not in SYSTEMS:
@@ -161,8 +156,8 @@ def _not_taken(option: str) -> str:
         return f"not needed: {NOT_NEEDED[option]}"
     if option in OTHERS:
         return "not taken: there is no such platform"
-    instead = "`validate`" if option.startswith("test-") else NOT_TAKEN.get(option, "")
-    return "; in its place: ".join(filter(None, ("not taken", NOT_TAKEN.get(option, instead))))
+    instead = NOT_TAKEN.get(option, "`validate`" if option.startswith("test-") else "")
+    return f"not taken; in its place: {instead}" if instead else "not taken"
 
 
 def _words(value: object) -> list[str]:
@@ -198,11 +193,11 @@ def _read_installed(value: object) -> Sequence[str]:
     """Return the requirements of commands that only install some; nothing if a command does anything else."""
     found: list[str] = []
     for command in value if isinstance(value, list) else [value]:
-        for part in str(command).split("&&"):
+        for part in str(command).split("&&"):  # cibuildwheel joins a list so, too
             said = PIP.match(part.strip())
             words = part.strip()[said.end() :].split() if said else []
             names = [word.strip("'\"") for word in words if word not in {"-U", "--upgrade"}]
-            if not names or not all(map(_is_requirement, names)):
+            if not names or not all(map(_is_requirement, names)):  # options, paths and variables are none
                 return ()
             found += names
     return found

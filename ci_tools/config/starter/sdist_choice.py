@@ -41,7 +41,7 @@ def choose_sdist(named: str, outside: Outside) -> SdistSource:
         newest = ", ".join(map(str, sorted(known, reverse=True)[:MAX_SHOWN]))
         raise InputError(msg, hint=f"the newest it has: {newest}" if known else "")
     file, digest = known[version]
-    stem, text = file.filename.removesuffix(ARCHIVE).rsplit("-", 1)
+    stem, text = file.filename.removesuffix(ARCHIVE).rsplit("-", 1)  # the version has no dash (PEP 625)
     return SdistSource(name=name if name.replace("-", "_") == stem else stem, version=text, sha256=Sha256(digest))
 
 

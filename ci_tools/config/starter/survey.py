@@ -101,7 +101,7 @@ def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outsi
     asked = project.request
     platforms = observe(asked)
     with suppress(LabelError):  # a variable may leave the label out
-        teller.ask_again(platforms)
+        teller.ask_again(platforms)  # an observed build may have told what was missing
     if project.told and project.told.hides_git:
         platforms = observe(asked)
     found = _summarise(project, package, platforms, builds_with)
@@ -116,7 +116,7 @@ def _find_switches(found: Survey, observe: Callable[[Request], tuple[PlatformEvi
         only = tuple(platform for platform in told.platforms if platform.platform == one.platform)
         if not only[0].accelerators or one.shown.extensions is not Extensions.NONE:
             continue
-        for (name, place), value in product(one.shown.off[:MAX_TRIED], VALUES):
+        for (name, place), value in product(one.shown.off[:MAX_TRIED], VALUES):  # each try runs the build
             (seen,) = observe(replace(told, build=_add_variable(told.build, name, value), platforms=only))
             if seen.shown.extensions is Extensions.SOME:
                 yield Switch(one.platform, name, value, place)
@@ -134,14 +134,14 @@ def _make_public(found: Survey, observe: Callable[[Request], tuple[PlatformEvide
     """
     first = next((one for one in found.platforms if one.shown.metadata), None)
     asked = dict.fromkeys(name for one in found.platforms for name, _ in one.shown.asked)
-    tries = [(name, "") for name in asked if OF_LABELS.fullmatch(name)]
+    tries = [(name, "") for name in asked if OF_LABELS.fullmatch(name)]  # empty first: it says least
     tries += [(name, "1") for name in asked if OF_RELEASES.fullmatch(name)]
     told = found.project.request
     for env in tries if first else ():
         only = tuple(one for one in told.platforms if first and one.platform == first.platform)
         read = observe(replace(told, build=_add_variable(told.build, *env), platforms=only))
         seen = dict(line.partition(": ")[::2] for line in read_metadata(read))
-        version = seen.get("Version", "+")
+        version = seen.get("Version", "+")  # a build that fails with it has none
         if "+" not in version:
             return found._replace(version=version, env=(env,))
     said = [f"{name}={value}" if value else f"an empty {name}" for name, value in tries]
@@ -157,7 +157,7 @@ def _choose_python(told: ProjectFile, torch: TorchRelease, catalog: Catalog) -> 
     if not pythons:
         expected = f"one that admits some of {', '.join(map(str, catalog.pythons))}"
         raise InputError(f"{where}: requires-python is {said!r}, expected {expected}")
-    shipped = [python for python in pythons if python in torch.pythons[HOST]] or pythons
+    shipped = [python for python in pythons if python in torch.pythons[HOST]] or pythons  # or the newest ones
     return shipped[len(shipped) // 2]
 
 
@@ -201,7 +201,7 @@ def admitted(specifier: str, pythons: Iterable[Python]) -> list[Python]:
 
 def choose_versions(required: Iterable[Requirement], catalog: Catalog) -> list[Minor]:
     """Return the published torch versions of the catalog that every requirement admits; raise InputError if none is."""
-    known = [version for version, release in sorted(catalog.torch.items()) if release.headers]
+    known = [version for version, release in sorted(catalog.torch.items()) if release.headers]  # else not published
     found = known
     for one in required:
         found = [version for version in found if admits(parse_specifiers(one.specifier or ""), version)]

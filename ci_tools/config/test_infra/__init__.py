@@ -40,12 +40,12 @@ def move(workflows: Sequence[Path], folder: Path, catalog: Catalog) -> Move:
     if problems:
         raise RejectedInput(problems)
     carried = [each for caller in found for each in carry_over(caller, folder, catalog)]
-    if len({_ref(caller) for caller in found}) > 1:
+    if len({_ref(caller) for caller in found}) > 1:  # a config has one source
         carried = [_torn(each) for each in carried if not (isinstance(each, SettingWish) and each.key == "ref")]
     repositories = (caller.inputs["repository"] for caller in found if "repository" in caller.inputs)
     moved = Move(
         wishes=tuple(each for each in carried if isinstance(each, SettingWish)),
-        rows=tuple(dict.fromkeys(each for each in carried if isinstance(each, ReportLine))),
+        rows=tuple(dict.fromkeys(each for each in carried if isinstance(each, ReportLine))),  # jobs share inputs
         triggers=tuple(caller.on for caller in found),
         repository=next((one.value for one in repositories if one.is_known), ""),
     )

@@ -19,8 +19,8 @@ BUILDS = {"build_wheels_linux": "linux", "build_wheels_windows": "windows", "bui
 # Matches forks as well, and paths: test-infra calls its own workflows by path.
 USES = re.compile(r"(?:[\w.-]+/test-infra/|\./)\.github/workflows/(?P<name>[\w.-]+)\.ya?ml(?:@.*)?")
 EXPRESSION = re.compile(r"\$\{\{")
-OF_MATRIX = re.compile(r"\$\{\{\s*matrix\.([\w-]+)\s*\}\}")
-NEEDED = re.compile(r"needs\.([\w-]+)\.outputs")
+OF_MATRIX = re.compile(r"\$\{\{\s*matrix\.([\w-]+)\s*\}\}")  # ${{ matrix.package }}
+NEEDED = re.compile(r"needs\.([\w-]+)\.outputs")  # build-matrix: ${{ needs.generate-matrix.outputs.matrix }}
 
 
 class Given(NamedTuple):
@@ -117,7 +117,7 @@ def _matrix_job(document: Document, job: str, inputs: Mapping[str, Given], calle
     makers = [name for name, workflow in called.items() if workflow == MATRIX]
     if named and named[1] in makers:
         return named[1]
-    needed = [name for name in _needs(document, named[1] if named else job) if name in makers]
+    needed = [name for name in _needs(document, named[1] if named else job) if name in makers]  # one may filter it
     return (needed or makers or [""])[0]
 
 
@@ -142,12 +142,12 @@ def _input_values(document: Document, job: str, table: str) -> dict[str, Given]:
 
 
 def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)  # as GitHub writes it
 
 
 def _expand_matrix(text: str, row: Mapping[str, object]) -> str:
     """Return a text with the matrix row's values in place of its expressions; missing values are empty."""
-    return OF_MATRIX.sub(lambda found: _text(row.get(found[1])), text) if row else text
+    return OF_MATRIX.sub(lambda found: _text(row.get(found[1])), text) if row else text  # no row: left as it is
 
 
 def _rows(document: Document, job: str) -> list[dict[str, Any]]:
@@ -158,7 +158,7 @@ def _rows(document: Document, job: str) -> list[dict[str, Any]]:
     rows = [dict(row) for row in _list(matrix.get("include")) if isinstance(row, dict)]
     axes = {name: _list(values) for name, values in matrix.items() if name not in {"include", "exclude"}}
     if any(len(values) != 1 for values in axes.values()):
-        return rows if not axes else [{}, {}]
+        return rows if not axes else [{}, {}]  # two stand for several: nobody can say which
     single = {name: values[0] for name, values in axes.items()}
     return [{**single, **row} for row in rows] or [single]
 

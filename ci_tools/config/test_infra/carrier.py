@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog
 
-BY_DEFAULT = {"cpu": "enable", "cuda": "enable", "rocm": "enable", "xpu": "disable"}
+BY_DEFAULT = {"cpu": "enable", "cuda": "enable", "rocm": "enable", "xpu": "disable"}  # generate_binary_build_matrix
 OWN_ARCHITECTURE = {"aarch64": "linux-aarch64", "arm64": "windows-arm64"}
+# Options of `python -m build` that do not change the wheel.
 BUILD_OPTIONS = frozenset({"--no-isolation", "--wheel", "-n", "-nw", "-w", "-wn", "-v", "-vv", "-vvv", "--verbose"})
 
 
@@ -202,7 +203,7 @@ class _Carrier:
     def script(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
         """Carry over a script as a command line; test-infra runs it with bash if it is not a command line itself."""
         key = {"pre-script": "before", "post-script": "after"}[name]
-        command = given.value if " " in given.value else f"bash {shlex.quote(given.value)}"
+        command = given.value if " " in given.value else f"bash {shlex.quote(given.value)}"  # it may not be executable
         try:
             script = script_of(command)
         except ValueError:
@@ -268,7 +269,7 @@ class _Carrier:
 
     def variable(self, name: str, value: str, where: str) -> Iterator[ReportLine | SettingWish]:
         """Carry over one variable: to the key with the same meaning, if there is one."""
-        archs = value.replace(";", " ").split()
+        archs = value.replace(";", " ").split()  # both separators, as torch reads them
         if name == "TORCH_CUDA_ARCH_LIST" and archs and all(map(_is_arch, archs)):
             yield from (self.wish("archs", arch, where) for arch in archs)
         elif name == "PYTORCH_ROCM_ARCH" and archs:

@@ -31,10 +31,10 @@ def parse_exports(script: str) -> Iterator[Exported]:
     depth = 0
     for number, text in _lines(script):
         words = text.replace(";", " ; ").split()
-        opened = sum(word in OPENS or word.endswith("{") for word in words)
+        opened = sum(word in OPENS or word.endswith("{") for word in words)  # a function ends its line with a brace
         closed = sum(word in CLOSES or word == "}" for word in words)
         plain = not (depth or opened or closed)
-        depth = max(depth + opened - closed, 0)
+        depth = max(depth + opened - closed, 0)  # `done` may be an argument of something
         yield Exported(number, text, _variables(text) if plain else ())
 
 
@@ -55,7 +55,7 @@ def _lines(script: str) -> Iterator[tuple[int, str]]:
 
 def _variables(line: str) -> tuple[tuple[str, str], ...]:
     """Return the variables of a line that only exports plain text; empty for any other line."""
-    if re.search(r"[$`]", re.sub(r"'[^']*'", "", line)):
+    if re.search(r"[$`]", re.sub(r"'[^']*'", "", line)):  # in single quotes nothing is expanded
         return ()
     words = _words(line)
     pairs = [word.partition("=") for word in words[1:]]
@@ -65,7 +65,7 @@ def _variables(line: str) -> tuple[tuple[str, str], ...]:
 
 def _words(line: str) -> list[str]:
     """Return a line's words as a shell splits them; empty unless it is one simple command."""
-    reader = shlex.shlex(line, posix=True, punctuation_chars=True)
+    reader = shlex.shlex(line, posix=True, punctuation_chars=True)  # splits off ; and &, unlike shlex.split
     reader.whitespace_split = True
     try:
         words = list(reader)

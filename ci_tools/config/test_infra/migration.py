@@ -88,7 +88,7 @@ def _missing_submodules(folder: Path) -> Iterator[ReportLine]:
     """Yield the row of the submodules that are not checked out: without them, a build script fails in its own words."""
     file = folder / ".gitmodules"
     text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
-    paths = re.findall(r"(?m)^\s*path\s*=\s*(.+?)\s*$", text)
+    paths = re.findall(r"(?m)^\s*path\s*=\s*(.+?)\s*$", text)  # git config's form: tab path = third_party/x
     empty = [path for path in paths if not any((folder / path).glob("*"))]
     if empty:
         what = f"{', '.join(empty)}: not checked out, and a plan reads them: `git submodule update --init --recursive`"
@@ -131,14 +131,10 @@ def _move_version(tree: Tree, project: StarterProject, moved: Move) -> Iterator[
 
     Without that variable many a project adds the commit to its version, and some have none at all.
     """
-    scripts = [wish.value.split()[-1] for key in ("before", "after") for wish in moved.of(key)]
+    scripts = [wish.value.split()[-1] for key in ("before", "after") for wish in moved.of(key)]  # bash ci/pre_build.sh
     reader = _find_line(tree, ("setup.py", *scripts), "BUILD_VERSION")
-    names = (
-        name
-        for name in ("version.txt", "VERSION.txt", "VERSION")
-        if f"{project.folder}/{name}".lstrip("/") in tree.names
-    )
-    file = next((f"{project.folder}/{name}".lstrip("/") for name in names), "")
+    files = (f"{project.folder}/{name}".lstrip("/") for name in ("version.txt", "VERSION.txt", "VERSION"))
+    file = next((file for file in files if file in tree.names), "")
     version = read_version(tree.text(file).strip()) if file and reader and not project.states_version else None
     if version:
         yield f'version: "{version}" {to_comment(f"{file}; {reader} takes it from BUILD_VERSION")}'
@@ -231,11 +227,7 @@ def _variables(wishes: Iterable[SettingWish]) -> list[str]:
 
 def _move_build(tree: Tree, moved: Move) -> Iterator[str]:
     for key in ("before", "after"):
-        wishes = [wish for wish in moved.of(key) if moved.is_everywhere(wish)]
-        yield from [f"{key}:"] * bool(wishes)
-        yield from (f"  - {to_scalar(wish.value)} {to_comment(wish.where)}" for wish in wishes)
-        for wish in (wish for wish in moved.of(key) if not moved.is_everywhere(wish)):
-            yield to_comment(f"{key}: {wish.value} ({wish.where}; it was only for {', '.join(wish.platforms)})")
+        yield from _move_commands(key, moved.of(key), moved)
     shared = [wish for wish in moved.of("env") if moved.is_everywhere(wish)]
     if suffix := _find_line(tree, ("setup.py",), "VERSION_SUFFIX"):  # test-infra's is +cu130 and the like
         shared = [SettingWish("env", "VERSION_SUFFIX=", f"{suffix}: each wheel gets a label of its own", ()), *shared]
@@ -253,12 +245,16 @@ def _move_validation(moved: Move, catalog: Catalog) -> Iterator[str]:
         yield f'torch: "{test_infra.newest(catalog).patch}" # test-infra installs torch before the wheel'
     if imports:
         yield f"imports: [{', '.join(map(to_scalar, imports))}]"
-    commands = moved.of("command")
-    everywhere = [wish for wish in commands if moved.is_everywhere(wish)]
-    yield from ["commands:"] * bool(everywhere)
+    yield from _move_commands("commands", moved.of("command"), moved)
+
+
+def _move_commands(key: str, wishes: Sequence[SettingWish], moved: Move) -> Iterator[str]:
+    """Yield a key with the commands that are for every platform, and the others as comments."""
+    everywhere = [wish for wish in wishes if moved.is_everywhere(wish)]
+    yield from [f"{key}:"] * bool(everywhere)  # the key, if anything is below it
     yield from (f"  - {to_scalar(wish.value)} {to_comment(wish.where)}" for wish in everywhere)
-    for wish in (wish for wish in commands if wish not in everywhere):
-        yield to_comment(f"commands: {wish.value} ({wish.where}; it was only for {', '.join(wish.platforms)})")
+    for wish in (wish for wish in wishes if wish not in everywhere):
+        yield to_comment(f"{key}: {wish.value} ({wish.where}; it was only for {', '.join(wish.platforms)})")
 
 
 def _move_publish(moved: Move) -> Iterator[str]:
@@ -300,7 +296,7 @@ def workflow(triggers: Iterable[Any], inputs: Mapping[str, str], replaced: Itera
 
 
 def _indent_yaml(table: Mapping[str, Any], by: str) -> str:
-    shown = yaml.safe_dump(dict(table), sort_keys=False, width=1000)
+    shown = yaml.safe_dump(dict(table), sort_keys=False, width=1000)  # no line is folded
     return textwrap.indent(shown.replace(": null\n", ":\n"), by)
 
 
@@ -316,7 +312,7 @@ def merge_triggers(triggers: Iterable[Any]) -> dict[str, Any]:
 def _events(triggers: Any) -> Mapping[str, Any]:  # noqa: ANN401 - YAML
     if isinstance(triggers, dict):
         return triggers
-    return dict.fromkeys([triggers] if isinstance(triggers, str) else triggers or ())
+    return dict.fromkeys([triggers] if isinstance(triggers, str) else triggers or ())  # on: push, or on: [push, …]
 
 
 def _either(one: Any, other: Any) -> Any:  # noqa: ANN401 - YAML
@@ -327,6 +323,7 @@ def _either(one: Any, other: Any) -> Any:  # noqa: ANN401 - YAML
         return None
     both = {key: _either(one[key], other[key]) for key in one if key in other and one[key] != other[key]}
     same = {key: value for key, value in one.items() if other.get(key) == value}
+    # Both lists of `paths-ignore` together would admit less than either.
     widened = {key: value for key, value in both.items() if value is not None and not key.endswith("-ignore")}
     found = {**same, **widened}
     if one.keys() & REFS and other.keys() & REFS:

@@ -76,8 +76,8 @@ def find_updates(
     known = base.extend(request.catalog)
     file = project_catalog.file_of(location.read_document(config, str(config)), config.parent)
     if file is None:
-        msg = f"{config} has the tables of the catalog itself, expected a file of its own: `catalog: {DEFAULT}`"
-        raise InputError(msg)
+        instead = f"expected a file of its own: `catalog: {project_catalog.DEFAULT_FILE}`"
+        raise InputError(f"{config} has the tables of the catalog itself, {instead}")
     own = [request.validate.torch_index] if request.validate.torch_index else []
     with outside.reporter.step("read what upstream has published") as step:
         main = users_index(outside.environ)
@@ -86,7 +86,7 @@ def find_updates(
         where = dict.fromkeys([*indexes, *own, *_list_known_indexes(known)])
         nightly = find_nightly(request, known, [main._replace(url=url) for url in where], outside.reporter.say)
         text = text_of(file, str(file), "a TOML file") if file.exists() else ""
-        is_new = nightly and _table(known, nightly.version) != nightly.row
+        is_new = nightly and _table(known, nightly.version) != nightly.row  # the row may be there, of an earlier run
         labels = _read_labels(runners, text, str(file), outside)
         count = len(found) + bool(is_new) + len(list(labels.describe()))
         step.result(f"{count} new" if count else "nothing new")
@@ -128,9 +128,6 @@ def write_updates(news: CatalogNews) -> None:
             sink.write(news.text.encode())
 
 
-DEFAULT = project_catalog.DEFAULT_FILE
-
-
 def _table(catalog: Catalog, version: Minor) -> Mapping[str, Any]:
     releases: Iterable[Mapping[str, Any]] = catalog.tables[TORCH]["release"]
     return next((one for one in releases if one["version"] == str(version)), {})
@@ -168,7 +165,7 @@ class _Upstream:
         same = [build for build in more if build.version == version]
         linux = [build for build in builds if build.host == LINUX]
         is_wanted = linux and (is_new or _lacks_names(known))
-        names = read_new_names(files[linux[0].file], listing, self.say) if is_wanted else {}
+        names = read_new_names(files[linux[0].file], listing, self.say) if is_wanted else {}  # it costs megabytes
         if not is_new:
             return {**find_news(known, gather_facts([*builds, *same])), **names}
         headers = choose_headers(builds, files, listing)
@@ -186,7 +183,7 @@ class _Upstream:
                 continue
             named = {one for facts in found.values() for versions in facts.get(key, {}).values() for one in versions}
             for version in sorted(map(Minor.parse, named)):
-                if version > max(table):
+                if version > max(table):  # older ones upstream has given up
                     what = f"upstream builds torch for {key.named} {version}, which the catalog lacks"
                     self.say(f"{what}: write its row by hand, what it compiles for is in no metadata")
         for minor in sorted(minor for minor, facts in found.items() if "xpu" in facts):
@@ -206,7 +203,7 @@ def _group_newest(builds: Iterable[TorchBuild], lowest: Minor) -> dict[Minor, li
         if build.minor >= lowest:
             kept = newest.setdefault(build.minor, [])
             if kept and kept[0].version != build.version:
-                kept.clear()
+                kept.clear()  # sorted: this one is newer
             kept.append(build)
     return newest
 

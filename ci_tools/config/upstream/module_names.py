@@ -48,7 +48,7 @@ def read_names(text: str, module: str, *, is_package: bool = False) -> ModuleNam
     found.rows = {name: row for name, row in rows.items() if row and not _is_special(name)}
     found.deleted = {name for name, row in rows.items() if not row}
     for name in _list_globals(tree):
-        found.rows[name] = VALUE if name in found.rows else CONDITIONAL
+        found.rows[name] = VALUE if name in found.rows else CONDITIONAL  # a function may not be called
     for name in _list_changed(tree):
         if found.rows.get(name, "").startswith("="):
             found.rows[name] = VALUE
@@ -110,7 +110,7 @@ class _StatementReader:
             return {alias.asname or alias.name.partition(".")[0]: VALUE for alias in node.names}
         source = node.module or ""
         if node.level:
-            above = self.package.split(".")
+            above = self.package.split(".")  # one dot is the package itself
             source = ".".join([*above[: len(above) + 1 - node.level], *([source] if source else [])])
         if not self.conditions:
             self.found.loads |= {source, *(f"{source}.{alias.name}" for alias in node.names)}
@@ -147,14 +147,14 @@ class _StatementReader:
             rows |= dict.fromkeys(_list_targets(node.target), VALUE)
             if isinstance(node.iter, (ast.List, ast.Tuple)) and node.iter.elts:
                 return rows
-        return dict.fromkeys(rows, CONDITIONAL)
+        return dict.fromkeys(rows, CONDITIONAL)  # a loop may not run once
 
     def read_try(self, node: ast.Try) -> dict[str, str]:
         """Return the rows of a statement that may fail: those that are there on every way through it."""
         with self.in_condition():
             ways = [self.read_block([*node.body, *node.orelse])]
             ways += [self.read_block(one.body) for one in node.handlers if not isinstance(one.body[-1], ast.Raise)]
-        rows = ways[0]
+        rows = ways[0]  # the body to its end, then each handler that goes on
         for other in ways[1:]:
             rows = _join(rows, other)
         return rows | self.read_block(node.finalbody)
@@ -207,21 +207,12 @@ def _read_assignment(node: ast.stmt) -> Iterator[tuple[str, str]]:
 
 def _write_constant(node: ast.expr) -> str:
     """Return the row of a value: a constant if the text says all of it, also as an ordered dictionary."""
-    if (
-        isinstance(node, ast.Call)
-        and ast.unparse(node.func).rpartition(".")[2] == "OrderedDict"
-        and len(node.args) == 1
-    ):
-        node = node.args[0]
-        try:
-            text = repr(dict(ast.literal_eval(node)))
-        except (TypeError, ValueError):
-            return VALUE
-    else:
-        try:
-            text = repr(ast.literal_eval(node))
-        except (TypeError, ValueError):
-            return VALUE
+    call = node if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "OrderedDict" else None
+    try:
+        is_ordered = call is not None and len(call.args) == 1
+        text = repr(dict(ast.literal_eval(call.args[0])) if call and is_ordered else ast.literal_eval(node))
+    except (TypeError, ValueError):  # no literal, or one of a dictionary that has no pairs
+        return VALUE
     return f"={text}" if len(text) <= (MAX_TEXT if text[0] in "\"'" else MAX_CONSTANT) else VALUE
 
 

@@ -118,16 +118,8 @@ def _name(host: str, accelerator: Accelerator | None) -> str:
 
 def _list_served(builds: Iterable[TorchBuild]) -> Iterator[str]:
     for build in builds:
-        yield build.host
-        yield from (
-            f"{label} on {build.host}"
-            for label, has in (
-                (f"cu{build.cuda.digits}" if build.cuda else "", build.cuda),
-                (f"rocm{build.rocm}", build.rocm),
-                ("xpu", build.xpu),
-            )
-            if has
-        )
+        labels = (build.cuda and f"cu{build.cuda.digits}", build.rocm and f"rocm{build.rocm}", build.xpu and "xpu")
+        yield from (build.host, *(f"{label} on {build.host}" for label in labels if label))
 
 
 def _describe(builds: Sequence[TorchBuild], places: Iterable[_NightlyIndex]) -> Facts:
@@ -146,7 +138,7 @@ def _describe(builds: Sequence[TorchBuild], places: Iterable[_NightlyIndex]) -> 
 
 def _read_names(builds: Sequence[TorchBuild], places: Iterable[_NightlyIndex], say: Callable[[str], None]) -> Facts:
     """Return the names of a nightly, read from its wheel for Linux, or for any system without such a one."""
-    for build in sorted(builds, key=lambda build: (build.host != "linux-x86_64", build.file)):
+    for build in sorted(builds, key=lambda build: (build.host != "linux-x86_64", build.file)):  # False sorts first
         for place in places:
             files = {file.filename: file for file in place.listing.files}
             if build.file in files:
@@ -157,7 +149,7 @@ def _read_names(builds: Sequence[TorchBuild], places: Iterable[_NightlyIndex], s
 def drop_rows(text: str, versions: Iterable[Minor]) -> str:
     """Return the text of a catalog's file without the rows of these nightlies; all other lines stay as they are."""
     dropped = set(map(str, versions))
-    kept: list[str] = []
+    kept: list[str] = []  # lines, each with its end
     row: list[str] | None = None
     for line in [*text.splitlines(keepends=True), "["]:  # a last header ends the last row
         if row is not None and HEADER.match(line) and not PART.match(line):

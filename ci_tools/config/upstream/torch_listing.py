@@ -66,12 +66,12 @@ def _read(file: str) -> TorchBuild | None:
         name, version, _, tags = parse_wheel_filename(file)
     except ValueError:
         return None
-    tag = min(tags, key=str)
+    tag = min(tags, key=str)  # of manylinux1_x86_64.manylinux_2_5_x86_64, always the same
     interpreter = INTERPRETER.fullmatch(tag.interpreter)
     host = next((host for host, pattern in HOSTS.items() if pattern.fullmatch(tag.platform)), None)
     if name != "torch" or interpreter is None or host is None:
         return None
-    python = Python(Minor(3, int(interpreter[1])), tag.abi.endswith("t"))
+    python = Python(Minor(3, int(interpreter[1])), tag.abi.endswith("t"))  # cp313-cp313t
     public = type(version)(version.public)
     label = LABEL.fullmatch(version.local or "")
     if label is None:
@@ -107,7 +107,7 @@ def choose_headers(
     hashed = [file for file in found if file.digests and "sha256" in file.digests]
     if not hashed:
         return None
-    sized = [(file.size, file) for file in hashed if file.size]
+    sized = [(file.size, file) for file in hashed if file.size]  # PEP 700; not every index says it
     size, file = min(sized, key=lambda pair: pair[0]) if sized else (None, hashed[0])
     if size is None:
         with RemoteFile(listing.client.s, file.url) as remote:

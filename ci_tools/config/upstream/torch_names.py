@@ -106,7 +106,7 @@ def _read_modules(wheel: RemoteWheel, places: Mapping[str, str]) -> dict[str, Mo
     waiting = [module for module in MODULES if module in places]
     while waiting:
         infos = {module: wheel.archive.getinfo(places[module]) for module in dict.fromkeys(waiting)}
-        wheel.expect(infos.values())
+        wheel.expect(infos.values())  # so that near members come in one request
         for module, info in sorted(infos.items(), key=lambda pair: pair[1].header_offset):
             found[module] = _read_text(wheel.archive.read(info), module, info.filename)
         stars = (star for module in infos for star in found[module].stars)
@@ -173,7 +173,7 @@ def _list_compiled(module: str, stub: Mapping[str, str]) -> dict[str, str]:
 def _list_exported(module: str, found: Mapping[str, ModuleNames]) -> Iterator[tuple[str, str]]:
     """Yield what `from module import *` gives."""
     rows = found[module].rows if module in found and module != STUB else {}
-    listed = rows.get("__all__", "")
+    listed = rows.get("__all__", "")  # a constant's row: =['a', 'b']
     for name, row in rows.items():
         if f"'{name}'" in listed if listed.startswith("=") else not name.startswith("_") and "." not in name:
             yield name, row
