@@ -45,6 +45,18 @@ def test_a_workflow_builds_what_one_matrix_takes_and_says_what_is_left() -> None
     assert "A run builds" not in verdicts_page(verdicts[:256])
 
 
+def test_what_a_run_leaves_is_built_by_the_next_ones_whatever_fails_each_time() -> None:
+    tags = [f"demo/v{number:03}" for number in range(600)]
+    failing = {*tags[:20]}
+    published: dict[str, str] = {}
+    for run in range(3):
+        rows = due_rows([decide(WANTED._replace(tag=tag), published) for tag in tags])
+        built = [row["tag"] for row in rows if row["tag"] not in failing]
+        assert (len(rows), len(built)) == ((256, 236), (256, 236), (128, 108))[run]
+        published = dict.fromkeys(reversed(built), WANTED.request) | published  # the newest first
+    assert published.keys() == {*tags} - failing
+
+
 def test_what_was_never_published_is_built_first_and_then_what_is_oldest() -> None:
     published = {"demo-v3": OTHER, "demo-v1": OTHER, "demo-v2": OTHER, "demo-v1-r1": OTHER}  # the newest first
     verdicts = [decide(WANTED._replace(tag=f"demo-v{number}"), published) for number in (1, 2, 3, 4)]
