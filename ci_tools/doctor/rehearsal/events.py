@@ -105,7 +105,7 @@ class RehearsedEvent:
         github["repository_owner"] = repository.partition("/")[0] or UNKNOWN
         if self.name.startswith(PULL):
             github["base_ref"] = self.payload["pull_request"]["base"]["ref"]
-            github["ref"] = f"{HEADS}{github['base_ref']}" if self.name == TARGET else self.ref
+            github["ref"] = self.ref
         return Open({**found, "github": Open(github), "inputs": self.inputs})
 
 
@@ -120,17 +120,19 @@ def list_events(known: WorkflowSet, tags: Sequence[str], asked: Asked) -> list[R
 
 def _list_all(known: WorkflowSet, tags: Sequence[str], asked: Asked) -> Iterator[RehearsedEvent]:
     starts = dict.fromkeys(start for file in known.started for start in starts_of(file))
-    main = f"{HEADS}{next(_list_branches(known), 'main')}"
+    main = f"{HEADS}{next(_list_branches(known, 'push', PULL, TARGET), 'main')}"
+    pulls = {PULL: "refs/pull/1/merge", TARGET: f"{HEADS}{next(_list_branches(known, 'push'), 'main')}"}
     refs = [f"{TAGS}{tag}" for tag in tags] or [one.ref for one in starts if one.event == "push" and one.is_tag]
     yield from _list_tags(refs, asked)
     named = f"{TAGS}{asked.ref}" if f"{TAGS}{asked.ref}" in refs else f"{HEADS}{asked.ref.removeprefix(HEADS)}"
     named = asked.ref if asked.ref.startswith(TAGS) else named if asked.ref else main
     branch = named if asked.kind is EventKind.PUSH else main
     yield RehearsedEvent(kind=EventKind.PUSH, name="push", ref=branch, payload=_push(branch))
-    for name in (name for name in (PULL, TARGET) if any(name in file.triggers for file in known.started)):
+    for name, ref in pulls.items():
         base = main.removeprefix(HEADS)
-        yield RehearsedEvent(kind=EventKind.PULL, name=name, ref="refs/pull/1/merge", payload=_pull(base, fork=False))
-        yield RehearsedEvent(kind=EventKind.FORK, name=name, ref="refs/pull/1/merge", payload=_pull(base, fork=True))
+        if any(name in file.triggers for file in known.started):
+            yield RehearsedEvent(kind=EventKind.PULL, name=name, ref=ref, payload=_pull(base, fork=False))
+            yield RehearsedEvent(kind=EventKind.FORK, name=name, ref=ref, payload=_pull(base, fork=True))
     by_hand = named if asked.kind is EventKind.DISPATCH else main
     yield from (_dispatch(file, by_hand, asked.inputs) for file in _list_started_by_hand(known, asked.inputs))
     for file in known.started:
@@ -160,9 +162,9 @@ def _list_started_by_hand(known: WorkflowSet, inputs: Mapping[str, str]) -> list
     return found
 
 
-def _list_branches(known: WorkflowSet) -> Iterator[str]:
-    """Yield the branches that the filters of workflows name first; no file says which one is the default."""
-    for filters in (table_of(file.triggers.get(event)) for event in ("push", PULL, TARGET) for file in known.started):
+def _list_branches(known: WorkflowSet, *events: str) -> Iterator[str]:
+    """Yield the branches that the filters of events name first; no file says which one is the default."""
+    for filters in (table_of(file.triggers.get(event)) for event in events for file in known.started):
         if branches := [str(branch) for branch in items_of(filters.get("branches"))]:
             yield example_of(branches, "main")
 

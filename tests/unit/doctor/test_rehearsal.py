@@ -71,7 +71,7 @@ DOCUMENTED = [
         id="a status function decides after a skipped job",
     ),
     pytest.param(
-        STATUS,
+        f"{SYNTAX}#jobsjob_idif",
         "  a: { if: \"${{ github.ref }} == 'x'\", RUN }",
         "push",
         "push",
@@ -117,11 +117,12 @@ DOCUMENTED = [
     ),
     pytest.param(
         f"{EVENTS}#pull_request_target",
-        "  a: { if: github.ref == 'refs/heads/main', RUN }",
-        "pull_request_target",
+        "  a: { if: github.ref == 'refs/heads/main', RUN }\n  b: { if: github.ref_name == 'main', RUN }\n"
+        "  c: { if: github.base_ref == 'release/1', RUN }",
+        "{ pull_request_target: { branches: [release/1] } }",
         "fork",
-        {"a": True},
-        id="the ref of pull_request_target is its base",
+        {"a": True, "b": True, "c": True},
+        id="the ref of pull_request_target is the default branch",
     ),
     pytest.param(
         f"{EVENTS}#schedule",
