@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 
 FOR_TESTS = re.compile(r"(^|/)(tests?|docs?|examples?|benchmarks?)/")
+LOCK = ".fatwheel"  # the name that an output folder is locked under
 NEEDS_NEWER = (2, 34)  # the glibc of the oldest distributions whose GCC, 11, needs symbols that 2.28 lacks
 
 
@@ -232,19 +233,19 @@ def refuse_level(planned: Planned, jobs: Iterable[Job], outside: Outside) -> Non
 @contextmanager
 def working_in(out: Path, outside: Outside) -> Iterator[None]:
     """Lock the output folder against other runs; a folder we make gets a .gitignore, since it may lie in the source."""
-    if not out.exists() or all(map(_is_ours, out.iterdir())):
-        with write_atomically(out / ".gitignore") as file:
-            file.write(MADE)
-    with hold_lock(out / ".fatwheel", outside.reporter.say):
+    with hold_lock(out / LOCK, outside.reporter.say):
         for folder in (out, out / "receipts"):
             for left in folder.glob(f".*{UNFINISHED}"):  # left by a run that was killed: this run holds the lock
                 left.unlink(missing_ok=True)
+        if all(map(_is_ours, out.iterdir())):
+            with write_atomically(out / ".gitignore") as file:  # under the lock: another run would remove it unfinished
+                file.write(MADE)
         yield
 
 
 def _is_ours(path: Path) -> bool:
     """Whether a path belongs in a release folder: another machine may have written it without our .gitignore."""
-    return path.name in {PLAN, "receipts", "logs", SHARDS} or path.name.endswith((".whl", ".tar.gz"))
+    return path.name in {PLAN, "receipts", "logs", SHARDS, f"{LOCK}.lock"} or path.name.endswith((".whl", ".tar.gz"))
 
 
 def workshop_in(out: Path, outside: Outside, installations: Installations | None = None) -> Workshop:

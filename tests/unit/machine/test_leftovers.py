@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from threading import Thread
+from typing import TYPE_CHECKING, BinaryIO
 
-from ci_tools.build import folders
+from ci_tools.build import folders, jobs
 from ci_tools.build.jobs import working_in
 from ci_tools.machine import storage
 from tests.builders.sources import world, write
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    import pytest
 
 
 def test_half_written_receipts_are_removed(tmp_path: Path) -> None:
@@ -18,6 +23,27 @@ def test_half_written_receipts_are_removed(tmp_path: Path) -> None:
     with working_in(out, world(tmp_path)):  # what every verb does that writes there
         found = {path.name for path in out.rglob("*") if path.is_file()}
     assert found - {".fatwheel.lock", ".gitignore"} == {"a.whl"}
+
+
+def test_a_run_does_not_remove_what_another_is_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [Thread(target=lambda: run(tmp_path))]
+
+    @contextmanager
+    def write_slowly(path: Path) -> Iterator[BinaryIO]:
+        with storage.write_atomically(path) as file:
+            yield file
+            for other in others[:1]:  # it comes now, while the file is unfinished, and waits or cleans up
+                others.pop().start()
+                other.join(0.2)
+
+    monkeypatch.setattr(jobs, "write_atomically", write_slowly)
+    run(tmp_path)
+    assert (tmp_path / "dist/.gitignore").is_file()
+
+
+def run(folder: Path) -> None:
+    with working_in(folder / "dist", world(folder)):
+        pass
 
 
 def test_the_folders_of_killed_builds_are_removed_and_others_stay(tmp_path: Path) -> None:
