@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 API, API_VARIABLE = "https://api.github.com", "GITHUB_API_URL"
+# GitHub answers 404 for a private repository as for one without an attestation, and we send no token.
+UNSHOWN = "; one of a private repository is only taken from a file: `gh attestation download`, then `--bundle FILE`"
 REPOSITORY = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?(?:/.*)?\Z")
 
 
@@ -32,19 +34,22 @@ def find_attestation(
     """Return the attestation of a wheel, from a file or from GitHub; `addresses` are those of its source and itself."""
     try:
         own = {match[1] for address in addresses if (match := REPOSITORY.match(address))}
-        found = [_read_bundle(bundle)] if bundle else _ask_github(sha256, own, environ)
+        found = _read_bundles(bundle) if bundle else _ask_github(sha256, own, environ)
         provenance = [(read_provenance(one, sha256), one) for one in found]
     except FatwheelError as error:
         return WheelAttestation(unchecked=f"its attestation does not hold, or is not known: {error.message}")
     for signed, one in provenance:
         if bundle or signed.repository.lower() in {f"https://github.com/{name}".lower() for name in own}:
             return WheelAttestation(signed.repository, signed.signer, _check_root(one))
-    return WheelAttestation(unchecked="no attestation of it is known: nothing signed says who made it")
+    private = UNSHOWN if own and not bundle else ""
+    return WheelAttestation(unchecked=f"no attestation of it is known: nothing signed says who made it{private}")
 
 
-def _read_bundle(path: Path) -> Any:  # noqa: ANN401 - JSON
+def _read_bundles(path: Path) -> list[Any]:
+    """Return the bundle of a file, or those of its lines, as `gh attestation download` writes them."""
     try:
-        return json.loads(path.read_bytes())
+        content = path.read_text(encoding="utf-8")
+        return [json.loads(line) for line in (content.splitlines() if "\n{" in content else [content])]
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is not an attestation, expected a bundle of Sigstore's in JSON: {error}") from error
 

@@ -23,6 +23,12 @@ def test_a_bundle_at_hand_says_who_and_that_nobody_has_asked_the_root(tmp_path: 
     assert "Sigstore's root has not vouched for" in found.unchecked
 
 
+def test_each_line_of_what_gh_downloads_is_a_bundle(tmp_path: Path) -> None:
+    lines = [json.dumps(sign_provenance(SHA, HERE)) for _ in range(2)]
+    write(tmp_path, {"sha256.jsonl": "\n".join([*lines, ""])})
+    assert find_attestation(SHA, (), tmp_path / "sha256.jsonl", {}).by == HERE
+
+
 def test_a_bundle_of_other_bytes_is_none(tmp_path: Path) -> None:
     write(tmp_path, {"bundle.json": json.dumps(sign_provenance("b" * 64, HERE))})
     found = find_attestation(SHA, (), tmp_path / "bundle.json", {})
@@ -36,5 +42,11 @@ def test_github_is_asked_for_the_repository_of_the_source_and_another_s_word_cou
     with assets(tmp_path) as server:
         environ = {"GITHUB_API_URL": server.url.rstrip("/")}
         asked = [f"https://github.com/{owner}/demo.git" for owner in ("octo", "mallory", "nobody")]
-        found = [find_attestation(SHA, (address,), None, environ).by for address in asked]
-    assert found == [HERE, "", ""]
+        found = [find_attestation(SHA, (address,), None, environ) for address in asked]
+    assert [one.by for one in found] == [HERE, "", ""]
+    assert "private repository" in found[-1].unchecked  # which GitHub does not tell from one without an attestation
+    assert "--bundle FILE" in found[-1].unchecked
+
+
+def test_where_no_repository_is_known_no_private_one_is_spoken_of() -> None:
+    assert "private" not in find_attestation(SHA, ("file:///wheels/a.whl",), None, {}).unchecked
