@@ -180,7 +180,6 @@ def open_launchers(
             if store:
                 store.write(PROGRAMS, desk.files.dump())
                 store.evict()
-                desk.report.troubles.update(store.troubles)
 
 
 @contextmanager
@@ -233,7 +232,7 @@ def _open_desk(
         preprocessor=Preprocessor(str(site), last_step, {}),
         tracer=_compile_tracer(programs, folder) if store else None,
         folder=folder,
-        report=UnitReport(),
+        report=UnitReport(troubles=store.troubles if store else set()),  # the same set: it is told before this ends
         gate=gate,
     )
 
