@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.config.packages import Package, choose_package, explain_no_package, names_outside
 from ci_tools.config.project import quote_names, refuse_existing, to_comment, to_scalar
 from ci_tools.config.starter.choices import PlatformChoice, Starter, TorchChoice, choose
-from ci_tools.config.starter.survey import survey
+from ci_tools.config.starter.survey import OLD_SETUPTOOLS, survey
 from ci_tools.errors import InputError
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import CONFIG_FILE, ProjectName
@@ -74,7 +74,7 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
     starter, others = read_starter(tree, catalog, outside, package=package, torch=torch, blank=blank)
     origin = (git.origin(root, outside.environ) or "") if folder.exists() else ""  # an sdist has no folder
     if not starter.version:
-        raise _without_version(starter, tree)
+        starter = _choose_version(starter, tree)
     content = render(starter, origin, smart=smart, sdist=sdist)
     with write_atomically(path) as file:
         file.write(content.encode())
@@ -108,22 +108,28 @@ def read_starter(
     return choose(survey(blank, tree, chosen, catalog, outside), catalog, torch), others
 
 
-def _without_version(starter: Starter, tree: Tree) -> InputError:
-    """Return the error of a project that has no version: a person chooses one, and where it stands."""
+def _choose_version(starter: Starter, tree: Tree) -> Starter:
+    """Return a starter with the version that setuptools makes of a setup() without one, which its config then says.
+
+    Raises InputError if the project's own tool or table has to tell it: a person chooses one, and where it stands.
+    """
     file = posixpath.join(starter.folder, "pyproject.toml")
     has_table = file in tree.names and "[project]" in tree.text(file)
+    if not (has_table or starter.untold) and starter.backend.startswith("setuptools."):
+        return starter._replace(version=NO_VERSION, says_version=True)
     file = file if has_table else posixpath.join(starter.folder, "setup.py")
     line = '`version = "1.2.3"` to its [project]' if has_table else '`version="1.2.3"` to its setup()'
     msg = starter.untold or f"{file}: the project states no version, and no tool of its own makes one"
-    return InputError(msg, hint=f"add {line}, or have a tool such as setuptools-scm read it from the tags")
+    raise InputError(msg, hint=f"add {line}, or have a tool such as setuptools-scm read it from the tags")
 
 
+NO_VERSION = "0.0.0"  # of setuptools, in `DistributionMetadata.get_version`
 ON_GITHUB = re.compile(r"github\.com[:/](?P<owner>[^/]+)/(?P<name>[^/]+?)(?:\.git)?/?$")  # of a repository's address
 NOBODY = "@your-org/your-team"
 
 
 def render(starter: Starter, origin: str, *, smart: bool, sdist: SdistSource | None = None) -> str:
-    """Return the config, without the version: a plan reads it; `origin` is the address of the project's repository.
+    """Return the config, without the version that the source states; `origin` is the address of its repository.
 
     With `smart`, releases go to GitHub and, as a smart sdist, to PyPI. With an `sdist`, that is the source.
     """
@@ -132,6 +138,11 @@ def render(starter: Starter, origin: str, *, smart: bool, sdist: SdistSource | N
     lines = [
         "# Read by `fatwheel plan`: who is served. Every key: docs/reference/config.md",
         f"package: {to_scalar(starter.name)}",
+        *(
+            [f'version: "{starter.version}" # as setuptools has it: setup.py states none']
+            if starter.says_version
+            else []
+        ),
         *([f"owner: {to_scalar(owner)} # who looks after the native code"] if starter.is_native else []),
         *_source(starter, sdist),
         "",
@@ -189,7 +200,12 @@ def _build(starter: Starter, *, has_sdist: bool) -> Iterator[str]:
         yield "  sdist: false # the package index has it"
     if starter.told.requires:
         names = ", ".join(json.dumps(one) for one in starter.told.requires)
-        yield f"  requires: [{names}] # cibuildwheel's before-build installs them"
+        why = (
+            "setuptools 82 dropped pkg_resources"
+            if OLD_SETUPTOOLS in names
+            else "cibuildwheel's before-build installs them"
+        )
+        yield f"  requires: [{names}] # {why}"
     yield from ("  env:",) if starter.env or told else ()
     for name, value in told:
         yield f"    {to_scalar(name)}: {json.dumps(value)} # as for cibuildwheel"

@@ -84,6 +84,7 @@ class Starter(NamedTuple):
     told: Told = Told()  # its options of cibuildwheel
     path: str = "."  # of the source, from the config's folder
     untold: str = ""  # why its tool tells no version
+    says_version: bool = False  # whether the config states the version, as nothing else does
     is_per_python: bool = False  # whether a wheel with native code serves one Python only, or may do so
 
     @property

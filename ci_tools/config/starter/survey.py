@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 HOST = "linux-x86_64"  # the machine whose torch builds decide what is asked for
 EVERYWHERE = (Platform.LINUX_CPU, Platform.LINUX_AARCH64, Platform.MACOS_ARM64, Platform.WINDOWS)
 BUILD_SCRIPT = re.compile(r"(^|/)(setup\.py|CMakeLists\.txt|meson\.build)$|\.cmake$")
+PKG_RESOURCES = "No module named 'pkg_resources'"
+OLD_SETUPTOOLS = "setuptools<82"
 
 
 # A version may have no label where a variable of the first kind is empty, or one of the second kind is set.
@@ -100,6 +102,12 @@ def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outsi
     teller.ask()
     asked = project.request
     platforms = observe(asked)
+    if any(
+        PKG_RESOURCES in str(one.shown.unsupported) for one in platforms
+    ):  # the newest setuptools that has it serves
+        cibuildwheel = cibuildwheel._replace(requires=(*cibuildwheel.requires, OLD_SETUPTOOLS))
+        asked = project.request = replace(asked, build=asked.build._replace(requires=cibuildwheel.requires))
+        platforms = observe(asked)
     with suppress(LabelError):  # a variable may leave the label out
         teller.ask_again(platforms)  # an observed build may have told what was missing
     if project.told and project.told.hides_git:

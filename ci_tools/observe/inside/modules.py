@@ -13,6 +13,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from packaging.version import Version
+
 from ci_tools.observe.inside import chance, facts
 from ci_tools.observe.inside.facts import FACTS, names_of
 from ci_tools.observe.inside.fakes import FAKED, FOLDER, FakesFinder
@@ -157,15 +159,15 @@ def _is_observers(file: str) -> bool:
 class _Unknown:
     """The loader of a module that the build has and nobody here knows: only a use of it is a doubt."""
 
-    def __init__(self, what: str, place: str) -> None:
-        self.what, self.place = what, place
+    def __init__(self, what: str, place: str, **known: Any) -> None:
+        self.what, self.place, self.known = what, place, known
 
     def create_module(self, _: object) -> None:
         """Let Python create the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Let each use of the module be a doubt."""
-        vars(module)[_WHAT], vars(module)[_PLACE] = self.what, self.place
+        vars(module).update({_WHAT: self.what, _PLACE: self.place}, **self.known)
         module.__class__ = _UnknownModule
 
 
@@ -184,9 +186,9 @@ class _MissingModule:
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         is_own = FACTS.imports_itself() and "." not in name
-        if is_own and name == "pkg_resources":
-            self._refuse_pkg_resources()
-        elif is_own and (name in sys.stdlib_module_names or LIBRARY.knows(name)):
+        if FACTS.imports_itself() and name.partition(".")[0] == "pkg_resources":
+            return ModuleSpec(name, _stand_in_for_pkg_resources())
+        if is_own and (name in sys.stdlib_module_names or LIBRARY.knows(name)):
             FACTS.doubt(f"imports {name}, which this Python does not have")
         elif is_own and (package := self._find_package(name)):
             what = f"imports {name}, which comes from {package} and is not simulated"
@@ -201,11 +203,14 @@ class _MissingModule:
         unknown = ", ".join(package for package, modules in self.provided.items() if modules is None)
         return unknown if unknown and FACTS.suppose(f"{unknown} brings a module {name}") else ""
 
-    def _refuse_pkg_resources(self) -> None:
-        if FACTS.known["capped"]:
-            FACTS.doubt("imports pkg_resources, which is not simulated")
-        msg = "No module named 'pkg_resources': setuptools 82 dropped it, a constraint setuptools<82 brings it back"
-        raise ModuleNotFoundError(msg, name="pkg_resources")
+
+def _stand_in_for_pkg_resources() -> _Unknown:
+    """Return what a setuptools that has pkg_resources brings: there, its parse_version is the class of packaging."""
+    if FACTS.known["capped"]:
+        what = "imports pkg_resources, whose use is not simulated"
+        return _Unknown(what, FACTS.place(), parse_version=Version, __path__=[])
+    msg = "No module named 'pkg_resources': setuptools 82 dropped it, a constraint setuptools<82 brings it back"
+    raise ModuleNotFoundError(msg, name="pkg_resources")
 
 
 # ---------------------------------------------------------------- installed packages

@@ -208,8 +208,11 @@ def _views(checkout: Checkout | None, tag: str) -> Iterator[tuple[str, str | Non
 # ---------------------------------------------------------------- the answer
 
 
-def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) -> OwnVersion:
-    """Return the version; raise InputError if there is none, or if it was made without the tags that decide it."""
+def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) -> OwnVersion | None:
+    """Return the version, None if setup.py ends without one and asked nobody.
+
+    Raises InputError if its tool tells none, or if it was made without the tags that decide it.
+    """
     said: Mapping[str, Mapping[str, str]] = found.get("said", {})
     own = "setup.py" if project.path("setup.py") in project.tree.names else re.split(r"[.:]", project.backend)[0]
     tool = find_version_tool(project) or own
@@ -217,6 +220,8 @@ def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) 
     place = project.place("project", "dynamic") if project.lines else project.path("setup.py")
     mend = _hint(project) if isinstance(project.request.source, GitSource) else MEND
     shallow = f"this checkout is shallow, and {tool} makes the version of the last tag and the commits since"
+    if tool == "setup.py" and said.get(ALL) == {"version": ""} and not found["uses_git"]:
+        return None
     if read_version(version) is None:
         why = said.get(ALL, {}).get("error") or f'it says "{version}"'
         msg = f"{place}: {shallow if is_shallow else f'{tool} cannot tell the version: {why}'}"

@@ -306,12 +306,29 @@ def test_one_of_several_packages_is_named(tmp_path: Path) -> None:
     )
 
 
-def test_a_version_that_nothing_states_is_asked_for(tmp_path: Path) -> None:
-    write(tmp_path, {"setup.py": "from setuptools import setup\nsetup(name='demo', packages=[])\n"})
-    with pytest.raises(InputError, match=r"setup.py: the project states no version, and no tool of its own") as asked:
+def test_a_version_that_a_table_leaves_out_is_asked_for(tmp_path: Path) -> None:
+    write(tmp_path, {"pyproject.toml": pyproject("hatchling.build", project="[project]\nname = 'demo'\n")})
+    with pytest.raises(InputError, match=r"pyproject.toml: the project states no version, and no tool") as asked:
         starter.write(tmp_path, catalog.load(), shared_world())
-    assert asked.value.hint.startswith('add `version="1.2.3"` to its setup(), or have a tool')
+    assert asked.value.hint.startswith('add `version = "1.2.3"` to its [project], or have a tool')
     assert not (tmp_path / "fatwheel.yml").exists()
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["import os", "from pkg_resources import parse_version\nparse_version('2') < parse_version('10') or exit(1)"],
+)
+def test_a_setup_py_of_old_is_planned_as_it_stands(first: str, tmp_path: Path) -> None:
+    write(tmp_path, {"setup.py": f"{first}\nimport setuptools\nsetuptools.setup(name='demo', packages=[])\n"})
+    written = starter.write(tmp_path, catalog.load(), shared_world())
+    plan = make_plan(written.path, shared_world()).plan
+    request = loader.load(written.path, catalog.load())
+    assert request.build.requires == (("setuptools<82",) if "pkg_resources" in first else ())
+    assert (request.version, plan.warnings, [job.wheel for job in plan.jobs]) == (
+        "0.0.0",
+        (),
+        ["demo-0.0.0-py3-none-any.whl"],
+    )
 
 
 def test_a_setup_py_that_cannot_tell_its_version_is_quoted(tmp_path: Path) -> None:
