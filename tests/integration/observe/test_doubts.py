@@ -143,6 +143,15 @@ def test_what_cython_writes_is_compiled_as_its_source(before: str, tmp_path: Pat
     assert [command.source for command in found.built[0].compiles] == ["demo/b.pyx"]
 
 
+def test_what_cython_compiles_in_place_leaves_no_object(tmp_path: Path) -> None:
+    before = "from Cython.Build.Cythonize import main; main(['-i', 'demo/b.pyx'])\n"
+    script = setup("include_package_data=True", before)
+    files = {"pyproject.toml": CYTHON, "demo/__init__.py": "", "demo/b.pyx": "", "MANIFEST.in": "graft demo\n"}
+    found = shown(tmp_path, "", **{**files, "setup.py": script})
+    names = [one.partition(" ")[0] for one in found.contents]
+    assert [name for name in names if name.endswith((".pyx", ".o"))] == ["demo/b.pyx"]
+
+
 def test_a_build_sees_the_packages_that_its_requirements_bring(tmp_path: Path) -> None:
     names = "import importlib.metadata as m; names = {one.name for one in m.distributions()}\n"
     checks = "if 'cython' not in names or 'torch' in names: raise SystemExit('wrong')\n"

@@ -56,6 +56,7 @@ def translate(words: Any = None) -> list[str]:
         stem = Path(name).with_suffix("")
         record(name, f"{stem}.o", "cc", [])
         record_link(f"{stem}{FACTS.known['suffix']}", [f"{stem}.o"], None, [])
+        Path(f"{stem}.o").unlink()  # Cython's own is in a folder that it removes
     return made
 
 
