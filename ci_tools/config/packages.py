@@ -53,11 +53,15 @@ class Package(NamedTuple):
 
 def find_packages(tree: Tree) -> tuple[Package, ...]:
     """Return the packages of a source, the root's first; of a folder with nothing but tools' settings there is none."""
-    folders = {file.rpartition("/")[0] for file in tree.files if file.rpartition("/")[2] in BUILD_FILES}
-    found = [package for folder in sorted(folders, key=_depth) for package in _packages_in(tree, folder)]
-    real = [one for one in found if not _is_virtual(tree, one.folder)]
-    released = [one for one in real if not NOT_RELEASED & {part.lower() for part in one.folder.split("/")}]
-    return tuple(released or real or found)  # a repository may have nothing else
+    made = {file.rpartition("/")[0] for file in tree.files if file.rpartition("/")[2] in BUILD_FILES}
+    folders = sorted(made, key=_depth)
+    released = [one for one in folders if not NOT_RELEASED & {part.lower() for part in one.split("/")}]
+    found: list[Package] = []
+    for chosen in (released, folders):  # a test's own pyproject.toml may be broken on purpose
+        found = [package for folder in chosen for package in _packages_in(tree, folder)]
+        if real := [one for one in found if not _is_virtual(tree, one.folder)]:
+            return tuple(real)
+    return tuple(found)  # a repository may have nothing else
 
 
 def names_outside(tree: Tree) -> bool:

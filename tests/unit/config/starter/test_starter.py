@@ -296,6 +296,11 @@ def test_a_project_below_is_found(tmp_path: Path) -> None:
     assert loader.load(written.path, catalog.load()).subdirectory == "python"
 
 
+def test_a_file_that_tests_break_on_purpose_is_not_read(tmp_path: Path) -> None:
+    written, _ = start(tmp_path, {"tests/fixtures/broken/pyproject.toml": "[project\n"})
+    assert written.others == ()
+
+
 def test_one_of_several_packages_is_named(tmp_path: Path) -> None:
     other = pyproject(project=PROJECT.replace("demo", "other"))
     written, request = start(tmp_path, {"plugins/other/pyproject.toml": other}, package="other")
