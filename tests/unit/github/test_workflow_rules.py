@@ -163,6 +163,18 @@ def test_our_files_hold_to_the_rules(name: str) -> None:
     assert [str(finding) for finding in rules.findings(OURS[name], OURS)] == []
 
 
+@pytest.mark.parametrize("kind", ["inputs", "secrets"])
+@pytest.mark.parametrize("name", ["monorepo", "platform"])
+def test_what_wheels_takes_of_a_bucket_its_callers_take_and_pass_on(name: str, kind: str) -> None:
+    caller, wheels = (OURS[f".github/workflows/{one}.yml"] for one in (name, "wheels"))
+    taken = wheels.declared(kind, "workflow_call")
+    asked = {key for key in taken if key.startswith("units") or key == "aws-region"}
+    passed = caller.jobs["wheels"]["with" if kind == "inputs" else kind]
+    assert {key: passed.get(key) for key in asked} == {key: f"${{{{ {kind}.{key} }}}}" for key in asked}
+    assert asked
+    assert asked <= caller.declared(kind, "workflow_call").keys()
+
+
 def test_every_promised_file_is_checked() -> None:
     workflows = {
         f".github/workflows/{name}.yml" for name in ("ci", "comment", "platform", "publish", "release", "wheels")
