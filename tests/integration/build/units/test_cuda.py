@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sysconfig
 import time
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ KERNEL = "__global__ void k(int* x) { *x = %s; }\n"
 NEWER = '#if __CUDA_ARCH__ >= 1000\n#include "n.h"\n#else\n#define N 1\n#endif\n' + KERNEL % "N"
 ON_HOST = '#ifndef __CUDA_ARCH__\n#include "n.h"\n#else\n#define N 1\n#endif\n' + KERNEL % "1" + "int n = N;\n"
 ASKS = '#if __has_include("n.h")\n#include "n.h"\n#else\n#define N 1\n#endif\n' + KERNEL % "N"
+EMBEDS = '#ifndef __CUDA_ARCH__\nasm(".incbin \\"b\\"");\n#endif\n' + KERNEL % "1"
 PLACES = "__global__ void k(int* x) {\n#if __CUDA_ARCH__ == %d\n  *x = %d;\n#else\n  *x = %d;\n#endif\n}\n"
 TWO, THREE = {"n.h": "#define N 2\n"}, {"n.h": "#define N 3\n"}
 CHANGES = {
@@ -51,6 +53,13 @@ CHANGES = {
     ),
     "nothing": ({"a.cu": KERNEL % "1"}, {}, (*ARCHS, "--threads=2"), "unchanged"),
     "embedded-for-the-device": ({"a.cu": KERNEL % "1", "b": "1"}, {"b": "2"}, ("-ptx",), "plain"),
+    "read-by-the-assembler": ({"a.cu": EMBEDS, "b": "1"}, {"b": "2"}, ARCHS[:1], "plain"),
+    "counter-that-counts": (
+        {"a.cu": '#include "n.h"\n' + KERNEL % "__COUNTER__", "n.h": "\n"},
+        {"n.h": "#if __COUNTER__\n#endif\n"},
+        ARCHS[:1],
+        "compiled",
+    ),
 }
 
 
@@ -77,6 +86,36 @@ def test_an_object_of_nvcc_is_what_it_makes_now(
     second = units.compile("nvcc", *options, "a.cu", at=name)
     monkeypatch.setattr(store, "folder", tmp_path)
     assert second == (units.compile("nvcc", *options, "a.cu", at=name)[0], how)
+
+
+def test_sources_of_equal_text_have_objects_of_their_own(units: Units) -> None:
+    write(units.folder / "equal", dict.fromkeys(("one.cu", "two.cu"), NAMELESS))
+    found = [units.compile("nvcc", "-arch=sm_90", name, at="equal") for name in ("one.cu", "two.cu")]
+    assert [how for _, how in found] == ["compiled", "compiled"]
+    assert found[0] != found[1]
+
+
+def test_a_program_of_nvcc_that_is_replaced_under_its_name_is_another(
+    cuda_home: Path, store: UnitStore, tmp_path: Path
+) -> None:
+    own, found = tmp_path / "own", []
+    (own / "bin").mkdir(parents=True)
+    for path in cuda_home.iterdir():
+        if path.name != "bin":
+            (own / path.name).symlink_to(path)
+    for path in (cuda_home / "bin").iterdir():
+        if path.name.startswith("nvcc"):  # it looks for the others beside the file that it is
+            shutil.copy2(path, own / "bin" / path.name)
+        elif path.name != "ptxas":
+            (own / "bin" / path.name).symlink_to(path)
+    write(tmp_path, {"source/r.cu": KERNEL % "1"})
+    for option in ("-O0", "-O3"):
+        write(own, {"bin/ptxas": f'#!/bin/sh\nexec {cuda_home}/bin/ptxas "$@" {option}\n'})
+        (own / "bin/ptxas").chmod(0o755)
+        with open_units(tmp_path, store, own) as replaced:
+            found.append(replaced.compile("nvcc", "-arch=sm_90", "r.cu"))
+    assert [how for _, how in found] == ["compiled", "compiled"]
+    assert found[0] != found[1]
 
 
 HIDDEN = "namespace { __device__ int hidden; template<class T> __global__ void k(T* x) { *x = hidden + N; } }\n"

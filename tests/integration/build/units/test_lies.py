@@ -122,6 +122,28 @@ def test_a_compiler_that_is_replaced_under_its_name_is_another(
     assert found[0] != found[1]
 
 
+def test_what_is_embedded_is_what_the_compiler_embeds_now(
+    units: Units, store: UnitStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compiler without #embed, as gcc before 15, says so each time, and nothing is kept."""
+    write(units.folder / "embed", {"a.cpp": 'unsigned char data[] = {\n#embed "data"\n};\n'})
+
+    def embed(content: str) -> tuple[int, str, bytes]:
+        write(units.folder / "embed", {"data": content})
+        time.sleep(0.02)
+        done, made = units.run("g++", "-c", "a.cpp", "-o", "x.o", at="embed"), units.folder / "embed/x.o"
+        return done.returncode, done.stderr, made.read_bytes() if made.exists() else b""
+
+    found = [embed("1"), embed("2")]
+    if found[0][0]:
+        assert "#embed" in found[0][1]
+        assert found == [found[0], (*found[0][:2], b"")]
+        assert units.report.units[-1].how == "failed"
+        return
+    monkeypatch.setattr(store, "folder", tmp_path)
+    assert found[0] != found[1] == embed("2")
+
+
 WHY = {
     "a-line": ({"h.h": "int n;\nint m = 1;\n"}, CALL, "<source>/told/{}/h.h:2"),
     "a-new-file": ({"x.h": ""}, CALL, "<source>/told/{}/x.h"),

@@ -20,8 +20,14 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("g++"), reason="needs a compiler")]
 
-HEADER = 'inline const char* place() { return __FILE__ ":%s"; }\n'
+HEADER = """\
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+inline const char* place() { return __FILE__; }
+"""
 USES = "#include <c10/h.h>\nconst char* where() { return place(); }\n"
+ASSERTS = f"{USES}__global__ void k(const char** x) {{ *x = place(); }}\n"  # as TORCH_CHECK and CUDA_KERNEL_ASSERT
 ASKS = "#include <Python.h>\nint version = PY_MINOR_VERSION;\n"
 
 
@@ -31,17 +37,20 @@ def find_pythons() -> list[tuple[str, Path]]:
     return pythons[:2] if pythons[1:] else pytest.skip("needs two Pythons")
 
 
-def compile_for(python: tuple[str, Path], source: str, scratch: Path, store: UnitStore | None) -> tuple[bytes, str]:
+def compile_for(
+    python: tuple[str, Path], source: str, scratch: Path, store: UnitStore | None, toolkit: Path | None = None
+) -> tuple[bytes, str]:
     """Compile a source with torch's headers and Python's, as a build for this Python does."""
     name, program = python
     shutil.rmtree(scratch / "env", ignore_errors=True)
     site = f"env/lib/python{name}/site-packages/torch/include"
-    write(scratch, {"source/a.cpp": source, f"{site}/c10/h.h": HEADER % "1"})
+    words = ("nvcc", "-arch=sm_90", "a.cu") if toolkit else ("g++", "-g", "a.cpp")
+    write(scratch, {f"source/{words[-1]}": source, f"{site}/c10/h.h": HEADER})
     time.sleep(0.02)
     asked = "import sysconfig; print(sysconfig.get_path('include'))"
-    with open_units(scratch, store, python=program) as units:
+    with open_units(scratch, store, toolkit, program) as units:
         include = units.run(program, "-c", asked).stdout.strip()
-        return units.compile("g++", "-g", f"-I{scratch / site}", f"-I{include}", "a.cpp")
+        return units.compile(*words, f"-I{scratch / site}", f"-I{include}")
 
 
 USERS = [pytest.param(USES, "unchanged", id="torch"), pytest.param(ASKS, "compiled", id="Python")]
@@ -53,3 +62,12 @@ def test_the_next_python_takes_what_reads_nothing_of_python(source: str, how: st
     store = UnitStore(folder=tmp_path / "store")
     compile_for(first, source, tmp_path, store)
     assert compile_for(second, source, tmp_path, store) == (compile_for(second, source, tmp_path, None)[0], how)
+
+
+@pytest.mark.long
+def test_a_kernel_that_names_a_header_of_torch_is_the_next_python_s(cuda_home: Path, tmp_path: Path) -> None:
+    first, second = find_pythons()
+    store = UnitStore(folder=tmp_path / "store")
+    made = compile_for(first, ASSERTS, tmp_path, store, cuda_home)[0]
+    assert compile_for(second, ASSERTS, tmp_path, store, cuda_home) == (made, "unchanged")
+    assert compile_for(second, ASSERTS, tmp_path, None, cuda_home)[0] == made

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.build.units import passes
+from ci_tools.build.units.calls import read_call
 from tests.builders.sources import write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 TEXT = b'# 0 "a.cpp"\n# 1 "/usr/include/s.h" 1 3\nint s;\n# 2 "a.cpp" 2\n\n\nint a;\n'
 SAME = {
@@ -53,3 +58,28 @@ def test_the_passes_of_nvcc_are_read_from_what_it_shows(tmp_path: Path) -> None:
         (["gcc", "-E", "-x", "c++", "-D", 'S="a b"', "a.cu"], "/tmp/1.ii"),  # noqa: S108 - a name
         (["gcc", "-E", "-x", "c++", "/last.cpp"], "a.o"),
     ]
+
+
+LATER = {
+    "incbin": b'asm(".incbin \\"data\\"");\n',
+    "embed": b'unsigned char data[] = {\n#embed "data"\n};\n',
+    "embed-with-a-blank": b'unsigned char data[] = {\n# embed "data"\n};\n',
+    "include": b'asm(".include \\"data\\"");\n',
+    "include-of-rewritten-headers": b'\n#include "h.h"\n',
+    "import": b'\n#import "h.h"\n',
+}
+
+
+@pytest.mark.parametrize("name", [*LATER, "nothing"])
+def test_a_text_that_is_not_all_is_no_unit_s(name: str, tmp_path: Path) -> None:
+    call = read_call(Path("/usr/bin/c++"), ["-c", "a.cpp", "-o", "a.o"], tmp_path, {})
+    assert call is not None
+
+    def preprocess(words: Sequence[str], _: Path, trace: Path | None) -> passes.RanProgram:
+        """Leave what is read later in the text, as compilers may that embed by themselves."""
+        assert trace is not None
+        Path(words[-1]).write_bytes(TEXT + LATER.get(name, b""))
+        return passes.RanProgram(0)
+
+    found = passes.Preprocessor("/site", tmp_path / "last.cpp", {}).read(call, (), preprocess, tmp_path)
+    assert bool(found.plain) == (name in LATER)
