@@ -34,6 +34,7 @@ build-backend = "{backend}"
 [project]
 name = "demo"
 version = "1.0"
+readme = "README.md"
 """
 BINDING = """\
 #include <Python.h>
@@ -41,10 +42,15 @@ int answer();
 static PyModuleDef demo = {PyModuleDef_HEAD_INIT, "demo"};
 PyMODINIT_FUNC PyInit_demo() { return answer() ? PyModule_Create(&demo) : nullptr; }
 """
-SOURCES = {"kernel.cpp": "int answer() { return 42; }\n", "binding.cpp": BINDING, "fatwheel.yml": CONFIG}
+SOURCES = {
+    "kernel.cpp": "int answer() { return 42; }\n",
+    "binding.cpp": BINDING,
+    "fatwheel.yml": CONFIG,
+    "README.md": "one\n",
+}
 SETUP = """\
 from setuptools import Extension, setup
-setup(ext_modules=[Extension("demo", ["binding.cpp", "kernel.cpp"], extra_compile_args=["-g"])])
+setup(py_modules=["beside"], ext_modules=[Extension("demo", ["binding.cpp", "kernel.cpp"], extra_compile_args=["-g"])])
 """
 CMAKE = """\
 cmake_minimum_required(VERSION 3.24)
@@ -59,13 +65,14 @@ project('demo', 'cpp', version: '1.0')
 import('python').find_installation().extension_module('demo', 'binding.cpp', 'kernel.cpp', install: true)
 """
 PROJECTS = {
-    "setuptools": ('"setuptools>=77"', "setuptools.build_meta", {"setup.py": SETUP}, 2),
+    "setuptools": ('"setuptools>=77"', "setuptools.build_meta", {"setup.py": SETUP, "beside.py": "one = 1\n"}, 2),
     "scikit-build-core": ('"scikit-build-core>=0.10"', "scikit_build_core.build", {"CMakeLists.txt": CMAKE}, 3),
     "meson": ('"meson-python"', "mesonpy", {"meson.build": MESON}, 2),
 }
 
 
 def check_out(folder: Path) -> Path:
+    """Commit what is in a folder."""
     subprocess.run(["git", "init", "-q", folder], check=True)
     subprocess.run(["git", "add", "-A"], cwd=folder, check=True)
     identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.org"]
@@ -82,7 +89,9 @@ def build(fatwheel: CommandLine, folder: Path, job: str, out: Path, **environ: s
 
 
 @pytest.mark.parametrize("system", PROJECTS)
-def test_the_second_build_compiles_nothing(system: str, fatwheel: CommandLine, tmp_path: Path) -> None:
+def test_the_second_build_compiles_nothing_nor_that_of_a_version_with_the_same_sources(
+    system: str, fatwheel: CommandLine, tmp_path: Path
+) -> None:
     requires, backend, files, units = PROJECTS[system]
     project = PROJECT.format(requires=requires, backend=backend)
     write(tmp_path / "demo", {**SOURCES, **files, "pyproject.toml": project})
@@ -94,4 +103,14 @@ def test_the_second_build_compiles_nothing(system: str, fatwheel: CommandLine, t
     without = build(fatwheel, tmp_path / "demo", job, tmp_path / "3", FATWHEEL_UNITS="off", **cache)
     assert (first[0], first[0]) == (again[0], without[0])
     assert first[1] == without[1] == []
-    assert again[1] == [f"{units} compile units: {units} from the store, 0 compiled"]
+    taken = [f"{units} compile units: {units} from the store, 0 compiled"]
+    assert again[1] == taken
+    later = {"README.md": "two\n", **{name: "two = 2\n" for name in files if name.endswith("beside.py")}}
+    for name in ("pyproject.toml", "fatwheel.yml"):
+        later[name] = (tmp_path / "demo" / name).read_text(encoding="utf-8").replace('"1.0"', '"1.1"')
+    write(tmp_path / "demo", later)
+    check_out(tmp_path / "demo")
+    released = build(fatwheel, tmp_path / "demo", job, tmp_path / "4", **cache)
+    whole = build(fatwheel, tmp_path / "demo", job, tmp_path / "5", FATWHEEL_UNITS="off", **cache)
+    assert released == (whole[0], taken)
+    assert released[0] != first[0]
