@@ -266,7 +266,7 @@ def _find_limit(command: Compile, includes: Includes) -> Limit | None:
     """Return the limited API of a command that includes Python.h: by its flags, or as its files define it before."""
     flags = [(flag, found["undone"]) for flag in command.flags if (found := LIMITED_FLAG.match(flag))]
     undone = max((index for index, (_, is_undone) in enumerate(flags) if is_undone), default=-1)
-    if limits := [read_limit(flag) for flag, _ in flags[undone + 1 :]]:
-        return max(limits, key=lambda one: (one.lowest is not None, one.lowest))
+    limits = [read_limit(flag) for flag, _ in flags[undone + 1 :]]
+    flagged = max(limits, key=lambda one: (one.lowest is not None, one.lowest), default=None)
     forced = (own for header in list_forced_headers(command) for own in includes.own(header))
-    return find_limit(includes, (*forced, command.source))
+    return find_limit(includes, (*forced, command.source), flagged)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from ci_tools.source.includes import Includes
 
 COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
-DEFINITION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(Py_LIMITED_API\b[^\n]*)", re.MULTILINE)
+DEFINITION = re.compile(
+    r"^[ \t]*#[ \t]*(?:define[ \t]+|(?=undef))((?:undef[ \t]+)?Py_LIMITED_API\b[^\n]*)", re.MULTILINE
+)
+UNDONE = "undef"
 VERSION = re.compile(r"\b0[xX]([0-9a-fA-F]{2})([0-9a-fA-F]{2})[0-9a-fA-F]{4}")  # as in PY_VERSION_HEX
 CALL = re.compile(r"\b(_?Py[A-Z]\w*|_Py_\w+|Py_[A-Z]\w*)\s*\(")
 STRUCTURE = re.compile(r"\bPyTypeObject\s+\w+\s*(?:=|\{)|->\s*(?:tp|ob|nb|sq|mp)_\w+")
@@ -89,14 +92,19 @@ def read_limit(definition: str, place: SourceLine | None = None) -> Limit:
     return Limit(f"{definition.strip()} ({place})" if place else definition, lowest)
 
 
-def find_limit(includes: Includes, files: Iterable[str]) -> Limit | None:
-    """Return the last definition that files make, read in turn, before one includes Python.h; None if there is none."""
-    found = None
+def find_limit(includes: Includes, files: Iterable[str], flagged: Limit | None = None) -> Limit | None:
+    """Return the last definition that files make, read in turn, before one includes Python.h; None if there is none.
+
+    What a compiler's flags define, `flagged`, comes before theirs, until a file undoes it.
+    """
+    found = flagged
     seen: set[str] = set()
     for step in (step for file in files for step in _read_in_order(includes, file, seen)):
         if step is None:
             break
-        found = step
+        is_undone = step.what.startswith(UNDONE)
+        flagged = None if is_undone else flagged
+        found = None if is_undone else flagged or step
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 from ci_tools.model.versions import Minor
 from ci_tools.source.files import tree_at
 from ci_tools.source.includes import Includes
-from ci_tools.source.limited_api import find_limit, uses
+from ci_tools.source.limited_api import find_limit, read_limit, uses
 from tests.builders.sources import write
 
 if TYPE_CHECKING:
@@ -46,9 +46,30 @@ def test_a_source_shows_what_the_limited_api_lacks(tmp_path: Path, text: str, fo
         pytest.param("#ifdef A\n#define Py_LIMITED_API 3\n#endif\n#include <Python.h>\n", "", id="in-a-branch"),
         pytest.param("#ifndef Py_LIMITED_API\n#define Py_LIMITED_API 0x030a0000\n#endif\n#include <Python.h>\n", "3.10",
                      id="unless-it-is-defined"),
+        pytest.param("#define Py_LIMITED_API 3\n#undef Py_LIMITED_API\n#include <Python.h>\n", "", id="undone"),
+        pytest.param("#undef Py_LIMITED_API\n#define Py_LIMITED_API 0x030b0000\n#include <Python.h>\n", "3.11",
+                     id="anew"),
+        pytest.param("#include <Python.h>\n#undef Py_LIMITED_API\n#define Py_LIMITED_API 3\n", "", id="undone-after"),
     ],
 )  # fmt: skip
 def test_a_limited_api_counts_only_before_python_s_header(tmp_path: Path, text: str, limit: str) -> None:
     headers = {"limit.h": "#pragma once\n#define Py_LIMITED_API 0x030C0000\n", "python.h": "#include <Python.h>\n"}
     found = find_limit(Includes(tree_at(write(tmp_path / "a", {"a.c": text, **headers}), {})), ["a.c"])
+    assert (str(found.lowest) if found else "") == limit
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        pytest.param("#include <Python.h>\n#undef Py_LIMITED_API\n", "3.10", id="undone-after"),
+        pytest.param("#undef Py_LIMITED_API\n#include <Python.h>\n", "", id="undone"),
+        pytest.param("#ifndef Py_LIMITED_API\n#define Py_LIMITED_API 3\n#endif\n#include <Python.h>\n", "3.10",
+                     id="kept"),
+        pytest.param("#undef Py_LIMITED_API\n#define Py_LIMITED_API 0x030c0000\n#include <Python.h>\n", "3.12",
+                     id="anew"),
+    ],
+)  # fmt: skip
+def test_a_file_can_undo_the_limited_api_of_a_flag(tmp_path: Path, text: str, limit: str) -> None:
+    includes = Includes(tree_at(write(tmp_path / "a", {"a.c": text}), {}))
+    found = find_limit(includes, ["a.c"], read_limit("-DPy_LIMITED_API=0x030A0000"))
     assert (str(found.lowest) if found else "") == limit
