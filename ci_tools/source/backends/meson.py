@@ -38,6 +38,7 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 LONGEST_VALUE = 40  # tokens that are kept of an argument; the values it is compared with have one token
+CONDITIONS = frozenset({"if", "foreach"})  # what is below one may not run
 LITERAL_VERSION = re.compile(r"'(\d\.\d{1,2})'")
 FIRST_LIMITED_FREE_THREADED = Minor(3, 15)  # PEP 803
 
@@ -66,6 +67,7 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
     extensions, where = _extensions(project, tokens, calls)
     api = _python_api(project, tokens, calls)
     unsupported = _explain_refusal(project, cell) if extensions is not Extensions.NONE else ""
+    unsupported = unsupported or _explain_unlimited(project, tokens, calls)
     return Read(extensions, where, api, _torch(tokens), tuple(_archs(tokens, calls)), unsupported)
 
 
@@ -235,6 +237,16 @@ def _explain_refusal(project: ProjectFile, cell: CellFacts) -> str:
         return ""
     place = project.place("tool", "meson-python", "limited-api")
     return f"{place}: limited-api, which free-threaded Python has from {FIRST_LIMITED_FREE_THREADED} on"
+
+
+def _explain_unlimited(project: ProjectFile, tokens: list[Token], calls: list[Call]) -> str:
+    """Return why meson-python refuses: an extension module of one Python in a limited wheel; "" if it may build."""
+    if not _is_limited(project) or any(token.text in CONDITIONS for token in tokens):
+        return ""
+    modules = (call for call in calls if call.name == EXTENSION and call.keywords.get("install") == "true")
+    bare = (call.place for call in modules if {"limited_api", "kwargs"}.isdisjoint(call.keywords))
+    place = project.place("tool", "meson-python", "limited-api")
+    return next((f"{at}: extension_module() without limited_api, against {place}: limited-api" for at in bare), "")
 
 
 # ---------------------------------------------------------------- torch and GPUs

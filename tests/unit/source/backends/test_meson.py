@@ -180,6 +180,27 @@ def test_a_build_that_the_backend_refuses_is_unsupported(
     assert bool(found(tmp_path, f"{PROJECT}{LIMITED}", settings, python).unsupported) is refused
 
 
+@pytest.mark.parametrize(
+    ("call", "settings", "refused"),
+    [
+        pytest.param(
+            "py.extension_module('b', 'b.c', install: true)", "limited-api = true", True, id="one-for-its-python"
+        ),
+        pytest.param("py.extension_module('b', 'b.c', install: true)", "", False, id="no-limited-wheel"),
+        pytest.param("py.extension_module('b', 'b.c')", "limited-api = true", False, id="not-installed"),
+        pytest.param("py.extension_module('b', kwargs: all, install: true)", "limited-api = true", False, id="kwargs"),
+        pytest.param(
+            "if x\npy.extension_module('b', 'b.c', install: true)\nendif", "limited-api = true", False, id="if"
+        ),
+    ],
+)
+def test_a_limited_wheel_refuses_a_module_for_one_python(
+    tmp_path: Path, call: str, settings: str, *, refused: bool
+) -> None:
+    said = found(tmp_path, f"{PROJECT}{LIMITED}{call}\n", settings).unsupported
+    assert said.startswith("meson.build:") is refused, said
+
+
 def test_torch_in_a_meson_file_is_seen(tmp_path: Path) -> None:
     torch = found(tmp_path, f"{PROJECT}dependency('torch', modules: ['torch'])\n").torch
     assert torch is not None
