@@ -62,6 +62,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "distutils.setup_keywords": "rust_extensions = setuptools_rust:rust_extensions",
         "setuptools.finalize_distribution_options": "setuptools_rust = setuptools_rust:read_project",
     },
+    "setuptools-git": {"setuptools.file_finders": "setuptools_git = scm_files:find_files"},
     "setuptools-scm": {
         "setuptools.file_finders": "setuptools_scm = scm_files:find_files"
     },  # its version is the release's

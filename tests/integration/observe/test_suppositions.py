@@ -138,6 +138,7 @@ def test_what_has_more_than_two_answers_is_a_doubt(body: str, doubt: str, tmp_pa
         pytest.param("setuptools-scm", "", "", id="only-a-version"),
         pytest.param("setuptools-scm", "from setuptools_scm import get_version\nget_version()\n", "",
                      id="a-version-by-import"),
+        pytest.param("setuptools-git", "", "", id="only-a-list-of-files"),
         pytest.param("versioningit", "", "", id="only-a-version-by-a-hook"),
         pytest.param("incremental", "", "incremental adds setuptools.finalize_distribution_options of incremental",
                      id="a-hook"),
