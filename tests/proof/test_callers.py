@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.builders.flawed_callers import FLAWS
-from tests.proof.callers import RECORD, SEEDS, callers
+from tests.proof.callers import RECORD, SEEDS, callers, main
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RECORDED = json.loads(RECORD.read_text(encoding="utf-8"))
 
@@ -23,3 +30,13 @@ def test_every_flaw_is_named_in_three_callers() -> None:
 def test_the_doctor_names_what_the_other_checkers_name() -> None:
     assert [name for name, by in RECORDED["found"].items() if not by["doctor"]] == []
     assert RECORDED["found"].keys() == FLAWS.keys()
+
+
+def test_callers_that_are_not_there_are_named_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["callers", str(tmp_path)])
+    with pytest.raises(
+        SystemExit, match=f"{tmp_path} lacks Legrandin/pycryptodome, .*: each has to be a git directory"
+    ):
+        main()
